@@ -1,0 +1,1 @@
+"""One fault a file, and the targets that say who is hit."""

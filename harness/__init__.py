@@ -1,0 +1,1 @@
+"""The harness: runs clusters, breaks them on a schedule, and keeps what happened."""

@@ -1,0 +1,1 @@
+"""One sentence about Kafka a file."""

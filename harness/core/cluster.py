@@ -1,0 +1,244 @@
+"""What a cluster is asked for, and what a running one can be asked to do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol
+
+from harness.core.errors import UsageError
+
+MAX_BROKERS = 9
+
+Listener = Literal["all", "replication", "controller"]
+"""Which traffic: everything, what brokers say to brokers, or what goes to the controllers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """A cluster to be started.
+
+    Attributes:
+        kafka: version of Apache Kafka, as on Maven Central.
+        brokers: how many brokers, 1 to 9; node ids count from 1.
+        controllers: isolated KRaft controllers, node ids from 101; 0 means that every broker
+            (up to three of them) is a controller too, "combined" mode.
+        heap_mib: heap of each JVM, MiB.
+        config: broker properties beyond our own; each is read back from the running broker.
+        tuned: start with the class-data archive and the flags for small machines.
+        image: a broker image to use instead of our own.
+    """
+
+    kafka: str = "4.3.1"
+    brokers: int = 3
+    controllers: int = 0
+    heap_mib: int = 256
+    config: tuple[tuple[str, str], ...] = ()
+    tuned: bool = True
+    image: str | None = None
+
+    def __post_init__(self) -> None:
+        """Reject what cannot be started.
+
+        Raises:
+            UsageError: with the number and its bounds.
+        """
+        if not 1 <= self.brokers <= MAX_BROKERS:
+            raise UsageError(f"{self.brokers} brokers: choose 1 to {MAX_BROKERS}.")
+        if self.controllers not in (0, 1, 3, 5):
+            raise UsageError(f"{self.controllers} controllers: choose 0 (combined), 1, 3 or 5.")
+        if self.heap_mib < 128:  # noqa: PLR2004 (a 4.x broker does not start with less)
+            raise UsageError(f"A heap of {self.heap_mib} MiB is too small: at least 128.")
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One node of a running cluster: its id in Kafka and the name of its container."""
+
+    node_id: int
+    container: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessState:
+    """A broker's JVM as the kernel shows it.
+
+    Attributes:
+        pid: process id in the engine's root pid namespace.
+        start_ticks: start time in clock ticks since boot: with the pid it names one process.
+        state: the kernel's letter: R, S, D run; T is stopped; Z is dead.
+    """
+
+    pid: int
+    start_ticks: int
+    state: str
+
+
+class Answer(StrEnum):
+    """What a probe of a listener met."""
+
+    ANSWERED = "answered"
+    """It answered an ApiVersions request."""
+    SILENT = "silent"
+    """The connection was accepted, and then nothing came: a frozen process."""
+    REFUSED = "refused"
+    """The connection was reset: the host is there, the process is not."""
+    UNREACHABLE = "unreachable"
+    """Not even a refusal came back: the network swallows packets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to keep something broken for a while.
+
+    Attributes:
+        fault_id: the fault in `faults.jsonl`.
+        hold_s: how long the fault is meant to last, seconds.
+        limit_s: after so many seconds the agent heals it by itself.
+    """
+
+    fault_id: str
+    hold_s: float
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic to be created.
+
+    Attributes:
+        name: topic name.
+        partitions: how many.
+        replication_factor: replicas of each partition.
+        config: topic configuration; it is read back.
+        assignment: replicas by node id for each partition, the preferred leader first; empty
+            leaves the choice to Kafka.
+    """
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: tuple[tuple[str, str], ...] = ()
+    assignment: tuple[tuple[int, ...], ...] = field(default=())
+
+
+class Cluster(Protocol):
+    """A running cluster, as faults, targets and users see it.
+
+    Metadata questions go to Kafka itself; process and network questions to the kernel, through
+    the fault agent. Everything that breaks something does so under the lease of `leased`.
+    """
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """What was asked for."""
+        ...
+
+    @property
+    def bootstrap(self) -> str:
+        """Bootstrap servers for clients on this machine."""
+        ...
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """All brokers by node id, running or not."""
+        ...
+
+    @property
+    def nodes(self) -> tuple[Broker, ...]:
+        """All brokers and isolated controllers."""
+        ...
+
+    @property
+    def lease(self) -> Lease:
+        """The lease that damage is done under.
+
+        Raises:
+            ClusterBroken: there is none, so nothing may be broken now.
+        """
+        ...
+
+    def leased(self, lease: Lease) -> "Cluster":
+        """Return this cluster with the right to break it until the lease ends."""
+        ...
+
+    def leader_of(self, topic: str, partition: int) -> Broker | None:
+        """Return the leader, or None while there is none.
+
+        Raises:
+            UsageError: the cluster has no such topic or partition.
+        """
+        ...
+
+    def isr_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
+        """Return the in-sync replicas, the leader among them."""
+        ...
+
+    def replicas_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
+        """Return the assigned replicas, the preferred leader first."""
+        ...
+
+    def controller(self) -> Broker | None:
+        """Return the active controller, or None if no node knows of one."""
+        ...
+
+    def process_of(self, broker: Broker) -> ProcessState | None:
+        """Return the node's JVM, or None if it has none."""
+        ...
+
+    def signal(self, broker: Broker, signal: str) -> None:
+        """Send the JVM a signal by name, such as SIGKILL; SIGSTOP is undone when the lease ends."""
+        ...
+
+    def start(self, broker: Broker) -> None:
+        """Let the supervisor start the JVM if it is not running; returns before it is ready."""
+        ...
+
+    def hold_down(self, broker: Broker) -> None:
+        """Tell the supervisor not to start the JVM again until `start`, or the lease's end."""
+        ...
+
+    def await_serving(self, broker: Broker, *, timeout_s: float) -> None:
+        """Wait until the node answers on its broker listener.
+
+        Raises:
+            WaitTimeout: it did not.
+        """
+        ...
+
+    def cut(self, pairs: Sequence[tuple[Broker, Broker]], *, listener: Listener) -> None:
+        """Drop every packet between the two nodes of each pair, both ways."""
+        ...
+
+    def mend(self) -> None:
+        """Take away all that `cut` did under this lease; harmless if there was nothing."""
+        ...
+
+    def dropped_packets(self) -> int:
+        """Return how many packets the rules of this lease have swallowed."""
+        ...
+
+    def probe(
+        self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
+    ) -> dict[tuple[int, int], Answer]:
+        """Ask, from inside the first node's network, the second node's replication listener.
+
+        Returns:
+            For each pair of node ids, what the probe met within `timeout_s` seconds.
+        """
+        ...
+
+    def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
+        """Make the JVM collect garbage back to back for so many seconds; returns at once."""
+        ...
+
+    def end_collections(self, broker: Broker) -> None:
+        """End what `collect_garbage` began, if it still goes on."""
+        ...
+
+    def gc_log_end(self, broker: Broker) -> int:
+        """Return the size of the node's GC log in bytes: a place to read from later."""
+        ...
+
+    def gc_pauses_s(self, broker: Broker, *, since: int) -> list[float]:
+        """Return the stop-the-world pauses, in seconds, written after that place in the GC log."""
+        ...

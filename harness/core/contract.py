@@ -1,0 +1,76 @@
+"""The contract: what the producers were promised, from which follows what may be lost."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.core.errors import UsageError
+
+Acks = Literal["0", "1", "all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """Settings of topic and producer that decide which anomalies are permitted.
+
+    Attributes:
+        acks: what a producer waits for: nothing, the leader, or the whole ISR.
+        min_isr: `min.insync.replicas` of the topic.
+        replication_factor: replicas of each partition.
+        idempotence: `enable.idempotence`; None means on exactly if acks is all, as in Kafka.
+        retries: `retries` of the producer; None means the client's default (practically endless).
+        max_in_flight: `max.in.flight.requests.per.connection`.
+        linger_ms: `linger.ms`, milliseconds.
+        batch_size_bytes: `batch.size`, bytes.
+        delivery_timeout_ms: `delivery.timeout.ms`, milliseconds.
+        unclean_election: `unclean.leader.election.enable` of the topic.
+    """
+
+    acks: Acks = "all"
+    min_isr: int = 2
+    replication_factor: int = 3
+    idempotence: bool | None = None
+    retries: int | None = None
+    max_in_flight: int = 5
+    linger_ms: float = 5.0
+    batch_size_bytes: int = 1_000_000
+    delivery_timeout_ms: int = 20_000
+    unclean_election: bool = False
+
+    def __post_init__(self) -> None:
+        """Reject what Kafka would refuse, or silently bend, later on.
+
+        Raises:
+            UsageError: with the setting, its value and what would do.
+        """
+        if self.acks not in ("0", "1", "all"):
+            raise UsageError(f"acks={self.acks!r} is none of 0, 1, all.")
+        if self.replication_factor < 1:
+            raise UsageError(f"A replication factor of {self.replication_factor} keeps no data.")
+        if not 1 <= self.min_isr <= self.replication_factor:
+            raise UsageError(
+                f"min.insync.replicas={self.min_isr} with replication factor "
+                f"{self.replication_factor} can never be met: choose 1 to "
+                f"{self.replication_factor}, or a higher --replication-factor."
+            )
+        if self.idempotence and self.acks != "all":
+            raise UsageError(
+                f"Idempotence needs acks=all, not acks={self.acks}: "
+                "leave --idempotence out or set --acks all."
+            )
+        if self.idempotence and self.max_in_flight > 5:  # noqa: PLR2004 (Kafka's own bound)
+            raise UsageError("Idempotence allows at most 5 requests in flight.")
+        if self.max_in_flight < 1:
+            raise UsageError(f"{self.max_in_flight} requests in flight send nothing: at least 1.")
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether the producer is idempotent, the default resolved."""
+        return self.acks == "all" if self.idempotence is None else self.idempotence
+
+    def __str__(self) -> str:
+        return (
+            f"acks={self.acks} · min.insync.replicas={self.min_isr} · "
+            f"replication {self.replication_factor} · "
+            f"idempotence {'on' if self.idempotent else 'off'} · "
+            f"unclean election {'on' if self.unclean_election else 'off'}"
+        )

@@ -1,0 +1,32 @@
+"""Durations as people write them: 500ms, 30s, 5m, 8h."""
+
+import re
+
+from harness.core.errors import UsageError
+
+_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_FORM = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+
+def parse_duration_s(text: str) -> float:
+    """Return the seconds that `text` means.
+
+    Raises:
+        UsageError: it is not a number with one of the units ms, s, m, h, or it is zero.
+    """
+    match = _FORM.fullmatch(text.strip())
+    seconds = float(match[1]) * _UNIT_S[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise UsageError(
+            f"{text!r} is not a duration: write a positive number and a unit, "
+            "such as 500ms, 30s, 5m or 8h."
+        )
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """Return the shortest such text that keeps milliseconds."""
+    for unit, size in (("h", 3600), ("m", 60), ("s", 1)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"

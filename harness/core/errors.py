@@ -1,0 +1,52 @@
+"""Every error that the harness raises on purpose, and the exit code that each one means.
+
+KafkaChaosError            70   an error of ours that nobody foresaw a better name for
+├── UsageError              2   the caller asked for something that cannot be: nothing started
+├── HistoryUnreadable       3   what was recorded is damaged: nothing can be concluded
+├── EnvironmentBroken       4   the machine lacks something a run needs
+│   └── ClusterBroken       4   the cluster did not come up, or did not do as it was told
+├── WaitTimeout             4   a bounded wait ended without its condition
+└── HealFailed              5   a fault could not be taken back: something may still be broken
+"""
+
+from typing import ClassVar
+
+
+class KafkaChaosError(Exception):
+    """An error with a sentence for a person: what, where, and what to do."""
+
+    exit_code: ClassVar[int] = 70
+
+
+class UsageError(KafkaChaosError):
+    """The request itself is wrong; raised before anything was started."""
+
+    exit_code = 2
+
+
+class HistoryUnreadable(KafkaChaosError):
+    """A recorded history, or a part of it, cannot be read; its verdict is UNKNOWN."""
+
+    exit_code = 3
+
+
+class EnvironmentBroken(KafkaChaosError):
+    """The machine lacks something: an engine, an image, Java, a port."""
+
+    exit_code = 4
+
+
+class ClusterBroken(EnvironmentBroken):
+    """The cluster did not start, fell ill outside any fault, or ignored its configuration."""
+
+
+class WaitTimeout(KafkaChaosError):
+    """A bounded wait ended before its condition held; the message shows the last state seen."""
+
+    exit_code = 4
+
+
+class HealFailed(KafkaChaosError):
+    """A fault could not be healed; `kafka-chaos heal` may still manage it."""
+
+    exit_code = 5

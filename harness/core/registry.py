@@ -1,0 +1,95 @@
+"""Registries: every module of a package is imported, and what it declares is found by name."""
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from typing import Generic, TypeVar
+
+from harness.core.errors import UsageError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T], Mapping[str, T]):
+    """Named things of one kind, found by importing the modules of one package.
+
+    Packages outside this tree add theirs through the entry-point group `kafka_chaos.<kind>s`.
+
+    Args:
+        kind: singular noun, as it stands in errors: "fault", "scenario", …
+        package: the import name of the package whose modules declare them.
+    """
+
+    def __init__(self, kind: str, package: str) -> None:
+        self._kind = kind
+        self._package = package
+        self._entries: dict[str, T] = {}
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that files what it decorates under `name`.
+
+        Raises:
+            ValueError: the name is taken; a programming error, so not a UsageError.
+        """
+
+        def decorate(entry: T) -> T:
+            known = self._entries.get(name)
+            if known is not None and _origin(known) != _origin(entry):
+                raise ValueError(
+                    f"The {self._kind} name {name!r} is taken by {_origin(known)}; "
+                    f"{_origin(entry)} must choose another."
+                )
+            self._entries[name] = entry
+            return entry
+
+        return decorate
+
+    def load(self) -> None:
+        """Import every module of the package, then every entry point, once."""
+        if self._loaded:
+            return
+        self._loaded = True
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")
+        for entry_point in metadata.entry_points(group=f"kafka_chaos.{self._kind}s"):
+            entry_point.load()
+
+    def __getitem__(self, name: str) -> T:
+        """Return the entry of that name.
+
+        Raises:
+            UsageError: there is none; the message lists what there is.
+        """
+        self.load()
+        if name not in self._entries:
+            near = difflib.get_close_matches(name, self._entries, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            known = ", ".join(sorted(self._entries)) or "none"
+            raise UsageError(f"There is no {self._kind} {name!r}.{hint} Known: {known}.")
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self.load()
+        return iter(sorted(self._entries))
+
+    def __len__(self) -> int:
+        self.load()
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        self.load()
+        return name in self._entries
+
+
+def _origin(entry: object) -> str:
+    module = getattr(entry, "__module__", "?")
+    return f"{module}.{getattr(entry, '__qualname__', repr(entry))}"
+
+
+def first_sentence(entry: object) -> str:
+    """Return the first line of an entry's docstring, for lists."""
+    return (entry.__doc__ or "").strip().split("\n", 1)[0]

@@ -1,0 +1,85 @@
+"""Scenarios: experiments written whole, and the schedules that they follow."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from harness.core.cluster import ClusterSpec
+from harness.core.contract import Contract
+from harness.core.errors import UsageError
+from harness.core.fault import Fault, Target
+from harness.core.registry import Registry
+from harness.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One planned fault.
+
+    Attributes:
+        at_s: when it is injected, seconds after the workload was steady.
+        fault: what is broken.
+        target: who is hit; decided at inject time.
+        hold_s: how long it lasts, seconds.
+    """
+
+    at_s: float
+    fault: Fault
+    target: Target
+    hold_s: float
+
+
+class Schedule(Protocol):
+    """Draws the steps of one run."""
+
+    def steps(self, random: Random, duration_s: float) -> Sequence[Step]:
+        """Return the steps in the order of their times; the same for the same random state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """An experiment: cluster, contract, workload, and what is broken when.
+
+    Attributes:
+        name: as registered.
+        cluster: what is started.
+        contract: what the producers are promised.
+        workload: what the clients do.
+        schedule: what is broken, when and for how long.
+        duration_s: how long the workload runs under the schedule, seconds.
+        max_at_once: how many faults may be in force at one time.
+        provokes: anomalies that this damage must cause under the given contract; if they are not
+            found the experiment has shown nothing, and the verdict is UNKNOWN.
+        settle_s: bound on the time in which the cluster must be whole again after healing.
+    """
+
+    name: str
+    cluster: ClusterSpec
+    contract: Contract
+    workload: Workload
+    schedule: Schedule
+    duration_s: float
+    max_at_once: int = 1
+    provokes: Callable[[Contract], frozenset[str]] = field(default=lambda _: frozenset())
+    settle_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        """Reject experiments that cannot be.
+
+        Raises:
+            UsageError: more replicas than brokers, or nothing would be allowed to happen.
+        """
+        if self.contract.replication_factor > self.cluster.brokers:
+            raise UsageError(
+                f"Replication factor {self.contract.replication_factor} needs as many brokers, "
+                f"and there are {self.cluster.brokers}: raise --brokers or lower "
+                "--replication-factor."
+            )
+        if self.max_at_once < 1:
+            raise UsageError("At least one fault at a time must be allowed.")
+
+
+SCENARIOS: Registry[Callable[[], Scenario]] = Registry("scenario", "harness.scenarios")
+scenario = SCENARIOS.register

@@ -1,0 +1,49 @@
+"""The only way to wait: for a condition, with a limit, on the monotonic clock."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from harness.core.errors import WaitTimeout
+
+T = TypeVar("T")
+
+
+def wait_until(
+    condition: Callable[[], T],
+    *,
+    timeout_s: float,
+    what: str,
+    interval_s: float = 0.1,
+    stop: threading.Event | None = None,
+) -> T:
+    """Return the first truthy value of the condition.
+
+    Args:
+        condition: asked at least once, then every `interval_s`.
+        timeout_s: the limit in seconds; a condition that is asked in time may answer late.
+        what: what is waited for, as a noun phrase: it stands in the error.
+        interval_s: pause between two questions, in seconds.
+        stop: when set, the wait ends at once as if its time were over.
+
+    Raises:
+        WaitTimeout: the limit passed; the message shows the last value seen.
+    """
+    deadline = time.monotonic() + timeout_s
+    pause = stop or threading.Event()
+    while True:
+        seen = condition()
+        if seen:
+            return seen
+        left = deadline - time.monotonic()
+        if left <= 0 or pause.wait(min(interval_s, left)):
+            raise WaitTimeout(f"Waited {timeout_s:g} s for {what}; last seen: {seen!r}.")
+
+
+def pause(seconds: float, stop: threading.Event | None = None) -> bool:
+    """Let time pass; return True if `stop` was set meanwhile.
+
+    For the steps of a schedule, where the passing of time is the point itself.
+    """
+    return (stop or threading.Event()).wait(max(0.0, seconds))

@@ -1,0 +1,1 @@
+"""One anomaly a file."""
