@@ -46,7 +46,7 @@ class ClusterSpec:
             raise UsageError(f"{self.brokers} brokers: choose 1 to {MAX_BROKERS}.")
         if self.controllers not in (0, 1, 3, 5):
             raise UsageError(f"{self.controllers} controllers: choose 0 (combined), 1, 3 or 5.")
-        if self.heap_mib < 128:  # noqa: PLR2004 (a 4.x broker does not start with less)
+        if self.heap_mib < 128:
             raise UsageError(f"A heap of {self.heap_mib} MiB is too small: at least 128.")
 
 

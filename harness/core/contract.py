@@ -57,7 +57,7 @@ class Contract:
                 f"Idempotence needs acks=all, not acks={self.acks}: "
                 "leave --idempotence out or set --acks all."
             )
-        if self.idempotence and self.max_in_flight > 5:  # noqa: PLR2004 (Kafka's own bound)
+        if self.idempotence and self.max_in_flight > 5:
             raise UsageError("Idempotence allows at most 5 requests in flight.")
         if self.max_in_flight < 1:
             raise UsageError(f"{self.max_in_flight} requests in flight send nothing: at least 1.")
