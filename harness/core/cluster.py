@@ -235,10 +235,12 @@ class Cluster(Protocol):
         """End what `collect_garbage` began, if it still goes on."""
         ...
 
-    def gc_log_end(self, broker: Broker) -> int:
-        """Return the size of the node's GC log in bytes: a place to read from later."""
-        ...
+    def gc_pauses_s(self, broker: Broker) -> list[float]:
+        """Return the stop-the-world pauses that the JVM has logged, in seconds.
 
-    def gc_pauses_s(self, broker: Broker, *, since: int) -> list[float]:
-        """Return the stop-the-world pauses, in seconds, written after that place in the GC log."""
+        Only those since `collect_garbage` under this lease count.
+
+        Raises:
+            ClusterBroken: nothing was begun under this lease.
+        """
         ...

@@ -1,7 +1,7 @@
 """Faults: what is broken, who is hit, and what was seen of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -44,6 +44,22 @@ class Target(Protocol):
     def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:
         """Return the victims; empty if there is nobody to hit now."""
         ...
+
+
+def describe(thing: Fault | Target) -> dict[str, Any]:
+    """Return name and parameters of a fault or a target, as plan and journal hold them."""
+    registry: Registry[Any] = FAULTS if isinstance(thing, Fault) else TARGETS
+    parameters = {
+        entry.name: getattr(thing, entry.name)
+        for entry in fields(thing)  # type: ignore[arg-type]  # the protocols ask for dataclasses
+    }
+    return {"name": registry.name_of(thing), "parameters": parameters}
+
+
+def phrase(described: Mapping[str, Any]) -> str:
+    """Return `name` or `name(value, value)` for what `describe` returned."""
+    values = ", ".join(str(value) for value in described["parameters"].values() if value != ())
+    return f"{described['name']}({values})" if values else str(described["name"])
 
 
 FAULTS: Registry[Callable[..., Fault]] = Registry("fault", "faults")

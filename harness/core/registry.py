@@ -72,6 +72,14 @@ class Registry(Generic[T], Mapping[str, T]):
             raise UsageError(f"There is no {self._kind} {name!r}.{hint} Known: {known}.")
         return self._entries[name]
 
+    def name_of(self, entry: object) -> str:
+        """Return the name under which an entry, or the class of an instance, is filed."""
+        self.load()
+        for name, known in self._entries.items():
+            if known is entry or known is type(entry):
+                return name
+        return type(entry).__name__
+
     def __iter__(self) -> Iterator[str]:
         self.load()
         return iter(sorted(self._entries))

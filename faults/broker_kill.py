@@ -1,0 +1,62 @@
+"""The broker process dies."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from faults.witness import answers
+from harness.core.cluster import Answer, Broker, Cluster
+from harness.core.fault import Evidence, fault
+from harness.core.wait import wait_until
+
+_DEATH_S = 10.0
+_RESTART_S = 90.0
+
+
+@fault("broker_kill")
+@dataclass(frozen=True, slots=True)
+class BrokerKill:
+    """SIGKILL the brokers' JVMs; heal by starting them again.
+
+    Stands for a crashed process or an out-of-memory kill: connections are reset, the host stays.
+    Not for a power cut: the page cache survives, so records that were acknowledged but not
+    flushed come back.
+    """
+
+    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        """Kill; the kernel must no longer have the processes, and the listeners must refuse."""
+        before = {b.node_id: cluster.process_of(b) for b in victims}
+        for broker in victims:
+            cluster.hold_down(broker)
+            cluster.signal(broker, "SIGKILL")
+        for broker in victims:
+            wait_until(
+                lambda broker=broker: cluster.process_of(broker) is None,  # type: ignore[misc]
+                timeout_s=_DEATH_S,
+                what=f"the death of broker {broker.node_id}",
+                interval_s=0.05,
+            )
+        seen = answers(cluster, victims)
+        was_running = [node for node, process in before.items() if process is not None]
+        refused = [node for node, answer in seen.items() if answer is Answer.REFUSED]
+        return Evidence(
+            "inject",
+            observed=len(was_running) == len(refused) == len(victims),
+            details={
+                "process_before": {n: p and asdict(p) for n, p in before.items()},
+                "process_after": None,
+                "listener": {node: str(answer) for node, answer in seen.items()},
+            },
+        )
+
+    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        """Start; every victim must have a process again, and answer."""
+        for broker in victims:
+            cluster.start(broker)
+        for broker in victims:
+            cluster.await_serving(broker, timeout_s=_RESTART_S)
+        after = {b.node_id: cluster.process_of(b) for b in victims}
+        return Evidence(
+            "heal",
+            observed=all(after.values()),
+            details={"process": {n: p and asdict(p) for n, p in after.items()}},
+        )

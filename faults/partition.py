@@ -1,0 +1,109 @@
+"""The network between brokers is cut."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from harness.core.cluster import Answer, Broker, Cluster, Listener
+from harness.core.errors import UsageError, WaitTimeout
+from harness.core.fault import Evidence, fault
+from harness.core.wait import wait_until
+
+_TRAFFIC_S = 3.0
+_PROBE_S = 0.5
+_MENDED_S = 10.0
+
+Pairs = list[tuple[Broker, Broker]]
+
+
+@fault("partition")
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Swallow every packet between groups of nodes, both ways.
+
+    Stands for a failed switch or link: silence, not refusals; established connections hang.
+    Clients still reach every broker. Not for a slow or lossy network.
+
+    Attributes:
+        listener: "all" traffic between the groups, or only what goes to the "replication" or to
+            the "controller" listener: brokers that cannot copy from each other and still
+            heartbeat, or the reverse.
+        groups: node ids of each side; a node in no group keeps all its links. Empty: the victims
+            on one side and all other nodes on the other.
+    """
+
+    listener: Listener = "all"
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Reject groups that overlap, or that are alone.
+
+        Raises:
+            UsageError: naming the groups.
+        """
+        members = [node for group in self.groups for node in group]
+        if len(members) != len(set(members)) or len(self.groups) == 1:
+            raise UsageError(
+                f"The groups {self.groups} make no partition: name two or more, "
+                "and each node in one of them at most."
+            )
+
+    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        """Cut; rules must have swallowed the cluster's own packets, and probes must get nothing."""
+        pairs = self._pairs(cluster, victims)
+        cluster.cut(pairs, listener=self.listener)
+        # Counted before our own probes, so that what was swallowed is the cluster's traffic.
+        try:
+            dropped = wait_until(
+                cluster.dropped_packets, timeout_s=_TRAFFIC_S, what="traffic to swallow"
+            )
+        except WaitTimeout:
+            dropped = 0
+        seen = self._probe(cluster, pairs)
+        blocked = self.listener == "controller" or set(seen.values()) == {Answer.UNREACHABLE}
+        return Evidence(
+            "inject",
+            observed=dropped > 0 and blocked,
+            details={"dropped_packets": dropped, "probes": _by_link(seen)},
+        )
+
+    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        """Mend; every link must carry packets again, if only to a process that refuses them."""
+        pairs = self._pairs(cluster, victims)
+        dropped = cluster.dropped_packets()
+        cluster.mend()
+        seen: dict[tuple[int, int], Answer] = {}
+
+        def all_links_carry() -> bool:
+            seen.update(self._probe(cluster, pairs))
+            return Answer.UNREACHABLE not in seen.values()
+
+        try:
+            mended = wait_until(all_links_carry, timeout_s=_MENDED_S, what="the links to carry")
+        except WaitTimeout:
+            mended = False
+        return Evidence(
+            "heal",
+            observed=mended,
+            details={"dropped_packets": dropped, "probes": _by_link(seen)},
+        )
+
+    def _pairs(self, cluster: Cluster, victims: Sequence[Broker]) -> Pairs:
+        if not self.groups:
+            rest = [node for node in cluster.nodes if node not in victims]
+            return list(product(victims, rest))
+        nodes = {node.node_id: node for node in cluster.nodes}
+        unknown = {node for group in self.groups for node in group} - set(nodes)
+        if unknown:
+            raise UsageError(f"The cluster has no nodes {sorted(unknown)}: it has {sorted(nodes)}.")
+        sides = [[nodes[node] for node in group] for group in self.groups]
+        return [pair for one, other in combinations(sides, 2) for pair in product(one, other)]
+
+    @staticmethod
+    def _probe(cluster: Cluster, pairs: Pairs) -> dict[tuple[int, int], Answer]:
+        both_ways = [*pairs, *((other, one) for one, other in pairs)]
+        return cluster.probe(both_ways, timeout_s=_PROBE_S)
+
+
+def _by_link(seen: dict[tuple[int, int], Answer]) -> dict[str, str]:
+    return {f"{source}→{target}": str(answer) for (source, target), answer in seen.items()}

@@ -1,0 +1,168 @@
+"""What is asked of Kafka itself: topics, leaders, in-sync replicas, effective configuration."""
+
+import logging
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from harness.core.cluster import TopicSpec
+from harness.core.errors import ClusterBroken, UsageError
+
+log = logging.getLogger(__name__)
+
+_CLIENT = {
+    # Short time-outs: while faults are in force the question is put again soon, to another broker.
+    "socket.timeout.ms": "3000",
+    "socket.connection.setup.timeout.ms": "2000",
+    "reconnect.backoff.ms": "50",
+    "reconnect.backoff.max.ms": "500",
+    "topic.metadata.refresh.interval.ms": "-1",
+    # Connections that brokers drop are the daily bread here, not news.
+    "log_level": "2",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition as Kafka's metadata shows it; node ids, and no leader is None."""
+
+    leader: int | None
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+class Admin:
+    """A client for metadata and administration of one cluster.
+
+    Args:
+        bootstrap: bootstrap servers; every question goes to whichever broker answers.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._client = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap}, logger=log)
+
+    def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
+        """Return the ids of the registered, unfenced brokers; empty if nobody answers."""
+        try:
+            return set(self._client.list_topics(timeout=timeout_s).brokers)
+        except KafkaException as error:
+            log.debug("No metadata: %s", error)
+            return set()
+
+    def partitions(
+        self, topic: str | None = None, *, timeout_s: float = 3.0
+    ) -> dict[tuple[str, int], PartitionState]:
+        """Return the state of every partition, of one topic or of all; empty if nobody answers."""
+        try:
+            metadata = self._client.list_topics(topic, timeout=timeout_s)
+        except KafkaException as error:
+            log.debug("No metadata: %s", error)
+            return {}
+        return {
+            (name, number): PartitionState(
+                leader=None if state.leader < 0 else state.leader,
+                isr=tuple(state.isrs),
+                replicas=tuple(state.replicas),
+            )
+            for name, entry in metadata.topics.items()
+            if entry.error is None
+            for number, state in entry.partitions.items()
+        }
+
+    def create_topic(self, topic: TopicSpec, *, timeout_s: float = 30.0) -> None:
+        """Create a topic and read its configuration back.
+
+        Raises:
+            UsageError: Kafka calls the request invalid.
+            ClusterBroken: it was not created in time, or a setting did not take effect.
+        """
+        assigned = [list(replicas) for replicas in topic.assignment]
+        new = NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            config=dict(topic.config),
+            **(
+                {"replica_assignment": assigned}
+                if assigned
+                else {"replication_factor": topic.replication_factor}
+            ),
+        )
+        futures = self._client.create_topics([new], request_timeout=timeout_s)
+        self._settle(futures[topic.name], f"topic {topic.name!r}", timeout_s)
+        wanted = dict(topic.config)
+        if wanted:
+            seen = self.topic_config(topic.name)
+            reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        """Return the effective configuration of a topic."""
+        return self._describe(ResourceType.TOPIC, topic)
+
+    def broker_config(self, node_id: int) -> dict[str, str]:
+        """Return the effective configuration of a running broker; secrets are left out."""
+        return self._describe(ResourceType.BROKER, str(node_id))
+
+    def _describe(self, kind: ResourceType, name: str, timeout_s: float = 15.0) -> dict[str, str]:
+        resource = ConfigResource(kind, name)
+        futures = self._client.describe_configs([resource], request_timeout=timeout_s)
+        entries = self._settle(next(iter(futures.values())), f"config of {name}", timeout_s)
+        return {key: entry.value for key, entry in entries.items() if entry.value is not None}
+
+    @staticmethod
+    def _settle(future: "Future[Any]", what: str, timeout_s: float) -> Any:  # noqa: ANN401
+        # A margin of a second lets the client's own, better worded time-out come first.
+        try:
+            return future.result(timeout=timeout_s + 1)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.code() in _CALLER_IS_WRONG:
+                raise UsageError(f"Kafka refuses {what}: {reason.str()}") from error
+            raise ClusterBroken(f"Kafka did not manage {what}: {reason.str()}") from error
+        except TimeoutError as error:
+            raise ClusterBroken(f"No answer about {what} within {timeout_s:g} s.") from error
+
+
+_CALLER_IS_WRONG = {
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_REPLICA_ASSIGNMENT,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.TOPIC_ALREADY_EXISTS,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.POLICY_VIOLATION,
+}
+
+
+def reject_ignored_config(who: str, wanted: Mapping[str, str], seen: Mapping[str, str]) -> None:
+    """Compare a configuration that was asked for with the one in effect.
+
+    A misspelled property is ignored by Kafka without a word, and the experiment would then be
+    another one than it claims to be.
+
+    Raises:
+        ClusterBroken: a property is unknown, or has another value.
+    """
+    for key, value in sorted(wanted.items()):
+        if key not in seen:
+            raise ClusterBroken(
+                f"{who} does not know the property {key!r}: is it spelled right, and does this "
+                "Kafka version have it?"
+            )
+        if not _same_value(seen[key], value):
+            raise ClusterBroken(f"{who} runs with {key}={seen[key]}, though {value} was asked for.")
+
+
+def _same_value(seen: str, wanted: str) -> bool:
+    if seen.lower() == wanted.lower():
+        return True
+    try:
+        return float(seen) == float(wanted)
+    except ValueError:
+        return sorted(part.strip() for part in seen.split(",")) == sorted(
+            part.strip() for part in wanted.split(",")
+        )

@@ -1,0 +1,194 @@
+"""From a `ClusterSpec` to a Compose file."""
+
+import base64
+import socket
+import uuid
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import jinja2
+import yaml
+
+from harness.core.cluster import ClusterSpec
+from harness.core.errors import UsageError
+from harness.images import compose_folder
+
+REPLICATION_PORT = 9092
+"""Where brokers talk to brokers."""
+CONTROLLER_PORT = 9093
+CLIENT_PORT = 9094
+"""Inside the container; outside it is published on a port of 127.0.0.1 that stays the same."""
+
+_FIRST_CONTROLLER = 101
+_COMBINED_CONTROLLERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One container that runs Kafka.
+
+    Attributes:
+        node_id: `node.id`.
+        service: name in the Compose file, and host name inside the network.
+        container: name of the container.
+        port: published client port on 127.0.0.1; None for an isolated controller.
+        health_port: a port inside the container that is open when the node is up.
+        properties: its server.properties, whole.
+    """
+
+    node_id: int
+    service: str
+    container: str
+    port: int | None
+    health_port: int
+    properties: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """A rendered cluster: its Compose file and who is in it."""
+
+    project: str
+    compose: str
+    nodes: tuple[Node, ...]
+    agent: str
+
+    @property
+    def bootstrap(self) -> str:
+        """Bootstrap servers for clients on this machine."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes if node.port)
+
+
+def render(spec: ClusterSpec, *, run: str, image: str, agent_image: str) -> Topology:
+    """Return the Compose file of a cluster, with host ports chosen.
+
+    Args:
+        spec: what is wanted.
+        run: name of the run; every object made carries it as the label `kafka-chaos.run`.
+        image: broker image.
+        agent_image: fault-agent image.
+    """
+    token = uuid.uuid4().hex[:8]
+    project = f"kc-{token}"
+    ports = _free_ports(spec.brokers)
+    voters = _voters(spec)
+    quorum = ",".join(f"{n}@{_service(n)}:{CONTROLLER_PORT}" for n in voters)
+    nodes = []
+    for node_id in (*range(1, spec.brokers + 1), *(v for v in voters if v >= _FIRST_CONTROLLER)):
+        is_broker = node_id < _FIRST_CONTROLLER
+        port = ports[node_id - 1] if is_broker else None
+        nodes.append(
+            Node(
+                node_id=node_id,
+                service=_service(node_id),
+                container=f"{project}-{_service(node_id)}",
+                port=port,
+                health_port=CLIENT_PORT if is_broker else CONTROLLER_PORT,
+                properties=_properties(spec, node_id, voters, quorum, port),
+            )
+        )
+    text = _template("kraft.yaml.j2").render(
+        project=project, run=run, image=image, agent_image=agent_image, nodes=nodes,
+        client_port=CLIENT_PORT, heap_mib=spec.heap_mib, tuned=spec.tuned,
+        cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
+    )  # fmt: skip
+    yaml.safe_load(text)  # a template that renders no YAML is our error: fail here, not in Compose
+    return Topology(project=project, compose=text, nodes=tuple(nodes), agent=f"{project}-agent")
+
+
+def _service(node_id: int) -> str:
+    kind = "broker" if node_id < _FIRST_CONTROLLER else "controller"
+    return f"{kind}-{node_id}"
+
+
+def _voters(spec: ClusterSpec) -> list[int]:
+    if spec.controllers:
+        return list(range(_FIRST_CONTROLLER, _FIRST_CONTROLLER + spec.controllers))
+    # An even number of voters tolerates no more than the odd number below it.
+    return list(
+        range(1, (_COMBINED_CONTROLLERS if spec.brokers >= _COMBINED_CONTROLLERS else 1) + 1)
+    )
+
+
+def _properties(
+    spec: ClusterSpec, node_id: int, voters: list[int], quorum: str, port: int | None
+) -> str:
+    roles = (["broker"] if port else []) + (["controller"] if node_id in voters else [])
+    copies = min(3, spec.brokers)
+    settings = {
+        "process.roles": ",".join(roles),
+        "node.id": node_id,
+        "controller.quorum.voters": quorum,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": (
+            "CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT"
+        ),
+        "listeners": _listeners(roles),
+        "log.dirs": "/var/lib/kafka/data",
+        # Leaders move because of a fault or not at all: an experiment must not be tidied up.
+        "auto.leader.rebalance.enable": "false",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": copies,
+        "offsets.topic.num.partitions": 6,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": max(1, copies - 1),
+        "transaction.state.log.num.partitions": 6,
+        "group.initial.rebalance.delay.ms": 0,
+        # Sized for a small heap; the defaults reserve 128 MiB for the cleaner alone.
+        "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+    }
+    if port:
+        settings["inter.broker.listener.name"] = "REPLICATION"
+        settings["advertised.listeners"] = (
+            f"REPLICATION://{_service(node_id)}:{REPLICATION_PORT},CLIENT://127.0.0.1:{port}"
+        )
+    settings |= _own_config(spec)
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+_FIXED = ("process.roles", "node.id", "broker.id", "listeners", "advertised.listeners", "log.dirs",
+          "log.dir", "controller.quorum.voters", "inter.broker.listener.name")  # fmt: skip
+
+
+def _own_config(spec: ClusterSpec) -> Mapping[str, str]:
+    for key, value in spec.config:
+        if key in _FIXED:
+            raise UsageError(f"The broker property {key} is set by the harness: leave it out.")
+        if "\n" in value:
+            raise UsageError(f"The value of the broker property {key} holds a line break.")
+    return dict(spec.config)
+
+
+def _listeners(roles: list[str]) -> str:
+    listeners = []
+    if "broker" in roles:
+        listeners += [f"REPLICATION://:{REPLICATION_PORT}", f"CLIENT://:{CLIENT_PORT}"]
+    if "controller" in roles:
+        listeners += [f"CONTROLLER://:{CONTROLLER_PORT}"]
+    return ",".join(listeners)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that are free now; all are held open at once, so that they differ."""
+    with ExitStack() as stack:
+        ports = []
+        for _ in range(count):
+            held = stack.enter_context(socket.socket())
+            held.bind(("127.0.0.1", 0))
+            ports.append(held.getsockname()[1])
+        return ports
+
+
+def _template(name: str) -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(compose_folder()),
+        undefined=jinja2.StrictUndefined,
+        # The text is YAML for a machine, not HTML; nothing in it comes from outside but numbers,
+        # names of ours, and properties without line breaks.
+        autoescape=False,  # noqa: S701
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(name)
