@@ -60,7 +60,7 @@ class Topology:
         return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes if node.port)
 
 
-def render(spec: ClusterSpec, *, run: str, image: str, agent_image: str) -> Topology:
+def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: str) -> Topology:
     """Return the Compose file of a cluster, with host ports chosen.
 
     Args:
@@ -68,6 +68,7 @@ def render(spec: ClusterSpec, *, run: str, image: str, agent_image: str) -> Topo
         run: name of the run; every object made carries it as the label `kafka-chaos.run`.
         image: broker image.
         agent_image: fault-agent image.
+        owner: who may still use it: `harness.sweep` leaves the living alone.
     """
     token = uuid.uuid4().hex[:8]
     project = f"kc-{token}"
@@ -89,7 +90,7 @@ def render(spec: ClusterSpec, *, run: str, image: str, agent_image: str) -> Topo
             )
         )
     text = _template("kraft.yaml.j2").render(
-        project=project, run=run, image=image, agent_image=agent_image, nodes=nodes,
+        project=project, run=run, image=image, agent_image=agent_image, nodes=nodes, owner=owner,
         client_port=CLIENT_PORT, heap_mib=spec.heap_mib, tuned=spec.tuned,
         cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
     )  # fmt: skip

@@ -1,0 +1,162 @@
+"""The fault agent's client: how the harness reaches into the containers."""
+
+import base64
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import docker.errors
+from docker.models.containers import Container
+
+from harness.core.cluster import Answer, Lease, ProcessState
+from harness.core.errors import ClusterBroken
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one container's network swallows.
+
+    Attributes:
+        container_pid: first process of the container, in the engine's pid namespace.
+        peers: addresses whose packets are dropped, both ways.
+        ports: only TCP packets from or to these ports; None for everything.
+    """
+
+    container_pid: int
+    peers: tuple[str, ...]
+    ports: tuple[int, ...] | None
+
+
+class Agent:
+    """Speaks to the agent container of one cluster; every call is one `docker exec`.
+
+    Args:
+        container: the agent's container. Verbs and answers: compose/agent/README.md.
+    """
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+
+    @property
+    def name(self) -> str:
+        """Name of the agent's container."""
+        return str(self._container.name)
+
+    def state(self, container_pid: int) -> ProcessState | None:
+        """Return the JVM below a container's first process, or None."""
+        seen = self._ask("state", container_pid=container_pid)["process"]
+        if seen is None:
+            return None
+        return ProcessState(pid=seen["pid"], start_ticks=seen["start_ticks"], state=seen["state"])
+
+    def signal(self, container_pid: int, signal: str, lease: Lease | None) -> None:
+        """Signal the JVM by name; SIGSTOP and SIGKILL are undone when the lease ends."""
+        self._ask("signal", container_pid=container_pid, signal=signal, lease=_lease(lease))
+
+    def wish(self, container_pid: int, wish: str, lease: Lease | None) -> None:
+        """Tell the container's supervisor to have the JVM "up" or "down".
+
+        Under a lease, "down" is taken back by a start when it ends; "up" gives that back.
+        """
+        self._ask("wish", container_pid=container_pid, wish=wish, lease=_lease(lease))
+
+    def cut(self, rules: Sequence[Rule], lease: Lease) -> None:
+        """Put the rules in force, under the lease."""
+        self._ask(
+            "cut",
+            lease=_lease(lease),
+            rules=[
+                {
+                    "container_pid": rule.container_pid,
+                    "peers": list(rule.peers),
+                    "ports": None if rule.ports is None else list(rule.ports),
+                }
+                for rule in rules
+            ],
+        )
+
+    def dropped(self, lease: Lease) -> int:
+        """Return how many packets the lease's rules have swallowed."""
+        return int(self._ask("counters", lease=lease.fault_id)["packets"])
+
+    def mend(self, lease: Lease) -> None:
+        """Take away the lease's rules; idempotent."""
+        self._ask("mend", lease=lease.fault_id)
+
+    def probe(self, probes: Sequence[tuple[int, str, int]], *, timeout_s: float) -> list[Answer]:
+        """Return what each (container pid, host, port) answers to ApiVersions."""
+        answers = self._ask(
+            "probe",
+            probes=[{"container_pid": p, "host": h, "port": n} for p, h, n in probes],
+            timeout_ms=int(timeout_s * 1000),
+        )["answers"]
+        return [Answer(answer) for answer in answers]
+
+    def gc_storm(self, container_pid: int, *, duration_s: float, nodes: int, lease: Lease) -> None:
+        """Make the JVM collect garbage back to back for so long, with a heap of so many nodes."""
+        self._ask(
+            "gc_storm",
+            container_pid=container_pid,
+            duration_ms=int(duration_s * 1000),
+            nodes=nodes,
+            lease=_lease(lease),
+        )
+
+    def gc_stop(self, container_pid: int, lease: Lease) -> None:
+        """End a storm that still goes on."""
+        self._ask("gc_stop", container_pid=container_pid, lease=lease.fault_id)
+
+    def read(self, container_pid: int, path: str, *, offset: int = 0) -> tuple[bytes, int]:
+        """Return the bytes of a container's file from `offset` on, and the file's size.
+
+        A file that does not exist has no bytes and the size 0.
+        """
+        content = bytearray()
+        while True:
+            part = self._ask(
+                "read", container_pid=container_pid, path=path,
+                offset=offset + len(content), limit=_CHUNK_BYTES,
+            )  # fmt: skip
+            data = base64.b64decode(part["base64"])
+            content += data
+            if len(data) < _CHUNK_BYTES:
+                return bytes(content), int(part["size"])
+
+    def leases(self) -> list[str]:
+        """Return the ids of the leases that are in force."""
+        return [str(entry["id"]) for entry in self._ask("leases")["leases"]]
+
+    def heal_all(self) -> list[str]:
+        """Heal everything that is under a lease; return what was done."""
+        healed = self._ask("heal", lease=None)["healed"]
+        return [f"lease {e['lease']}: {e['action']} {e['note'] or ''}".strip() for e in healed]
+
+    def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
+        try:
+            code, (out, err) = self._container.exec_run(
+                ["agent.py", verb, json.dumps(arguments)], demux=True
+            )
+        except docker.errors.APIError as error:
+            raise ClusterBroken(
+                f"The fault agent {self.name} does not answer ({error.explanation})."
+            ) from error
+        try:
+            answer: Mapping[str, Any] = json.loads(out or b"null")
+        except json.JSONDecodeError:
+            answer = {}
+        if code != 0 or not isinstance(answer, dict):
+            reason = (answer or {}).get("error") or (err or out or b"").decode(errors="replace")
+            raise ClusterBroken(f"The fault agent could not {verb} ({reason.strip()[-500:]}).")
+        log.debug("agent %s %s → %s", verb, arguments, answer)
+        return dict(answer)
+
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+def _lease(lease: Lease | None) -> dict[str, Any] | None:
+    return None if lease is None else {"id": lease.fault_id, "limit_s": lease.limit_s}

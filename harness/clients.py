@@ -1,0 +1,132 @@
+"""Client processes: started, watched, stopped."""
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from harness.core.errors import WaitTimeout
+from harness.core.wait import wait_until
+from harness.core.workload import ClientSpec
+from harness.run_dir import RunDir, write_atomically
+
+log = logging.getLogger(__name__)
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+class ClientProcess:
+    """One client of the workload, in a process of its own.
+
+    The client writes its history by itself and reports counts once a second. We hold its standard
+    input: a line `stop` asks it to end, and the end of the input tells it that we are gone, so a
+    client never outlives its harness.
+
+    Args:
+        spec: which client.
+        settings: all that it is told.
+        run_dir: the run it belongs to.
+    """
+
+    def __init__(self, spec: ClientSpec, settings: dict[str, Any], run_dir: RunDir) -> None:
+        self.spec = spec
+        self.counts: dict[str, Any] = {}
+        name = f"process-{spec.process}"
+        self.log_file = run_dir.path / "clients" / f"{name}.log"
+        settings_file = run_dir.path / "clients" / f"{name}.json"
+        write_atomically(settings_file, json.dumps(settings, indent=2) + "\n")
+        with self.log_file.open("wb") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+                [sys.executable, "-m", spec.module, str(settings_file)],
+                cwd=_ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # A session of its own: Ctrl-C on the terminal is for the harness to handle.
+                start_new_session=True,
+            )
+        self._asked_to_stop = False
+        assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
+        self._listener = threading.Thread(
+            target=self._listen, args=(self._process.stdout,), daemon=True, name=name
+        )
+        self._listener.start()
+
+    def _listen(self, lines: IO[bytes]) -> None:
+        for line in lines:
+            try:
+                counts = json.loads(line)
+            except json.JSONDecodeError:
+                log.warning("%s said %r", self.log_file.stem, line)
+                continue
+            self.counts = {**self.counts, **counts}
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process.poll() is None
+
+    def failure(self) -> str | None:
+        """Return a sentence if the client ended otherwise than it was asked to, else None."""
+        code = self._process.poll()
+        if code is None or (code == 0 and (self._asked_to_stop or self.spec.role == "reader")):
+            return None
+        return (
+            f"Client {self.spec.process} ({self.spec.role}) ended by itself with exit code {code}: "
+            f"see clients/{self.log_file.name}."
+        )
+
+    def ask_to_stop(self) -> None:
+        """Ask the client to finish what it began and to end; returns at once."""
+        self._asked_to_stop = True
+        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
+        try:
+            self._process.stdin.write(b"stop\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            log.debug("client %s has already ended", self.spec.process)
+
+    def await_end(self, *, timeout_s: float, stop: threading.Event | None = None) -> bool:
+        """Wait for the client to end; return whether it did."""
+        try:
+            wait_until(
+                lambda: not self.is_running,
+                timeout_s=timeout_s,
+                what=f"client {self.spec.process}",
+                stop=stop,
+            )
+        except WaitTimeout:
+            return False
+        self._listener.join(timeout=5)
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL the client; its history stays readable, what was pending is INFO."""
+        self._process.kill()
+        self._process.wait(timeout=10)
+
+
+def stop_all(clients: Sequence[ClientProcess], *, timeout_s: float) -> list[str]:
+    """Stop clients together; return a sentence for each that had to be killed or had failed."""
+    failures = [failure for client in clients if (failure := client.failure())]
+    for client in clients:
+        client.ask_to_stop()
+    for client in clients:
+        if not client.await_end(timeout_s=timeout_s):
+            client.kill()
+            failures.append(
+                f"Client {client.spec.process} ({client.spec.role}) did not end within "
+                f"{timeout_s:g} s and was killed: what it had under way is indeterminate."
+            )
+        elif (failure := client.failure()) and failure not in failures:
+            failures.append(failure)
+    return failures

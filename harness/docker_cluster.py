@@ -1,0 +1,409 @@
+"""A running cluster in containers."""
+
+import contextlib
+import copy
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import docker
+import docker.errors
+from docker.models.containers import Container
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
+from testcontainers.compose import DockerCompose
+
+from harness.admin import Admin, PartitionState, reject_ignored_config
+from harness.agent import Agent, Rule
+from harness.core.cluster import (
+    Answer,
+    Broker,
+    Cluster,
+    ClusterSpec,
+    Lease,
+    Listener,
+    ProcessState,
+    TopicSpec,
+)
+from harness.core.errors import ClusterBroken, UsageError
+from harness.core.wait import wait_until
+from harness.images import ensure_agent_image, ensure_broker_image
+from harness.sweep import owner
+from harness.topology import CONTROLLER_PORT, REPLICATION_PORT, Topology, render
+
+log = logging.getLogger(__name__)
+
+_COMPOSE_S = 120.0
+_READY_S = 120.0
+_PROBE_TOPIC = "kafka-chaos-ready"
+_DATA = "/var/lib/kafka/data"
+_LOGS = "/var/log/kafka"
+_GC_NODES = 2_000_000
+_PORTS = {"all": None, "replication": (REPLICATION_PORT,), "controller": (CONTROLLER_PORT,)}
+_PAUSE = re.compile(rb"\] *GC\(\d+\) Pause .*?(\d+\.\d+)ms")
+
+Say = Callable[[str], None]
+
+
+class DockerCluster:
+    """A cluster of containers, started from a Compose file; see `harness.core.cluster.Cluster`.
+
+    Use `launch` to make one, and `shut_down` to remove it.
+    """
+
+    def __init__(self, spec: ClusterSpec, topology: Topology, compose_file: Path) -> None:
+        self._spec = spec
+        self._topology = topology
+        self._compose = DockerCompose(
+            compose_file.parent, compose_file_name=compose_file.name, pull=False, wait=False
+        )
+        self._docker = docker.from_env(timeout=60)
+        self._containers: dict[str, Container] = {}
+        self._addresses: dict[int, str] = {}
+        self._pids: dict[int, int] = {}
+        self._ports = {node.node_id: node.port for node in topology.nodes}
+        self._admin = Admin(topology.bootstrap)
+        self._lease: Lease | None = None
+        # Where each JVM's GC log ended when collect_garbage began, by fault and node.
+        self._gc_marks: dict[tuple[str, int], int] = {}
+        self.timing_s: dict[str, float] = {}
+
+    @classmethod
+    def launch(cls, spec: ClusterSpec, *, run: str, folder: Path, say: Say) -> "DockerCluster":
+        """Bring a cluster up and return it when it is ready for work.
+
+        Ready means: every broker is registered, a topic with a full ISR could be created, and the
+        configuration that was asked for is the one in effect.
+
+        Args:
+            spec: what is wanted.
+            run: name of the run, the label of everything that is made.
+            folder: where compose.yaml is written.
+            say: called with a sentence before each long step.
+
+        Raises:
+            ClusterBroken: it did not come up; what was started is removed again.
+        """
+        image = spec.image or ensure_broker_image(spec.kafka, say=say)
+        topology = render(
+            spec, run=run, owner=owner(), image=image, agent_image=ensure_agent_image(say=say)
+        )
+        compose_file = folder / "compose.yaml"
+        compose_file.write_text(topology.compose, encoding="utf-8")
+        cluster = cls(spec, topology, compose_file)
+        try:
+            cluster._up()
+        except BaseException:
+            cluster.save_logs(folder / "cluster")
+            cluster.shut_down()
+            raise
+        return cluster
+
+    def _up(self) -> None:
+        begin = time.monotonic()
+        self._bounded(self._compose.start, "docker compose up")
+        self._look_up()
+        self.timing_s["containers"] = time.monotonic() - begin
+        expected = {broker.node_id for broker in self.brokers}
+
+        def all_registered() -> bool:
+            self._reject_dead()
+            return self._admin.broker_ids(timeout_s=1.0) >= expected
+
+        wait_until(
+            all_registered, timeout_s=_READY_S, what="all brokers to register", interval_s=0.1
+        )
+        self.timing_s["registered"] = time.monotonic() - begin
+        copies = len(expected)
+        self._admin.create_topic(
+            TopicSpec(name=_PROBE_TOPIC, partitions=1, replication_factor=copies)
+        )
+        self.await_full_isr([_PROBE_TOPIC], timeout_s=_READY_S)
+        self.timing_s["ready"] = time.monotonic() - begin
+        for broker in self.brokers:
+            wanted = dict(self._spec.config)
+            if wanted:
+                seen = self._admin.broker_config(broker.node_id)
+                reject_ignored_config(f"Broker {broker.node_id}", wanted, seen)
+
+    def _bounded(self, call: Callable[[], None], what: str) -> None:
+        """Run a call of a library that knows no time limit, with one."""
+        failure: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 (handed to the caller below)
+                failure.append(error)
+
+        thread = threading.Thread(target=work, daemon=True, name=what)
+        thread.start()
+        thread.join(_COMPOSE_S)
+        if thread.is_alive():
+            raise ClusterBroken(f"`{what}` did not end within {_COMPOSE_S:g} s.")
+        if failure:
+            words = getattr(failure[0], "stderr", None)
+            text = words.decode(errors="replace") if words else str(failure[0])
+            raise ClusterBroken(f"`{what}` failed: {text.strip()[-800:]}") from failure[0]
+
+    @retry(
+        retry=retry_if_exception_type(docker.errors.APIError),
+        stop=stop_after_attempt(3),
+        wait=wait_fixed(0.5),
+        reraise=True,
+    )
+    def _look_up(self) -> None:
+        """Ask the engine for process ids and addresses; they stay as long as the containers."""
+        for node in self._topology.nodes:
+            container = self._docker.containers.get(node.container)
+            networks = container.attrs["NetworkSettings"]["Networks"]
+            self._containers[node.container] = container
+            self._pids[node.node_id] = int(container.attrs["State"]["Pid"])
+            self._addresses[node.node_id] = next(iter(networks.values()))["IPAddress"]
+        self._agent = Agent(self._docker.containers.get(self._topology.agent))
+
+    def _reject_dead(self) -> None:
+        for node in self._topology.nodes:
+            if self._agent.state(self._pids[node.node_id]) is None:
+                exits, _ = self._agent.read(self._pids[node.node_id], "/run/kafka-chaos/exits")
+                if exits:
+                    words = self._containers[node.container].logs(tail=15)
+                    raise ClusterBroken(
+                        f"Node {node.node_id} ended while the cluster was starting; its last "
+                        f"words:\n{words.decode(errors='replace')}"
+                    )
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """What was asked for."""
+        return self._spec
+
+    @property
+    def bootstrap(self) -> str:
+        """Bootstrap servers for clients on this machine."""
+        return self._topology.bootstrap
+
+    @property
+    def nodes(self) -> tuple[Broker, ...]:
+        """All brokers and isolated controllers."""
+        return tuple(Broker(node.node_id, node.container) for node in self._topology.nodes)
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """All brokers by node id, running or not."""
+        return tuple(node for node in self.nodes if self._ports[node.node_id])
+
+    @property
+    def agent(self) -> Agent:
+        """The fault agent."""
+        return self._agent
+
+    @property
+    def admin(self) -> Admin:
+        """The administration client."""
+        return self._admin
+
+    @property
+    def lease(self) -> Lease:
+        """The lease that damage is done under.
+
+        Raises:
+            ClusterBroken: there is none, so nothing may be broken now.
+        """
+        if self._lease is None:
+            raise ClusterBroken("Nothing may be broken without a lease: use cluster.leased(…).")
+        return self._lease
+
+    def leased(self, lease: Lease) -> Cluster:
+        """Return this cluster with the right to break it until the lease ends."""
+        twin = copy.copy(self)
+        twin._lease = lease
+        return twin
+
+    # -- what Kafka says ---------------------------------------------------------------------------
+
+    def leader_of(self, topic: str, partition: int) -> Broker | None:
+        """Return the leader, or None while there is none."""
+        state = self._partition(topic, partition)
+        return self._broker(state.leader) if state and state.leader is not None else None
+
+    def isr_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
+        """Return the in-sync replicas."""
+        state = self._partition(topic, partition)
+        return tuple(self._broker(node_id) for node_id in state.isr) if state else ()
+
+    def replicas_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
+        """Return the assigned replicas, the preferred leader first."""
+        state = self._partition(topic, partition)
+        return tuple(self._broker(node_id) for node_id in state.replicas) if state else ()
+
+    def _partition(self, topic: str, partition: int) -> PartitionState | None:
+        seen = self._admin.partitions(topic)
+        if seen and (topic, partition) not in seen:
+            raise UsageError(f"The cluster has no partition {partition} of topic {topic!r}.")
+        return seen.get((topic, partition))
+
+    def _broker(self, node_id: int) -> Broker:
+        return next(node for node in self.nodes if node.node_id == node_id)
+
+    def controller(self) -> Broker | None:
+        """Return the active controller by the votes that the nodes keep on their disks.
+
+        Metadata cannot be asked: under KRaft every broker names a random one. Each voter's
+        `quorum-state` names the leader that it knows, and in which epoch; the highest epoch wins.
+        """
+        best: tuple[int, int] = (-1, -1)
+        for node in self.nodes:
+            path = f"{_DATA}/__cluster_metadata-0/quorum-state"
+            text, _ = self._agent.read(self._pids[node.node_id], path)
+            epoch = re.search(rb'"leaderEpoch":(\d+)', text)
+            leader = re.search(rb'"leaderId":(-?\d+)', text)
+            if epoch and leader:
+                best = max(best, (int(epoch[1]), int(leader[1])))
+        return self._broker(best[1]) if best[1] > 0 else None
+
+    def is_whole(self, topics: Sequence[str]) -> bool:
+        """Return whether every broker is registered and every ISR of the topics is full."""
+        if self._admin.broker_ids() < {broker.node_id for broker in self.brokers}:
+            return False
+        states = {k: s for k, s in self._admin.partitions().items() if k[0] in topics}
+        return bool(states) and all(
+            state.leader is not None and set(state.isr) == set(state.replicas)
+            for state in states.values()
+        )
+
+    def await_full_isr(self, topics: Sequence[str], *, timeout_s: float) -> None:
+        """Wait until every broker is registered and every ISR of the topics is full.
+
+        Raises:
+            WaitTimeout: they were not.
+        """
+        wait_until(
+            lambda: self.is_whole(topics),
+            timeout_s=timeout_s,
+            what=f"full in-sync replicas of {', '.join(topics)}",
+        )
+
+    # -- what the kernel says ----------------------------------------------------------------------
+
+    def process_of(self, broker: Broker) -> ProcessState | None:
+        """Return the node's JVM, or None if it has none."""
+        return self._agent.state(self._pids[broker.node_id])
+
+    def start(self, broker: Broker) -> None:
+        """Let the supervisor start the JVM if it is not running."""
+        self._agent.wish(self._pids[broker.node_id], "up", self._lease)
+
+    def await_serving(self, broker: Broker, *, timeout_s: float) -> None:
+        """Wait until the node answers, asked from its own network."""
+        wait_until(
+            lambda: (
+                set(self.probe([(broker, broker)], timeout_s=1.0).values()) == {Answer.ANSWERED}
+            ),
+            timeout_s=timeout_s,
+            what=f"node {broker.node_id} to answer",
+        )
+
+    def probe(
+        self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
+    ) -> dict[tuple[int, int], Answer]:
+        """Ask each second node's listener from inside the first node's network."""
+        probes = [
+            (
+                self._pids[source.node_id],
+                self._addresses[target.node_id],
+                REPLICATION_PORT if self._ports[target.node_id] else CONTROLLER_PORT,
+            )
+            for source, target in pairs
+        ]
+        answers = self._agent.probe(probes, timeout_s=timeout_s)
+        return {
+            (source.node_id, target.node_id): answer
+            for (source, target), answer in zip(pairs, answers, strict=True)
+        }
+
+    # -- what is broken, always under a lease ------------------------------------------------------
+
+    def signal(self, broker: Broker, signal: str) -> None:
+        """Send the JVM a signal; SIGSTOP and SIGKILL are undone when the lease ends."""
+        self._agent.signal(self._pids[broker.node_id], signal, self.lease)
+
+    def hold_down(self, broker: Broker) -> None:
+        """Tell the supervisor not to start the JVM again until `start`, or the lease's end."""
+        self._agent.wish(self._pids[broker.node_id], "down", self.lease)
+
+    def cut(self, pairs: Sequence[tuple[Broker, Broker]], *, listener: Listener) -> None:
+        """Drop every packet between the two nodes of each pair, both ways."""
+        peers: dict[int, list[str]] = {}
+        for one, other in pairs:
+            peers.setdefault(one.node_id, []).append(self._addresses[other.node_id])
+        rules = [
+            Rule(container_pid=self._pids[node], peers=tuple(hosts), ports=_PORTS[listener])
+            for node, hosts in peers.items()
+        ]
+        self._agent.cut(rules, self.lease)
+
+    def mend(self) -> None:
+        """Take away all that `cut` did under this lease."""
+        self._agent.mend(self.lease)
+
+    def dropped_packets(self) -> int:
+        """Return how many packets the rules of this lease have swallowed."""
+        return self._agent.dropped(self.lease)
+
+    def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
+        """Make the JVM collect garbage back to back for so many seconds; returns at once."""
+        pid = self._pids[broker.node_id]
+        _, size = self._agent.read(pid, f"{_LOGS}/gc.log", offset=1 << 62)
+        self._gc_marks[self.lease.fault_id, broker.node_id] = size
+        self._agent.gc_storm(pid, duration_s=duration_s, nodes=_GC_NODES, lease=self.lease)
+
+    def end_collections(self, broker: Broker) -> None:
+        """End what `collect_garbage` began, if it still goes on."""
+        self._agent.gc_stop(self._pids[broker.node_id], self.lease)
+
+    def gc_pauses_s(self, broker: Broker) -> list[float]:
+        """Return the stop-the-world pauses logged since `collect_garbage` under this lease."""
+        mark = self._gc_marks.get((self.lease.fault_id, broker.node_id))
+        if mark is None:
+            raise ClusterBroken("No garbage collection was begun under this lease.")
+        log_text, _ = self._agent.read(self._pids[broker.node_id], f"{_LOGS}/gc.log", offset=mark)
+        return [float(match[1]) / 1000 for match in _PAUSE.finditer(log_text)]
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def save_logs(self, folder: Path) -> None:
+        """Copy each node's logs and effective configuration into `folder/<service>/`.
+
+        What cannot be had is left out with a warning: logs are for people, verdicts do not
+        depend on them.
+        """
+        for node in self._topology.nodes:
+            target = folder / node.service
+            target.mkdir(parents=True, exist_ok=True)
+            (target / "server.properties").write_text(node.properties, encoding="utf-8")
+            for name in ("server.log", "gc.log"):
+                try:
+                    content, _ = self._agent.read(self._pids[node.node_id], f"{_LOGS}/{name}")
+                except (AttributeError, KeyError, ClusterBroken) as error:
+                    log.warning("No %s of %s: %s", name, node.service, error)
+                else:
+                    (target / name).write_bytes(content)
+
+    def shut_down(self) -> None:
+        """Remove containers, network and volumes.
+
+        Raises:
+            ClusterBroken: something is left; `kafka-chaos clean` finds it by its label.
+        """
+        begin = time.monotonic()
+        for name in (*(node.container for node in self._topology.nodes), self._topology.agent):
+            # Nothing here needs a polite end: the data goes with the volumes.
+            with contextlib.suppress(docker.errors.APIError):
+                self._docker.containers.get(name).kill()
+        self._bounded(self._compose.stop, "docker compose down")
+        self.timing_s["stopped"] = time.monotonic() - begin

@@ -1,0 +1,32 @@
+"""The default experiment."""
+
+from faults.broker_kill import BrokerKill
+from faults.broker_pause import BrokerPause
+from faults.gc_pause import GcPause
+from faults.partition import Partition
+from faults.targets import Controller, FollowerOf, LeaderOf, RandomBroker
+from harness.core.cluster import ClusterSpec
+from harness.core.contract import Contract
+from harness.core.scenario import Scenario, scenario
+from harness.core.schedule import Mix
+from workloads.send_poll import SendPoll
+
+
+@scenario("mixed")
+def mixed() -> Scenario:
+    """Kills, partitions, GC pauses and freezes in random order: acks=all must lose nothing.
+
+    Three brokers, min.insync.replicas=2, one fault at a time, so that a majority always stays:
+    any single fault may cost time, never an acknowledged record.
+    """
+    return Scenario(
+        name="mixed",
+        cluster=ClusterSpec(),
+        contract=Contract(),
+        workload=SendPoll(),
+        schedule=Mix(
+            faults=(BrokerKill(), Partition(), GcPause(), BrokerPause()),
+            targets=(LeaderOf("orders", 0), FollowerOf("orders", 0), Controller(), RandomBroker()),
+        ),
+        duration_s=60,
+    )
