@@ -1,0 +1,10 @@
+"""The history of a run: what every client did and met; the front of three modules.
+
+`harness.recorder` writes it as it happens, `harness.history_seal` seals it into Parquet, and
+`harness.history_format` says what either looks like.
+"""
+
+from harness.history_format import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA
+from harness.history_seal import seal
+
+__all__ = ["EVENT_SCHEMA", "POLL_SCHEMA", "SEND_SCHEMA", "seal"]

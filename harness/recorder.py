@@ -1,0 +1,414 @@
+"""Recorders: how a client's history gets onto the disk within a second, and costs it little."""
+
+import os
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.core.errors import KafkaChaosError
+from harness.core.op import OpType, value_of
+from harness.history_format import RAW_SCHEMAS, SEND_TYPES, Table, pack_frame
+
+FLUSH_S = 0.5
+"""At the latest after so many seconds everything recorded is handed to the operating system."""
+FLUSH_ROWS = 16_384
+"""So many rows are flushed early: a longer stop would let librdkafka's queues run dry."""
+
+
+_LEAST_RESERVED = 64
+_MOST_RESERVED = 65_536
+
+Role = Literal["producer", "consumer", "reader"]
+
+
+class Delivered(Protocol):
+    """A record as a client library shows it; only what recording needs."""
+
+    def topic(self) -> str | None:
+        """Return the topic's name."""
+        ...
+
+    def partition(self) -> int | None:
+        """Return the partition's number."""
+        ...
+
+    def offset(self) -> int | None:
+        """Return the offset, or None if there is none."""
+        ...
+
+    def value(self) -> bytes | None:
+        """Return the record's value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose history a raw file is.
+
+    Attributes:
+        process: the client's number in the run.
+        role: what kind of client.
+        run_id: 16 hexadecimal digits.
+        topic: for a producer, the topic it writes to.
+    """
+
+    process: int
+    role: Role
+    run_id: str
+    topic: str = ""
+
+
+class _Recorder:
+    """A raw file being written: frames, events, and when to flush.
+
+    Not for use by several threads: a client does all its work, callbacks included, in one.
+    """
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        self.identity = identity
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise KafkaChaosError(
+                f"The history {path} cannot be begun ({error.strerror}): "
+                "every client needs a new file in a folder that exists."
+            ) from error
+        metadata = {
+            "process": str(identity.process),
+            "role": identity.role,
+            "run_id": identity.run_id,
+            "topic": identity.topic,
+        }
+        self._schemas = {
+            table: schema.with_metadata({**metadata, "table": table})
+            for table, schema in RAW_SCHEMAS.items()
+        }
+        self._events: list[tuple[object, ...]] = []
+        self._frames: list[bytes] = []
+        self._due_ns = 0
+        self._flush_ns = int(FLUSH_S * 1e9)
+
+    def event(
+        self,
+        f: str,
+        *,
+        op: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Record something that is neither a send nor a poll; the columns of `EVENT_SCHEMA`."""
+        self._events.append((op, f, topic, partition, offset, time.monotonic_ns(), detail))
+
+    def flush(self) -> None:
+        """Hand everything recorded so far to the operating system: it survives our own death."""
+        if self._events:
+            self._frame("event", self._batch("event", list(zip(*self._events, strict=True))))
+            self._events.clear()
+        data = b"".join(self._frames)
+        self._frames.clear()
+        while data:
+            data = data[os.write(self._file, data) :]
+        self._due_ns = time.monotonic_ns() + self._flush_ns
+
+    def flush_if_due(self) -> bool:
+        """Flush if it is time to, or if much has gathered; return whether it was done.
+
+        To be called in every round of a client's loop, at least ten times a second.
+        """
+        if time.monotonic_ns() < self._due_ns and self._gathered() < FLUSH_ROWS:
+            return False
+        self.flush()
+        return True
+
+    def _gathered(self) -> int:
+        return len(self._events)
+
+    def _end(self, bound: int) -> None:
+        now = time.monotonic_ns()
+        self.event("close")
+        self.flush()
+        self._frame("mark", self._batch("mark", [["close"], [bound], [now]]))
+        self.flush()
+        os.close(self._file)
+
+    def _batch(self, table: Table, columns: Sequence[Sequence[object]]) -> pa.RecordBatch:
+        schema = self._schemas[table]
+        arrays = [
+            pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _frame(self, table: Table, batch: pa.RecordBatch) -> None:
+        self._frames.append(pack_frame(self._schemas[table], batch))
+
+
+class SendRecorder(_Recorder):
+    """The history of a producer.
+
+    The hot path is bare lists and a dict, so that recording costs little of the throughput:
+
+    - before the send: `pending[value] = time.monotonic_ns()`;
+    - in the delivery callback of a record that was acknowledged: `acked.append(message)` and
+      `acked_ns.append(time.monotonic_ns())`; columns are taken from the messages at the flush;
+    - of one that was not: `completed(...)`.
+
+    Attributes:
+        pending: values under way, and when each was invoked.
+        acked: messages acknowledged since the last flush.
+        acked_ns: when, one for one.
+        counts: completions flushed so far, by type.
+        acked_of: acknowledged records flushed so far, by partition.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        identity: Identity,
+        *,
+        values_of: Callable[[Sequence[Delivered]], "array[int]"],
+    ) -> None:
+        """Begin a producer's history.
+
+        Args:
+            path: a file that does not exist yet.
+            identity: who writes it.
+            values_of: takes the values out of acknowledged messages.
+
+        Raises:
+            KafkaChaosError: the file exists, or cannot be made.
+        """
+        super().__init__(path, identity)
+        self._values_of = values_of
+        self.pending: dict[int, int] = {}
+        self.acked: list[Delivered] = []
+        self.acked_ns: list[int] = []
+        self.counts: Counter[OpType] = Counter()
+        self.acked_of: Counter[int] = Counter()
+        self._others: list[tuple[object, ...]] = []
+        self._first = value_of(identity.process, 0)
+        self._reserved = 0
+        self._reserved_ns = 0
+        self._block = _LEAST_RESERVED
+        self._invoked_below = self._first
+        self.event("start")
+        self.flush()
+
+    def reserve(self) -> range:
+        """Reserve the next values, on disk before anyone can use them, and return them.
+
+        A block lasts about a second at the present speed, so that of a killed producer only about
+        as many values are left in doubt as it could have sent unseen.
+        """
+        now = time.monotonic_ns()
+        lasted_ns = now - self._reserved_ns
+        if self._reserved and lasted_ns < 500_000_000:
+            self._block = min(self._block * 2, _MOST_RESERVED)
+        elif lasted_ns > 2_000_000_000:
+            self._block = max(self._block // 2, _LEAST_RESERVED)
+        block = range(self._first + self._reserved, self._first + self._reserved + self._block)
+        self._reserved += self._block
+        self._reserved_ns = now
+        self._frame("mark", self._batch("mark", [["reserve"], [self._reserved], [now]]))
+        self.flush()
+        return block
+
+    def completed(
+        self,
+        value: int,
+        kind: OpType,
+        *,
+        partition: int | None = None,
+        offset: int | None = None,
+        error: str | None = None,
+    ) -> None:
+        """Record a completion that is not a plain acknowledgement.
+
+        Args:
+            value: the record's value; it must be pending.
+            kind: OK, FAIL or INFO.
+            partition: where it was sent, if that was decided.
+            offset: where it lies, if known.
+            error: the client's words.
+        """
+        invoke_ns = self.pending.pop(value)
+        place = SEND_TYPES.index(kind)
+        row = (place, partition, offset, value, invoke_ns, time.monotonic_ns(), error)
+        self._others.append(row)
+        self.counts[kind] += 1
+
+    def flush(self) -> None:
+        """Hand everything to the operating system, what is still under way included."""
+        parts = [part for part in (self._take_acked(), self._take_others()) if part is not None]
+        if len(parts) == 2:
+            # Two lists, each in its order; a history is in the order in which things ended.
+            both = pa.concat_batches(parts)
+            parts = [both.take(pc.sort_indices(both.column("complete_ns")))]
+        for part in parts:
+            self._frame("send", part)
+        self._take_pending()
+        super().flush()
+
+    def close(self, *, used: int) -> None:
+        """End the history: what is still pending becomes INFO, and nothing else is in doubt.
+
+        Args:
+            used: how many values were used; those reserved beyond were never sent.
+        """
+        for value in list(self.pending):
+            self.completed(value, OpType.INFO, error="still pending when the client closed")
+        self._end(used)
+
+    def _gathered(self) -> int:
+        return len(self.acked) + len(self._others)
+
+    def _take_acked(self) -> pa.RecordBatch | None:
+        if not self.acked:
+            return None
+        # Nothing else runs between these lines: callbacks come only from the client's own polls.
+        # The lists stay the same objects, for hot loops hold their bound methods.
+        messages, times = self.acked[:], self.acked_ns[:]
+        self.acked.clear()
+        self.acked_ns.clear()
+        values = self._values_of(messages)
+        count = len(messages)
+        invoke = array("q", map(self.pending.pop, values))
+        # The unbound method saves the look-up for every message.
+        message_type = type(messages[0])
+        partitions: list[int] = list(map(message_type.partition, messages))  # type: ignore[arg-type]
+        self.counts[OpType.OK] += count
+        self.acked_of.update(partitions)
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.repeat(pa.scalar(0, pa.int8()), count),
+                pa.array(partitions, pa.int32()),
+                pa.array(list(map(message_type.offset, messages)), pa.int64()),
+                _int64(values),
+                _int64(invoke),
+                pa.array(times, pa.int64()),
+                pa.nulls(count, pa.string()),
+            ],
+            schema=self._schemas["send"],
+        )
+
+    def _take_others(self) -> pa.RecordBatch | None:
+        if not self._others:
+            return None
+        batch = self._batch("send", list(zip(*self._others, strict=True)))
+        self._others.clear()
+        return batch
+
+    def _take_pending(self) -> None:
+        """Write what is under way and was not written yet: an invocation is never lost."""
+        values = []
+        # The dict keeps the order of insertion, so the new ones are its tail.
+        for value in reversed(self.pending):
+            if value < self._invoked_below:
+                break
+            values.append(value)
+        if values:
+            self._invoked_below = values[0] + 1
+            invoke = [self.pending[value] for value in values]
+            self._frame("invoke", self._batch("invoke", [values, invoke]))
+
+
+class PollRecorder(_Recorder):
+    """The history of a consumer, or of a reader, whose rows are the final read.
+
+    Attributes:
+        polled_of: records polled so far by (topic, partition).
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        identity: Identity,
+        *,
+        decode: Callable[[bytes | None, str], tuple[int | None, str | None]],
+    ) -> None:
+        """Begin a consumer's history.
+
+        Args:
+            path: a file that does not exist yet.
+            identity: who writes it; a reader's records go to the final read.
+            decode: takes a record's value and topic, returns its value in the run and its problem.
+
+        Raises:
+            KafkaChaosError: the file exists, or cannot be made.
+        """
+        super().__init__(path, identity)
+        self._table: Table = "final" if identity.role == "reader" else "poll"
+        self._decode = decode
+        self._polls: list[tuple[int, int, Sequence[Delivered]]] = []
+        self._rows = 0
+        self.polled_of: Counter[tuple[str, int]] = Counter()
+        self.event("start")
+        self.flush()
+
+    def polled(self, op: int, messages: Sequence[Delivered]) -> None:
+        """Record what one poll returned, none of it an error.
+
+        Args:
+            op: the poll's number, from 0.
+            messages: its records in the order in which they were given out.
+        """
+        if messages:
+            self._polls.append((op, time.monotonic_ns(), messages))
+            self._rows += len(messages)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system."""
+        if self._polls:
+            self._flush_polls()
+        super().flush()
+
+    def close(self) -> None:
+        """End the history."""
+        self._end(0)
+
+    def _gathered(self) -> int:
+        return self._rows
+
+    def _flush_polls(self) -> None:
+        ops: list[int] = []
+        positions: list[int] = []
+        times: list[int] = []
+        messages: list[Delivered] = []
+        for op, time_ns, polled in self._polls:
+            count = len(polled)
+            ops += [op] * count
+            times += [time_ns] * count
+            positions += range(count)
+            messages += polled
+        self._polls.clear()
+        self._rows = 0
+        topics = [message.topic() or "" for message in messages]
+        partitions = [message.partition() or 0 for message in messages]
+        payloads: Iterable[bytes | None] = [message.value() for message in messages]
+        decoded = list(map(self._decode, payloads, topics))
+        offsets = [message.offset() for message in messages]
+        values, problems = zip(*decoded, strict=True)
+        columns: list[Sequence[object]] = [
+            ops,
+            positions,
+            topics,
+            partitions,
+            offsets,
+            values,
+            times,
+            problems,
+        ]
+        self._frame(self._table, self._batch(self._table, columns))
+        self.polled_of.update(zip(topics, partitions, strict=True))
+
+
+def _int64(values: "array[int]") -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])

@@ -1,0 +1,193 @@
+"""The consumer: polls until it is told to stop, and records every record that it is given.
+
+Settings, besides `run_id`, `bootstrap`, `process` and `history`:
+
+    mode        "assign": it takes the partitions itself, from their beginning, and stays with them
+                "subscribe": a member of a group, to which partitions are given and taken away
+    topic       the topic
+    partitions  in mode assign, the list of partitions
+    config      librdkafka's settings (`workloads.client_config`); with a `group.id` to subscribe
+
+One poll is one call of `consume`; polls are numbered from 0, also those that return nothing.
+"""
+
+import logging
+import threading
+from pathlib import Path
+from typing import Literal
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from harness.core.errors import UsageError
+from harness.recorder import Identity, PollRecorder
+from workloads.client_config import Config
+from workloads.control import Control, Settings, main, setting
+from workloads.record import decoder
+
+_LOG = logging.getLogger(__name__)
+
+POLL_RECORDS = 500
+"""At most so many records a poll."""
+POLL_S = 0.2
+"""The longest wait of a poll, seconds."""
+CLOSE_S = 5.0
+"""How long to wait for the group to let us go, seconds."""
+
+_QUERY_S = 1.0
+_RESET_CODES = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError._LOG_TRUNCATION,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+    }
+)
+
+
+class RecordingConsumer:
+    """A librdkafka consumer together with the history of its polls.
+
+    Attributes:
+        op: number of the poll that runs, or runs next.
+    """
+
+    def __init__(self, config: Config, recorder: PollRecorder, topic: str) -> None:
+        self._recorder = recorder
+        self._topic = topic
+        self._lost: set[int] = set()
+        self.op = 0
+        self._consumer = Consumer({**config, "error_cb": self._on_error})
+
+    def assign(self, partitions: list[int]) -> None:
+        """Take the partitions, from the beginning of each."""
+        self._consumer.assign([Place(self._topic, p, OFFSET_BEGINNING) for p in partitions])
+        for partition in partitions:
+            self._event("assign", partition)
+
+    def subscribe(self) -> None:
+        """Join the group; partitions come and go during polls, and each move is recorded."""
+        self._recorder.event("subscribe", op=self.op, topic=self._topic)
+        self._consumer.subscribe(
+            [self._topic],
+            on_assign=lambda _, places: self._rebalanced("assigned", places),
+            on_revoke=lambda _, places: self._rebalanced("revoked", places),
+            on_lost=lambda _, places: self._rebalanced("lost", places),
+        )
+
+    def poll(self) -> None:
+        """Poll once and record what came."""
+        try:
+            messages = self._consumer.consume(POLL_RECORDS, POLL_S)
+        except KafkaException as error:
+            # A fatal group error; the next polls show whether the consumer is of any more use.
+            self._recorder.event("error", op=self.op, detail=str(error.args[0]))
+            messages = []
+        records = [message for message in messages if message.error() is None]
+        self._recorder.polled(self.op, records)
+        if len(records) < len(messages):
+            for message in messages:
+                if (problem := message.error()) is not None:
+                    self._failed(message, problem)
+        self.op += 1
+        if self._lost:
+            self._find_again()
+
+    def close(self) -> None:
+        """Leave, waiting at most `CLOSE_S` for a group that may be out of reach."""
+        # The library's close cannot be bounded; the process ends without it if it must.
+        closing = threading.Thread(target=self._consumer.close, name="close", daemon=True)
+        closing.start()
+        closing.join(CLOSE_S)
+
+    def _failed(self, message: Message, error: KafkaError) -> None:
+        self._event("error", message.partition(), detail=f"{error.name()}: {error.str()}")
+        partition = message.partition()
+        if error.code() in _RESET_CODES and partition is not None and partition >= 0:
+            self._lost.add(partition)
+
+    def _find_again(self) -> None:
+        """Seek to the beginning where the place in the log has gone: cut away, or deleted.
+
+        From the beginning, so that no record is skipped by our own doing; the seek is recorded, for
+        what follows it is neither a jump nor a repetition of Kafka's.
+        """
+        for partition in sorted(self._lost):
+            place = Place(self._topic, partition)
+            try:
+                low, _ = self._consumer.get_watermark_offsets(place, timeout=_QUERY_S)
+                self._consumer.seek(Place(self._topic, partition, low))
+            except KafkaException as error:
+                # No leader now; the next poll tries again.
+                _LOG.info("no beginning of %s-%d yet: %s", self._topic, partition, error.args[0])
+                return
+            self._lost.discard(partition)
+            self._event("seek", partition, offset=low)
+
+    def _rebalanced(self, what: str, places: list[Place]) -> None:
+        for place in places:
+            self._recorder.event(
+                "rebalance", op=self.op, topic=place.topic, partition=place.partition, detail=what
+            )
+
+    def _event(
+        self, f: str, partition: int | None, *, offset: int | None = None, detail: str | None = None
+    ) -> None:
+        self._recorder.event(
+            f, op=self.op, topic=self._topic, partition=partition, offset=offset, detail=detail
+        )
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._recorder.event("error", op=self.op, detail=error.str())
+
+
+def run(settings: Settings, control: Control) -> None:
+    """Poll until told to stop, then close the history and leave.
+
+    Raises:
+        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
+    """
+    process = setting(settings, "process", int)
+    run_id = setting(settings, "run_id", str)
+    topic = setting(settings, "topic", str)
+    mode: Literal["assign", "subscribe"] = setting(settings, "mode", str)
+    if mode not in ("assign", "subscribe"):
+        raise UsageError(f"A consumer's mode is assign or subscribe, not {mode!r}.")
+    config: Config = {
+        # librdkafka wants a group even from a consumer that never joins one.
+        "group.id": f"unused-{run_id}-{process}",
+        **setting(settings, "config", dict),
+        "bootstrap.servers": setting(settings, "bootstrap", str),
+        "client.id": f"consumer-{process}",
+    }
+    recorder = PollRecorder(
+        Path(setting(settings, "history", str)),
+        Identity(process=process, role="consumer", run_id=run_id),
+        decode=decoder(run_id=run_id),
+    )
+    consumer = RecordingConsumer(config, recorder, topic)
+    if mode == "assign":
+        consumer.assign(setting(settings, "partitions", list))
+    else:
+        consumer.subscribe()
+    while not control.stop.is_set():
+        consumer.poll()
+        recorder.flush_if_due()
+        report(control, recorder)
+    if mode == "subscribe":
+        # Leaving revokes what we have, which is part of the history too.
+        recorder.flush()
+        consumer.close()
+    recorder.close()
+    report(control, recorder, force=True)
+
+
+def report(control: Control, recorder: PollRecorder, *, force: bool = False) -> None:
+    """Say how far a consumer or reader is, if it is time to."""
+    seen = {f"{topic}-{p}": count for (topic, p), count in sorted(recorder.polled_of.items())}
+    control.progress(
+        counts={}, polled=recorder.polled_of.total(), partitions_seen=seen, force=force
+    )
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,268 @@
+"""The producer: sends records at a given rate until it is told to stop, and records all of it.
+
+Settings, besides `run_id`, `bootstrap`, `process` and `history`:
+
+    topic, partitions   where to; partition = sequence modulo partitions
+    keyed               instead, give the sequence as key and let the partitioner choose
+    rate_per_s          records a second; 0 is as fast as the client can
+    record_size_bytes   length of a record's value
+    single_attempt      whether an error reported is the only attempt's (`workloads.outcome`)
+    flush_s             how long to wait for what is under way when told to stop
+    config              librdkafka's settings (`workloads.client_config`)
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from harness.core.op import OpType, sequence_of
+from harness.recorder import Identity, SendRecorder
+from workloads.client_config import Config
+from workloads.control import Control, Settings, by_partition, main, number, setting
+from workloads.outcome import REFUSED, outcome_of
+from workloads.record import encoder, values_of
+
+_LOG = logging.getLogger(__name__)
+
+ORPHAN_FLUSH_S = 2.0
+"""How long to wait for what is under way when the harness is gone, seconds."""
+
+_POLL_S = 0.05
+"""The longest wait in librdkafka, seconds: history is flushed and stdin obeyed in between."""
+_BATCH = 500
+"""Records sent between two polls when flat out."""
+_CATCH_UP_S = 1.0
+"""After a stop longer than this the rate starts anew, instead of sending all that was missed."""
+
+Delivery = Callable[[KafkaError | None, Message], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a producer was asked for; the fields are the settings of the same names."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    keyed: bool
+    rate_per_s: float
+    single_attempt: bool
+    flush_s: float
+    config: Config
+
+
+class _Pace:
+    """How many records are due at a rate."""
+
+    def __init__(self, rate_per_s: float) -> None:
+        self._rate = rate_per_s
+        self._origin = time.monotonic()
+        self._sent = 0
+
+    def due(self) -> tuple[int, float]:
+        """Return how many records may be sent now, and else how long to wait, in seconds."""
+        if not self._rate:
+            return _BATCH, 0.0
+        now = time.monotonic()
+        due = int((now - self._origin) * self._rate) + 1 - self._sent
+        if due > self._rate * _CATCH_UP_S + 1:
+            self._origin, self._sent, due = now, 0, 1
+        if due > 0:
+            return min(due, _BATCH), 0.0
+        # librdkafka counts in milliseconds: a shorter wait would be none, and a busy loop.
+        return 0, max(0.001, self._origin + self._sent / self._rate - now)
+
+    def sent(self, count: int) -> None:
+        """Take note of what was sent."""
+        self._sent += count
+
+
+class SendingProducer:
+    """A librdkafka producer together with the history of its sends."""
+
+    def __init__(self, plan: Plan, recorder: SendRecorder, encode: Callable[[int], bytes]) -> None:
+        self._plan = plan
+        self._recorder = recorder
+        self._encode = encode
+        self._block: Iterator[int] = iter(())
+        self._waiting: int | None = None
+        self._fatal: KafkaError | None = None
+        self._delivered = self._delivery_callback()
+        self._producer = self._open()
+        self._used = 0
+
+    @property
+    def used(self) -> int:
+        """How many sequence numbers were sent; one that still waits for room was not."""
+        return self._used - (self._waiting is not None)
+
+    def send(self, count: int) -> int:
+        """Send up to `count` records; return how many were, fewer if librdkafka's queue is full."""
+        produce, encode, pending = self._producer.produce, self._encode, self._recorder.pending
+        topic, partitions, keyed = self._plan.topic, self._plan.partitions, self._plan.keyed
+        delivered, now = self._delivered, time.monotonic_ns
+        for done in range(count):
+            value = self._next()
+            payload = encode(value)
+            sequence = sequence_of(value)
+            # A place of -1 lets the partitioner choose by the key.
+            key, place = (str(sequence), -1) if keyed else (None, sequence % partitions)
+            pending[value] = now()
+            try:
+                produce(topic, payload, key, place, delivered)
+            except BufferError:
+                # Not queued, so not sent: the same record is tried again, invoked anew.
+                del pending[value]
+                self._waiting = value
+                return done
+            except KafkaException as error:
+                self._refused(value, place, error.args[0])
+        return count
+
+    def poll(self, wait_s: float) -> None:
+        """Serve delivery reports, waiting at most so long for one; replace a producer that died."""
+        self._producer.poll(wait_s)
+        if self._fatal is not None:
+            self._rebuild(self._fatal)
+
+    def drain(self, limit_s: Callable[[], float]) -> None:
+        """Wait until nothing is under way, at most until `limit_s()` says that none is left."""
+        while len(self._producer) and (left := limit_s()) > 0:
+            self._producer.poll(min(left, _POLL_S))
+            self._recorder.flush_if_due()
+
+    def _next(self) -> int:
+        if self._waiting is not None:
+            value, self._waiting = self._waiting, None
+            return value
+        value = next(self._block, -1)
+        if value < 0:
+            self._block = iter(self._recorder.reserve())
+            value = next(self._block)
+        self._used = sequence_of(value) + 1
+        return value
+
+    def _open(self) -> Producer:
+        config: dict[str, object] = dict(self._plan.config)
+        config["bootstrap.servers"] = self._plan.bootstrap
+        config["client.id"] = f"producer-{self._recorder.identity.process}"
+        config["error_cb"] = self._on_error
+        return Producer(config)
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._recorder.event("error", detail=error.str())
+        if error.fatal():
+            self._fatal = error
+
+    def _delivery_callback(self) -> Delivery:
+        """Return the callback of every record; closed over bare list methods, for it is hot."""
+        acked, acked_ns = self._recorder.acked.append, self._recorder.acked_ns.append
+        now, failed = time.monotonic_ns, self._failed
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                acked(message)
+                acked_ns(now())
+            else:
+                failed(error, message)
+
+        return delivered
+
+    def _failed(self, error: KafkaError, message: Message) -> None:
+        (value,) = values_of([message])
+        kind = outcome_of(error.code(), single=self._plan.single_attempt)
+        place = message.partition()
+        # An unassigned partition is shown as -1.
+        partition = place if place is not None and place >= 0 else None
+        self._recorder.completed(value, kind, partition=partition, error=error.name())
+
+    def _refused(self, value: int, place: int, error: KafkaError) -> None:
+        partition = None if place < 0 else place
+        self._recorder.completed(value, REFUSED, partition=partition, error=error.name())
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            self._fatal = error
+
+    def _rebuild(self, fatal: KafkaError) -> None:
+        """Replace a producer that librdkafka has declared dead by a new one.
+
+        Sequence numbers go on. All older sends are completed first, those still under way as INFO;
+        but a request that a frozen broker holds in its socket may still be appended afterwards. So
+        the order of sends is not promised across this: the `error` event holds, as `op`, the
+        first sequence number of the new producer.
+        """
+        self._fatal = None
+        _LOG.warning("the producer met a fatal error and is replaced: %s", fatal.str())
+        old = self._producer
+        old.purge(in_queue=True, in_flight=True, blocking=False)
+        old.flush(ORPHAN_FLUSH_S)
+        self._fatal = None
+        for value in list(self._recorder.pending):
+            self._recorder.completed(value, OpType.INFO, error="_FATAL")
+        self._recorder.event("error", op=self.used, detail=f"new producer after: {fatal.str()}")
+        self._recorder.flush()
+        self._producer = self._open()
+
+
+def run(settings: Settings, control: Control) -> None:
+    """Send until told to stop; then wait for what is under way and close the history.
+
+    Raises:
+        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
+    """
+    plan = Plan(
+        bootstrap=setting(settings, "bootstrap", str),
+        topic=setting(settings, "topic", str),
+        partitions=setting(settings, "partitions", int),
+        keyed=setting(settings, "keyed", bool),
+        rate_per_s=number(settings, "rate_per_s"),
+        single_attempt=setting(settings, "single_attempt", bool),
+        flush_s=number(settings, "flush_s"),
+        config=setting(settings, "config", dict),
+    )
+    run_id = setting(settings, "run_id", str)
+    encode = encoder(
+        run_id=run_id,
+        topic=plan.topic,
+        size_bytes=setting(settings, "record_size_bytes", int),
+    )
+    identity = Identity(
+        process=setting(settings, "process", int), role="producer", run_id=run_id, topic=plan.topic
+    )
+    recorder = SendRecorder(Path(setting(settings, "history", str)), identity, values_of=values_of)
+    producer = SendingProducer(plan, recorder, encode)
+
+    def report(*, force: bool = False) -> None:
+        control.progress(
+            counts={kind.value: count for kind, count in recorder.counts.items()},
+            pending=len(recorder.pending),
+            partitions_seen=by_partition(plan.topic, recorder.acked_of),
+            force=force,
+        )
+
+    pace = _Pace(plan.rate_per_s)
+    while not control.stop.is_set():
+        due, wait_s = pace.due()
+        sent = producer.send(due)
+        pace.sent(sent)
+        # A full queue is given time; otherwise reports are served without waiting.
+        producer.poll(_POLL_S if sent < due else min(wait_s, _POLL_S))
+        recorder.flush_if_due()
+        report()
+
+    stopped = time.monotonic()
+
+    def left_s() -> float:
+        bound_s = ORPHAN_FLUSH_S if control.orphaned.is_set() else plan.flush_s
+        return stopped + bound_s - time.monotonic()
+
+    producer.drain(left_s)
+    recorder.close(used=producer.used)
+    report(force=True)
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,208 @@
+"""The reader: the final read, every partition from its beginning to its end, by a fresh client.
+
+Settings, besides `run_id`, `bootstrap`, `process` and `history`:
+
+    topic, partitions   what to read: a topic, and the list of its partitions
+    limit_s             the longest that the whole read may take
+    stall_s             the longest without any progress
+    config              librdkafka's settings (`workloads.client_config`)
+
+Beside its history it leaves `<history without suffix>.ends.json`: how far it got, honestly.
+"""
+
+import json
+import logging
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from harness.core.errors import WaitTimeout
+from harness.core.wait import wait_until
+from harness.recorder import Identity, PollRecorder
+from workloads.client_config import Config
+from workloads.consumer import POLL_RECORDS, POLL_S, report
+from workloads.control import Control, Settings, main, number, setting
+from workloads.record import decoder
+
+_LOG = logging.getLogger(__name__)
+
+_QUERY_S = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class End:
+    """How far one partition was read; a row of `ends.json`.
+
+    Attributes:
+        topic: topic name.
+        partition: partition number.
+        low: first offset of the log when the read began, or -1 if it could not be asked.
+        high: end offset of the log then, or -1.
+        reached: the offset after the last one known to be read; control records count as read.
+        complete: whether `reached` is at or above `high`.
+    """
+
+    topic: str
+    partition: int
+    low: int = -1
+    high: int = -1
+    reached: int = -1
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was there when the read began was read."""
+        return self.high >= 0 and self.reached >= self.high
+
+
+class FinalRead:
+    """The final read of some partitions of one topic."""
+
+    def __init__(self, config: Config, recorder: PollRecorder, ends: list[End]) -> None:
+        self._recorder = recorder
+        self._ends = {end.partition: end for end in ends}
+        self._open: set[int] = set()
+        self._op = 0
+        self._consumer = Consumer({**config, "error_cb": self._on_error})
+
+    def begin(self, *, deadline: float, control: Control) -> None:
+        """Ask where each log begins and ends, and take those that answered.
+
+        Args:
+            deadline: on the monotonic clock; a partition without a leader is asked until then.
+            control: ends the asking when the harness wants us to stop.
+        """
+        for end in self._ends.values():
+            left_s = max(0.0, deadline - time.monotonic())
+            try:
+                wait_until(
+                    lambda end=end: self._ask(end),  # type: ignore[misc]
+                    timeout_s=left_s,
+                    what=f"the ends of {end.topic}-{end.partition}",
+                    stop=control.stop,
+                )
+            except WaitTimeout as error:
+                self._event("error", end, detail=str(error))
+        known = [end for end in self._ends.values() if end.high >= 0]
+        for end in known:
+            end.reached = end.low
+            self._event("assign", end, offset=end.low)
+        self._open = {end.partition for end in known if not end.complete}
+        places = [Place(end.topic, end.partition, end.low) for end in known if not end.complete]
+        if places:
+            self._consumer.assign(places)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every partition that could be begun has been read to its end."""
+        return not self._open
+
+    def poll(self) -> bool:
+        """Poll once, record what came, and return whether it got us on."""
+        messages = self._consumer.consume(POLL_RECORDS, POLL_S)
+        records: list[Message] = []
+        progress = False
+        for message in messages:
+            end = self._ends.get(_known(message.partition()))
+            error = message.error()
+            if end is None:
+                continue
+            if error is None:
+                records.append(message)
+                following = _known(message.offset()) + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                # The end of the log, also where only control records lie before it.
+                following = _known(message.offset())
+            else:
+                self._event("error", end, detail=f"{error.name()}: {error.str()}")
+                continue
+            if following > end.reached:
+                end.reached = following
+                progress = True
+        self._recorder.polled(self._op, records)
+        self._op += 1
+        self._open = {partition for partition in self._open if not self._ends[partition].complete}
+        return progress
+
+    def _ask(self, end: End) -> bool:
+        try:
+            place = Place(end.topic, end.partition)
+            end.low, end.high = self._consumer.get_watermark_offsets(place, timeout=_QUERY_S)
+        except KafkaException as error:
+            _LOG.info("%s-%d does not say its ends: %s", end.topic, end.partition, error.args[0])
+            return False
+        return end.high >= 0
+
+    def _event(
+        self, f: str, end: End, *, offset: int | None = None, detail: str | None = None
+    ) -> None:
+        self._recorder.event(
+            f,
+            op=self._op,
+            topic=end.topic,
+            partition=end.partition,
+            offset=offset,
+            detail=detail,
+        )
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._recorder.event("error", op=self._op, detail=error.str())
+
+
+def run(settings: Settings, control: Control) -> None:
+    """Read every partition to its end, or until a limit is met, and say how far it got.
+
+    Raises:
+        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
+    """
+    process = setting(settings, "process", int)
+    run_id = setting(settings, "run_id", str)
+    topic = setting(settings, "topic", str)
+    history = Path(setting(settings, "history", str))
+    stall_s = number(settings, "stall_s")
+    deadline = time.monotonic() + number(settings, "limit_s")
+    config: Config = {
+        "group.id": f"unused-{run_id}-{process}",
+        **setting(settings, "config", dict),
+        "bootstrap.servers": setting(settings, "bootstrap", str),
+        "client.id": f"reader-{process}",
+        "enable.partition.eof": True,
+    }
+    ends = [End(topic=topic, partition=p) for p in setting(settings, "partitions", list)]
+    recorder = PollRecorder(
+        history,
+        Identity(process=process, role="reader", run_id=run_id),
+        decode=decoder(run_id=run_id),
+    )
+    read = FinalRead(config, recorder, ends)
+    read.begin(deadline=min(deadline, time.monotonic() + stall_s), control=control)
+    moved = time.monotonic()
+    while not read.finished and not control.stop.is_set():
+        if read.poll():
+            moved = time.monotonic()
+        recorder.flush_if_due()
+        report(control, recorder)
+        if time.monotonic() > min(deadline, moved + stall_s):
+            recorder.event("error", detail="the final read met its limit")
+            break
+    recorder.close()
+    _write_ends(history.with_suffix(".ends.json"), ends)
+    report(control, recorder, force=True)
+
+
+def _known(number: int | None) -> int:
+    """Return a partition or offset, -1 for none."""
+    return -1 if number is None else number
+
+
+def _write_ends(path: Path, ends: list[End]) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps([{**asdict(end), "complete": end.complete} for end in ends]))
+    os.replace(draft, path)
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,126 @@
+"""What a record of a run looks like, byte by byte, and what can be wrong with one.
+
+A record's value, little-endian:
+
+    bytes   0–3    CRC-32 of everything after it
+            4–7    mark and version of this layout
+            8–15   the value: producer << 40 | sequence
+           16–23   the run's id
+           24–27   CRC-32 of the topic's name
+           28–     padding up to the wanted size, always the same bytes
+
+The checksum covers the padding too, so a flipped bit anywhere is found. Run and topic are inside
+because a record can be whole and still be in the wrong place.
+"""
+
+import zlib
+from array import array
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Literal, Protocol
+
+from harness.core.errors import UsageError
+
+Problem = Literal["checksum", "run", "topic", "format"]
+
+HEADER_BYTES = 28
+"""The smallest record there is."""
+
+MARK = b"kch\x01"
+
+_CRC = Struct("<I")
+_VALUE = Struct("<q")
+_HEADER = Struct("<I4sq8sI")
+_PATTERN = bytes((i * 37 + 11) & 0xFF for i in range(256))
+
+
+class Payload(Protocol):
+    """Anything that carries a record's bytes, such as a client's message."""
+
+    def value(self) -> bytes | None:
+        """Return the record's value."""
+        ...
+
+
+def encoder(*, run_id: str, topic: str, size_bytes: int) -> Callable[[int], bytes]:
+    """Return the function that turns a value into a record of one run and topic.
+
+    Args:
+        run_id: 16 hexadecimal digits.
+        topic: the topic that the records are for.
+        size_bytes: length of every record, at least `HEADER_BYTES`.
+
+    Raises:
+        UsageError: the size is too small, or the id is not one.
+    """
+    if size_bytes < HEADER_BYTES:
+        raise UsageError(
+            f"A record of {size_bytes} bytes cannot say what it is: at least {HEADER_BYTES}."
+        )
+    padding_bytes = size_bytes - HEADER_BYTES
+    padding = (_PATTERN * (padding_bytes // len(_PATTERN) + 1))[:padding_bytes]
+    tail = _run_bytes(run_id) + _CRC.pack(zlib.crc32(topic.encode())) + padding
+    # The checksum of the mark never changes, so each record's own begins from there.
+    seed = zlib.crc32(MARK)
+
+    def encode(
+        value: int,
+        # Defaults are locals to the interpreter: this runs once for every record of a run.
+        pack_crc: Callable[[int], bytes] = _CRC.pack,
+        pack_value: Callable[[int], bytes] = _VALUE.pack,
+        crc32: Callable[[bytes, int], int] = zlib.crc32,
+    ) -> bytes:
+        body = pack_value(value) + tail
+        return pack_crc(crc32(body, seed)) + MARK + body
+
+    return encode
+
+
+def decoder(*, run_id: str) -> Callable[[bytes | None, str], tuple[int | None, Problem | None]]:
+    """Return the function that reads a record of one run.
+
+    It takes a record's bytes and the topic they were read from, and returns the value and what is
+    wrong: the value is None if it could not be made out or is none of this run's.
+
+    Args:
+        run_id: 16 hexadecimal digits.
+    """
+    run = _run_bytes(run_id)
+    topics: dict[str, int] = {}
+
+    def decode(payload: bytes | None, topic: str) -> tuple[int | None, Problem | None]:
+        if payload is None or len(payload) < HEADER_BYTES:
+            return None, "format"
+        crc, mark, value, run_of_record, topic_crc = _HEADER.unpack_from(payload)
+        if mark != MARK:
+            return None, "format"
+        if zlib.crc32(memoryview(payload)[4:]) != crc:
+            return None, "checksum"
+        if run_of_record != run:
+            return None, "run"
+        expected = topics.get(topic)
+        if expected is None:
+            expected = topics[topic] = zlib.crc32(topic.encode())
+        return value, None if topic_crc == expected else "topic"
+
+    return decode
+
+
+def values_of(messages: Iterable[Payload]) -> "array[int]":
+    """Return the values in records that we made ourselves, unchecked.
+
+    For delivery reports: librdkafka hands back the very bytes that it was given.
+    """
+    values = array("q")
+    values.frombytes(b"".join([message.value()[8:16] for message in messages]))  # type: ignore[index]
+    return values
+
+
+def _run_bytes(run_id: str) -> bytes:
+    try:
+        run = bytes.fromhex(run_id)
+    except ValueError:
+        run = b""
+    if len(run) != 8:
+        raise UsageError(f"The run id {run_id!r} is not made of 16 hexadecimal digits.")
+    return run

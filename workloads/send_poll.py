@@ -1,0 +1,164 @@
+"""The workload send_poll: producers send, consumers poll, and a final read tells what is there."""
+
+from dataclasses import dataclass
+
+from harness.core.cluster import TopicSpec
+from harness.core.contract import Contract
+from harness.core.errors import UsageError
+from harness.core.workload import ClientSpec, workload
+from workloads.client_config import (
+    Isolation,
+    consumer_config,
+    producer_config,
+    subscriber_config,
+)
+from workloads.outcome import single_attempt
+from workloads.record import HEADER_BYTES
+
+FIRST_PRODUCER, FIRST_CONSUMER, FIRST_SUBSCRIBER, FIRST_READER = 0, 100, 200, 300
+"""Where the process numbers of each kind of client begin."""
+
+_MOST_CLIENTS = 100
+_MOST_RECORD_BYTES = 900_000
+_MOST_READERS = 2
+
+
+@workload("send_poll")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendPoll:
+    """Send unique records to every partition of one topic, poll them, and read all at the end.
+
+    Attributes:
+        topic: the topic's name.
+        partitions: how many partitions.
+        producers: processes that send, each to all partitions in turn.
+        consumers: processes that each take all partitions by themselves (assign): several
+            independent witnesses of what the log shows.
+        subscribers: members of one consumer group (subscribe).
+        rate_per_s: records a second of all producers together; 0 is as fast as they can.
+        record_size_bytes: length of a record's value.
+        keyed: let the client's partitioner choose by the record's key instead of going round.
+        isolation: `isolation.level` of everyone who reads.
+        read_limit_s: the longest that the final read may take, seconds.
+        read_stall_s: the longest that it may go without progress, seconds.
+    """
+
+    topic: str = "orders"
+    partitions: int = 3
+    producers: int = 2
+    consumers: int = 2
+    subscribers: int = 1
+    rate_per_s: float = 1000
+    record_size_bytes: int = 100
+    keyed: bool = False
+    isolation: Isolation = "read_committed"
+    read_limit_s: float = 300.0
+    read_stall_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Reject what cannot be run.
+
+        Raises:
+            UsageError: with the number and its bounds.
+        """
+        if not 1 <= self.partitions <= 1000:
+            raise UsageError(f"{self.partitions} partitions: choose 1 to 1000.")
+        if not 1 <= self.producers <= _MOST_CLIENTS:
+            raise UsageError(f"{self.producers} producers: choose 1 to {_MOST_CLIENTS}.")
+        for name, count in (("consumers", self.consumers), ("subscribers", self.subscribers)):
+            if not 0 <= count <= _MOST_CLIENTS:
+                raise UsageError(f"{count} {name}: choose 0 to {_MOST_CLIENTS}.")
+        if self.rate_per_s < 0:
+            raise UsageError(
+                f"A rate of {self.rate_per_s:g} records/s: choose 0 (as fast as possible) or more."
+            )
+        if not HEADER_BYTES <= self.record_size_bytes <= _MOST_RECORD_BYTES:
+            raise UsageError(
+                f"Records of {self.record_size_bytes} bytes: choose {HEADER_BYTES} (their own "
+                f"description) to {_MOST_RECORD_BYTES} (below Kafka's max.message.bytes)."
+            )
+        if min(self.read_limit_s, self.read_stall_s) <= 0:
+            raise UsageError("The limits of the final read must be above 0 seconds.")
+
+    def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
+        """Return the one topic, from which nothing may disappear by design."""
+        config = {
+            "min.insync.replicas": str(contract.min_isr),
+            "unclean.leader.election.enable": str(contract.unclean_election).lower(),
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+        }
+        spec = TopicSpec(
+            name=self.topic,
+            partitions=self.partitions,
+            replication_factor=contract.replication_factor,
+            config=tuple(config.items()),
+        )
+        return (spec,)
+
+    def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
+        """Return producers, then consumers, then subscribers."""
+        produce = {
+            "topic": self.topic,
+            "partitions": self.partitions,
+            "keyed": self.keyed,
+            "rate_per_s": self.rate_per_s / self.producers,
+            "record_size_bytes": self.record_size_bytes,
+            "single_attempt": single_attempt(contract),
+            # Whatever is under way ends within the delivery timeout; the rest is for the reports.
+            "flush_s": contract.delivery_timeout_ms / 1000 + 2.0,
+            "config": producer_config(contract),
+        }
+        assign = {
+            "mode": "assign",
+            "topic": self.topic,
+            "partitions": list(range(self.partitions)),
+            "config": consumer_config(self.isolation),
+        }
+        subscribe = {
+            "mode": "subscribe",
+            "topic": self.topic,
+            "config": subscriber_config(self.isolation, group=f"{self.topic}-subscribers"),
+        }
+        producers = [
+            ClientSpec(
+                process=FIRST_PRODUCER + i,
+                role="producer",
+                module="workloads.producer",
+                settings=produce,
+            )
+            for i in range(self.producers)
+        ]
+        kinds = (
+            (FIRST_CONSUMER, self.consumers, assign),
+            (FIRST_SUBSCRIBER, self.subscribers, subscribe),
+        )
+        consumers = [
+            ClientSpec(
+                process=first + i, role="consumer", module="workloads.consumer", settings=settings
+            )
+            for first, count, settings in kinds
+            for i in range(count)
+        ]
+        return (*producers, *consumers)
+
+    def readers(self, contract: Contract) -> tuple[ClientSpec, ...]:
+        """Return up to two readers that share the partitions among them."""
+        del contract  # whatever was promised, everything is read
+        count = min(_MOST_READERS, self.partitions)
+        return tuple(
+            ClientSpec(
+                process=FIRST_READER + i,
+                role="reader",
+                module="workloads.reader",
+                settings={
+                    "topic": self.topic,
+                    "partitions": list(range(i, self.partitions, count)),
+                    "limit_s": self.read_limit_s,
+                    "stall_s": self.read_stall_s,
+                    "config": consumer_config(self.isolation),
+                },
+            )
+            for i in range(count)
+        )
