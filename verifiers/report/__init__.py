@@ -1,1 +1,34 @@
-"""The report of a run."""
+"""The report of a run: a page, a JUnit file and two summaries, all from its folder alone."""
+
+from pathlib import Path
+
+from harness.run_dir import write_atomically
+from verifiers.report.junit import write_junit
+from verifiers.report.page import render
+from verifiers.report.reading import read_run
+from verifiers.report.summary import console_lines, markdown
+
+__all__ = ["console_summary", "write_report"]
+
+
+def write_report(run_dir: Path) -> Path:
+    """Write report.html, junit.xml and summary.md into a run folder; return the page's path.
+
+    Raises:
+        UsageError: the folder holds no run that can be read.
+    """
+    record = read_run(run_dir)
+    page = run_dir / "report.html"
+    write_atomically(page, render(record))
+    write_junit(record, run_dir / "junit.xml")
+    write_atomically(run_dir / "summary.md", markdown(record))
+    return page
+
+
+def console_summary(run_dir: Path) -> list[str]:
+    """Return the story of a run in at most 25 lines of plain text, without any markup.
+
+    Raises:
+        UsageError: the folder holds no run that can be read.
+    """
+    return console_lines(read_run(run_dir))

@@ -1,0 +1,269 @@
+"""A small synthetic run folder, for the tests of the report."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from harness.core.op import value_of
+
+SECOND = 1_000_000_000
+ORIGIN = 7_000 * SECOND
+
+
+def ns(at_s: float) -> int:
+    return ORIGIN + round(at_s * SECOND)
+
+
+def write_json(path: Path, document: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def write_lines(path: Path, documents: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(d) + "\n" for d in documents), encoding="utf-8")
+
+
+def run_document(**changes: object) -> dict[str, Any]:
+    phases = [
+        ("start", -9, -1),
+        ("steady", 0, 5),
+        ("faults", 5, 48),
+        ("heal", 48, 49),
+        ("recover", 49, 53),
+        ("final", 53, 56),
+        ("stop", 56, 58),
+    ]
+    document = {
+        "schema": 1,
+        "run": "20261121T104300-mixed-7",
+        "run_id": "00112233aabbccdd",
+        "scenario": "mixed",
+        "seed": 7,
+        "kafka": "4.3.1",
+        "command": "kafka-chaos run mixed --seed 7 --duration 50s",
+        "started_utc": "2026-11-21T10:43:00Z",
+        "origin_ns": ORIGIN,
+        "ended_ns": ns(58),
+        "contract": {
+            "acks": "all",
+            "min_isr": 2,
+            "replication_factor": 3,
+            "idempotence": True,
+            "unclean_election": False,
+        },
+        "cluster": {"kafka": "4.3.1", "brokers": 3, "controllers": 0, "heap_mib": 256},
+        "provokes": [],
+        "duration_s": 50,
+        "topics": [{"name": "orders", "partitions": 6, "replication_factor": 3}],
+        "clients": [{"process": 1, "role": "producer", "mode": None}],
+        "phases": [{"name": n, "from_ns": ns(a), "to_ns": ns(b)} for n, a, b in phases],
+        "versions": {"kafka-chaos": "0.1.0", "librdkafka": "2.16.0", "python": "3.11.2"},
+        "state": "complete",
+        "reasons": [],
+    }
+    return document | changes
+
+
+def fault_events(
+    fault_id: str,
+    fault: str,
+    victims: list[int],
+    from_s: float,
+    to_s: float,
+    *,
+    details: dict[str, Any],
+    observed: bool = True,
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": fault_id,
+            "event": "decided",
+            "time_ns": ns(from_s - 0.05),
+            "fault": fault,
+            "parameters": {},
+            "target": "leader_of(orders,0)",
+            "victims": victims,
+            "at_s": from_s,
+            "hold_s": to_s - from_s,
+            "lease_s": 30.0,
+        },
+        {
+            "id": fault_id,
+            "event": "injected",
+            "time_ns": ns(from_s),
+            "evidence": {"phase": "inject", "observed": observed, "details": details},
+        },
+        {
+            "id": fault_id,
+            "event": "healed",
+            "time_ns": ns(to_s),
+            "evidence": {"phase": "heal", "observed": True, "details": details},
+        },
+    ]
+
+
+PROCESS = {"process_before": {"2": {"pid": 4711, "state": "S"}}, "listener": {"2": "refused"}}
+PACKETS = {"dropped_packets": 1834, "probes": {"1-3": "unreachable", "3-1": "unreachable"}}
+COLLECTIONS = {"broker_1": {"pauses": 71, "paused_s": 4.61}, "wanted_s": 4.0}
+
+
+def journal(*, partition_seen: bool = True) -> list[dict[str, Any]]:
+    packets = PACKETS if partition_seen else {"dropped_packets": 0, "probes": {"1-3": "answered"}}
+    return [
+        *fault_events("1", "broker_kill", [2], 6.0, 12.4, details=PROCESS),
+        *fault_events("2", "partition", [3], 17.2, 23.9, details=packets, observed=partition_seen),
+        *fault_events("3", "gc_pause", [1], 29.0, 34.6, details=COLLECTIONS),
+        *fault_events("4", "broker_kill", [1], 40.0, 46.1, details=PROCESS),
+    ]
+
+
+def changes() -> list[dict[str, Any]]:
+    story = [
+        (-1.0, 0, 2, [2, 3, 1]),
+        (6.1, 0, None, [2, 3, 1]),
+        (7.4, 0, 3, [3, 1]),
+        (14.0, 0, 3, [3, 1, 2]),
+        (18.0, 0, None, [3, 1, 2]),
+        (19.6, 0, 1, [1, 2]),
+        (26.0, 0, 1, [1, 2, 3]),
+        (40.2, 0, 2, [2, 3]),
+        (47.5, 0, 2, [1, 2, 3]),
+        (-1.0, 1, 3, [3, 1, 2]),
+        (6.1, 1, 3, [3, 1]),
+        (14.0, 1, 3, [1, 2, 3]),
+        (18.4, 1, 1, [1]),
+        (21.0, 1, 1, [1, 2]),
+        (26.0, 1, 1, [1, 2, 3]),
+        (40.2, 1, None, [1, 2, 3]),
+        (41.9, 1, 2, [2, 3]),
+        (47.5, 1, 2, [1, 2, 3]),
+        *[(-1.0, p, 1 + p % 3, [1, 2, 3]) for p in (2, 3, 4, 5)],
+        (40.1, 4, 3, [2, 3]),
+        (47.0, 4, 3, [1, 2, 3]),
+    ]
+    return [
+        {"time_ns": ns(t), "topic": "orders", "partition": p, "leader": leader, "isr": isr}
+        for t, p, leader, isr in story
+    ]
+
+
+def lanes_document(seconds: float = 56, bins: int = 560) -> dict[str, Any]:
+    width = seconds / bins
+    rows: list[list[Any]] = []
+    for n in range(bins):
+        t = n * width
+        working = t < 53
+        stalled = 6.0 <= t < 7.4 or 18.0 <= t < 19.6 or 29.0 <= t < 31.2
+        ok = 0 if not working or stalled else round((480 + 40 * math.sin(n / 9)) * width)
+        info = round(60 * width) if 40.0 <= t < 41.9 else 0
+        fail = round(90 * width) if 18.0 <= t < 18.6 else 0
+        slow = 1 + 60 * math.exp(-((t - 8) ** 2)) + 25 * math.exp(-((t - 20) ** 2))
+        latencies = [4.2 * slow, 11.0 * slow, 27.0 * slow] if ok else [None, None, None]
+        rows.append([round(t, 3), ok, info, fail, *latencies, ok if working else 900])
+    return {
+        "bin_ns": round(width * SECOND),
+        "origin_ns": ORIGIN,
+        "rows": rows,
+        "gaps": [
+            {"topic": "orders", "partition": 0, "from_s": 18.01, "to_s": 22.13, "acked": 4000},
+            {"topic": "orders", "partition": 1, "from_s": 40.2, "to_s": 42.3, "acked": 4100},
+            {"topic": "orders", "partition": 4, "from_s": 29.0, "to_s": 31.2, "acked": 4000},
+        ],
+    }
+
+
+CHECKERS = dict.fromkeys(
+    ["lost-write", "unseen", "duplicate", "phantom", "G1a", "poll-skip", "dirty-read"], "ran"
+)
+
+
+def verdict_document(verdict: str = "VALID", **changes: object) -> dict[str, Any]:
+    document = {
+        "schema": 1,
+        "run": "20261121T104300-mixed-7",
+        "scenario": "mixed",
+        "seed": 7,
+        "kafka": "4.3.1",
+        "verdict": verdict,
+        "reasons": [],
+        "anomalies": {},
+        "counts": {
+            "sends": 62553,
+            "acked": 62500,
+            "failed": 12,
+            "indeterminate": 41,
+            "read": 62519,
+            "final": 62531,
+        },
+        "faults": [],
+        "checkers": CHECKERS,
+        "replicas": {},
+        "timing_s": {"start": 8.1, "faults": 43.0, "recover": 4.2, "verify": 11.9},
+    }
+    return document | changes
+
+
+def lost_write(count: int = 3, *, permitted: bool = False, why: str = "") -> dict[str, Any]:
+    examples = [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "offset": 62400 + n,
+            "value": value_of(17, 8100 + n),
+            "process": 17,
+            "time_ns": ns(18.3 + n * 0.004),
+            "kind": "tail",
+            "detail": {"final_end": 62391, "acknowledged_by": "leader 3"},
+        }
+        for n in range(min(count, 32))
+    ]
+    return {
+        "count": count,
+        "permitted": permitted,
+        "why": why or "acks=all with min.insync.replicas=2 keeps what it acknowledged.",
+        "examples": examples,
+    }
+
+
+def build(folder: Path, *, verdict: dict[str, Any], **run_changes: object) -> Path:
+    """Write a whole run folder with one verdict."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "run.json", run_document(**run_changes))
+    write_json(folder / "verdict.json", verdict)
+    write_json(folder / "lanes.json", lanes_document())
+    write_lines(folder / "faults.jsonl", journal())
+    write_lines(folder / "timeline.jsonl", changes())
+    steps = [{"id": "1", "at_s": 6.0, "hold_s": 5.0, "fault": "broker_kill", "target": "random"}]
+    write_json(folder / "plan.json", {"schema": 1, "seed": 7, "steps": steps})
+    for node in (1, 2, 3):
+        settings = {"min.insync.replicas": "2", "node.id": str(node)}
+        write_json(folder / "cluster" / f"broker-{node}" / "effective.json", settings)
+    return folder
+
+
+def valid(folder: Path) -> Path:
+    return build(folder, verdict=verdict_document())
+
+
+def invalid(folder: Path) -> Path:
+    reasons = ["3 acknowledged records are missing from the final read of orders/0."]
+    anomalies = {
+        "lost-write": lost_write(),
+        "duplicate": lost_write(2, permitted=True, why="idempotence is off.") | {"examples": []},
+    }
+    return build(folder, verdict=verdict_document("INVALID", reasons=reasons, anomalies=anomalies))
+
+
+def unknown(folder: Path) -> Path:
+    reasons = ["Fault 2, partition of broker 3, has no proven effect."]
+    build(folder, verdict=verdict_document("UNKNOWN", reasons=reasons))
+    write_lines(folder / "faults.jsonl", journal(partition_seen=False))
+    return folder
+
+
+def empty(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    document = run_document(state="aborted", phases=[], reasons=["The cluster did not start."])
+    write_json(folder / "run.json", document)
+    return folder

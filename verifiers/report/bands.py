@@ -1,0 +1,230 @@
+"""The lanes of intervals: phases, faults, leaders and ISRs, unavailability, anomalies."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from markupsafe import Markup
+
+from verifiers.report import units
+from verifiers.report.model import Anomaly, FaultRecord, Gap, Leadership, Partition, RunRecord
+from verifiers.report.svg import LEFT, RIGHT, Axis, Drawing, Label, box, num, path, tiers
+
+T = TypeVar("T")
+
+_MANY = 150
+"""Beyond so many intervals in a lane, texts without room are left out and not only hidden."""
+
+_GAPS_SHOWN = 4
+_NAME_SIGNS = 22
+_MARK_ROOM = 30.0
+
+
+def phases_lane(record: RunRecord, axis: Axis) -> Drawing:
+    """Return the thin band of phases."""
+    lane = Drawing(name="phase", height=16, described="phases of the run")
+    shown = [p for p in record.phases if axis.shows(p.from_s, p.to_s)]
+    for number, phase in enumerate(shown):
+        x0, x1 = axis.x(phase.from_s), axis.x(phase.to_s)
+        if x1 - x0 < 0.5:
+            continue
+        title = f"{phase.name}: {units.instant(phase.from_s)} to {units.instant(phase.to_s)}"
+        lane.stretched.append(path(f"phase p{number % 2}", [box(x0, x1, 0, 16)], title))
+        lane.placed.append(Label(text=phase.name, x0=x0, x1=x1, y=12).markup(keep_hidden=True))
+    return lane
+
+
+def fault_lanes(record: RunRecord, axis: Axis) -> list[Drawing]:
+    """Return one lane for each kind of fault, in the order of their first appearance."""
+    by_name: dict[str, list[FaultRecord]] = {}
+    for fault in record.faults:
+        if fault.from_s is not None:
+            by_name.setdefault(fault.name, []).append(fault)
+    return [_fault_lane(name, faults, axis) for name, faults in by_name.items()]
+
+
+def _fault_lane(name: str, faults: list[FaultRecord], axis: Axis) -> Drawing:
+    spans = [(axis.x(f.from_s or 0.0), _fault_end(f, axis)) for f in faults]
+    rows = tiers(spans)
+    proven = sum(f.proven for f in faults)
+    lane = Drawing(
+        name=units.shortened(units.visible(name), _NAME_SIGNS),
+        note=f"{proven} of {len(faults)} proven",
+        height=max(30.0, 6.0 + 22 * (max(rows) + 1)),
+        described=f"fault {units.visible(name)}: {proven} of {len(faults)} proven",
+    )
+    for number, (fault, (x0, x1), row) in enumerate(zip(faults, spans, rows, strict=True)):
+        y = 5 + 22.0 * row
+        state = "proven" if fault.proven else "not proven"
+        title = (
+            f"fault {fault.id}: {fault.title}, {state}; in force from "
+            f"{units.instant(fault.from_s or 0.0)}"
+            + (f" to {units.instant(fault.healed_s)}" if fault.healed_s is not None else "")
+        )
+        kind = "fault proven" if fault.proven else "fault unproven"
+        lane.stretched.append(path(kind, [box(x0, x1, y, 15)], title))
+        height = 4 / max(1, len(fault.victims))
+        for place, victim in enumerate(fault.victims):
+            strip = box(x0, x1, y + 15 + place * height, height)
+            lane.stretched.append(path(f"b{_colour(victim)}", [strip]))
+        later = [
+            s[0] for s, r in zip(spans[number + 1 :], rows[number + 1 :], strict=True) if r == row
+        ]
+        words = ", ".join(map(str, fault.victims)) + ("" if fault.proven else " not proven")
+        label = Label(
+            text=words.strip(),
+            x0=x0,
+            x1=x1,
+            limit=min([RIGHT, *later]) - 2,
+            y=y + 11.5,
+            kind="onink" if fault.proven else "onhatch",
+        )
+        lane.placed.append(label.markup(keep_hidden=len(faults) < _MANY))
+    return lane
+
+
+def _fault_end(fault: FaultRecord, axis: Axis) -> float:
+    if fault.healed_s is not None:
+        return axis.x(fault.healed_s)
+    if fault.error is not None and fault.injected_s is None:
+        # It never was in force: a mark at the time of its decision, not a bar to the end.
+        return axis.x(fault.from_s or 0.0) + 3
+    return axis.x(axis.to_s)
+
+
+def partition_lane(
+    key: Partition, spans: tuple[Leadership, ...], min_isr: int | None, axis: Axis
+) -> Drawing:
+    """Return who led a partition, and under it who was in its ISR, stacked member by member."""
+    shown = [s for s in spans if axis.shows(s.from_s, s.to_s)]
+    most = max([len(s.isr) for s in shown] + [min_isr or 1])
+    unit = max(4.0, min(11.0, 36.0 / most))
+    base = 19 + unit * most
+    name = f"{units.visible(key[0])}/{key[1]}"
+    lane = Drawing(
+        name=units.shortened(name, _NAME_SIGNS),
+        note="leader, ISR below",
+        height=base + 3,
+        described=f"leader and in-sync replicas of {name}",
+    )
+    leaders: dict[str, list[str]] = {}
+    members: dict[str, list[str]] = {}
+    keep = len(shown) < _MANY
+    for from_s, to_s, leader in _merged(shown, axis, lambda s: s.leader):
+        x0, x1 = axis.x(from_s), axis.x(to_s)
+        kind = "none" if leader is None else f"b{_colour(leader)}"
+        leaders.setdefault(kind, []).append(box(x0, x1, 0, 15))
+        text = "none" if leader is None else str(leader)
+        label = Label(text=text, x0=x0, x1=x1, y=11.5, kind=f"on{kind[1:]}")
+        lane.placed.append(label.markup(keep_hidden=keep))
+    for from_s, to_s, isr in _merged(shown, axis, lambda s: s.isr):
+        x0, x1 = axis.x(from_s), axis.x(to_s)
+        for place, member in enumerate(isr):
+            y = base - unit * (place + 1)
+            members.setdefault(f"isr b{_colour(member)}", []).append(box(x0, x1, y + 0.5, unit - 1))
+            if unit >= 10:
+                label = Label(
+                    text=str(member), x0=x0, x1=x1, y=y + 9, kind=f"small on{_colour(member)}"
+                )
+                lane.placed.append(label.markup(keep_hidden=keep))
+    lane.stretched += [path(kind, shapes) for kind, shapes in (leaders | members).items()]
+    if min_isr is not None:
+        y = base - unit * min_isr
+        lane.fixed.append(
+            Markup('<path class="min-isr" d="M{} {}H{}"/>').format(LEFT, num(y), RIGHT)
+        )
+    return lane
+
+
+def _merged(
+    spans: list[Leadership], axis: Axis, what: Callable[[Leadership], T]
+) -> list[tuple[float, float, T]]:
+    """Return the stretches in which one thing about a partition stayed the same."""
+    found: list[tuple[float, float, T]] = []
+    for span in spans:
+        value, to_s = what(span), axis.to_s if span.to_s is None else span.to_s
+        if found and found[-1][2] == value and found[-1][1] == span.from_s:
+            found[-1] = (found[-1][0], to_s, value)
+        else:
+            found.append((span.from_s, to_s, value))
+    return found
+
+
+def gaps_lane(gaps: tuple[Gap, ...], axis: Axis) -> Drawing:
+    """Return the stretches without an acknowledgement of the partitions that had the widest.
+
+    Only the widest of each partition is known, and beyond the first few they say nothing new.
+    """
+    shown = sorted(gaps[:_GAPS_SHOWN], key=lambda gap: gap.from_s)
+    lane = Drawing(
+        name="unavailable",
+        note="widest gaps",
+        height=max(28.0, 4.0 + 18 * len(shown)),
+        described="widest stretches without an acknowledgement",
+    )
+    for row, gap in enumerate(shown):
+        x0, x1, y = axis.x(gap.from_s), axis.x(gap.to_s), 3 + 18.0 * row
+        topic = units.shortened(units.visible(gap.topic), _NAME_SIGNS)
+        text = f"{units.span(gap.width_s)} · {topic}/{gap.partition}"
+        title = (
+            f"{text}: no acknowledgement from {units.instant(gap.from_s)} "
+            f"to {units.instant(gap.to_s)}"
+        )
+        lane.stretched.append(path("gap", [box(x0, x1, y, 15)], title))
+        label = Label(
+            text=text, x0=x0, x1=x1, limit=RIGHT - 2, before=True, y=y + 11.5, kind="onink"
+        )
+        lane.placed.append(label.markup(keep_hidden=True))
+    return lane
+
+
+def anomaly_lane(anomaly: Anomaly, axis: Axis) -> Drawing | None:
+    """Return the places of an anomaly's examples, as marks that lead to its card.
+
+    None if none of the examples has a time: there is nothing to draw.
+    """
+    places = sorted(axis.x(e.at_s) for e in anomaly.examples if e.at_s is not None)
+    if not places:
+        return None
+    state = "permitted" if anomaly.permitted else "forbidden"
+    marked = f"first {len(places)} of " if len(places) < anomaly.count else ""
+    lane = Drawing(
+        name=units.shortened(units.visible(anomaly.name), _NAME_SIGNS),
+        note=f"{state}, {marked}{units.count(anomaly.count)}",
+        height=28,
+        described=f"when {units.visible(anomaly.name)} occurred",
+    )
+    groups: list[list[float]] = []
+    for x in places:
+        if groups and x - groups[-1][0] < _MARK_ROOM:
+            groups[-1].append(x)
+        else:
+            groups.append([x])
+    for group in groups:
+        text = str(len(group)) if len(group) > 1 else ""
+        # Near the right edge the number stands before its mark, so that it is not cut.
+        left = group[0] > RIGHT - _MARK_ROOM
+        lane.placed.append(
+            Markup(
+                '<a href="#anomaly-{}"><g class="mark {}" data-a="{}" transform="translate({} 0)">'
+                '<path d="M-6 7h12l-6 12z"/><text class="{}" x="{}" y="17">{}</text></g></a>'
+            ).format(
+                anchor(anomaly.name),
+                state,
+                num(group[0]),
+                num(group[0]),
+                "end" if left else "",
+                -9 if left else 9,
+                text,
+            )
+        )
+    return lane
+
+
+def anchor(name: str) -> str:
+    """Return a name as it may stand in a link within the page."""
+    return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in name)
+
+
+def _colour(node_id: int) -> int:
+    """Return which of the nine colours is a node's; isolated controllers share those of brokers."""
+    return (node_id - 1) % 9 + 1

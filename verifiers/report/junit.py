@@ -1,0 +1,84 @@
+"""The JUnit form of a report: what a CI server shows without knowing Kafka."""
+
+from pathlib import Path
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from harness.core.verdict import Verdict
+from verifiers.report import meanings, story, units
+from verifiers.report.model import Anomaly, FaultRecord, RunRecord
+
+
+def write_junit(record: RunRecord, path: Path) -> None:
+    """Write one test case a checker, one a fault's evidence, and one for the verdict.
+
+    Forbidden anomalies are failures; whatever is not known (a crashed checker, a fault without
+    proof, an UNKNOWN verdict) is an error, for it asks for a person just as much.
+    """
+    suite = TestSuite(f"kafka-chaos {record.scenario}")
+    properties = {
+        "run": record.run,
+        "seed": record.seed,
+        "kafka": record.kafka,
+        "contract": story.contract(record),
+        "command": record.command,
+    }
+    for name, value in properties.items():
+        suite.add_property(name, units.visible(value, 4000))
+    suite.add_testcase(_verdict_case(record))
+    found = {anomaly.name: anomaly for anomaly in record.judgement.anomalies}
+    for name in dict.fromkeys([*record.judgement.checkers, *found]):
+        state = record.judgement.checkers.get(name, "ran")
+        suite.add_testcase(_checker_case(name, state, found.get(name)))
+    for fault in record.faults:
+        suite.add_testcase(_fault_case(fault))
+    document = JUnitXml("kafka-chaos")
+    document.add_testsuite(suite)
+    document.update_statistics()
+    document.write(str(path), pretty=True)
+
+
+def _verdict_case(record: RunRecord) -> TestCase:
+    case = TestCase("verdict", "kafka-chaos.verdict", sum(record.judgement.timing_s.values()))
+    verdict, text = (
+        record.judgement.verdict,
+        "\n".join([story.headline(record), *story.reasons(record), *story.cures(record)]),
+    )
+    if verdict is Verdict.INVALID:
+        case.result = [Failure(story.headline(record), "INVALID")]
+    elif verdict is Verdict.UNKNOWN:
+        case.result = [Error(story.headline(record), "UNKNOWN")]
+    if case.result:
+        case.result[0].text = text
+    case.system_out = text
+    return case
+
+
+def _checker_case(name: str, state: str, anomaly: Anomaly | None) -> TestCase:
+    case = TestCase(units.visible(name), "kafka-chaos.checker")
+    if anomaly is not None:
+        text = f"{meanings.told(name, anomaly.count)}. {anomaly.why}"
+        if anomaly.permitted:
+            case.system_out = f"Permitted by the contract: {text}"
+        else:
+            case.result = [Failure(text, "forbidden")]
+    elif state.startswith("crashed"):
+        case.result = [Error(f"The checker {name} {state}.", "crashed")]
+    elif state != "ran":
+        case.result = [Skipped(state)]
+    return case
+
+
+def _fault_case(fault: FaultRecord) -> TestCase:
+    case = TestCase(f"fault {fault.id}: {fault.title}", "kafka-chaos.fault")
+    if fault.injected_s is not None and fault.healed_s is not None:
+        case.time = round(fault.healed_s - fault.injected_s, 3)
+    seen = (
+        f"inject: {story.evidence(fault.inject.details)}\n"
+        f"heal: {story.evidence(fault.heal.details)}"
+    )
+    if not fault.proven:
+        case.result = [Error(story.shortcoming(fault), "not proven")]
+        case.result[0].text = seen
+    case.system_out = seen
+    return case

@@ -1,0 +1,109 @@
+"""What each anomaly means, in the words of a sentence about the run.
+
+Source: the catalogue of the Kafka checker of Jepsen, whose names these are, and our own additions.
+"""
+
+from dataclasses import dataclass
+
+from verifiers.report import units
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """How to speak of an anomaly.
+
+    Attributes:
+        one: what follows "1" in a sentence.
+        many: what follows any other number.
+        gist: what was observed, in one sentence.
+    """
+
+    one: str
+    many: str
+    gist: str
+
+
+MEANINGS: dict[str, Meaning] = {
+    "lost-write": Meaning(
+        "acknowledged record was lost",
+        "acknowledged records were lost",
+        "The producer was told that the record is stored, and the final read of the whole "
+        "partition lacks it.",
+    ),
+    "unseen": Meaning(
+        "acknowledged record was never read",
+        "acknowledged records were never read",
+        "The producer was told that the record is stored, and no consumer was ever given it.",
+    ),
+    "duplicate": Meaning(
+        "record is in the log more than once",
+        "records are in the log more than once",
+        "One send left the same record at two or more offsets of its partition.",
+    ),
+    "inconsistent-offsets": Meaning(
+        "offset was seen with different records",
+        "offsets were seen with different records",
+        "Clients were told of different records at one offset: the log was rewritten, or its "
+        "replicas differ.",
+    ),
+    "phantom": Meaning(
+        "record was read that nobody sent",
+        "records were read that nobody sent",
+        "A consumer was given a record that no producer of this run has on its books.",
+    ),
+    "corrupt-record": Meaning(
+        "record came back damaged",
+        "records came back damaged",
+        "The checksum, the run or the topic inside the record is not what its producer put in.",
+    ),
+    "G1a": Meaning(
+        "record was read although its send had failed",
+        "records were read although their sends had failed",
+        "An aborted read: the producer was told that the record is certainly not stored, and a "
+        "consumer was given it.",
+    ),
+    "dirty-read": Meaning(
+        "record was read and then vanished",
+        "records were read and then vanished",
+        "A consumer was given the record, and the final read of the whole partition lacks it.",
+    ),
+    "nonmonotonic-poll": Meaning(
+        "poll went back in the log",
+        "polls went back in the log",
+        "A poll began at or before the place where the same consumer's last poll had ended.",
+    ),
+    "int-nonmonotonic-poll": Meaning(
+        "step inside a poll went back in the log",
+        "steps inside polls went back in the log",
+        "Inside one poll, a record is followed by one at or before its own place in the log.",
+    ),
+    "poll-skip": Meaning(
+        "poll skipped records",
+        "polls skipped records",
+        "A poll began beyond the record that comes after the end of the same consumer's last poll.",
+    ),
+    "int-poll-skip": Meaning(
+        "step inside a poll skipped records",
+        "steps inside polls skipped records",
+        "Inside one poll, records of the log are missing between two neighbours.",
+    ),
+    "nonmonotonic-send": Meaning(
+        "send was logged before an earlier one",
+        "sends were logged before earlier ones",
+        "The log has two records of one producer in the opposite order of their sends.",
+    ),
+}
+
+
+def told(name: str, count: int) -> str:
+    """Return what was found, in words: 3 acknowledged records were lost."""
+    meaning = MEANINGS.get(name)
+    if meaning is None:
+        return f"{units.visible(name)} occurred {units.counted(count, 'time')}"
+    return f"{units.count(count)} {meaning.one if count == 1 else meaning.many}"
+
+
+def gist(name: str) -> str:
+    """Return what was observed, in one sentence; empty for an anomaly from out of this tree."""
+    meaning = MEANINGS.get(name)
+    return meaning.gist if meaning else ""

@@ -1,0 +1,283 @@
+"""A run as its report tells it: what the folder said, typed, on one time axis.
+
+All times are seconds since `origin_ns` of run.json unless a name ends in `_ns`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.core.op import producer_of, sequence_of
+from harness.core.verdict import Verdict
+
+Partition = tuple[str, int]
+"""Topic and partition number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One phase of the run, by the names in docs/run-folder.md."""
+
+    name: str
+    from_s: float
+    to_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witnessed:
+    """What was seen of an injection or a healing; `observed` is None if nothing was written."""
+
+    observed: bool | None
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRecord:
+    """One fault of the journal.
+
+    Attributes:
+        id: as in faults.jsonl.
+        name: the fault, as registered.
+        parameters: of the fault, as the journal has them.
+        target: who was to be hit; None if the journal does not say.
+        victims: node ids.
+        decided_s: when it was decided; None if only the verdict knows the fault.
+        injected_s: when the injection had returned; None if it never did.
+        healed_s: when the healing had returned; None if it never did.
+        hold_s: how long it was meant to last, seconds.
+        proven: whether witnesses saw both the effect and its end.
+        inject: the evidence of the injection.
+        heal: the evidence of the healing.
+        error: why it failed, if it did.
+    """
+
+    id: str
+    name: str
+    parameters: Mapping[str, Any]
+    target: str | None
+    victims: tuple[int, ...]
+    decided_s: float | None
+    injected_s: float | None
+    healed_s: float | None
+    hold_s: float | None
+    proven: bool
+    inject: Witnessed
+    heal: Witnessed
+    error: str | None
+
+    @property
+    def title(self) -> str:
+        """The fault and its victims: partition 2, 3."""
+        return f"{self.name} {', '.join(map(str, self.victims))}".strip()
+
+    @property
+    def from_s(self) -> float | None:
+        """When it was in force: injected, or decided if the injection never returned."""
+        return self.decided_s if self.injected_s is None else self.injected_s
+
+    def in_force(self, at_s: float) -> bool:
+        """Return whether it was in force; a fault without a healing lasts to the end."""
+        start = self.decided_s if self.decided_s is not None else self.injected_s
+        if start is None or (self.error is not None and self.injected_s is None):
+            return False
+        return start <= at_s and (self.healed_s is None or at_s <= self.healed_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """Who led a partition and who was in its ISR, from one change of its metadata to the next."""
+
+    from_s: float
+    to_s: float | None
+    leader: int | None
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """What the clients saw in one slice of time that begins at `t_s`; latencies in ms or None."""
+
+    t_s: float
+    ok: int
+    info: int
+    fail: int
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    polled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """The widest stretch in which no send to a partition was acknowledged."""
+
+    topic: str
+    partition: int
+    from_s: float
+    to_s: float
+
+    @property
+    def width_s(self) -> float:
+        """Its length in seconds."""
+        return self.to_s - self.from_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """lanes.json: counts a bin, and the widest gaps, the widest first."""
+
+    bin_s: float
+    bins: tuple[Bin, ...]
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One offence: where, by whom, when, and what the checker adds."""
+
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    value: int | None
+    process: int | None
+    at_s: float | None
+    kind: str | None
+    detail: Mapping[str, Any]
+
+    @property
+    def producer(self) -> int | None:
+        """The producer that wrote the value."""
+        return None if self.value is None else producer_of(self.value)
+
+    @property
+    def sequence(self) -> int | None:
+        """The sequence number that its producer gave the value."""
+        return None if self.value is None else sequence_of(self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anomaly:
+    """All occurrences of one anomaly; the examples are the first few."""
+
+    name: str
+    count: int
+    permitted: bool
+    why: str
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """verdict.json, without the faults.
+
+    Attributes:
+        verdict: UNKNOWN if the run was never verified.
+        reasons: the sentences behind it.
+        anomalies: what was found, the forbidden first.
+        counts: sends, acked, failed, indeterminate, read, final.
+        checkers: what became of each checker: ran, crashed, not applicable.
+        replicas: what the verifier says of the logs on disk; empty if it did not look.
+        timing_s: seconds a phase.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    anomalies: tuple[Anomaly, ...]
+    counts: Mapping[str, int]
+    checkers: Mapping[str, str]
+    replicas: Mapping[str, Any]
+    timing_s: Mapping[str, float]
+
+    @property
+    def forbidden(self) -> tuple[Anomaly, ...]:
+        """The anomalies that the contract does not permit."""
+        return tuple(a for a in self.anomalies if not a.permitted)
+
+    @property
+    def permitted(self) -> tuple[Anomaly, ...]:
+        """The anomalies that the contract permits."""
+        return tuple(a for a in self.anomalies if a.permitted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """All that the report tells of one run.
+
+    Attributes:
+        folder: the run folder.
+        run: its name as the run knew it.
+        scenario: what was run.
+        seed: of the schedule.
+        kafka: version of Apache Kafka.
+        command: what reproduces the run.
+        started_utc: wall clock at the start, as text.
+        contract: as in run.json.
+        cluster: as in run.json.
+        topics: as in run.json.
+        provokes: anomalies that the damage had to cause.
+        phases: in the order of time.
+        versions: of the programs that took part.
+        state: running, complete or aborted.
+        run_reasons: what the runner saw that makes a pass impossible.
+        judgement: what the verifier concluded.
+        faults: in the order of time.
+        timeline: leaders and ISRs of each partition; empty if the folder has none.
+        lanes: what the clients saw over time; None if the folder has no lanes.json.
+        effective: configuration of each node, read back from it.
+        plan: plan.json; None if there is none.
+        missing: a sentence for each part that the folder lacks.
+    """
+
+    folder: Path
+    run: str
+    scenario: str
+    seed: str
+    kafka: str
+    command: str
+    started_utc: str
+    contract: Mapping[str, Any]
+    cluster: Mapping[str, Any]
+    topics: tuple[Mapping[str, Any], ...]
+    provokes: tuple[str, ...]
+    phases: tuple[Phase, ...]
+    versions: Mapping[str, str]
+    state: str
+    run_reasons: tuple[str, ...]
+    judgement: Judgement
+    faults: tuple[FaultRecord, ...]
+    timeline: Mapping[Partition, tuple[Leadership, ...]]
+    lanes: Lanes | None
+    effective: Mapping[str, Mapping[str, str]]
+    plan: Any
+    missing: tuple[str, ...]
+
+    @property
+    def min_isr(self) -> int | None:
+        """`min.insync.replicas` of the topic, if the run says it."""
+        value = self.contract.get("min_isr")
+        return value if isinstance(value, int) else None
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """Every broker that the run, its faults or its timeline name, in order."""
+        brokers = self.cluster.get("brokers")
+        ids = set(range(1, brokers + 1)) if isinstance(brokers, int) else set()
+        ids.update(v for fault in self.faults for v in fault.victims)
+        for spans in self.timeline.values():
+            for span in spans:
+                ids.update(span.isr)
+                if span.leader is not None:
+                    ids.add(span.leader)
+        return tuple(sorted(ids))
+
+    def faults_in_force(self, at_s: float) -> tuple[FaultRecord, ...]:
+        """Return the faults that were in force at that time."""
+        return tuple(fault for fault in self.faults if fault.in_force(at_s))
+
+    def leadership_at(self, partition: Partition, at_s: float) -> Leadership | None:
+        """Return who led and who was in the ISR then, or None if nothing is known."""
+        for span in reversed(self.timeline.get(partition, ())):
+            if span.from_s <= at_s:
+                return span
+        return None

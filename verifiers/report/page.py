@@ -1,0 +1,253 @@
+"""The HTML page: one file that needs no network and no script to be read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from verifiers.report import bands, curves, meanings, story, units
+from verifiers.report.model import Anomaly, Example, FaultRecord, Leadership, Partition, RunRecord
+from verifiers.report.svg import LEFT, RIGHT, Axis
+
+_TEMPLATES = Path(__file__).parent
+_PARTITIONS_FIRST = 4
+_LANES_BUDGET_BYTES = 1_000_000
+_TEXT_LIMIT = 20_000
+_EXAMPLES_OPEN = 5
+
+
+def render(record: RunRecord) -> str:
+    """Return the report as one HTML document."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_printable,
+    )
+    environment.filters.update(
+        count=units.count,
+        instant=units.instant,
+        span=units.span,
+        anchor=bands.anchor,
+        evidence=story.evidence,
+        spoken=story.spoken,
+        gist=meanings.gist,
+    )
+    axis = axis_of(record)
+    pictures = _pictures(record, axis)
+    return environment.get_template("page.html.j2").render(
+        record=record,
+        judgement=record.judgement,
+        mark={"VALID": "✓", "UNKNOWN": "?", "INVALID": "✗"}[record.judgement.verdict.name],
+        headline=story.headline(record),
+        reasons=story.reasons(record),
+        contract=story.contract(record),
+        counts=story.counts(record),
+        cures=story.cures(record),
+        unchecked=story.unchecked(record),
+        pictures=pictures,
+        forbidden=[_card(record, a) for a in record.judgement.forbidden],
+        permitted=[_card(record, a) for a in record.judgement.permitted],
+        shortcoming=story.shortcoming,
+        unproven=[f for f in record.faults if not f.proven],
+        configuration=_configuration(record.effective),
+        steps=_steps(record.plan),
+        plan_text=_pretty(record.plan),
+        settings=_pretty({"contract": record.contract, "cluster": record.cluster}),
+        replicas=_pretty(record.judgement.replicas) if record.judgement.replicas else "",
+        brokers=record.node_ids,
+        style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
+        script=Markup((_TEMPLATES / "page.js").read_text(encoding="utf-8")),  # noqa: S704 - ours
+        data=_data(record, axis, pictures.drawn),
+    )
+
+
+def axis_of(record: RunRecord) -> Axis:
+    """Return the stretch of time worth drawing: from the steady phase to the final reads.
+
+    Starting and stopping the cluster would take up the axis with nothing in it. Faults and
+    offences outside widen it, so that none is ever cut off.
+    """
+    drawn = [p for p in record.phases if p.name not in ("start", "stop", "verify")]
+    times = [t for p in drawn for t in (p.from_s, p.to_s)]
+    for fault in record.faults:
+        times += [t for t in (fault.decided_s, fault.injected_s, fault.healed_s) if t is not None]
+    for anomaly in record.judgement.anomalies:
+        times += [e.at_s for e in anomaly.examples if e.at_s is not None]
+    if record.lanes is not None:
+        busy = [b.t_s for b in record.lanes.bins if b.ok or b.info or b.fail or b.polled]
+        times += [t for at in busy for t in (at, at + record.lanes.bin_s)]
+    if not times:
+        times = [span.from_s for spans in record.timeline.values() for span in spans]
+    low, high = min(times, default=0.0), max(times, default=1.0)
+    return Axis(from_s=low, to_s=max(high, low + 0.001))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictures:
+    """The lanes of one report.
+
+    Attributes:
+        scale: the time axis.
+        above: phases and faults.
+        partitions: leaders and ISRs of the partitions that were hit hardest.
+        folded: those of the others.
+        left_out: partitions whose lanes would make the page too large.
+        below: sends, latency, reads, unavailability.
+        anomalies: marks where offences lie.
+        drawn: the partitions that have a lane.
+    """
+
+    scale: Markup
+    above: tuple[Markup, ...]
+    partitions: tuple[Markup, ...]
+    folded: tuple[Markup, ...]
+    left_out: int
+    below: tuple[Markup, ...]
+    anomalies: tuple[Markup, ...]
+    drawn: tuple[Partition, ...]
+
+
+def _pictures(record: RunRecord, axis: Axis) -> Pictures:
+    above = [bands.phases_lane(record, axis)] if record.phases else []
+    above += bands.fault_lanes(record, axis)
+    partitions: list[Markup] = []
+    left = _LANES_BUDGET_BYTES
+    order = by_harm(record, axis)
+    for key in order:
+        lane = bands.partition_lane(key, record.timeline[key], record.min_isr, axis).markup(axis)
+        if len(lane) > left:
+            break
+        left -= len(lane)
+        partitions.append(lane)
+    below = []
+    if record.lanes is not None:
+        below += [curves.sends_lane(record.lanes, axis), curves.latency_lane(record.lanes, axis)]
+        below.append(curves.reads_lane(record.lanes, axis))
+        if story.widest_gap(record) is not None:
+            below.append(bands.gaps_lane(record.lanes.gaps, axis))
+    marks = [bands.anomaly_lane(anomaly, axis) for anomaly in record.judgement.anomalies]
+    return Pictures(
+        scale=curves.scale(axis),
+        above=tuple(lane.markup(axis) for lane in above),
+        partitions=tuple(partitions[:_PARTITIONS_FIRST]),
+        folded=tuple(partitions[_PARTITIONS_FIRST:]),
+        left_out=len(order) - len(partitions),
+        below=tuple(lane.markup(axis) for lane in below),
+        anomalies=tuple(lane.markup(axis) for lane in marks if lane is not None),
+        drawn=tuple(order[: len(partitions)]),
+    )
+
+
+def by_harm(record: RunRecord, axis: Axis) -> list[Partition]:
+    """Return the partitions, those first that have anomalies, then those longest without a leader.
+
+    After these come the ones whose ISR was longest below what it could be.
+    """
+    offended = {
+        (example.topic, example.partition)
+        for anomaly in record.judgement.anomalies
+        for example in anomaly.examples
+    }
+
+    def harm(key: Partition) -> tuple[bool, float, float, Partition]:
+        spans = record.timeline[key]
+        most = max((len(span.isr) for span in spans), default=0)
+        lengths = [(s, _length_s(s, axis)) for s in spans]
+        leaderless = sum(length for s, length in lengths if s.leader is None)
+        shrunk = sum(length * (most - len(s.isr)) for s, length in lengths)
+        return (key not in offended, -leaderless, -shrunk, key)
+
+    return sorted(record.timeline, key=harm)
+
+
+def _length_s(span: Leadership, axis: Axis) -> float:
+    end = axis.to_s if span.to_s is None else min(span.to_s, axis.to_s)
+    return max(0.0, end - max(span.from_s, axis.from_s))
+
+
+def _card(record: RunRecord, anomaly: Anomaly) -> dict[str, Any]:
+    examples = [_told(record, example) for example in anomaly.examples]
+    return {
+        "anomaly": anomaly,
+        "told": meanings.told(anomaly.name, anomaly.count),
+        "first": examples[:_EXAMPLES_OPEN],
+        "rest": examples[_EXAMPLES_OPEN:],
+    }
+
+
+def _told(record: RunRecord, example: Example) -> dict[str, Any]:
+    return {
+        "example": example,
+        "circumstances": story.circumstances(record, example),
+        "detail": story.evidence(example.detail) if example.detail else "",
+    }
+
+
+def _configuration(effective: Mapping[str, Mapping[str, str]]) -> list[tuple[str, list[str]]]:
+    """Return each setting with one value if all nodes agree on it, else with one a node."""
+    keys = sorted({key for settings in effective.values() for key in settings})
+    rows = []
+    for key in keys:
+        values = [settings.get(key, "—") for settings in effective.values()]
+        rows.append((key, values[:1] if len(set(values)) == 1 else values))
+    return rows
+
+
+def _steps(plan: object) -> list[Mapping[str, Any]]:
+    steps = plan.get("steps") if isinstance(plan, Mapping) else None
+    return [s for s in steps if isinstance(s, Mapping)] if isinstance(steps, list) else []
+
+
+def _pretty(document: object) -> str:
+    if document is None:
+        return ""
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT] + "\n… cut here"
+
+
+def _data(record: RunRecord, axis: Axis, drawn: tuple[Partition, ...]) -> Markup:
+    """Return what the cursor reads, as JSON that cannot end its script element."""
+    lanes = record.lanes
+    document = {
+        "left": LEFT,
+        "right": RIGHT,
+        "from": axis.from_s,
+        "to": axis.to_s,
+        "phases": [[p.name, p.from_s, p.to_s] for p in record.phases],
+        "faults": [_force(fault, axis) for fault in record.faults if fault.from_s is not None],
+        "bin": lanes.bin_s if lanes else 0,
+        "bins": [
+            [round(b.t_s, 3), b.ok, b.info, b.fail, b.p50_ms, b.p99_ms, b.polled]
+            for b in (lanes.bins if lanes else ())
+        ],
+        "partitions": [
+            [
+                f"{topic}/{partition}",
+                [[round(s.from_s, 3), s.leader, s.isr] for s in record.timeline[topic, partition]],
+            ]
+            for topic, partition in drawn[:_PARTITIONS_FIRST]
+        ],
+    }
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)  # noqa: S704 - JSON in which the signs of markup are escaped
+
+
+def _force(fault: FaultRecord, axis: Axis) -> list[Any]:
+    end = axis.to_s if fault.healed_s is None else fault.healed_s
+    return [units.visible(fault.title), fault.from_s, end, fault.proven]
+
+
+def _printable(value: object) -> object:
+    """Keep control signs of foreign text out of the page; text over several lines stays so."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return "\n".join(units.visible(line, _TEXT_LIMIT + 20) for line in value.split("\n"))

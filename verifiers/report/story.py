@@ -1,0 +1,268 @@
+"""The sentences of a report: the same story for the page, the console and the summary."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.verdict import Verdict
+from verifiers.report import units
+from verifiers.report.meanings import told
+from verifiers.report.model import Example, FaultRecord, Gap, RunRecord
+
+_WITNESSES = {
+    "process": "process table",
+    "process_before": "process table",
+    "process_after": "process table",
+    "process_state": "process state",
+    "listener": "probe of the listener",
+    "probes": "probe connections",
+    "dropped_packets": "packet counters",
+}
+
+_CURES = {
+    "broker_kill": "the process must be gone and the listener refuse, then answer again",
+    "broker_pause": "the kernel must show the process stopped and a probe stay unanswered",
+    "gc_pause": "the pauses in the broker's GC log must add up to most of the time held",
+    "partition": "packets must have been dropped and the probes refused; was the link idle?",
+}
+
+
+def headline(record: RunRecord) -> str:
+    """Return the one sentence that says how the run ended."""
+    judgement = record.judgement
+    if judgement.verdict is Verdict.INVALID:
+        worst = judgement.forbidden
+        if not worst:
+            return "Something that the contract forbids was found."
+        rest = len(worst) - 1
+        more = (
+            f", and {units.counted(rest, 'other anomaly', 'other anomalies')} found" if rest else ""
+        )
+        return f"{told(worst[0].name, worst[0].count)}{more}."
+    if judgement.verdict is Verdict.UNKNOWN:
+        if not judgement.checkers and not judgement.counts:
+            return "Nothing is known: this run has no verdict yet."
+        return "Nothing forbidden was found, but a pass needs more than this run showed."
+    proven = units.counted(sum(fault.proven for fault in record.faults), "proven fault")
+    if judgement.permitted:
+        first = judgement.permitted[0]
+        rest = len(judgement.permitted) - 1
+        more = (
+            f" So it does {units.counted(rest, 'other anomaly', 'other anomalies')}."
+            if rest
+            else ""
+        )
+        return f"{told(first.name, first.count)}, which the contract permits.{more}"
+    acked = judgement.counts.get("acked", 0)
+    return f"No anomaly among {units.counted(acked, 'acknowledged record')} under {proven}."
+
+
+def reasons(record: RunRecord) -> tuple[str, ...]:
+    """Return why the verdict is what it is: the verifier's reasons, then the run's own."""
+    return tuple(dict.fromkeys([*record.judgement.reasons, *record.run_reasons]))
+
+
+def contract(record: RunRecord) -> str:
+    """Return the contract in one line."""
+    terms = record.contract
+    if not terms:
+        return "The run does not say its contract."
+
+    def switch(key: str) -> str:
+        return "on" if terms.get(key) is True else "off"
+
+    return (
+        f"acks={terms.get('acks', '?')} · min.insync.replicas={terms.get('min_isr', '?')} · "
+        f"replication {terms.get('replication_factor', '?')} · "
+        f"idempotence {switch('idempotence')} · unclean election {switch('unclean_election')}"
+    )
+
+
+def counts(record: RunRecord) -> tuple[str, ...]:
+    """Return the counts that carry the verdict, each with its noun."""
+    known = record.judgement.counts
+    named = [
+        ("acked", "acknowledged"),
+        ("indeterminate", "unknown"),
+        ("failed", "refused"),
+        ("read", "read meanwhile"),
+        ("final", "in the final log"),
+    ]
+    told_counts = [f"{units.count(known[key])} {noun}" for key, noun in named if key in known]
+    return (*told_counts, proofs(record))
+
+
+def proofs(record: RunRecord) -> str:
+    """Return how many faults are proven: 4 of 5 faults proven."""
+    if not record.faults:
+        return "no fault"
+    proven = sum(fault.proven for fault in record.faults)
+    return f"{proven} of {units.counted(len(record.faults), 'fault')} proven"
+
+
+def witnesses(fault: FaultRecord) -> tuple[str, ...]:
+    """Return who saw the fault, by the names of what they wrote down."""
+    # Lengths of time such as `wanted_s` are bounds that we set ourselves, not something seen.
+    keys = [
+        key
+        for key in (*fault.inject.details, *fault.heal.details)
+        if not key.endswith(("_s", "_ms"))
+    ]
+    return tuple(dict.fromkeys(map(_witness, keys)))
+
+
+def _witness(key: str) -> str:
+    if key.startswith("broker_") or "pause" in key:
+        return "GC log"
+    return _WITNESSES.get(key, key.replace("_", " "))
+
+
+def shortcoming(fault: FaultRecord) -> str:
+    """Return what an unproven fault lacks; empty for a proven one."""
+    if fault.proven:
+        return ""
+    if fault.error is not None:
+        return f"it failed: {fault.error}"
+    if fault.injected_s is None:
+        return "it was decided, and the journal does not say that it was injected"
+    if fault.inject.observed is not True:
+        return f"no witness saw its effect ({evidence(fault.inject.details)})"
+    if fault.healed_s is None:
+        return "the journal does not say that it was healed"
+    return f"no witness saw it healed ({evidence(fault.heal.details)})"
+
+
+def evidence(details: Mapping[str, Any]) -> str:
+    """Return what was seen, as short text: dropped packets 0, listener 2 answered."""
+    if not details:
+        return "nothing was written down"
+    told_details = [f"{key.replace('_', ' ')} {spoken(value)}" for key, value in details.items()]
+    return units.visible(", ".join(told_details))
+
+
+def spoken(value: object) -> str:
+    """Return a JSON value as a person reads it, without braces and quotes."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {spoken(inner)}" for key, inner in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return " ".join(map(spoken, value)) or "none"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and abs(value) >= 1000:
+        return units.count(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultGroup:
+    """Faults that can be told in one line: the same fault, with the same proof.
+
+    Attributes:
+        name: the fault.
+        count: how many.
+        proven: whether they are.
+        victims: all node ids that were hit.
+        proof: the witnesses, or what is missing.
+    """
+
+    name: str
+    count: int
+    proven: bool
+    victims: tuple[int, ...]
+    proof: str
+
+
+def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
+    """Return the faults, those alike in one group, in the order of their first appearance."""
+    groups: dict[tuple[str, bool, str], list[FaultRecord]] = {}
+    for fault in record.faults:
+        proof = ", ".join(witnesses(fault)) if fault.proven else shortcoming(fault)
+        groups.setdefault((fault.name, fault.proven, proof), []).append(fault)
+    return tuple(
+        FaultGroup(
+            name, len(same), proven, tuple(sorted({v for f in same for v in f.victims})), proof
+        )
+        for (name, proven, proof), same in groups.items()
+    )
+
+
+def cures(record: RunRecord) -> tuple[str, ...]:
+    """Return what would have made an UNKNOWN verdict known; nothing for any other verdict."""
+    judgement = record.judgement
+    if judgement.verdict is not Verdict.UNKNOWN:
+        return ()
+    found = []
+    for fault in record.faults:
+        if not fault.proven:
+            wanted = _CURES.get(fault.name, "its witnesses must see the effect and its end")
+            found.append(
+                f"Fault {fault.id}, {fault.title}: {shortcoming(fault)}. To count, {wanted}."
+            )
+    if not record.faults:
+        found.append("A fault: nothing was broken, so nothing was shown.")
+    crashed = [name for name, state in judgement.checkers.items() if state.startswith("crashed")]
+    if crashed:
+        found.append(f"A verification in which {', '.join(crashed)} did not crash.")
+    if judgement.counts and not judgement.counts.get("acked"):
+        found.append("At least one acknowledged record: there was nothing that could be lost.")
+    found_names = {anomaly.name for anomaly in judgement.anomalies}
+    found += [
+        f"An occurrence of {name}: this damage has to cause it, so a verifier that sees none "
+        "has shown nothing."
+        for name in record.provokes
+        if name not in found_names
+    ]
+    if record.state != "complete":
+        found.append(f"A run that ends by itself: this one is {record.state}.")
+    if not judgement.checkers:
+        found.append(f"A verification: kafka-chaos verify runs/{record.run}")
+    return tuple(found)
+
+
+def unchecked(record: RunRecord) -> tuple[str, ...]:
+    """Return what was not checked, and why."""
+    states = record.judgement.checkers
+    found = [f"{name}: {state}." for name, state in states.items() if state != "ran"]
+    if not states:
+        found.append("No checker has run.")
+    if not record.judgement.replicas:
+        found.append(
+            "The logs on the brokers' disks were not compared: a replica that differs where nobody "
+            "reads would not be seen."
+        )
+    return (*found, *record.missing)
+
+
+def circumstances(record: RunRecord, example: Example) -> str:
+    """Return which faults were in force at the time of an example, and who led then."""
+    if example.at_s is None:
+        return ""
+    active = record.faults_in_force(example.at_s)
+    if active:
+        text = "Active then: " + ", ".join(
+            fault.title + ("" if fault.proven else " (not proven)") for fault in active
+        )
+    else:
+        ended = [f for f in record.faults if f.healed_s is not None and f.healed_s < example.at_s]
+        last = max(ended, key=lambda f: f.healed_s or 0.0, default=None)
+        text = "No fault was active then"
+        if last is not None and last.healed_s is not None:
+            ago = units.span(example.at_s - last.healed_s)
+            text += f"; {last.title} had been healed {ago} before"
+    if example.topic is not None and example.partition is not None:
+        then = record.leadership_at((example.topic, example.partition), example.at_s)
+        if then is not None:
+            leader = "no leader" if then.leader is None else f"leader {then.leader}"
+            text += f" · {leader}, ISR {' '.join(map(str, then.isr)) or 'empty'}"
+    return text + "."
+
+
+def widest_gap(record: RunRecord) -> Gap | None:
+    """Return the widest stretch without an acknowledgement, if one is worth a word."""
+    if record.lanes is None or not record.lanes.gaps:
+        return None
+    widest = record.lanes.gaps[0]
+    return widest if widest.width_s >= 2 * record.lanes.bin_s else None

@@ -1,0 +1,125 @@
+"""The short forms of a report: plain lines for a console, Markdown for a CI page."""
+
+from harness.core.verdict import Verdict
+from verifiers.report import meanings, story, units
+from verifiers.report.model import RunRecord
+
+CONSOLE_LINES = 25
+MARKDOWN_LINES = 15
+
+_SIGNS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
+
+
+def console_lines(record: RunRecord) -> list[str]:
+    """Return the story of a run in at most 25 lines of plain text."""
+    judgement = record.judgement
+    lines = [
+        f"{_SIGNS[judgement.verdict]} {judgement.verdict.name}  {story.headline(record)}",
+        f"  {record.scenario} · Kafka {record.kafka} · seed {record.seed}",
+        f"  {story.contract(record)}",
+        f"  {' · '.join(story.counts(record))}",
+    ]
+    # Reasons and cures say much the same of an UNKNOWN run; on a console the causes are enough.
+    if judgement.verdict is not Verdict.VALID:
+        lines += _few([f"  - {reason}" for reason in story.reasons(record)], 5, "reasons")
+    lines += _few([f"  {_fault_text(group)}" for group in story.fault_groups(record)], 6, "faults")
+    found = [
+        f"  {a.name} ×{units.count(a.count)}  {'permitted' if a.permitted else 'FORBIDDEN'}: "
+        f"{meanings.told(a.name, a.count)}{_first_place(record, a.name)}"
+        for a in judgement.anomalies
+    ]
+    lines += _few(found or [_nothing_found(record)], 4, "anomalies")
+    unavailable = _unavailable(record)
+    lines += [f"  {unavailable}"] if unavailable else []
+    timing = _timing(record)
+    lines += [f"  took {timing}"] if timing else []
+    lines.append(f"  report: {record.folder / 'report.html'}")
+    if judgement.verdict is not Verdict.VALID and record.command:
+        lines.append(f"  again: {record.command}")
+    return [line if line.startswith("  again:") else units.visible(line, 200) for line in lines]
+
+
+def markdown(record: RunRecord) -> str:
+    """Return the story of a run as Markdown of at most 15 lines."""
+    judgement = record.judgement
+    sign = _SIGNS[judgement.verdict]
+    lines = [
+        f"### {sign} {judgement.verdict.name}: {_safe(story.headline(record))}",
+        "",
+        _safe(f"{record.scenario} · Kafka {record.kafka} · seed {record.seed}"),
+        "",
+        f"- {_safe(story.contract(record))}",
+        f"- {_safe(' · '.join(story.counts(record)))}",
+    ]
+    if judgement.verdict is not Verdict.VALID:
+        lines += _few([f"- {_safe(r)}" for r in story.reasons(record)], 3, "reasons", "- ")
+    found = [
+        _safe(f"{a.name} ×{units.count(a.count)} {'permitted' if a.permitted else 'forbidden'}")
+        for a in judgement.anomalies
+    ]
+    lines.append(
+        f"- anomalies: {', '.join(found[:8])}" if found else f"- {_nothing_found(record).strip()}"
+    )
+    unproven = [_safe(fault.title) for fault in record.faults if not fault.proven]
+    if unproven:
+        lines.append(f"- without proof: {', '.join(unproven[:8])}")
+    unavailable = _unavailable(record)
+    lines += [f"- {_safe(unavailable)}"] if unavailable else []
+    if record.command:
+        lines.append(f"- again: `{units.visible(record.command, 2000).replace('`', chr(39))}`")
+    return "\n".join(lines) + "\n"
+
+
+def _fault_text(group: story.FaultGroup) -> str:
+    times = f" ×{group.count}" if group.count > 1 else ""
+    nodes = f" on {', '.join(map(str, group.victims))}" if group.victims else ""
+    state = "proven by" if group.proven else "NOT PROVEN:"
+    return f"{group.name}{times}{nodes}: {state} {group.proof or 'evidence without details'}"
+
+
+def _first_place(record: RunRecord, name: str) -> str:
+    for anomaly in record.judgement.anomalies:
+        if anomaly.name == name and anomaly.examples:
+            first = anomaly.examples[0]
+            if first.topic is not None and first.offset is not None:
+                return (
+                    f", first at {first.topic}/{first.partition} offset {units.count(first.offset)}"
+                )
+    return ""
+
+
+def _nothing_found(record: RunRecord) -> str:
+    ran = sum(state == "ran" for state in record.judgement.checkers.values())
+    if not ran:
+        return "  no checker has run"
+    return f"  no anomaly found by {units.counted(ran, 'checker')}"
+
+
+def _unavailable(record: RunRecord) -> str:
+    gap = story.widest_gap(record)
+    if gap is None:
+        return ""
+    return (
+        f"widest time without an acknowledgement: {units.span(gap.width_s)}, "
+        f"{gap.topic}/{gap.partition}, from {units.instant(gap.from_s)}"
+    )
+
+
+def _timing(record: RunRecord) -> str:
+    known = record.judgement.timing_s or {p.name: p.to_s - p.from_s for p in record.phases}
+    return ", ".join(f"{name} {units.span(seconds)}" for name, seconds in known.items())
+
+
+def _few(lines: list[str], most: int, noun: str, indent: str = "  ") -> list[str]:
+    if len(lines) <= most:
+        return lines
+    rest = len(lines) - most + 1
+    return [*lines[: most - 1], f"{indent}… and {rest} more {noun}; the report has them all"]
+
+
+def _safe(text: str) -> str:
+    """Return text in which Markdown and HTML find nothing to act upon."""
+    clean = units.visible(text, 400).replace("&", "&amp;").replace("<", "&lt;")
+    for sign in "\\`*_[]|":
+        clean = clean.replace(sign, f"\\{sign}")
+    return clean

@@ -1,0 +1,197 @@
+"""Pieces of SVG on one time axis: what a lane is made of.
+
+Everything is laid out at rest, for a page without scripts: shapes inside a group of class `z`,
+which the page's script stretches when the reader zooms, and texts of class `lab`, which carry the
+interval that they name, so that the script can place them anew by the same rule as `label` here.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+WIDTH = 1200
+LEFT = 176
+RIGHT = 1188
+"""The plot lies between these two, in units of the drawing; what names a lane stands before it."""
+
+SIGN_WIDTH = 6.4
+"""Width of one sign of a label, rounded up: labels must neither overlap nor be cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """The time axis that all lanes share, in seconds since the run's origin."""
+
+    from_s: float
+    to_s: float
+
+    def x(self, at_s: float) -> float:
+        """Return the place of a time, kept within the plot."""
+        share = (at_s - self.from_s) / (self.to_s - self.from_s)
+        return LEFT + min(1.0, max(0.0, share)) * (RIGHT - LEFT)
+
+    def shows(self, from_s: float, to_s: float | None = None) -> bool:
+        """Return whether any part of the interval is on the axis."""
+        return from_s <= self.to_s and (from_s if to_s is None else to_s) >= self.from_s
+
+    def ticks(self) -> list[float]:
+        """Return round times, at most twelve."""
+        return round_steps(self.from_s, self.to_s, most=12)
+
+    def grid(self, height: float) -> Markup:
+        """Return faint lines through a lane at the ticks."""
+        lines = "".join(f"M{num(self.x(t))} 0V{num(height)}" for t in self.ticks())
+        return Markup('<path class="grid" data-h="{}" d="{}"/>').format(num(height), lines)
+
+
+def round_steps(low: float, high: float, *, most: int) -> list[float]:
+    """Return multiples of 1, 2, 5, 10, … between the two, at most so many."""
+    raw = (high - low) / most
+    scale = 10.0 ** math.floor(math.log10(raw))
+    step = next(s * scale for s in (1, 2, 5, 10) if s * scale >= raw * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(n * step, 9) for n in range(first, last + 1)]
+
+
+@dataclass(slots=True, kw_only=True)
+class Drawing:
+    """One lane while it is drawn.
+
+    Attributes:
+        name: what the lane is, as its label.
+        note: a second, smaller line of the label.
+        height: of the lane, in units of the drawing.
+        described: the same for those who cannot see it.
+        stretched: shapes that follow the axis when the reader zooms.
+        placed: texts and marks, placed anew when the reader zooms.
+        fixed: what does not move, such as the scale of a vertical axis.
+    """
+
+    name: str
+    note: str = ""
+    height: float = 24
+    described: str = ""
+    stretched: list[Markup] = field(default_factory=list)
+    placed: list[Markup] = field(default_factory=list)
+    fixed: list[Markup] = field(default_factory=list)
+
+    def markup(self, axis: Axis) -> Markup:
+        """Return the finished lane."""
+        head = Markup('<text class="name" x="0" y="12">{}</text>').format(self.name)
+        if self.note:
+            head += Markup('<text class="note" x="0" y="24">{}</text>').format(self.note)
+        return Markup(
+            '<svg class="lane" viewBox="0 0 {} {}" role="img" aria-label="{}">'
+            '<rect class="track" x="{}" y="0" width="{}" height="{}"/>{}{}{}'
+            '<g clip-path="url(#plot)"><g class="z">{}</g>{}</g></svg>'
+        ).format(
+            WIDTH,
+            num(self.height),
+            self.described or self.name,
+            LEFT,
+            RIGHT - LEFT,
+            num(self.height),
+            axis.grid(self.height),
+            head,
+            join(self.fixed),
+            join(self.stretched),
+            join(self.placed),
+        )
+
+
+def num(value: float) -> str:
+    """Return a coordinate in as few signs as matter."""
+    text = f"{value:.1f}"
+    return text[:-2] if text.endswith(".0") else text
+
+
+def join(parts: Iterable[Markup]) -> Markup:
+    """Return the parts in one."""
+    return Markup("").join(parts)
+
+
+def box(x0: float, x1: float, y: float, height: float) -> str:
+    """Return the path of a rectangle that can be seen however short it is."""
+    width = max(0.8, x1 - x0)
+    return f"M{num(x0)} {num(y)}h{num(width)}v{num(height)}h-{num(width)}z"
+
+
+def path(kind: str, shapes: Sequence[str], title: str = "") -> Markup:
+    """Return one path of a class; nothing for no shapes."""
+    if not shapes:
+        return Markup("")
+    said = Markup("<title>{}</title>").format(title) if title else ""
+    return Markup('<path class="{}" d="{}">{}</path>').format(kind, "".join(shapes), said)
+
+
+def text_width(text: str) -> float:
+    """Return the room that a label needs."""
+    return len(text) * SIGN_WIDTH + 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A text that names an interval.
+
+    Attributes:
+        text: the words.
+        x0: where the interval begins.
+        x1: where it ends.
+        limit: how far the text may go beyond it if it does not fit inside; None: it may not.
+        before: whether the text may also stand before the interval, where nothing else is.
+        y: the base line.
+        kind: further classes, such as `on2`: on the colour of broker 2.
+    """
+
+    text: str
+    x0: float
+    x1: float
+    limit: float | None = None
+    before: bool = False
+    y: float
+    kind: str = ""
+
+    def markup(self, *, keep_hidden: bool) -> Markup:
+        """Return the text inside its interval, after it, or hidden until the reader zooms in."""
+        width = text_width(self.text)
+        if width <= self.x1 - self.x0:
+            place, x = "in", (self.x0 + self.x1) / 2
+        elif self.limit is not None and self.x1 + width <= self.limit:
+            place, x = "out", self.x1 + 3
+        elif self.before and self.x0 - width >= LEFT:
+            place, x = "pre", self.x0 - 3
+        elif keep_hidden:
+            place, x = "no", self.x0
+        else:
+            return Markup("")
+        limit = "" if self.limit is None else f' data-c="{num(self.limit)}"'
+        limit += ' data-pre="1"' if self.before else ""
+        return Markup(
+            '<text class="lab {} {}" x="{}" y="{}" data-a="{}" data-b="{}"{}>{}</text>'
+        ).format(
+            place,
+            self.kind,
+            num(x),
+            num(self.y),
+            num(self.x0),
+            num(self.x1),
+            Markup(limit),  # noqa: S704 - made of one number
+            self.text,
+        )
+
+
+def tiers(intervals: Sequence[tuple[float, float]]) -> list[int]:
+    """Return, for intervals in the order of their starts, rows in which none overlap."""
+    ends: list[float] = []
+    rows = []
+    for start, end in intervals:
+        row = next((n for n, last in enumerate(ends) if last <= start), len(ends))
+        if row == len(ends):
+            ends.append(end)
+        else:
+            ends[row] = end
+        rows.append(row)
+    return rows
