@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import docker.errors
 from docker.models.containers import Container
@@ -137,18 +137,18 @@ class Agent:
 
     def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
         try:
-            code, (out, err) = self._container.exec_run(
-                ["agent.py", verb, json.dumps(arguments)], demux=True
-            )
+            done = self._container.exec_run(["agent.py", verb, json.dumps(arguments)], demux=True)
         except docker.errors.APIError as error:
             raise ClusterBroken(
                 f"The fault agent {self.name} does not answer ({error.explanation})."
             ) from error
+        # With demux the output is a pair, whatever the library's annotations say.
+        out, err = cast("tuple[bytes | None, bytes | None]", done.output)
         try:
             answer: Mapping[str, Any] = json.loads(out or b"null")
         except json.JSONDecodeError:
             answer = {}
-        if code != 0 or not isinstance(answer, dict):
+        if done.exit_code != 0 or not isinstance(answer, dict):
             reason = (answer or {}).get("error") or (err or out or b"").decode(errors="replace")
             raise ClusterBroken(f"The fault agent could not {verb} ({reason.strip()[-500:]}).")
         log.debug("agent %s %s → %s", verb, arguments, answer)

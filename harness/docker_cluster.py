@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import docker
 import docker.errors
 from docker.models.containers import Container
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
@@ -29,6 +28,7 @@ from harness.core.cluster import (
 )
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.wait import wait_until
+from harness.engine import connect
 from harness.images import ensure_agent_image, ensure_broker_image
 from harness.sweep import owner
 from harness.topology import CONTROLLER_PORT, REPLICATION_PORT, Topology, render
@@ -59,7 +59,7 @@ class DockerCluster:
         self._compose = DockerCompose(
             compose_file.parent, compose_file_name=compose_file.name, pull=False, wait=False
         )
-        self._docker = docker.from_env(timeout=60)
+        self._docker = connect()
         self._containers: dict[str, Container] = {}
         self._addresses: dict[int, str] = {}
         self._pids: dict[int, int] = {}

@@ -19,7 +19,7 @@ from harness.core.scenario import Scenario, Step
 from harness.core.wait import pause, wait_until
 from harness.core.workload import ClientSpec
 from harness.docker_cluster import DockerCluster
-from harness.history import seal
+from harness.history_seal import seal
 from harness.monitor import Monitor
 from harness.nemesis import Nemesis, plan, plan_json
 from harness.run_dir import SCHEMA, Journal, RunDir, write_atomically

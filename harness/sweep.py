@@ -3,14 +3,16 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import docker
 import docker.errors
 from docker.models.containers import Container
 
 from harness.agent import Agent
-from harness.core.errors import ClusterBroken, EnvironmentBroken, HealFailed
+from harness.core.errors import ClusterBroken, HealFailed
+from harness.engine import connect
 
 LABEL = "kafka-chaos"
 RUN_LABEL = "kafka-chaos.run"
@@ -42,7 +44,7 @@ def heal(*, say: Say) -> Swept:
         EnvironmentBroken: there is no engine to ask.
         HealFailed: an agent could not heal.
     """
-    engine = _engine()
+    engine = connect(timeout_s=30)
     healed: list[str] = []
     failures = []
     for container in engine.containers.list(filters={"label": AGENT_LABEL}):
@@ -70,36 +72,31 @@ def clean(*, everything: bool, say: Say) -> Swept:
         EnvironmentBroken: there is no engine to ask.
         HealFailed: something could not be removed.
     """
-    engine = _engine()
+    engine = connect(timeout_s=30)
     busy = set() if everything else _busy_runs(engine.containers.list(filters={"label": LABEL}))
     failures: list[str] = []
-    counts = {}
-    for kind, collection in (
-        ("container", engine.containers),
-        ("network", engine.networks),
-        ("volume", engine.volumes),
-    ):
-        listed = (
-            collection.list(all=True, filters={"label": LABEL})
-            if kind == "container"
-            else collection.list(filters={"label": LABEL})
-        )
-        counts[kind] = 0
-        for entry in listed:
-            if _run_of(entry) in busy:
-                continue
-            try:
-                if kind == "container":
-                    entry.remove(force=True, v=True)
-                else:
-                    entry.remove()
-            except docker.errors.NotFound:
-                continue
-            except docker.errors.APIError as error:
-                failures.append(f"{kind} {entry.name}: {error.explanation}")
-                continue
-            counts[kind] += 1
-            say(f"removed {kind} {entry.name}")
+    labelled: dict[str, str | list[str] | bool] = {"label": LABEL}
+    found: list[tuple[str, Any, Callable[[], None]]] = [
+        *(
+            ("container", entry, partial(entry.remove, force=True, v=True))
+            for entry in engine.containers.list(all=True, filters=labelled)
+        ),
+        *(("network", e, e.remove) for e in engine.networks.list(filters=labelled)),
+        *(("volume", e, e.remove) for e in engine.volumes.list(filters=labelled)),
+    ]
+    counts = dict.fromkeys(("container", "network", "volume"), 0)
+    for kind, entry, remove in found:
+        if _run_of(entry) in busy:
+            continue
+        try:
+            remove()
+        except docker.errors.NotFound:
+            continue
+        except docker.errors.APIError as error:
+            failures.append(f"{kind} {entry.name}: {error.explanation}")
+            continue
+        counts[kind] += 1
+        say(f"removed {kind} {entry.name}")
     for run in sorted(busy):
         say(f"left alone: {run} still goes on (--all removes it too)")
     if failures:
@@ -107,17 +104,6 @@ def clean(*, everything: bool, say: Say) -> Swept:
     return Swept(
         containers=counts["container"], networks=counts["network"], volumes=counts["volume"]
     )
-
-
-def _engine() -> docker.DockerClient:
-    try:
-        engine = docker.from_env(timeout=30)
-        engine.ping()
-    except docker.errors.DockerException as error:
-        raise EnvironmentBroken(
-            f"The Docker engine does not answer ({error}): `kafka-chaos doctor --fix` starts it."
-        ) from error
-    return engine
 
 
 def _run_of(entry: object) -> str:

@@ -1,0 +1,513 @@
+"""The command line. Human text goes to stderr; with --json, one JSON document to stdout."""
+
+import json
+import logging
+import os
+import secrets
+import shlex
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import click
+import typer
+from rich.logging import RichHandler
+
+from harness import console
+from harness.core.duration import parse_duration_s
+from harness.core.errors import KafkaChaosError, UsageError
+from harness.core.fault import FAULTS, TARGETS
+from harness.core.registry import Registry, first_sentence
+from harness.core.scenario import SCENARIOS, Scenario
+from harness.core.workload import WORKLOADS
+from harness.nemesis import plan as draw_plan
+from harness.nemesis import plan_json
+from harness.run_dir import RunDir
+from harness.runner import KeepCluster, Runner
+from harness.settings import project_settings, reject_unknown, scenario_file
+
+app = typer.Typer(
+    name="kafka-chaos",
+    help="Breaks a real Kafka cluster, and says whether it kept what it acknowledged.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+INTERRUPTED = 130
+INTERNAL = 70
+
+
+def _environment(name: str) -> str:
+    return f"KAFKA_CHAOS_{name}"
+
+
+def _option(*names: str, help: str, **more: Any) -> Any:  # noqa: ANN401 (typer's own)
+    variable = names[0].removeprefix("--").replace("-", "_").upper()
+    return typer.Option(*names, help=help, envvar=_environment(variable), **more)
+
+
+class OnOff(StrEnum):
+    """A switch that can be left to its default."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class Acks(StrEnum):
+    """What a producer waits for."""
+
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+def _scenario_argument(context: typer.Context, value: str | None) -> str | None:
+    """Let a scenario file take its place below flags and environment, above pyproject.toml."""
+    known = [parameter.name or "" for parameter in context.command.params]
+    settings = project_settings(Path.cwd())
+    reject_unknown(settings, {*known, "budget"}, "[tool.kafka-chaos] in pyproject.toml")
+    common = {key: value for key, value in settings.items() if key in known}
+    if value is not None and value.endswith((".yaml", ".yml")):
+        from_file = scenario_file(Path(value))
+        reject_unknown(from_file, known, f"The scenario file {value}")
+        value = from_file.pop("scenario", None)
+        common |= from_file
+    context.default_map = {**(context.default_map or {}), **common}
+    return value or common.get("scenario")
+
+
+ScenarioName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SCENARIO|FILE.yaml]",
+        help="A registered scenario, or a YAML file of settings; default: mixed.",
+        is_eager=True,
+        callback=_scenario_argument,
+    ),
+]
+Kafka = Annotated[str | None, _option("--kafka", help="Version of Apache Kafka.")]
+Image = Annotated[str | None, _option("--image", help="Broker image to use instead of our own.")]
+Brokers = Annotated[int | None, _option("--brokers", help="How many brokers, 1 to 9.")]
+Controllers = Annotated[
+    int | None, _option("--controllers", help="Isolated controllers; 0: brokers are controllers.")
+]
+HeapMib = Annotated[int | None, _option("--heap-mib", help="Heap of each JVM, MiB.")]
+BrokerConfig = Annotated[
+    list[str] | None, _option("--broker-config", help="Broker property KEY=VALUE; repeatable.")
+]
+Partitions = Annotated[int | None, _option("--topic-partitions", help="Partitions of the topic.")]
+Replication = Annotated[int | None, _option("--replication-factor", help="Replicas of each.")]
+AcksOption = Annotated[Acks | None, _option("--acks", help="What producers wait for.")]
+MinIsr = Annotated[int | None, _option("--min-isr", help="min.insync.replicas of the topic.")]
+Idempotence = Annotated[
+    OnOff | None, _option("--idempotence", help="Default: on exactly with acks=all.")
+]
+Unclean = Annotated[OnOff | None, _option("--unclean-election", help="Default: off.")]
+Faults = Annotated[
+    str | None, _option("--faults", help="Kinds to deal, with commas; `list faults` names them.")
+]
+Duration = Annotated[str | None, _option("--duration", help="500ms, 30s, 5m, 8h.")]
+MaxAtOnce = Annotated[int | None, _option("--max-at-once", help="Faults in force at one time.")]
+Rate = Annotated[int | None, _option("--rate", help="Records a second in all; 0: flat out.")]
+RecordSize = Annotated[int | None, _option("--record-size", help="Bytes of each record's value.")]
+Producers = Annotated[int | None, _option("--producers", help="Producer processes.")]
+Consumers = Annotated[int | None, _option("--consumers", help="Consumer processes (assign).")]
+Subscribers = Annotated[int | None, _option("--subscribers", help="Consumer processes in a group.")]
+Seed = Annotated[int | None, _option("--seed", help="Draws the plan; default: a new one.", min=0)]
+Store = Annotated[Path, _option("--store", help="Where run folders lie.")]
+Master = Annotated[str | None, _option("--master", help="Spark master; default: local[*].")]
+Keep = Annotated[str, _option("--keep-cluster", help="never, failed or always.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
+
+_DEFAULT_STORE = Path("runs")
+
+
+def _scenario(name: str | None, given: Mapping[str, Any]) -> Scenario:
+    """Build the scenario that the flags describe."""
+    from harness.experiment import DEFAULT_SCENARIO, Overrides, configure
+
+    duration = given["duration"]
+    faults = given["faults"]
+    switch = {None: None, OnOff.ON: True, OnOff.OFF: False}
+    overrides = Overrides(
+        cluster={
+            "kafka": given["kafka"],
+            "image": given["image"],
+            "brokers": given["brokers"],
+            "controllers": given["controllers"],
+            "heap_mib": given["heap_mib"],
+            "config": _properties(given["broker_config"]),
+        },
+        contract={
+            "acks": given["acks"] and str(given["acks"]),
+            "min_isr": given["min_isr"],
+            "replication_factor": given["replication_factor"],
+            "idempotence": switch[given["idempotence"]],
+            "unclean_election": switch[given["unclean_election"]],
+        },
+        workload={
+            "partitions": given["topic_partitions"],
+            "rate_per_s": given["rate"],
+            "record_size_bytes": given["record_size"],
+            "producers": given["producers"],
+            "consumers": given["consumers"],
+            "subscribers": given["subscribers"],
+        },
+        faults=None if faults is None else tuple(k.strip() for k in faults.split(",") if k.strip()),
+        duration_s=None if duration is None else parse_duration_s(str(duration)),
+        max_at_once=given["max_at_once"],
+    )
+    return configure(name or DEFAULT_SCENARIO, overrides)
+
+
+def _properties(pairs: list[str] | None) -> tuple[tuple[str, str], ...] | None:
+    if not pairs:
+        return None
+    split = [pair.partition("=") for pair in pairs]
+    for key, sign, _ in split:
+        if not key or not sign:
+            raise UsageError(f"--broker-config {key!r} is not KEY=VALUE.")
+    return tuple((key.strip(), value.strip()) for key, _, value in split)
+
+
+@app.command()
+def run(
+    scenario: ScenarioName = None,
+    kafka: Kafka = None,
+    image: Image = None,
+    brokers: Brokers = None,
+    controllers: Controllers = None,
+    heap_mib: HeapMib = None,
+    broker_config: BrokerConfig = None,
+    topic_partitions: Partitions = None,
+    replication_factor: Replication = None,
+    acks: AcksOption = None,
+    min_isr: MinIsr = None,
+    idempotence: Idempotence = None,
+    unclean_election: Unclean = None,
+    faults: Faults = None,
+    duration: Duration = None,
+    max_at_once: MaxAtOnce = None,
+    rate: Rate = None,
+    record_size: RecordSize = None,
+    producers: Producers = None,
+    consumers: Consumers = None,
+    subscribers: Subscribers = None,
+    seed: Seed = None,
+    store: Store = _DEFAULT_STORE,
+    master: Master = None,
+    keep_cluster: Keep = "never",
+    as_json: Json = False,
+) -> None:
+    """Run an experiment: cluster, load, faults, healing, final reads, verdict, report."""
+    given = dict(locals())
+    chosen = _scenario(scenario, given)
+    seed = _new_seed() if seed is None else seed
+    from harness.experiment import conduct
+
+    with _stoppable() as stop, console.live_progress() as progress:
+        progress.say(f"scenario {chosen.name} · kafka {chosen.cluster.kafka} · seed {seed}")
+        progress.say(str(chosen.contract))
+        runner = Runner(
+            scenario=chosen,
+            seed=seed,
+            store=store,
+            command=_command_line(seed),
+            keep_cluster=_keep(keep_cluster),
+            progress=progress,
+            stop=stop,
+        )
+        outcome = conduct(runner, master=master)
+    _print_outcome(outcome.run_dir, as_json=as_json)
+    raise typer.Exit(INTERRUPTED if stop.is_set() else outcome.verdict.exit_code)
+
+
+@app.command()
+def plan(
+    scenario: ScenarioName = None,
+    kafka: Kafka = None,
+    image: Image = None,
+    brokers: Brokers = None,
+    controllers: Controllers = None,
+    heap_mib: HeapMib = None,
+    broker_config: BrokerConfig = None,
+    topic_partitions: Partitions = None,
+    replication_factor: Replication = None,
+    acks: AcksOption = None,
+    min_isr: MinIsr = None,
+    idempotence: Idempotence = None,
+    unclean_election: Unclean = None,
+    faults: Faults = None,
+    duration: Duration = None,
+    max_at_once: MaxAtOnce = None,
+    rate: Rate = None,
+    record_size: RecordSize = None,
+    producers: Producers = None,
+    consumers: Consumers = None,
+    subscribers: Subscribers = None,
+    seed: Seed = None,
+) -> None:
+    """Show the schedule that a seed gives, as plan.json on stdout; nothing is started."""
+    chosen = _scenario(scenario, dict(locals()))
+    seed = _new_seed() if seed is None else seed
+    steps = draw_plan(chosen, seed)
+    console.say(f"scenario {chosen.name} · seed {seed} · {chosen.duration_s:g} s")
+    typer.echo(plan_json(chosen, seed, steps), nl=False)
+
+
+@app.command()
+def verify(path: RunFolder, master: Master = None, as_json: Json = False) -> None:
+    """Verify a run folder again, without a cluster, and write its verdict and report anew."""
+    from harness.experiment import judge
+
+    run_dir = RunDir.open(path)
+    with console.live_progress() as progress:
+        outcome = judge(run_dir, master=master, progress=progress)
+    _print_outcome(run_dir, as_json=as_json)
+    raise typer.Exit(outcome.verdict.exit_code)
+
+
+@app.command()
+def report(path: RunFolder) -> None:
+    """Write report.html, junit.xml and summary.md of a verified run again."""
+    from verifiers.report import console_summary, write_report
+
+    run_dir = RunDir.open(path)
+    if not (run_dir.path / "verdict.json").is_file():
+        raise UsageError(f"{path} has no verdict yet: `kafka-chaos verify {path}` gives it one.")
+    write_report(run_dir.path)
+    console.print_lines(console_summary(run_dir.path))
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    FAULTS = "faults"
+    SCENARIOS = "scenarios"
+    WORKLOADS = "workloads"
+    CHECKERS = "checkers"
+    TARGETS = "targets"
+
+
+@app.command("list")
+def list_(kind: Kind, as_json: Json = False) -> None:
+    """Say what there is, one line each."""
+    found = {name: first_sentence(entry) for name, entry in _registry(kind).items()}
+    if as_json:
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, found), default=0)
+    for name, meaning in found.items():
+        typer.echo(f"{name:<{width}}  {meaning}")
+
+
+def _registry(kind: Kind) -> Registry[Any]:
+    if kind is Kind.CHECKERS:
+        from verifiers.checker import CHECKERS
+
+        return CHECKERS
+    registries: dict[Kind, Registry[Any]] = {
+        Kind.FAULTS: FAULTS,
+        Kind.TARGETS: TARGETS,
+        Kind.SCENARIOS: SCENARIOS,
+        Kind.WORKLOADS: WORKLOADS,
+    }
+    return registries[kind]
+
+
+@app.command()
+def doctor(
+    fix: Annotated[bool, typer.Option("--fix", help="Install what is missing.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Trust what passed before.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Try everything that a run needs; say what is missing and how to get it."""
+    from harness.doctor import diagnose
+
+    findings = diagnose(fix=fix, quick=quick, say=console.say)
+    if as_json:
+        typer.echo(json.dumps([_plain(finding) for finding in findings], indent=2))
+    raise typer.Exit(0 if all(finding.ok for finding in findings) else 4)
+
+
+@app.command()
+def heal() -> None:
+    """Heal whatever any run left broken."""
+    from harness import sweep
+
+    swept = sweep.heal(say=console.say)
+    console.say(f"{len(swept.healed)} healed." if swept.healed else "Nothing was broken.")
+
+
+@app.command()
+def clean(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what runs that still go on have made.")
+    ] = False,
+) -> None:
+    """Remove containers, networks and volumes that any run left behind."""
+    from harness import sweep
+
+    sweep.heal(say=console.say)
+    swept = sweep.clean(everything=everything, say=console.say)
+    console.say(
+        f"Removed {swept.containers} containers, {swept.networks} networks, "
+        f"{swept.volumes} volumes."
+    )
+
+
+@app.command()
+def nightly(
+    budget: Annotated[str, _option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
+    kafka: Kafka = None,
+    duration: Duration = None,
+    seed: Seed = None,
+    store: Store = _DEFAULT_STORE,
+    master: Master = None,
+    as_json: Json = False,
+) -> None:
+    """Run contracts and seeds until the budget is spent, the must-lose control among them."""
+    from harness.nightly import Night, spend_night
+
+    with _stoppable() as stop, console.live_progress() as progress:
+        night = spend_night(
+            Night(
+                budget_s=parse_duration_s(budget),
+                kafka=kafka,
+                duration_s=None if duration is None else parse_duration_s(duration),
+                seed=_new_seed() if seed is None else seed,
+                store=store,
+                master=master,
+            ),
+            progress=progress,
+            stop=stop,
+        )
+    console.print_lines(night.lines())
+    if as_json:
+        typer.echo(night.json(), nl=False)
+    raise typer.Exit(INTERRUPTED if stop.is_set() else night.exit_code)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="verify, recording, start-up or faults.")],
+) -> None:
+    """Run one benchmark of tests/bench; its figures are ratios measured in one run."""
+    module = f"tests.bench.{name.replace('-', '_')}"
+    root = Path(__file__).resolve().parent.parent
+    if not (root / "tests" / "bench" / f"{name.replace('-', '_')}.py").is_file():
+        known = sorted(p.stem for p in (root / "tests" / "bench").glob("[a-z]*.py"))
+        raise UsageError(
+            f"There is no benchmark {name!r}; known here: {', '.join(known) or 'none'}. "
+            "Benchmarks lie in a checkout, not in the installed package."
+        )
+    sys.path.insert(0, str(root))
+    raise typer.Exit(import_module(module).main(context.args) or 0)
+
+
+# -- what the commands share ---------------------------------------------------------------------
+
+
+def _new_seed() -> int:
+    return secrets.randbelow(1_000_000)
+
+
+def _keep(word: str) -> KeepCluster:
+    match word:
+        case "never" | "failed" | "always":
+            return word
+        case _:
+            raise UsageError(f"--keep-cluster {word!r} is none of never, failed, always.")
+
+
+def _command_line(seed: int) -> str:
+    words = [word for word in sys.argv[1:] if word != "--json"]
+    if not any(word.split("=")[0] == "--seed" for word in words):
+        words += ["--seed", str(seed)]
+    return shlex.join(["kafka-chaos", *words])
+
+
+def _plain(finding: Any) -> dict[str, Any]:  # noqa: ANN401 (any slotted dataclass)
+    return {name: getattr(finding, name) for name in finding.__slots__}
+
+
+def _print_outcome(run_dir: RunDir, *, as_json: bool) -> None:
+    from verifiers.report import console_summary
+
+    console.print_lines(console_summary(run_dir.path))
+    if as_json:
+        typer.echo((run_dir.path / "verdict.json").read_text(encoding="utf-8"), nl=False)
+
+
+@contextmanager
+def _stoppable() -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C (or SIGTERM) sets; the second interrupts at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        console.say(
+            f"{signal.Signals(number).name}: the load is stopped, everything healed, and what was "
+            "recorded is verified. Again: heal only."
+        )
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check_siblings() -> None:
+    """Refuse to run with somebody else's package of one of our names on the path."""
+    root = Path(__file__).resolve().parent.parent
+    for name in ("faults", "workloads", "verifiers"):
+        place = Path(import_module(name).__file__ or "").resolve().parent.parent
+        if place != root:
+            raise UsageError(
+                f"The package {name!r} comes from {place}, not from {root}: another installed "
+                "project has that name too. Use an environment of kafka-chaos' own."
+            )
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with the code that design and errors give."""
+    level = os.environ.get("KAFKA_CHAOS_LOG", "WARNING").upper()
+    handler = RichHandler(console=console.err, show_path=False)
+    logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
+    try:
+        _check_siblings()
+        code = app(standalone_mode=False) or 0
+    except KafkaChaosError as error:
+        console.say(f"{type(error).__name__}: {error}")
+        code = error.exit_code
+    except click.exceptions.Exit as exit_:
+        code = exit_.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        console.say("Interrupted.")
+        code = INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except Exception as error:  # noqa: BLE001 (the outermost frame: whatever nobody foresaw)
+        traceback.print_exc()
+        console.say(f"An error of kafka-chaos itself, {type(error).__name__}: please report it.")
+        code = INTERNAL
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
