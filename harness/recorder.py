@@ -202,6 +202,11 @@ class SendRecorder(_Recorder):
         self.event("start")
         self.flush()
 
+    @property
+    def under_way(self) -> int:
+        """How many sends have no outcome yet."""
+        return len(self.pending) - len(self.acked)
+
     def reserve(self) -> range:
         """Reserve the next values, on disk before anyone can use them, and return them.
 
@@ -257,14 +262,24 @@ class SendRecorder(_Recorder):
         self._take_pending()
         super().flush()
 
+    def abandon(self, *, error: str) -> None:
+        """Complete all that is under way as INFO, because nothing more will be heard of it.
+
+        Args:
+            error: why not.
+        """
+        # First what was acknowledged: until it is flushed it counts as pending too.
+        self.flush()
+        for value in list(self.pending):
+            self.completed(value, OpType.INFO, error=error)
+
     def close(self, *, used: int) -> None:
         """End the history: what is still pending becomes INFO, and nothing else is in doubt.
 
         Args:
             used: how many values were used; those reserved beyond were never sent.
         """
-        for value in list(self.pending):
-            self.completed(value, OpType.INFO, error="still pending when the client closed")
+        self.abandon(error="still pending when the client closed")
         self._end(used)
 
     def _gathered(self) -> int:

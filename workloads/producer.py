@@ -200,8 +200,7 @@ class SendingProducer:
         old.purge(in_queue=True, in_flight=True, blocking=False)
         old.flush(ORPHAN_FLUSH_S)
         self._fatal = None
-        for value in list(self._recorder.pending):
-            self._recorder.completed(value, OpType.INFO, error="_FATAL")
+        self._recorder.abandon(error="_FATAL")
         self._recorder.event("error", op=self.used, detail=f"new producer after: {fatal.str()}")
         self._recorder.flush()
         self._producer = self._open()
@@ -238,7 +237,7 @@ def run(settings: Settings, control: Control) -> None:
     def report(*, force: bool = False) -> None:
         control.progress(
             counts={kind.value: count for kind, count in recorder.counts.items()},
-            pending=len(recorder.pending),
+            pending=recorder.under_way,
             partitions_seen=by_partition(plan.topic, recorder.acked_of),
             force=force,
         )
