@@ -1,0 +1,30 @@
+"""Read, and gone."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.story import read_story
+
+
+@checker("dirty-read")
+def dirty_read(values: DataFrame) -> DataFrame:
+    """Return the values that a consumer was given during the run and that the final read lacks.
+
+    Only where the final read certainly looked.
+
+    Args:
+        values: what is known of each value.
+
+    Returns:
+        One row per value, at the highest offset it was polled at.
+    """
+    gone = (F.col("polls") > 0) & (F.col("finals") == 0) & F.col("searched")
+    return offences(
+        values.where(gone),
+        partition="poll_partition",
+        offset="poll_last",
+        process="reader",
+        time_ns="polled_ns",
+        detail=read_story(),
+    )

@@ -1,0 +1,36 @@
+"""Written once, in the log twice."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.story import send_story
+
+
+@checker("duplicate")
+def duplicate(values: DataFrame) -> DataFrame:
+    """Return the values that lie at more than one offset, or in more than one partition.
+
+    It is about the log, not about delivery: one offset read twice is no duplicate.
+
+    Args:
+        values: what is known of each value.
+
+    Returns:
+        One row per value; offset is the lowest, the detail holds the highest. Kind "log" if the
+        final read found both copies; "moved" if they were seen at different times, so that the
+        log may never have held both.
+
+    Source: the duplicate analysis of jepsen.tests.kafka; KIP-98.
+    """
+    several = (F.col("first") < F.col("last")) | (F.col("partitions") > 1)
+    both = (F.col("final_first") < F.col("final_last")) | (F.col("finals") > 1)
+    rows = values.where(several & F.col("type").isNotNull())
+    return offences(
+        rows,
+        partition=F.coalesce("partition", "final_partition", "poll_partition"),
+        offset="first",
+        time_ns="complete_ns",
+        kind=F.when(both, "log").otherwise("moved"),
+        detail=send_story() | {"last_offset": F.col("last"), "partitions": F.col("partitions")},
+    )

@@ -1,0 +1,39 @@
+"""One offset, two values."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.frames import producer_of, sequence_of
+
+
+@checker("inconsistent-offsets")
+def inconsistent_offsets(slots: DataFrame) -> DataFrame:
+    """Return the offsets at which more than one value is known.
+
+    Args:
+        slots: the offsets with more than one value.
+
+    Returns:
+        One row per offset; value is the highest known there, `other_value` in the detail the
+        lowest. Kind "reads" if two reads disagree: consumers were shown different logs. Kind
+        "acks" if only what producers were told disagrees with what is read, as when an
+        acknowledged record was cut off and its offset given to another.
+
+    Source: the inconsistent-offsets analysis of jepsen.tests.kafka.
+    """
+    reads = F.coalesce(F.col("read_low") < F.col("read_high"), F.lit(False))
+    return offences(
+        slots,
+        value="high",
+        process=producer_of(F.col("high")),
+        kind=F.when(reads, "reads").otherwise("acks"),
+        detail={
+            "producer": producer_of(F.col("high")),
+            "sequence": sequence_of(F.col("high")),
+            "other_value": F.col("low"),
+            "other_producer": producer_of(F.col("low")),
+            "other_sequence": sequence_of(F.col("low")),
+            "read_value": F.col("read_high"),
+        },
+    )

@@ -1,0 +1,25 @@
+"""Back, within one poll."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.polling import poll_story, untouched
+
+
+@checker("int-nonmonotonic-poll")
+def int_nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
+    """Return neighbouring records of one poll whose offsets do not grow.
+
+    Args:
+        turns: where consumers were given something other than the next offset.
+        events: what else happened to the consumers.
+
+    Returns:
+        One row per pair of records; polls in which partitions moved are passed over.
+
+    Source: the int-nonmonotonic-poll analysis of jepsen.tests.kafka.
+    """
+    rows = turns.where(F.col("internal") & (F.col("offset") <= F.col("prev_offset")))
+    rows = untouched(rows, events)
+    return offences(rows, detail=poll_story())

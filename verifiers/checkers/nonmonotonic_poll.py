@@ -1,0 +1,26 @@
+"""Back, from one poll to the next."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.polling import poll_story, unprepared
+
+
+@checker("nonmonotonic-poll")
+def nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
+    """Return where a poll began at or below the place that the process had read up to.
+
+    Args:
+        turns: where consumers were given something other than the next offset.
+        events: what else happened to the consumers.
+
+    Returns:
+        One row per pair of polls. Kind "subscribe" if a group moves the consumer's partitions,
+        else "assign". A fresh assignment, a seek or a crash between the two excuses them.
+
+    Source: the nonmonotonic-poll analysis of jepsen.tests.kafka.
+    """
+    rows = turns.where(~F.col("internal") & (F.col("offset") <= F.col("prev_offset")))
+    rows = unprepared(rows, events)
+    return offences(rows, kind="mode", detail=poll_story())

@@ -1,0 +1,35 @@
+"""Sent later, and earlier in the log."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.frames import sequence_of
+
+
+@checker("nonmonotonic-send")
+def nonmonotonic_send(producing: DataFrame) -> DataFrame:
+    """Return neighbouring sends of one producer to one partition that the log holds reversed.
+
+    Args:
+        producing: such pairs, with their positions in the log; sends without a known position
+            are no ground for complaint.
+
+    Returns:
+        One row per pair, named by the later send. Kind "lost" if the final read lacks one of
+        the two, "duplicate" if one lies at several offsets (its last counts), else "order".
+
+    Source: the nonmonotonic-send analysis of jepsen.tests.kafka.
+    """
+    return offences(
+        producing,
+        offset="position",
+        time_ns="complete_ns",
+        detail={
+            "producer": F.col("process"),
+            "sequence": F.col("op"),
+            "after_sequence": sequence_of(F.col("prev_value")),
+            "after_value": F.col("prev_value"),
+            "after_offset": F.col("prev_position"),
+        },
+    )

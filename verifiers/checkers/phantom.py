@@ -1,0 +1,38 @@
+"""Read, and never written."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.story import read_story
+
+
+@checker("phantom")
+def phantom(values: DataFrame) -> DataFrame:
+    """Return the values that were read and that no recorded send wrote to that place.
+
+    Sends of any outcome count, and so do sequence numbers that a killed producer had only
+    reserved. A value read in another partition than it was acknowledged in is a phantom there.
+
+    Args:
+        values: what is known of each value.
+
+    Returns:
+        One row per value, at the lowest offset it was read at; kind "partition" if it was sent,
+        but elsewhere.
+    """
+    read_in = F.coalesce("final_partition", "poll_partition")
+    misplaced = F.coalesce(
+        (F.col("type") == "ok") & (F.col("partitions") > 1) & F.col("partition").isNotNull(),
+        F.lit(False),
+    )
+    rows = values.where(F.col("type").isNull() | misplaced)
+    return offences(
+        rows,
+        partition=read_in,
+        offset=F.coalesce("final_first", "poll_first"),
+        process=F.coalesce("reader", "process"),
+        time_ns="polled_ns",
+        kind=F.when(misplaced, "partition"),
+        detail=read_story(),
+    )

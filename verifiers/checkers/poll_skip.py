@@ -1,0 +1,29 @@
+"""Over a record, from one poll to the next."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.polling import passed_over, poll_story, unprepared
+
+
+@checker("poll-skip")
+def poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
+    """Return where a poll began beyond a record that the process was never given.
+
+    Args:
+        turns: where consumers were given something other than the next offset.
+        log: which offsets hold a record.
+        events: what else happened to the consumers.
+
+    Returns:
+        One row per pair of polls with a known record strictly between them; `skipped` in the
+        detail counts those. Kind "subscribe" if a group moves the consumer's partitions, else
+        "assign". A fresh assignment, a seek or a crash between the two excuses them.
+
+    Source: the poll-skip analysis of jepsen.tests.kafka.
+    """
+    rows = turns.where(~F.col("internal") & (F.col("offset") > F.col("prev_offset")))
+    rows = unprepared(rows, events)
+    rows = passed_over(rows, log)
+    return offences(rows, kind="mode", detail=poll_story() | {"skipped": F.col("skipped")})

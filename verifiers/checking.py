@@ -1,0 +1,187 @@
+"""Running the checkers: frames once, one job for all, none that hides what another finds."""
+
+import logging
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from verifiers import frames
+from verifiers.checker import CHECKERS, Checker, frames_wanted
+from verifiers.frames import History
+from verifiers.result import Example
+from verifiers.schema import ANOMALY_SCHEMA
+
+_LOG = logging.getLogger(__name__)
+
+MOST_EXAMPLES = 32
+"""So many examples of each anomaly stand in a verdict; `anomalies/` holds them all."""
+
+FOUND_SCHEMA = StructType([StructField("anomaly", StringType()), *ANOMALY_SCHEMA.fields])
+"""`anomalies/`: ANOMALY_SCHEMA behind the name of the anomaly."""
+
+_PLACE = ("topic", "partition", "offset", "value", "time_ns", "process", "kind")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """The shared frames of one run.
+
+    Attributes:
+        by_name: all of them, by the names that checkers ask for.
+        kept: those that occupy memory or disk until they are unpersisted.
+    """
+
+    by_name: Mapping[str, DataFrame]
+    kept: tuple[DataFrame, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the checkers found.
+
+    Attributes:
+        counts: offences by anomaly and kind.
+        examples: at most 32 by anomaly, the lowest places first.
+        checkers: "ran" or "crashed", by name.
+        crashes: one sentence for each that crashed.
+    """
+
+    counts: Mapping[tuple[str, str | None], int]
+    examples: Mapping[str, tuple[Example, ...]]
+    checkers: Mapping[str, str]
+    crashes: tuple[str, ...] = ()
+
+
+def build(history: History) -> Frames:
+    """Return the shared frames, the large shuffles behind them done, in one job.
+
+    What is kept is small, and Spark knows its size when it plans all that follows.
+    """
+    values = frames.values(history).persist()
+    log = frames.log(history).persist()
+    turns = frames.turns(history).persist()
+    kept = (values, log, turns)
+    marks = [
+        frame.select(F.lit(name).alias("frame"))
+        for name, frame in zip(("values", "log", "turns"), kept, strict=True)
+    ]
+    sizes = marks[0].unionByName(marks[1]).unionByName(marks[2]).groupBy("frame").count().collect()
+    _LOG.debug("rows kept: %s", {row["frame"]: row["count"] for row in sizes})
+    by_name = {
+        **history.recorded(),
+        "values": values,
+        "log": log,
+        "turns": turns,
+        "producing": frames.producing(history, values),
+        "slots": frames.slots(history, values, log),
+    }
+    return Frames(by_name=by_name, kept=kept)
+
+
+def run_checkers(spark: SparkSession, path: Path, by_name: Mapping[str, DataFrame]) -> Found:
+    """Run every registered checker and write what they found to `anomalies/` in the folder.
+
+    A checker that crashes leaves its traceback in the folder, `crash-<name>.txt`, and stops no
+    other.
+
+    Args:
+        spark: the session of the frames.
+        path: the run's folder.
+        by_name: the shared frames.
+
+    Raises:
+        PySparkException: the history itself cannot be read.
+    """
+    target = path / "anomalies"
+    for stale in path.glob("crash-*.txt"):
+        stale.unlink()
+    crashes: dict[str, str] = {}
+    plans: dict[str, DataFrame] = {}
+    for name in CHECKERS:
+        try:
+            plans[name] = _plan(name, CHECKERS[name], by_name)
+        except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
+            crashes[name] = _note_crash(path, name, error)
+    try:
+        _write(spark, list(plans.values()), target, mode="overwrite")
+    except PySparkException as error:
+        if is_unreadable(error):
+            raise
+        # One of them failed on the data; which one shows when each runs by itself.
+        _write(spark, [], target, mode="overwrite")
+        for name, plan in plans.items():
+            try:
+                _write(spark, [plan], target, mode="append")
+            except PySparkException as crash:
+                if is_unreadable(crash):
+                    raise
+                crashes[name] = _note_crash(path, name, crash)
+    counts, examples = _summarise(spark, target)
+    return Found(
+        counts=counts,
+        examples=examples,
+        checkers={name: "crashed" if name in crashes else "ran" for name in CHECKERS},
+        crashes=tuple(crashes.values()),
+    )
+
+
+def is_unreadable(error: PySparkException) -> bool:
+    """Tell whether a job failed because a file of the history could not be read."""
+    return "FAILED_READ_FILE" in str(error)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, shortened."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFrame:
+    found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
+    columns = [F.col(field.name).cast(field.dataType) for field in ANOMALY_SCHEMA.fields]
+    return found.select(F.lit(name).alias("anomaly"), *columns)
+
+
+def _write(spark: SparkSession, plans: Sequence[DataFrame], target: Path, *, mode: str) -> None:
+    if plans:
+        found = plans[0]
+        for plan in plans[1:]:
+            found = found.unionByName(plan)
+    else:
+        found = spark.createDataFrame([], FOUND_SCHEMA)
+    writer = found.repartition(1).sortWithinPartitions("anomaly", *_PLACE).write
+    writer.mode(mode).option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(
+        str(target)
+    )
+
+
+def _summarise(
+    spark: SparkSession, target: Path
+) -> tuple[dict[tuple[str, str | None], int], dict[str, tuple[Example, ...]]]:
+    found = spark.read.schema(FOUND_SCHEMA).parquet(str(target))
+    counts = {
+        (row["anomaly"], row["kind"]): row["count"]
+        for row in found.groupBy("anomaly", "kind").count().collect()
+    }
+    if not counts:
+        return {}, {}
+    order = Window.partitionBy("anomaly").orderBy(*(F.col(c).asc_nulls_last() for c in _PLACE))
+    first = found.withColumn("rank", F.row_number().over(order)).where(
+        F.col("rank") <= MOST_EXAMPLES
+    )
+    examples: dict[str, list[Example]] = {}
+    for row in first.orderBy("anomaly", "rank").collect():
+        columns = {field.name: row[field.name] for field in ANOMALY_SCHEMA.fields}
+        examples.setdefault(row["anomaly"], []).append(Example(**columns))
+    return counts, {name: tuple(some) for name, some in examples.items()}
+
+
+def _note_crash(path: Path, name: str, error: Exception) -> str:
+    file = path / f"crash-{name}.txt"
+    file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    return f"The checker {name} crashed ({first_line(error)}): its traceback is in {file.name}."

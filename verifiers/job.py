@@ -1,0 +1,153 @@
+"""The job: from a run's folder to its verdict."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from harness.core.errors import HistoryUnreadable
+from harness.history_seal import seal
+from verifiers.checking import Found, build, first_line, is_unreadable, run_checkers
+from verifiers.folder import RunInput, check_history, read_run
+from verifiers.frames import ANY_PARTITION, History
+from verifiers.judgement import judge_findings, verdict_of, why_not_valid
+from verifiers.lanes import Lanes, bin_width_ns, draw
+from verifiers.result import Report, write_verdict
+from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
+from verifiers.session import open_session
+
+__all__ = ["Report", "verify", "write_verdict"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def verify(
+    run_dir: Path, *, master: str | None = None, say: Callable[[str], None] | None = None
+) -> Report:
+    """Return the verdict on a run, having written `anomalies/` and `lanes.json` into its folder.
+
+    May be called again on the same folder, on any machine that has it.
+
+    Args:
+        run_dir: the folder of a run; its raw history is sealed first if it is not.
+        master: a Spark master; None is all cores of this machine.
+        say: is told, in sentences, what is being done.
+
+    Raises:
+        UsageError: it is not a run folder.
+        HistoryUnreadable: what was recorded is damaged; the message names the file.
+        EnvironmentBroken: there is no Java, or Spark did not start.
+    """
+    tell = say or _LOG.info
+    watch = _Watch()
+    with watch("verify"):
+        run = read_run(run_dir)
+        if (run.path / "history" / "raw").is_dir():
+            seal(run.path)
+            run = read_run(run_dir)
+        files = check_history(run.path)
+        with watch("verify: start Spark"):
+            spark = open_session(master)
+        with _unreadable_named(run.path):
+            history = _history(spark, run, files)
+            with watch("verify: draw lanes"):
+                lanes = draw(
+                    history,
+                    origin_ns=run.origin_ns,
+                    bin_ns=bin_width_ns(run.meta, run.origin_ns),
+                )
+                lanes.write(run.path)
+            tell(f"Checking {lanes.counts.sends:,} sends and {lanes.counts.read:,} reads.")
+            found = _check(spark, run, history, watch)
+    return _conclude(run, lanes, found, watch)
+
+
+@dataclass(slots=True)
+class _Watch:
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        begin_ns = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self.seconds[what] = round((time.monotonic_ns() - begin_ns) / 1e9, 3)
+
+
+def _history(spark: SparkSession, run: RunInput, files: Mapping[str, list[Path]]) -> History:
+    recorded: dict[str, DataFrame] = {}
+    for dataset, schema in HISTORY_SCHEMAS.items():
+        paths = [str(file) for file in files[dataset]]
+        # Parquet's own columns are all nullable, so the declared schema says names and types.
+        reader = spark.read.schema(schema)
+        recorded[dataset] = reader.parquet(*paths) if paths else spark.createDataFrame([], schema)
+    reached = [(end.topic, end.partition, end.reached, end.complete) for end in run.ends]
+    for topic in run.meta.get("topics", []):
+        name, partitions = topic["name"], topic["partitions"]
+        complete = sum(end.topic == name and end.complete for end in run.ends) >= partitions
+        reached.append((name, ANY_PARTITION, 0, complete))
+    return History(
+        sends=recorded["send"],
+        polls=recorded["poll"],
+        final=recorded["final"],
+        events=recorded["event"],
+        ends=spark.createDataFrame(reached, ENDS_SCHEMA),
+        subscribed=run.subscribed,
+    )
+
+
+@contextmanager
+def _unreadable_named(path: Path) -> Iterator[None]:
+    """Turn what Spark says of a damaged file into the error that the caller knows."""
+    try:
+        yield
+    except PySparkException as error:
+        if not is_unreadable(error):
+            raise
+        raise HistoryUnreadable(
+            f"The history of {path} is damaged ({first_line(error)}): restore it, or seal the "
+            "raw history again."
+        ) from error
+
+
+def _check(spark: SparkSession, run: RunInput, history: History, watch: _Watch) -> Found:
+    with watch("verify: build frames"):
+        built = build(history)
+    try:
+        with watch("verify: run checkers"):
+            return run_checkers(spark, run.path, built.by_name)
+    finally:
+        for frame in built.kept:
+            frame.unpersist()
+
+
+def _conclude(run: RunInput, lanes: Lanes, found: Found, watch: _Watch) -> Report:
+    findings = judge_findings(run, found)
+    reasons = why_not_valid(run, lanes.counts, found, findings)
+    return Report(
+        run=str(run.meta.get("run", run.path.name)),
+        scenario=str(run.meta.get("scenario", "")),
+        seed=run.meta.get("seed"),
+        kafka=run.kafka,
+        verdict=verdict_of(findings, reasons),
+        reasons=reasons,
+        anomalies=findings,
+        counts=lanes.counts,
+        faults=run.faults,
+        checkers=found.checkers,
+        timing_s={**_phases(run), **watch.seconds},
+    )
+
+
+def _phases(run: RunInput) -> dict[str, float]:
+    return {
+        str(phase["name"]): round((phase["to_ns"] - phase["from_ns"]) / 1e9, 3)
+        for phase in run.meta.get("phases", [])
+        if phase.get("to_ns") is not None
+    }

@@ -1,0 +1,140 @@
+"""Judging: what was found, under the contract, and what a pass would still need."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.core.verdict import Verdict
+from verifiers.checking import Found
+from verifiers.folder import RunInput
+from verifiers.oracle import Circumstances, rule
+from verifiers.result import Counts, FaultRecord, Finding
+
+FEWEST_ACKED = 100
+"""With fewer acknowledged sends than this a run has shown nothing."""
+
+
+def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
+    """Return every anomaly that was found, judged kind by kind."""
+    circumstances = Circumstances(
+        contract=run.contract,
+        kafka=run.kafka,
+        faults=frozenset(f.name for f in run.faults if f.injected_at_s is not None),
+    )
+    findings: dict[str, Finding] = {}
+    for name in sorted({anomaly for anomaly, _ in found.counts}):
+        kinds = {kind: n for (anomaly, kind), n in found.counts.items() if anomaly == name}
+        rulings = {kind: rule(name, kind, circumstances) for kind in sorted(kinds, key=str)}
+        permitted = all(ruling.permitted for ruling in rulings.values())
+        # Where some of it is forbidden, that is what is to be explained.
+        whys = dict.fromkeys(r.why for r in rulings.values() if r.permitted == permitted)
+        findings[name] = Finding(
+            count=sum(kinds.values()),
+            permitted=permitted,
+            why=" ".join(whys),
+            kinds={kind or "": kinds[kind] for kind in rulings},
+            examples=found.examples.get(name, ()),
+        )
+    return findings
+
+
+def verdict_of(findings: Mapping[str, Finding], reasons: Sequence[str]) -> Verdict:
+    """Return INVALID if anything forbidden was found, else UNKNOWN if there is any reason."""
+    verdicts = [Verdict.UNKNOWN if reasons else Verdict.VALID]
+    verdicts += [Verdict.INVALID for finding in findings.values() if not finding.permitted]
+    return Verdict.merge(verdicts)
+
+
+def why_not_valid(
+    run: RunInput, counts: Counts, found: Found, findings: Mapping[str, Finding]
+) -> tuple[str, ...]:
+    """Return, in sentences, all that keeps the run from being VALID; what is forbidden first."""
+    return (
+        *_forbidden(findings),
+        *_unfinished(run),
+        *_undamaged(run.faults),
+        *_too_little(counts),
+        *_unread(run),
+        *found.crashes,
+        *_unprovoked(run, findings),
+    )
+
+
+def _forbidden(findings: Mapping[str, Finding]) -> list[str]:
+    return [
+        f"{name} was found {finding.count:,} time{'s' * (finding.count != 1)}: {finding.why}"
+        for name, finding in findings.items()
+        if not finding.permitted
+    ]
+
+
+def _unfinished(run: RunInput) -> list[str]:
+    reasons = [str(reason) for reason in run.meta.get("reasons", [])]
+    state = run.meta.get("state")
+    if state != "complete":
+        reasons.insert(0, f"The run did not come to its end: its state is {state}.")
+    return reasons
+
+
+def _undamaged(faults: Sequence[FaultRecord]) -> list[str]:
+    if not faults:
+        return ["No fault was injected: an unharmed cluster proves nothing."]
+    reasons = [_unproven(fault) for fault in faults if not fault.proven]
+    if len(reasons) == len(faults):
+        reasons.insert(0, "No fault is proven: whether the cluster was damaged at all is unknown.")
+    return reasons
+
+
+def _unproven(fault: FaultRecord) -> str:
+    whom = " and ".join(f"broker {victim}" for victim in fault.victims) or fault.target
+    subject = f"Fault {fault.id}, {fault.name} of {whom},"
+    if fault.error is not None:
+        return f"{subject} failed: {fault.error}"
+    if fault.injected_at_s is None:
+        return f"{subject} was decided and never injected."
+    if not fault.evidence["inject"].get("observed"):
+        seen = _in_words(fault.evidence["inject"].get("details"))
+        return f"{subject} has no witness: {seen}; was the topic idle, or the fault without effect?"
+    if fault.healed_at_s is None:
+        return f"{subject} was injected and never seen to heal."
+    return (
+        f"{subject} was injected, but no witness saw it heal: "
+        f"{_in_words(fault.evidence['heal'].get('details'))}."
+    )
+
+
+def _in_words(details: Any) -> str:  # noqa: ANN401  (JSON of any shape, as the fault wrote it)
+    if not isinstance(details, Mapping) or not details:
+        return "its evidence says nothing"
+    return ", ".join(f"{str(name).replace('_', ' ')} {value}" for name, value in details.items())
+
+
+def _too_little(counts: Counts) -> list[str]:
+    reasons: list[str] = []
+    if counts.acked == 0:
+        reasons.append("No record was acknowledged: there was nothing to lose.")
+    elif counts.acked < FEWEST_ACKED:
+        reasons.append(
+            f"Only {counts.acked} records were acknowledged; below {FEWEST_ACKED} a run shows "
+            "nothing: let it run longer, or send faster."
+        )
+    if counts.acked and not counts.final:
+        reasons.append("The final read gave no record at all.")
+    return reasons
+
+
+def _unread(run: RunInput) -> list[str]:
+    if not run.ends:
+        return ["There was no final read: what the log holds at the end is unknown."]
+    if not run.unread:
+        return []
+    shown = "; ".join(run.unread[:5]) + ("; …" if len(run.unread) > 5 else "")
+    return [f"The final read did not get to the end: {shown}."]
+
+
+def _unprovoked(run: RunInput, findings: Mapping[str, Finding]) -> list[str]:
+    return [
+        f"The damage of this scenario must cause {name} under acks={run.contract.acks}, and there "
+        "was none: the experiment shows nothing."
+        for name in run.meta.get("provokes", [])
+        if name not in findings
+    ]

@@ -1,0 +1,228 @@
+"""The lanes of a report: what was sent and read, second by second, and where acks stayed out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+
+from harness.run_dir import write_atomically
+from verifiers.frames import History
+from verifiers.result import Counts
+
+SECOND_NS = 1_000_000_000
+MOST_BINS = 2000
+_FINE_NS = 10_000_000
+"""Acknowledgements are first gathered so finely; no gap below this is ever the widest of a run."""
+_ACCURACY = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLane:
+    """Acknowledgements of one partition.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        acked: sends that were acknowledged.
+        gap_from_ns: when the longest time without an acknowledgement began; the time axis ends
+            with the first and the last acknowledgement of any partition.
+        gap_to_ns: when it ended.
+    """
+
+    topic: str
+    partition: int
+    acked: int
+    gap_from_ns: int
+    gap_to_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """What was sent and read over time.
+
+    Attributes:
+        origin_ns: the zero of the time axis.
+        bin_ns: width of a bin.
+        rows: per bin: its begin in seconds after the origin; sends completed ok, info and fail;
+            latency of the acknowledged ones in ms, p50, p95 and p99 (None if there was none);
+            records polled. Bins in which nothing happened are left out.
+        partitions: by topic and number.
+        counts: how many operations there were in all.
+    """
+
+    origin_ns: int
+    bin_ns: int
+    rows: tuple[tuple[float | int | None, ...], ...]
+    partitions: tuple[PartitionLane, ...]
+    counts: Counts
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of lanes.json."""
+        return {
+            "origin_ns": self.origin_ns,
+            "bin_ns": self.bin_ns,
+            "rows": [list(row) for row in self.rows],
+            "partitions": [
+                {
+                    "topic": lane.topic,
+                    "partition": lane.partition,
+                    "acked": lane.acked,
+                    "gap_from_ns": lane.gap_from_ns,
+                    "gap_to_ns": lane.gap_to_ns,
+                    "gap_s": round((lane.gap_to_ns - lane.gap_from_ns) / SECOND_NS, 3),
+                }
+                for lane in self.partitions
+            ],
+        }
+
+    def write(self, run_dir: Path) -> None:
+        """Write lanes.json into the run's folder, atomically."""
+        write_atomically(run_dir / "lanes.json", _compact(self.to_json()))
+
+
+def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
+    """Return the width that divides a run into at most 2000 bins of whole seconds."""
+    ends = [phase.get("to_ns") for phase in meta.get("phases", [])] + [meta.get("ended_ns")]
+    begins = [phase.get("from_ns") for phase in meta.get("phases", [])] + [origin_ns]
+    known = [int(end) for end in ends if end is not None]
+    if not known:
+        return SECOND_NS
+    length = max(known) - min(int(begin) for begin in begins if begin is not None)
+    return SECOND_NS * max(1, -(-length // (SECOND_NS * (MOST_BINS - 2))))
+
+
+def draw(history: History, *, origin_ns: int, bin_ns: int) -> Lanes:
+    """Return the lanes; two small aggregations, of which a row a bin reaches this process.
+
+    Args:
+        history: the recorded frames.
+        origin_ns: the zero of the time axis.
+        bin_ns: width of a bin.
+    """
+    binned = _sent(history.sends, origin_ns, bin_ns).unionByName(
+        _polled(history, origin_ns, bin_ns), allowMissingColumns=True
+    )
+    cells = (
+        binned.groupBy("bin")
+        .agg(*(F.max(name).alias(name) for name in binned.columns if name != "bin"))
+        .orderBy("bin")
+        .collect()
+    )
+    gaps = _gaps(history.sends).collect()
+    return Lanes(
+        origin_ns=origin_ns,
+        bin_ns=bin_ns,
+        rows=tuple(_lane_row(cell, bin_ns) for cell in cells if cell["bin"] is not None),
+        partitions=_partitions(gaps),
+        counts=Counts(
+            acked=_total(cells, "ok"),
+            failed=_total(cells, "fail"),
+            indeterminate=_total(cells, "info"),
+            sends=sum(_total(cells, name) for name in ("ok", "fail", "info")),
+            reserved=_total(cells, "reserved"),
+            read=_total(cells, "polled"),
+            final=_total(cells, "final"),
+        ),
+    )
+
+
+def _bin(time_ns: str, origin_ns: int, bin_ns: int) -> Column:
+    return F.floor((F.col(time_ns) - origin_ns) / bin_ns).cast("long")
+
+
+def _sent(sends: DataFrame, origin_ns: int, bin_ns: int) -> DataFrame:
+    kind = F.col("type")
+    reserved = (kind == "info") & F.col("invoke_ns").isNull()
+    latency = F.when(kind == "ok", F.col("complete_ns") - F.col("invoke_ns"))
+    marks = F.array(F.lit(0.5), F.lit(0.95), F.lit(0.99))
+    return sends.groupBy(_bin("complete_ns", origin_ns, bin_ns).alias("bin")).agg(
+        F.count_if(kind == "ok").alias("ok"),
+        F.count_if((kind == "info") & ~reserved).alias("info"),
+        F.count_if(kind == "fail").alias("fail"),
+        F.count_if(reserved).alias("reserved"),
+        F.percentile_approx(latency, marks, _ACCURACY).alias("latency"),
+    )
+
+
+def _polled(history: History, origin_ns: int, bin_ns: int) -> DataFrame:
+    polled = history.polls.groupBy(_bin("time_ns", origin_ns, bin_ns).alias("bin")).agg(
+        F.count("*").alias("polled")
+    )
+    # The final read is counted, and has no place on the axis of the workload.
+    final = history.final.groupBy(F.lit(None).cast("long").alias("bin")).agg(
+        F.count("*").alias("final")
+    )
+    return polled.unionByName(final, allowMissingColumns=True)
+
+
+def _gaps(sends: DataFrame) -> DataFrame:
+    acked = sends.where(
+        (F.col("type") == "ok") & F.col("partition").isNotNull() & F.col("complete_ns").isNotNull()
+    )
+    fine = acked.groupBy(
+        "topic", "partition", F.floor(F.col("complete_ns") / _FINE_NS).alias("fine")
+    ).agg(
+        F.count("*").alias("acked"),
+        F.min("complete_ns").alias("from_ns"),
+        F.max("complete_ns").alias("to_ns"),
+    )
+    order = Window.partitionBy("topic", "partition").orderBy("fine")
+    before = fine.withColumn("before_ns", F.lag("to_ns").over(order))
+    gap = F.struct(
+        (F.col("from_ns") - F.col("before_ns")).alias("length"),
+        F.col("before_ns").alias("from_ns"),
+        F.col("from_ns").alias("to_ns"),
+    )
+    return (
+        before.groupBy("topic", "partition")
+        .agg(
+            F.sum("acked").alias("acked"),
+            F.min("from_ns").alias("first_ns"),
+            F.max("to_ns").alias("last_ns"),
+            F.max(F.when(F.col("before_ns").isNotNull(), gap)).alias("gap"),
+        )
+        .orderBy("topic", "partition")
+    )
+
+
+def _partitions(rows: list[Row]) -> tuple[PartitionLane, ...]:
+    if not rows:
+        return ()
+    begin = min(row["first_ns"] for row in rows)
+    end = max(row["last_ns"] for row in rows)
+    lanes: list[PartitionLane] = []
+    for row in rows:
+        candidates = [(begin, row["first_ns"]), (row["last_ns"], end)]
+        if row["gap"] is not None:
+            candidates.append((row["gap"]["from_ns"], row["gap"]["to_ns"]))
+        widest = max(candidates, key=lambda gap: gap[1] - gap[0])
+        lanes.append(
+            PartitionLane(
+                topic=row["topic"],
+                partition=row["partition"],
+                acked=row["acked"],
+                gap_from_ns=widest[0],
+                gap_to_ns=widest[1],
+            )
+        )
+    return tuple(lanes)
+
+
+def _lane_row(cell: Row, bin_ns: int) -> tuple[float | int | None, ...]:
+    latency = cell["latency"] or (None, None, None)
+    in_ms = tuple(None if ns is None else round(ns / 1e6, 3) for ns in latency)
+    sent = tuple(cell[name] or 0 for name in ("ok", "info", "fail"))
+    begin_s = cell["bin"] * bin_ns / SECOND_NS
+    return (begin_s, *sent, *in_ms, cell["polled"] or 0)
+
+
+def _total(cells: list[Row], name: str) -> int:
+    return sum(cell[name] or 0 for cell in cells)
+
+
+def _compact(document: object) -> str:
+    return json.dumps(document, separators=(",", ":")) + "\n"

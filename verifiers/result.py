@@ -1,0 +1,147 @@
+"""What a verification ends in: the report of a run, and its file `verdict.json`."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.core.verdict import Verdict
+from harness.run_dir import SCHEMA, canonical_json, write_atomically
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One offence; the columns of ANOMALY_SCHEMA.
+
+    Attributes:
+        topic: where.
+        partition: where; None if unknown.
+        offset: in records; None if unknown.
+        value: which record, `producer << 40 | sequence`; None if unknown.
+        process: which client.
+        time_ns: when, on our monotonic clock.
+        kind: refines the anomaly.
+        detail: further facts by name.
+    """
+
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    value: int | None
+    process: int | None
+    time_ns: int | None
+    kind: str | None
+    detail: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """All offences of one anomaly.
+
+    Attributes:
+        count: how many.
+        permitted: whether the contract permits every one of them.
+        why: why, or why not; one sentence for each reason.
+        kinds: how many of each kind.
+        examples: at most 32, the lowest places first.
+    """
+
+    count: int
+    permitted: bool
+    why: str
+    kinds: Mapping[str, int]
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many operations there were.
+
+    Attributes:
+        sends: completed sends that were invoked.
+        acked: of these, acknowledged.
+        failed: of these, certainly not written.
+        indeterminate: of these, nobody knows.
+        reserved: sequence numbers that a killed producer had reserved and may have used.
+        read: records that consumers were given.
+        final: records of the final read.
+    """
+
+    sends: int = 0
+    acked: int = 0
+    failed: int = 0
+    indeterminate: int = 0
+    reserved: int = 0
+    read: int = 0
+    final: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRecord:
+    """One fault as the journal tells it.
+
+    Attributes:
+        id: its number in the journal.
+        name: the fault.
+        target: who was to be hit.
+        victims: node ids that were.
+        injected_at_s: seconds after the run's zero; None if it never was.
+        healed_at_s: the same, of the healing.
+        proven: whether independent witnesses saw both.
+        evidence: what they saw, by phase.
+        error: what went wrong, if something did.
+    """
+
+    id: str
+    name: str
+    target: str
+    victims: tuple[int, ...]
+    injected_at_s: float | None
+    healed_at_s: float | None
+    proven: bool
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The verdict on a run, and all that carries it.
+
+    Attributes:
+        run: name of the run's folder.
+        scenario: what was run.
+        seed: of its schedule.
+        kafka: version of the brokers.
+        verdict: VALID, INVALID or UNKNOWN.
+        reasons: why it is not VALID; empty if it is. What is forbidden comes first.
+        anomalies: what was found, by name; only what was.
+        counts: how many operations there were.
+        faults: in the order of their numbers.
+        checkers: "ran" or "crashed", by name.
+        timing_s: seconds by phase, the verification's own included.
+        replicas: what was seen on the brokers' disks.
+    """
+
+    run: str
+    scenario: str
+    seed: int | None
+    kafka: str
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    anomalies: Mapping[str, Finding]
+    counts: Counts
+    faults: tuple[FaultRecord, ...]
+    checkers: Mapping[str, str]
+    timing_s: Mapping[str, float]
+    replicas: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of verdict.json (docs/run-folder.md)."""
+        return {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
+
+
+def write_verdict(run_dir: Path, report: Report) -> Path:
+    """Write verdict.json into the run's folder, atomically, and return its path."""
+    path = run_dir / "verdict.json"
+    write_atomically(path, canonical_json(report.to_json()))
+    return path

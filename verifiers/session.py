@@ -1,0 +1,149 @@
+"""The Spark session: small and quiet on one machine, out of the way on a cluster."""
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from harness.core.errors import EnvironmentBroken
+
+_LOG = logging.getLogger(__name__)
+
+LOCAL_MASTER = "local[*]"
+HEAP_MIB = 2048
+"""Heap of the local JVM, MiB; it is driver and executor in one."""
+OLDEST_JAVA = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_USUAL_PLACES = ("/usr/lib/jvm/default-java", "/usr/lib/jvm/java-21-openjdk-amd64",
+                 "/usr/lib/jvm/java-17-openjdk-amd64")  # fmt: skip
+
+
+def open_session(master: str | None = None, *, heap_mib: int = HEAP_MIB) -> SparkSession:
+    """Return a session whose time zone is UTC, starting a JVM if this process has none.
+
+    Args:
+        master: any Spark master; None is all cores of this machine. Settings of a master other
+            than a local one are left to its own configuration.
+        heap_mib: heap of a local JVM, MiB.
+
+    Raises:
+        EnvironmentBroken: there is no Java of version 17 or later, or Spark did not start.
+    """
+    wanted = master or LOCAL_MASTER
+    active = SparkSession.getActiveSession()
+    if active is not None and active.sparkContext.master == wanted:
+        return active
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.parent.parent)
+    # Workers take whatever `python3` is first on the PATH unless they are told.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = _configuration(wanted, heap_mib)
+    log = tempfile.NamedTemporaryFile(  # noqa: SIM115  (the JVM writes to it as long as it lives)
+        prefix="kafka-chaos-spark-", suffix=".log"
+    )
+    try:
+        context = _start(conf, log)
+    except Exception as error:
+        raise EnvironmentBroken(
+            f"Spark did not start with master {wanted}: {_last_words(log) or error}"
+        ) from error
+    session = SparkSession(context)
+    _LOG.debug("spark %s at %s", session.version, wanted)
+    return session
+
+
+def find_java() -> Path:
+    """Return a Java executable of version 17 or later: JAVA_HOME's, the PATH's, or Debian's.
+
+    Raises:
+        EnvironmentBroken: there is none; the message says how to get one.
+    """
+    found: list[str] = []
+    homes = [home for home in (os.environ.get("JAVA_HOME"), *_USUAL_PLACES) if home]
+    on_path = shutil.which("java")
+    candidates = [Path(home) / "bin" / "java" for home in homes]
+    if on_path is not None:
+        candidates.insert(1 if os.environ.get("JAVA_HOME") else 0, Path(on_path).resolve())
+    for candidate in candidates:
+        version = _version_of(candidate)
+        if version is not None and version >= OLDEST_JAVA:
+            return candidate
+        if version is not None:
+            found.append(f"{candidate} is version {version}")
+    seen = "; ".join(found) or "no Java was found"
+    raise EnvironmentBroken(
+        f"The verifier needs Java {OLDEST_JAVA} or later, and {seen}: "
+        "install a JRE (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
+    )
+
+
+def _version_of(java: Path) -> int | None:
+    if not java.is_file():
+        return None
+    try:
+        told = subprocess.run(  # noqa: S603  (a path we found, and no input of anybody's)
+            [str(java), "-version"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(told.stderr + told.stdout)
+    return int(match[1]) if match else None
+
+
+def _configuration(master: str, heap_mib: int) -> SparkConf:
+    log4j = Path(__file__).with_name("log4j2.properties")
+    conf = (
+        SparkConf()
+        .setMaster(master)
+        .setAppName("kafka-chaos verify")
+        .set("spark.sql.session.timeZone", "UTC")
+        .set("spark.sql.adaptive.enabled", "true")
+        .set("spark.ui.enabled", "false")
+        .set("spark.ui.showConsoleProgress", "false")
+    )
+    options = [f"-Dlog4j2.configurationFile={log4j.as_uri()}"]
+    if master.startswith("local"):
+        cores = os.cpu_count() or 1
+        options += ["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        (
+            conf.set("spark.driver.memory", f"{heap_mib}m")
+            .set("spark.driver.host", "127.0.0.1")
+            .set("spark.driver.bindAddress", "127.0.0.1")
+            .set("spark.sql.shuffle.partitions", str(2 * cores))
+            .set("spark.default.parallelism", str(cores))
+            .set("spark.shuffle.compress", "true")
+            .set("spark.locality.wait", "0")
+            .set("spark.cleaner.referenceTracking.blocking", "false")
+        )
+    conf.set("spark.driver.extraJavaOptions", " ".join(options))
+    return conf
+
+
+def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:
+    if SparkContext._gateway is not None or SparkContext._active_spark_context is not None:
+        # Somebody's JVM is up in this process already; a second one cannot be had.
+        return SparkContext.getOrCreate(conf)
+    # The JVM's chatter (incubator modules, host names) goes to a file: it is of interest only if
+    # the start fails, and the console belongs to the verdict.
+    gateway = launch_gateway(  # type: ignore[no-untyped-call]
+        conf, popen_kwargs={"stdout": log, "stderr": log}
+    )
+    return SparkContext(gateway=gateway, conf=conf)
+
+
+def _last_words(log: IO[bytes]) -> str:
+    try:
+        lines = Path(log.name).read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    errors = [line for line in lines if "rror" in line or "xception" in line]
+    return (errors or lines or [""])[0][:500]
