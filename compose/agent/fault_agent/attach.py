@@ -1,0 +1,95 @@
+"""Attaching to a running HotSpot JVM in another container, to load the GC-storm agent into it.
+
+It speaks HotSpot's own attach protocol: `jcmd` would do the same, after starting a JVM of its own
+for half a second.
+"""
+
+import os
+import socket
+from pathlib import Path
+
+from fault_agent import AgentError
+from fault_agent.processes import PROC, Process, send, wait_for
+
+STORM_JAR = Path("/opt/kafka-chaos/gcstorm.jar")
+_JAR_INSIDE = "/tmp/kafka-chaos-gcstorm.jar"  # noqa: S108  # where a JVM's user can always read
+_LISTENER_S = 5.0
+_COMMAND_S = 10.0
+
+
+def storm(target: Process, argument: str) -> str:
+    """Load the GC-storm agent into a JVM with an argument, and return what the JVM said.
+
+    Args:
+        target: the JVM.
+        argument: `<milliseconds>:<nodes>`, or `stop`.
+
+    Raises:
+        AgentError: the JVM does not listen (it is frozen, or no HotSpot), or refused.
+    """
+    _put_jar(target)
+    said = command(target, "load", "instrument", "false", f"{_JAR_INSIDE}={argument}")
+    code = said.rpartition(":")[2].strip()
+    if code != "0":
+        raise AgentError(f"The JVM {target.pid} did not load the agent: {said or code}.")
+    return said
+
+
+def command(target: Process, *words: str) -> str:
+    """Give a JVM one command of the attach protocol and return its answer.
+
+    Raises:
+        AgentError: the JVM does not listen, or the command failed.
+    """
+    path = _listening_socket(target)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_COMMAND_S)
+        try:
+            connection.connect(path)
+            # Protocol version, then the command and always three arguments.
+            padded = [*words, "", "", ""][:4]
+            connection.sendall(b"".join(word.encode() + b"\0" for word in ["1", *padded]))
+            answer = b""
+            while part := connection.recv(65536):
+                answer += part
+        except OSError as error:
+            raise AgentError(f"The JVM {target.pid} broke off the attachment: {error}.") from error
+    status, _, said = answer.decode(errors="replace").partition("\n")
+    if status != "0":
+        raise AgentError(f"The JVM {target.pid} refused {words[0]}: {said.strip() or status}.")
+    return said.strip()
+
+
+def _listening_socket(target: Process) -> str:
+    pid_inside = _pid_inside(target.pid)
+    folder = PROC / str(target.pid) / "root/tmp"
+    path = folder / f".java_pid{pid_inside}"
+    if not path.exists():
+        # With this file in place SIGQUIT means "listen" and not "dump your threads".
+        trigger = folder / f".attach_pid{pid_inside}"
+        trigger.touch()
+        try:
+            send(target, "SIGQUIT")
+            wait_for(path.exists, limit_s=_LISTENER_S, what=f"the JVM {target.pid} to listen")
+        finally:
+            trigger.unlink(missing_ok=True)
+    return str(path)
+
+
+def _pid_inside(pid: int) -> int:
+    for line in (PROC / str(pid) / "status").read_text().splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    raise AgentError(f"The kernel does not tell the pid of process {pid} in its container.")
+
+
+def _put_jar(target: Process) -> None:
+    wanted = STORM_JAR.read_bytes()
+    path = PROC / str(target.pid) / f"root{_JAR_INSIDE}"
+    if path.exists() and path.read_bytes() == wanted:
+        return
+    # A JVM may have the old file mapped: it keeps the old one, the name goes to the new one.
+    half = path.with_suffix(f".{os.getpid()}")
+    half.write_bytes(wanted)
+    half.chmod(0o644)
+    half.rename(path)

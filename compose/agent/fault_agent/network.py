@@ -1,0 +1,148 @@
+"""Cuts: packet filter rules in the network namespaces of the brokers' containers."""
+
+import ipaddress
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fault_agent import AgentError
+from fault_agent.processes import is_living
+
+_LIMIT_S = 5
+_COUNTED = re.compile(r"\[(\d+):(\d+)\] -A (\S+) .*-j DROP")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What one container is cut off from.
+
+    Attributes:
+        container_pid: first process of the container.
+        peers: IPv4 addresses.
+        ports: TCP ports; None for every packet.
+    """
+
+    container_pid: int
+    peers: tuple[str, ...]
+    ports: tuple[int, ...] | None
+
+    def __post_init__(self) -> None:
+        """Reject what the packet filter would.
+
+        Raises:
+            AgentError: a peer is no IPv4 address, or there is no peer or port.
+        """
+        for peer in self.peers:
+            try:
+                ipaddress.IPv4Address(peer)
+            except ValueError:
+                raise AgentError(f"The peer {peer!r} is no IPv4 address.") from None
+        if not self.peers or self.ports == ():
+            raise AgentError("A cut without peers or without ports would cut nothing.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What rules have swallowed."""
+
+    packets: int = 0
+    bytes: int = 0
+    chains: int = 0
+
+    def __add__(self, other: "Counters") -> "Counters":
+        return Counters(
+            packets=self.packets + other.packets,
+            bytes=self.bytes + other.bytes,
+            chains=self.chains + other.chains,
+        )
+
+
+def drop_rules(chain: str, cut: Cut, comment: str) -> str:
+    """Return the input of `iptables-restore --noflush` that makes a cut.
+
+    One chain serves both hooks: in INPUT the peer is the source, in OUTPUT the destination. A port
+    may be the peer's or our own: of two brokers either may have opened the connection.
+    """
+    matches = []
+    for peer in cut.peers:
+        for side in ("-s", "-d"):
+            if cut.ports is None:
+                matches.append(f"{side} {peer}")
+            else:
+                ends = [f"--{end} {port}" for port in cut.ports for end in ("sport", "dport")]
+                matches += [f"{side} {peer} -p tcp {end}" for end in ends]
+    words = re.sub(r"[^\w.:-]", "-", comment)[:200]
+    return "\n".join(
+        [
+            "*filter",
+            f":{chain} - [0:0]",
+            *(f"-A {chain} {match} -m comment --comment {words} -j DROP" for match in matches),
+            f"-I INPUT 1 -j {chain}",
+            f"-I OUTPUT 1 -j {chain}",
+            "COMMIT",
+            "",
+        ]
+    )
+
+
+def make_cut(chain: str, cut: Cut, comment: str) -> None:
+    """Put a cut in force under the name of a new chain.
+
+    Raises:
+        AgentError: the packet filter refused.
+    """
+    _inside(cut.container_pid, ["iptables-restore", "--noflush", "-w", "3"],
+            drop_rules(chain, cut, comment))  # fmt: skip
+
+
+def read_counters(container_pid: int, chain: str) -> Counters:
+    """Return what a chain has swallowed; its `chains` is 0 if there is no such chain."""
+    return parse_counters(_inside(container_pid, ["iptables-save", "-c", "-t", "filter"]), chain)
+
+
+def parse_counters(saved: str, chain: str) -> Counters:
+    """Return what a chain has swallowed, from the output of `iptables-save -c`."""
+    found = [m for line in saved.splitlines() if (m := _COUNTED.match(line)) and m[3] == chain]
+    return Counters(
+        packets=sum(int(match[1]) for match in found),
+        bytes=sum(int(match[2]) for match in found),
+        chains=1 if f"\n:{chain} " in saved else 0,
+    )
+
+
+def take_away(container_pid: int, container_ticks: int, chain: str) -> tuple[Counters, str | None]:
+    """Remove a chain and its hooks, if they are there.
+
+    Returns:
+        What it had swallowed, and a note if there was nothing to remove.
+
+    Raises:
+        AgentError: the packet filter refused.
+    """
+    if not is_living(container_pid, container_ticks):
+        return Counters(), f"the container of process {container_pid} is gone with its rules"
+    saved = _inside(container_pid, ["iptables-save", "-c", "-t", "filter"])
+    counters = parse_counters(saved, chain)
+    if not counters.chains:
+        return counters, f"there was no chain {chain}"
+    hooks = [f"-D {hook} -j {chain}" for hook in ("INPUT", "OUTPUT")
+             if f"-A {hook} -j {chain}\n" in saved]  # fmt: skip
+    _inside(container_pid, ["iptables-restore", "--noflush", "-w", "3"],
+            "\n".join(["*filter", *hooks, f"-F {chain}", f"-X {chain}", "COMMIT", ""]))  # fmt: skip
+    return counters, None
+
+
+def _inside(container_pid: int, command: Sequence[str], given: str = "") -> str:
+    entered = ["nsenter", f"--net=/proc/{container_pid}/ns/net", *command]
+    try:
+        done = subprocess.run(
+            entered, input=given, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise AgentError(f"{command[0]} did not end within {_LIMIT_S} s.") from None
+    if done.returncode != 0:
+        raise AgentError(
+            f"{command[0]} in the network of process {container_pid} failed: {done.stderr.strip()}"
+        )
+    return done.stdout

@@ -1,0 +1,214 @@
+"""Processes as the kernel shows them: the JVM of a container, and signals to it."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from fault_agent import AgentError
+
+PROC = Path("/proc")
+"""The host's: the agent runs in the host's pid namespace."""
+
+_TOOL_CLASSES = (b"StorageTool", b"KafkaDockerWrapper")
+_PULSE_S = 0.005
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process, beyond confusion with a later one of the same pid.
+
+    Attributes:
+        pid: in the host's pid namespace.
+        start_ticks: start time, clock ticks since boot.
+        state: the kernel's letter; Z and X are dead.
+        parent: pid of the parent.
+        command: the kernel's short name, such as "java".
+    """
+
+    pid: int
+    start_ticks: int
+    state: str
+    parent: int
+    command: str
+
+
+def parse_stat(text: str) -> Process:
+    """Return the process that a line of `/proc/PID/stat` describes.
+
+    The name stands in parentheses and may itself hold some, so the last one counts.
+    """
+    head, _, tail = text.rpartition(")")
+    pid, _, command = head.partition(" (")
+    fields = tail.split()
+    return Process(
+        pid=int(pid),
+        state=fields[0],
+        parent=int(fields[1]),
+        start_ticks=int(fields[19]),
+        command=command,
+    )
+
+
+def process(pid: int) -> Process | None:
+    """Return the process of that pid, or None if there is none."""
+    try:
+        return parse_stat((PROC / str(pid) / "stat").read_text(errors="replace"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def is_living(pid: int, start_ticks: int) -> bool:
+    """Tell whether that very process still exists; one that is dead but not reaped does."""
+    seen = process(pid)
+    return seen is not None and seen.start_ticks == start_ticks
+
+
+def jvm_of(container_pid: int) -> Process | None:
+    """Return the broker's JVM below a container's first process, or None.
+
+    The JVM nearest to the first process counts; Kafka's own tools, which format a disk before the
+    broker starts, do not.
+    """
+    children: dict[int, list[Process]] = {}
+    for entry in os.listdir(PROC):
+        if entry.isdecimal() and (seen := process(int(entry))) is not None:
+            children.setdefault(seen.parent, []).append(seen)
+    level = children.get(container_pid, [])
+    while level:
+        for candidate in level:
+            if candidate.command == "java" and _is_broker(candidate):
+                return candidate
+        level = [child for parent in level for child in children.get(parent.pid, [])]
+    return None
+
+
+def _is_broker(candidate: Process) -> bool:
+    try:
+        line = (PROC / str(candidate.pid) / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    # A dead process that nobody has reaped yet has no command line any more.
+    return bool(line) and not any(name in line for name in _TOOL_CLASSES)
+
+
+def send(target: Process, name: str) -> int:
+    """Send a signal, wait until the kernel shows its effect, and return when that was seen.
+
+    Args:
+        target: who gets it; a later process of the same pid never does.
+        name: SIGKILL (effect: the process is gone and reaped, waited for at most 5 s), SIGSTOP
+            (state T, 1 s), SIGCONT (no longer T, 1 s), or another, which is not waited for.
+
+    Returns:
+        `time.monotonic_ns()` when the effect was seen.
+
+    Raises:
+        AgentError: the process is gone, or the effect did not come.
+    """
+    try:
+        number = signal.Signals[name]
+    except KeyError:
+        raise AgentError(f"There is no signal {name!r}.") from None
+    try:
+        # A pid descriptor stays with its process: no check can come too late.
+        descriptor = os.pidfd_open(target.pid)
+    except ProcessLookupError:
+        raise AgentError(f"The process {target.pid} is gone.") from None
+    try:
+        if not is_living(target.pid, target.start_ticks):
+            raise AgentError(f"The process {target.pid} is gone; its pid belongs to another.")
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)
+    if name == "SIGKILL":
+        wait_for(
+            lambda: not is_living(target.pid, target.start_ticks),
+            limit_s=5,
+            what=f"the end of process {target.pid}",
+        )
+    elif name in ("SIGSTOP", "SIGCONT"):
+        wait_for(
+            lambda: _is_stopped(target) == (name == "SIGSTOP"),
+            limit_s=1,
+            what=f"the effect of {name} on process {target.pid}",
+        )
+    return time.monotonic_ns()
+
+
+def _is_stopped(target: Process) -> bool:
+    seen = process(target.pid)
+    return seen is not None and seen.start_ticks == target.start_ticks and seen.state in "Tt"
+
+
+def tell_supervisor(container_pid: int, wish: str) -> None:
+    """Write a wish to the supervisor of a container.
+
+    Raises:
+        AgentError: the container is gone, or its first process is no supervisor of ours.
+    """
+    fifo = PROC / str(container_pid) / "root/run/kafka-chaos/wishes"
+    try:
+        # The supervisor holds the FIFO open; if nobody does, this fails at once and never waits.
+        descriptor = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise AgentError(
+            f"The first process {container_pid} of the container takes no wishes "
+            f"({error.strerror}): the container is gone or has no supervisor."
+        ) from error
+    try:
+        os.write(descriptor, f"{wish}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def wish_of(container_pid: int) -> str | None:
+    """Return the wish that the supervisor follows, or None if there is no supervisor."""
+    try:
+        return (PROC / str(container_pid) / "root/run/kafka-chaos/wish").read_text().strip()
+    except OSError:
+        return None
+
+
+def start_jvm(container_pid: int, *, limit_s: float = 5.0) -> Process | None:
+    """Have the supervisor start the JVM unless one runs.
+
+    The wish is repeated: it is lost on a supervisor whose JVM is just dying.
+
+    Returns:
+        The JVM, or None if it was not seen within the limit: a disk is being formatted.
+    """
+    deadline = time.monotonic() + limit_s
+    while True:
+        if (seen := jvm_of(container_pid)) is not None:
+            return seen
+        if time.monotonic() >= deadline:
+            return None
+        tell_supervisor(container_pid, "up")
+        with suppress(AgentError):
+            wait_for(lambda: jvm_of(container_pid), limit_s=0.25, what="the JVM", pulse_s=0.02)
+
+
+def wait_for(
+    condition: Callable[[], T], *, limit_s: float, what: str, pulse_s: float = _PULSE_S
+) -> T:
+    """Return the first truthy value of the condition.
+
+    Raises:
+        AgentError: the limit passed.
+    """
+    deadline = time.monotonic() + limit_s
+    while True:
+        if seen := condition():
+            return seen
+        if time.monotonic() >= deadline:
+            raise AgentError(f"Waited {limit_s:g} s for {what}.")
+        # The harness's own wait is not at hand in this container.
+        time.sleep(pulse_s)  # noqa: TID251
