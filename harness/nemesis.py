@@ -96,7 +96,8 @@ class Nemesis:
             while (waiting or self._active) and not stop.is_set():
                 self._heal_due()
                 if not waiting:
-                    self._idle_until(min(entry.due_ns for entry in self._active), stop)
+                    due = [entry.due_ns for entry in self._active]
+                    self._idle_until(min(due, default=0), stop)
                     continue
                 fault_id, step = waiting[0]
                 at_ns = begin_ns + int(step.at_s * 1e9)

@@ -1,0 +1,158 @@
+"""Each fault: proven when it bites, unproven when it does nothing, healed without a trace."""
+
+import pytest
+
+from faults.broker_kill import BrokerKill
+from faults.broker_pause import BrokerPause
+from faults.gc_pause import GcPause
+from faults.partition import Partition
+from faults.targets import AllBrokers, Controller, FollowerOf, LeaderOf, RandomBroker
+from harness.core.cluster import Broker, Lease
+from harness.core.errors import UsageError, WaitTimeout
+from harness.core.fault import FAULTS, Fault
+from tests.unit.fake_cluster import FakeCluster
+
+LEASE = Lease(fault_id="1", hold_s=6.0, limit_s=30.0)
+ONE = (Broker(1, "broker-1"),)
+FAULT_LIST = [BrokerKill(), BrokerPause(), GcPause(), Partition()]
+
+
+@pytest.fixture(autouse=True)
+def _instant(instant_time: list[float]) -> None:
+    """No test here waits."""
+
+
+@pytest.mark.parametrize("fault", FAULT_LIST, ids=lambda f: type(f).__name__)
+def test_a_fault_that_bites_is_proven(fault: Fault) -> None:
+    cluster = FakeCluster()
+    leased = cluster.leased(LEASE)
+
+    injected = fault.inject(leased, ONE)
+    healed = fault.heal(leased, ONE)
+
+    assert injected.observed, injected.details
+    assert healed.observed, healed.details
+
+
+@pytest.mark.parametrize("fault", FAULT_LIST, ids=lambda f: type(f).__name__)
+def test_a_fault_that_does_nothing_is_never_proven(fault: Fault) -> None:
+    leased = FakeCluster(ignores_damage=True).leased(LEASE)
+
+    try:
+        injected = fault.inject(leased, ONE)
+    except WaitTimeout:
+        return
+
+    assert not (injected.observed and fault.heal(leased, ONE).observed)
+
+
+@pytest.mark.parametrize("fault", FAULT_LIST, ids=lambda f: type(f).__name__)
+def test_healing_leaves_the_cluster_as_it_was(fault: Fault) -> None:
+    cluster = FakeCluster()
+    leased = cluster.leased(LEASE)
+
+    fault.inject(leased, ONE)
+    fault.heal(leased, ONE)
+
+    assert not cluster.cuts
+    assert all(process and process.state == "S" for process in cluster.processes.values())
+
+
+@pytest.mark.parametrize("fault", [BrokerKill(), BrokerPause(), Partition()])
+def test_healing_what_was_never_broken_is_safe(fault: Fault) -> None:
+    leased = FakeCluster().leased(LEASE)
+
+    assert fault.heal(leased, ONE).observed
+
+
+def test_a_partition_of_an_idle_network_has_no_witness() -> None:
+    leased = FakeCluster(is_idle=True).leased(LEASE)
+
+    injected = Partition().inject(leased, ONE)
+
+    assert not injected.observed
+    assert injected.details["dropped_packets"] == 0
+
+
+def test_a_partition_that_stays_is_not_healed() -> None:
+    cluster = FakeCluster(fails_to_heal=True)
+    leased = cluster.leased(LEASE)
+
+    Partition().inject(leased, ONE)
+
+    assert not Partition().heal(leased, ONE).observed
+
+
+def test_a_partition_by_groups_cuts_between_groups_only() -> None:
+    cluster = FakeCluster()
+
+    Partition(groups=((1,), (2,))).inject(cluster.leased(LEASE), ())
+
+    assert cluster.cuts == {frozenset((1, 2))}
+
+
+@pytest.mark.parametrize("groups", [((1, 2), (2, 3)), ((1, 2),)])
+def test_groups_that_make_no_partition_are_refused(groups: tuple[tuple[int, ...], ...]) -> None:
+    with pytest.raises(UsageError, match="make no partition"):
+        Partition(groups=groups)
+
+
+def test_a_partition_of_unknown_nodes_is_refused() -> None:
+    with pytest.raises(UsageError, match="no nodes"):
+        Partition(groups=((1,), (7,))).inject(FakeCluster().leased(LEASE), ())
+
+
+def test_gc_pauses_below_the_share_are_no_proof() -> None:
+    cluster = FakeCluster()
+    leased = cluster.leased(LEASE)
+    fault = GcPause()
+
+    assert fault.inject(leased, ONE).observed
+    cluster.pauses[1] = [3.0]
+
+    assert not fault.heal(leased, ONE).observed
+
+
+def test_a_killed_broker_is_held_down_before_it_dies() -> None:
+    cluster = FakeCluster()
+
+    BrokerKill().inject(cluster.leased(LEASE), ONE)
+
+    assert cluster.log == ["hold_down 1", "SIGKILL 1"]
+
+
+def test_every_fault_says_what_it_stands_for_and_for_what_not() -> None:
+    for name, entry in FAULTS.items():
+        assert "Stands for" in (entry.__doc__ or ""), name
+        assert "Not for" in (entry.__doc__ or ""), name
+
+
+def test_targets_choose_by_the_state_at_inject_time() -> None:
+    from random import Random
+
+    cluster = FakeCluster(leader=2, isr=(2, 3), active_controller=3)
+    random = Random(7)
+
+    assert [b.node_id for b in LeaderOf("orders").choose(cluster, random)] == [2]
+    assert [b.node_id for b in FollowerOf("orders").choose(cluster, random)] == [3]
+    assert [b.node_id for b in Controller().choose(cluster, random)] == [3]
+    assert len(RandomBroker().choose(cluster, random)) == 1
+    assert len(AllBrokers().choose(cluster, random)) == 3
+
+
+def test_a_random_target_passes_over_the_dead() -> None:
+    from random import Random
+
+    cluster = FakeCluster()
+    cluster.processes[1] = cluster.processes[2] = None
+
+    assert [b.node_id for b in RandomBroker().choose(cluster, Random(1))] == [3]
+
+
+def test_targets_name_nobody_when_there_is_nobody() -> None:
+    from random import Random
+
+    cluster = FakeCluster(leader=None, isr=(), active_controller=None)
+
+    for target in (LeaderOf("orders"), FollowerOf("orders"), Controller()):
+        assert target.choose(cluster, Random(1)) == ()

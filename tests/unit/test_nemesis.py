@@ -1,0 +1,167 @@
+"""The nemesis: journalled before it strikes, never too much at once, always healed."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.broker_kill import BrokerKill
+from faults.targets import LeaderOf
+from harness.core.cluster import Broker, Cluster
+from harness.core.errors import ClusterBroken, HealFailed
+from harness.core.fault import Evidence
+from harness.core.scenario import Step
+from harness.nemesis import Nemesis
+from harness.run_dir import Journal
+from tests.unit.fake_cluster import FakeCluster
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A fault that only says when it was in force."""
+
+    name: str
+    events: list[str]
+    fails_to_inject: bool = False
+
+    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        self.events.append(f"+{self.name}")
+        if self.fails_to_inject:
+            raise ClusterBroken("no such wall")
+        return Evidence("inject", observed=True)
+
+    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        self.events.append(f"-{self.name}")
+        return Evidence("heal", observed=True)
+
+
+@pytest.fixture(autouse=True)
+def _instant(instant_time: list[float]) -> None:
+    """No test here waits."""
+
+
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Carry out steps on a cluster: `run(cluster, steps, stop=…, max_at_once=…, is_whole=…)`."""
+    journal = Journal(tmp_path / "f.jsonl")
+
+    def carry_out(
+        cluster: FakeCluster, steps: list[Step], stop: threading.Event | None = None, **more: Any
+    ) -> None:
+        settings = {"max_at_once": 1, "is_whole": lambda: True, **more}
+        nemesis = Nemesis(cluster=cluster, journal=journal, seed=7, **settings)
+        nemesis.run(steps, stop or threading.Event())
+
+    yield carry_out
+    journal.close()
+
+
+def _journal(tmp_path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()]
+
+
+def _step(fault: Any, at_s: float, hold_s: float = 5.0) -> Step:
+    return Step(at_s=at_s, fault=fault, target=LeaderOf("orders"), hold_s=hold_s)
+
+
+def test_victims_are_on_disk_before_the_fault_strikes(tmp_path: Path, run: Run) -> None:
+    seen = []
+
+    class Peeping(Recorded):
+        def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            seen.append(_journal(tmp_path)[-1])
+            return super().inject(cluster, victims)
+
+    run(FakeCluster(), [_step(Peeping("a", []), 1)], threading.Event())
+
+    assert seen[0]["event"] == "decided"
+    assert seen[0]["victims"] == [1]
+
+
+def test_every_fault_ends_with_its_healing(tmp_path: Path, run: Run) -> None:
+    cluster = FakeCluster()
+
+    run(cluster, [_step(BrokerKill(), 1)], threading.Event())
+
+    assert [line["event"] for line in _journal(tmp_path)] == ["decided", "injected", "healed"]
+    assert all(cluster.processes.values())
+
+
+def test_one_fault_at_a_time_means_the_second_waits(tmp_path: Path, run: Run) -> None:
+    events: list[str] = []
+    steps = [_step(Recorded("a", events), 1, 10), _step(Recorded("b", events), 3, 2)]
+
+    run(FakeCluster(), steps, threading.Event())
+
+    assert events == ["+a", "-a", "+b", "-b"]
+
+
+def test_two_at_once_overlap_as_planned(tmp_path: Path, run: Run) -> None:
+    events: list[str] = []
+    steps = [_step(Recorded("a", events), 1, 10), _step(Recorded("b", events), 3, 2)]
+
+    run(FakeCluster(), steps, threading.Event(), max_at_once=2)
+
+    assert events == ["+a", "+b", "-b", "-a"]
+
+
+def test_a_stop_heals_at_once_and_begins_nothing_more(tmp_path: Path, run: Run) -> None:
+    events: list[str] = []
+    stop = threading.Event()
+
+    class Stopping(Recorded):
+        def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            stop.set()
+            return super().inject(cluster, victims)
+
+    steps = [_step(Stopping("a", events), 1, 100), _step(Recorded("b", events), 300)]
+
+    run(FakeCluster(), steps, stop)
+
+    assert events == ["+a", "-a"]
+
+
+def test_a_fault_that_fails_halfway_is_healed_and_said(tmp_path: Path, run: Run) -> None:
+    events: list[str] = []
+    fault = Recorded("a", events, fails_to_inject=True)
+
+    run(FakeCluster(), [_step(fault, 1)], threading.Event())
+
+    assert events == ["+a", "-a"]
+    assert [line["event"] for line in _journal(tmp_path)] == ["decided", "failed", "healed"]
+    assert "no such wall" in _journal(tmp_path)[1]["error"]
+
+
+def test_nobody_to_hit_is_a_failed_fault_and_not_a_quiet_one(tmp_path: Path, run: Run) -> None:
+    events: list[str] = []
+
+    run(FakeCluster(leader=None), [_step(Recorded("a", events), 1)], threading.Event())
+
+    assert events == []
+    assert [line["event"] for line in _journal(tmp_path)] == ["decided", "failed"]
+
+
+def test_a_cluster_that_does_not_recover_is_not_hit_again(tmp_path: Path, run: Run) -> None:
+    events: list[str] = []
+
+    run(FakeCluster(), [_step(Recorded("a", events), 1)], threading.Event(), is_whole=lambda: False)
+
+    assert events == []
+    assert "not whole" in _journal(tmp_path)[-1]["error"]
+
+
+def test_a_failed_healing_ends_everything(tmp_path: Path, run: Run) -> None:
+    cluster = FakeCluster(fails_to_heal=True)
+    steps = [_step(BrokerKill(), 1), _step(BrokerKill(), 50)]
+
+    with pytest.raises(HealFailed, match="Fault 1, broker_kill on broker 1"):
+        run(cluster, steps, threading.Event())
+
+    assert [line["event"] for line in _journal(tmp_path)] == ["decided", "injected", "failed"]
