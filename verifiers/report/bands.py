@@ -17,6 +17,7 @@ _MANY = 150
 _GAPS_SHOWN = 4
 _NAME_SIGNS = 22
 _MARK_ROOM = 30.0
+_NUMBERED = 12.0
 
 
 def phases_lane(record: RunRecord, axis: Axis) -> Drawing:
@@ -95,9 +96,11 @@ def partition_lane(
     key: Partition, spans: tuple[Leadership, ...], min_isr: int | None, axis: Axis
 ) -> Drawing:
     """Return who led a partition, and under it who was in its ISR, stacked member by member."""
-    shown = [s for s in spans if axis.shows(s.from_s, s.to_s)]
+    shown = [s for s in spans if axis.shows(s.from_s, axis.to_s if s.to_s is None else s.to_s)]
     most = max([len(s.isr) for s in shown] + [min_isr or 1])
-    unit = max(4.0, min(11.0, 36.0 / most))
+    unit = max(4.0, min(12.0, 36.0 / most))
+    # Members with a number are wide enough to leave room for the dashed line between them.
+    gap = 2.0 if unit >= _NUMBERED else 1.0
     base = 19 + unit * most
     name = f"{units.visible(key[0])}/{key[1]}"
     lane = Drawing(
@@ -120,10 +123,12 @@ def partition_lane(
         x0, x1 = axis.x(from_s), axis.x(to_s)
         for place, member in enumerate(isr):
             y = base - unit * (place + 1)
-            members.setdefault(f"isr b{_colour(member)}", []).append(box(x0, x1, y + 0.5, unit - 1))
-            if unit >= 10:
+            members.setdefault(f"isr b{_colour(member)}", []).append(
+                box(x0, x1, y + gap / 2, unit - gap)
+            )
+            if unit >= _NUMBERED:
                 label = Label(
-                    text=str(member), x0=x0, x1=x1, y=y + 9, kind=f"small on{_colour(member)}"
+                    text=str(member), x0=x0, x1=x1, y=y + 9.5, kind=f"small on{_colour(member)}"
                 )
                 lane.placed.append(label.markup(keep_hidden=keep))
     lane.stretched += [path(kind, shapes) for kind, shapes in (leaders | members).items()]

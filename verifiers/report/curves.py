@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from verifiers.report import units
-from verifiers.report.model import Bin, Lanes
+from verifiers.report.model import Bin, Lanes, Phase
 from verifiers.report.svg import LEFT, RIGHT, Axis, Drawing, num, path
 
 _HEIGHT = 64
@@ -59,13 +59,23 @@ def sends_lane(lanes: Lanes, axis: Axis) -> Drawing:
     return lane
 
 
-def reads_lane(lanes: Lanes, axis: Axis) -> Drawing:
-    """Return the records per second that consumers were given."""
+def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: Axis) -> Drawing:
+    """Return the records per second that consumers were given.
+
+    The scale is that of the time before the final reads, which go as fast as they can and would
+    flatten everything else; what goes beyond it is cut off at the top, and the lane says so.
+    """
     columns = _columns(lanes, axis)
     width_s = columns[0][1] if columns else 1.0
-    top = units.nice_ceiling(max((b.polled for _, _, b in columns), default=0) / width_s)
+    final_s = min((p.from_s for p in phases if p.name == "final"), default=math.inf)
+    # The column in which the final reads begin belongs to neither.
+    before = [b.polled for t, _, b in columns if t + width_s <= final_s and b.polled]
+    most = max(before or [b.polled for _, _, b in columns], default=0)
+    top = units.nice_ceiling(most / width_s)
     lane = _quantity("reads", f"{units.count(top)}/s", 44, "records polled per second")
-    upper = [(t, b.polled) for t, _, b in columns]
+    upper = [(t, min(b.polled, top * width_s)) for t, _, b in columns]
+    if any(b.polled > top * width_s for _, _, b in columns):
+        lane.note = "final reads: off scale"
     if any(y for _, y in upper):
         lower = [(t, 0) for t, _ in upper]
         shape = _area(lower, upper, width_s, axis, top * width_s, height=44)

@@ -55,7 +55,8 @@ def render(record: RunRecord) -> str:
         forbidden=[_card(record, a) for a in record.judgement.forbidden],
         permitted=[_card(record, a) for a in record.judgement.permitted],
         shortcoming=story.shortcoming,
-        unproven=[f for f in record.faults if not f.proven],
+        # An UNKNOWN verdict has told of them already, under what would have made it known.
+        unproven=[] if story.cures(record) else [f for f in record.faults if not f.proven],
         configuration=_configuration(record.effective),
         steps=_steps(record.plan),
         plan_text=_pretty(record.plan),
@@ -129,7 +130,7 @@ def _pictures(record: RunRecord, axis: Axis) -> Pictures:
     below = []
     if record.lanes is not None:
         below += [curves.sends_lane(record.lanes, axis), curves.latency_lane(record.lanes, axis)]
-        below.append(curves.reads_lane(record.lanes, axis))
+        below.append(curves.reads_lane(record.lanes, record.phases, axis))
         if story.widest_gap(record) is not None:
             below.append(bands.gaps_lane(record.lanes.gaps, axis))
     marks = [bands.anomaly_lane(anomaly, axis) for anomaly in record.judgement.anomalies]

@@ -319,7 +319,8 @@ def _lines(path: Path, missing: list[str]) -> Iterator[Json]:
         if isinstance(document, Mapping):
             yield document
     if unreadable:
-        missing.append(f"{path.name}: {unreadable} unreadable lines were passed over.")
+        were = "line was" if unreadable == 1 else "lines were"
+        missing.append(f"{path.name}: {unreadable} unreadable {were} passed over.")
 
 
 def _is_number(value: object) -> bool:

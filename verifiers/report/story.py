@@ -24,7 +24,7 @@ _CURES = {
     "broker_kill": "the process must be gone and the listener refuse, then answer again",
     "broker_pause": "the kernel must show the process stopped and a probe stay unanswered",
     "gc_pause": "the pauses in the broker's GC log must add up to most of the time held",
-    "partition": "packets must have been dropped and the probes refused; was the link idle?",
+    "partition": "packets must have been dropped and probes unanswered: an idle link shows neither",
 }
 
 

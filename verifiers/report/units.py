@@ -43,7 +43,7 @@ def span(seconds: float) -> str:
 def milliseconds(number: float) -> str:
     """Return a latency: 0.42 ms, 12 ms, 3.1 s."""
     if number >= 1000:
-        return f"{number / 1000:.1f}{THIN}s"
+        return f"{number / 1000:.3g}{THIN}s"
     return f"{number:.2g}{THIN}ms" if number < 10 else f"{number:.0f}{THIN}ms"
 
 

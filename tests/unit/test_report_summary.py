@@ -1,0 +1,93 @@
+"""The short forms of a report: console and Markdown."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit import report_fixture as fixture
+from verifiers.report import console_summary, write_report
+
+FOLDERS: list[Callable[[Path], Path]] = [
+    fixture.valid,
+    fixture.invalid,
+    fixture.unknown,
+    fixture.empty,
+]
+
+
+def crowded(folder: Path) -> Path:
+    """A run in which there is more of everything than a summary has room for."""
+    anomalies = {f"odd-{n}": fixture.lost_write(40, permitted=n % 2 == 0) for n in range(20)}
+    verdict = fixture.verdict_document(
+        "INVALID", anomalies=anomalies, reasons=[f"Reason {n}." for n in range(30)]
+    )
+    fixture.build(folder, verdict=verdict, reasons=["The disk is full."] * 3)
+    events = [
+        event
+        for n in range(40)
+        for event in fixture.fault_events(
+            str(n), f"fault_{n}", [1], n, n + 0.5, details={f"seen_{n}": n}, observed=n % 3 == 0
+        )
+    ]
+    fixture.write_lines(folder / "faults.jsonl", events)
+    return folder
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, crowded])
+def test_the_console_summary_has_at_most_25_lines(
+    folder: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    lines = console_summary(folder(tmp_path))
+
+    assert 4 <= len(lines) <= 25
+    assert all("\n" not in line for line in lines)
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, crowded])
+def test_the_markdown_summary_has_at_most_15_lines(
+    folder: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    run = folder(tmp_path)
+
+    write_report(run)
+
+    assert len((run / "summary.md").read_text("utf-8").splitlines()) <= 15
+
+
+def test_faults_alike_are_told_in_one_line_with_their_witnesses(tmp_path: Path) -> None:
+    lines = console_summary(fixture.valid(tmp_path))
+
+    assert "  broker_kill ×2 on 1, 2: proven by process table, probe of the listener" in lines
+    assert "  partition on 3: proven by packet counters, probe connections" in lines
+    assert "  gc_pause on 1: proven by GC log" in lines
+
+
+def test_a_failure_ends_with_the_command_that_reproduces_it(tmp_path: Path) -> None:
+    lines = console_summary(fixture.invalid(tmp_path))
+
+    assert lines[0] == "✗ INVALID  3 acknowledged records were lost."
+    assert lines[-1] == "  again: kafka-chaos run mixed --seed 7 --duration 50s"
+
+
+def test_a_valid_run_says_what_it_held_against_how_much_damage(tmp_path: Path) -> None:
+    lines = console_summary(fixture.valid(tmp_path))
+
+    expected = "✓ VALID  No anomaly among 62 500 acknowledged records under 4 proven faults."
+    assert lines[0].replace("\u202f", " ") == expected
+
+
+def test_a_valid_run_with_permitted_losses_says_so_in_its_first_sentence(tmp_path: Path) -> None:
+    anomalies = {"lost-write": fixture.lost_write(1, permitted=True, why="acks=1 may lose.")}
+    folder = fixture.build(tmp_path, verdict=fixture.verdict_document(anomalies=anomalies))
+
+    lines = console_summary(folder)
+
+    expected = "✓ VALID  1 acknowledged record was lost, which the contract permits."
+    assert lines[0] == expected
+
+
+def test_the_widest_time_without_an_acknowledgement_is_named(tmp_path: Path) -> None:
+    text = "\n".join(console_summary(fixture.valid(tmp_path))).replace("\u202f", " ")
+
+    assert "widest time without an acknowledgement: 4.1 s, orders/0, from 18.010 s" in text
