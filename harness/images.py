@@ -11,19 +11,19 @@ import hashlib
 import os
 import re
 import shutil
-import signal
 import ssl
 import subprocess
 import tempfile
 import time
 import urllib.request
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness.core.errors import EnvironmentBroken, UsageError
 from harness.core.wait import pause
+from harness.programs import Say, last_words, run, run_checked, run_logged
 
 DEFAULT_KAFKA = "4.3.1"
 
@@ -38,9 +38,6 @@ _DEBOOTSTRAP_S = 900
 _BUILD_S = 1800
 _LOCK_S = 2 * _BUILD_S
 _CLI_S = 60
-
-Say = Callable[[str], None]
-"""Takes one line for a person, as work goes on."""
 
 
 def compose_folder() -> Path:
@@ -129,7 +126,9 @@ def ensure_base_image(*, say: Say) -> str:
         if image_exists(tag):
             return tag
         if _pulled(say):
-            _checked(_docker(["tag", _BASE_SOURCE, tag]), f"name {_BASE_SOURCE} {tag}")
+            run_checked(
+                ["docker", "tag", _BASE_SOURCE, tag], timeout_s=_CLI_S, purpose=f"name {tag}"
+            )
         else:
             _debootstrap(tag, say)
     return tag
@@ -224,7 +223,7 @@ def _pulled(say: Say) -> bool:
     else:
         if done.returncode == 0:
             return True
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        reason = last_words(done)
     say(f"No registry after {time.monotonic() - started:.0f} s: {reason}")
     return False
 
@@ -252,24 +251,20 @@ def _debootstrap(tag: str, say: Say) -> None:
         )
         archive = Path(root).with_suffix(".tar")
         try:
-            _checked(
-                _run(
-                    ["tar", "--create", "--file", str(archive), "--directory", root,
-                     "--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*",
-                     "--exclude=./var/cache/apt/*", "--exclude=./var/lib/apt/lists/*",
-                     "--exclude=./usr/share/doc/*", "--exclude=./usr/share/man/*",
-                     "--exclude=./usr/share/locale/*", "."],
-                    timeout_s=_DEBOOTSTRAP_S,
-                ),
-                "pack the Debian base",
+            run_checked(
+                ["tar", "--create", "--file", str(archive), "--directory", root,
+                 "--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*",
+                 "--exclude=./var/cache/apt/*", "--exclude=./var/lib/apt/lists/*",
+                 "--exclude=./usr/share/doc/*", "--exclude=./usr/share/man/*",
+                 "--exclude=./usr/share/locale/*", "."],
+                timeout_s=_DEBOOTSTRAP_S,
+                purpose="pack the Debian base",
             )  # fmt: skip
-            _checked(
-                _docker(
-                    ["import", "--change", "LABEL kafka-chaos=1", "--change", 'CMD ["bash"]',
-                     str(archive), tag],
-                    timeout_s=_DEBOOTSTRAP_S,
-                ),
-                "import the Debian base",
+            run_checked(
+                ["docker", "import", "--change", "LABEL kafka-chaos=1",
+                 "--change", 'CMD ["bash"]', str(archive), tag],
+                timeout_s=_DEBOOTSTRAP_S,
+                purpose="import the Debian base",
             )  # fmt: skip
         finally:
             archive.unlink(missing_ok=True)
@@ -292,7 +287,14 @@ def _build(tag: str, recipe: str, arguments: dict[str, str], what: str, say: Say
         for name in ("http_proxy", "https_proxy", "no_proxy"):
             if value := os.environ.get(name) or os.environ.get(name.upper(), ""):
                 command += ["--build-arg", f"{name}={value}"]
-        run_logged([*command, str(context)], log=log, timeout_s=_BUILD_S, what=what, say=say)
+        run_logged(
+            [*command, str(context)],
+            log=log,
+            timeout_s=_BUILD_S,
+            what=what,
+            say=say,
+            environment=_builder_environment(),
+        )
 
 
 def _write_certificates(folder: Path) -> None:
@@ -311,72 +313,11 @@ def _write_certificates(folder: Path) -> None:
         (folder / f"{name}.crt").write_text(block)
 
 
-def run_logged(command: Sequence[str], *, log: Path, timeout_s: float, what: str, say: Say) -> None:
-    """Run a long command with its output in a file, and say every ten seconds how far it is.
-
-    Args:
-        command: program and arguments.
-        log: takes stdout and stderr; overwritten.
-        timeout_s: limit in seconds; then the command and its children are killed.
-        what: what is being made, as a noun phrase.
-        say: is told the start, the progress and the end.
-
-    Raises:
-        EnvironmentBroken: it failed or was too slow; the message shows its last lines.
-    """
-    say(f"Making {what}; log: {log}")
-    started = time.monotonic()
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(  # noqa: S603  # our own command lines
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            # The classic builder is the one that every engine has.
-            env=os.environ | _builder_environment(),
-        ) as process,
-    ):
-        while True:
-            elapsed = time.monotonic() - started
-            try:
-                process.wait(timeout=min(10.0, max(0.1, timeout_s - elapsed)))
-                break
-            except subprocess.TimeoutExpired:
-                elapsed = time.monotonic() - started
-            if elapsed >= timeout_s:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise EnvironmentBroken(
-                    f"Making {what} took longer than {timeout_s:g} s and was ended; log: {log}\n"
-                    + _tail(log)
-                )
-            say(f"  {elapsed:.0f} s: {_last_line(log)}")
-    if process.returncode != 0:
-        raise EnvironmentBroken(
-            f"Making {what} failed with exit code {process.returncode}; log: {log}\n{_tail(log)}"
-        )
-    say(f"Made {what} in {time.monotonic() - started:.0f} s.")
-
-
 def _builder_environment() -> dict[str, str]:
     """Choose the classic builder where the CLI lacks the plug-in that BuildKit needs."""
     if _docker(["buildx", "version"]).returncode == 0:
         return {}
     return {"DOCKER_BUILDKIT": "0"}
-
-
-def _tail(log: Path, lines: int = 15) -> str:
-    text = log.read_text(encoding="utf-8", errors="replace")
-    return "\n".join(f"    {line}" for line in text.strip().splitlines()[-lines:])
-
-
-def _last_line(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - 2000))
-        lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
-    return lines[-1].strip()[:100] if lines else "nothing said yet"
 
 
 @contextmanager
@@ -412,29 +353,4 @@ def _short_hash(parts: Sequence[bytes]) -> str:
 def _docker(
     arguments: Sequence[str], *, timeout_s: float = _CLI_S
 ) -> subprocess.CompletedProcess[str]:
-    return _run(["docker", *arguments], timeout_s=timeout_s)
-
-
-def _run(command: Sequence[str], *, timeout_s: float) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(  # noqa: S603  # our own command lines
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise EnvironmentBroken(
-            f"The program {command[0]} is not there: `kafka-chaos doctor --fix` installs it."
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentBroken(
-            f"`{' '.join(command)}` did not end within {timeout_s:g} s: is the Docker engine well?"
-        ) from error
-
-
-def _checked(done: subprocess.CompletedProcess[str], purpose: str) -> None:
-    if done.returncode != 0:
-        raise EnvironmentBroken(f"Could not {purpose}: {done.stderr.strip()}")
+    return run(["docker", *arguments], timeout_s=timeout_s)
