@@ -126,6 +126,10 @@ class Agent:
             if len(data) < _CHUNK_BYTES:
                 return bytes(content), int(part["size"])
 
+    def size(self, container_pid: int, path: str) -> int:
+        """Return the size of a container's file in bytes; 0 if there is none."""
+        return int(self._ask("read", container_pid=container_pid, path=path, limit=1)["size"])
+
     def leases(self) -> list[str]:
         """Return the ids of the leases that are in force."""
         return [str(entry["id"]) for entry in self._ask("leases")["leases"]]

@@ -97,7 +97,11 @@ class DockerCluster:
             cluster._up()
         except BaseException:
             cluster.save_logs(folder / "cluster")
-            cluster.shut_down()
+            try:
+                cluster.shut_down()
+            except ClusterBroken as error:
+                # The first error is the one to tell; `kafka-chaos clean` finds what is left.
+                log.warning("Something may be left behind: %s", error)
             raise
         return cluster
 
@@ -358,8 +362,8 @@ class DockerCluster:
     def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
         """Make the JVM collect garbage back to back for so many seconds; returns at once."""
         pid = self._pids[broker.node_id]
-        _, size = self._agent.read(pid, f"{_LOGS}/gc.log", offset=1 << 62)
-        self._gc_marks[self.lease.fault_id, broker.node_id] = size
+        mark = self._agent.size(pid, f"{_LOGS}/gc.log")
+        self._gc_marks[self.lease.fault_id, broker.node_id] = mark
         self._agent.gc_storm(pid, duration_s=duration_s, nodes=_GC_NODES, lease=self.lease)
 
     def end_collections(self, broker: Broker) -> None:

@@ -159,8 +159,7 @@ class Nemesis:
         ids = [broker.node_id for broker in victims]
         self._note({**header, "victims": ids, "lease_s": lease.limit_s}, sync=True)
         self.tell(f"fault {fault_id}: {phrase(what)} on {_who(victims)} for {step.hold_s:g} s")
-        due_ns = time.monotonic_ns() + int(step.hold_s * 1e9)
-        entry = _Active(fault_id, step, cluster, victims, due_ns)
+        entry = _Active(fault_id, step, cluster, victims, due_ns=0)
         self._active.append(entry)
         try:
             evidence = step.fault.inject(cluster, victims)
@@ -171,7 +170,8 @@ class Nemesis:
             self._end(entry)
             return
         self._note({"id": fault_id, "event": "injected", "evidence": _json(evidence)})
-        # The hold counts from the moment of effect for everybody but a fault that ends by itself.
+        # Held from the moment at which it was seen to be in force, not from that of the decision.
+        entry.due_ns = time.monotonic_ns() + int(step.hold_s * 1e9)
         if not evidence.observed:
             self.tell(f"fault {fault_id}: {what['name']} has no witness: {dict(evidence.details)}")
 

@@ -21,7 +21,7 @@ class Step:
         at_s: when it is injected, seconds after the workload was steady.
         fault: what is broken.
         target: who is hit; decided at inject time.
-        hold_s: how long it lasts, seconds.
+        hold_s: how long it lasts from when it was seen to be in force, seconds.
     """
 
     at_s: float
