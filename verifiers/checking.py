@@ -138,7 +138,7 @@ def is_unreadable(error: PySparkException) -> bool:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error says, shortened."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
 
 
 def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFrame:

@@ -91,9 +91,7 @@ ANOMALY_SCHEMA = StructType(
         _column("process", IntegerType, null=True),
         _column("time_ns", LongType, null=True),
         _column("kind", StringType, null=True),
-        StructField(
-            "detail", MapType(StringType(), StringType(), valueContainsNull=False), nullable=False
-        ),
+        StructField("detail", MapType(StringType(), StringType()), nullable=False),
     ]
 )
 """What a checker returns: one row per offence.

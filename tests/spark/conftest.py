@@ -1,0 +1,92 @@
+"""One local Spark session for all, and a checker run on a history written by hand."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import Row
+
+from tests.spark.ops import TOPIC, Op, end, rows_of
+from verifiers import frames
+from verifiers.checker import CHECKERS, frames_wanted
+from verifiers.frames import ANY_PARTITION, History
+from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
+from verifiers.session import open_session
+
+Find = Callable[..., list[Row]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all that lies in this folder."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that `verify` finds as well."""
+    session = open_session("local[2]")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def find(spark: SparkSession) -> Find:
+    """Return a function that runs one checker on some ops and returns its rows in order."""
+
+    def run(
+        name: str,
+        ops: Sequence[Op],
+        *,
+        ends: Sequence[dict[str, Any]] | None = None,
+        subscribed: frozenset[int] = frozenset(),
+    ) -> list[Row]:
+        history = to_history(spark, ops, ends=ends, subscribed=subscribed)
+        check = CHECKERS[name]
+        wanted = set(frames_wanted(check))
+        built = dict(history.recorded())
+        if wanted & {"values", "producing", "slots"}:
+            built["values"] = frames.values(history)
+        if wanted & {"log", "slots"}:
+            built["log"] = frames.log(history)
+        if "turns" in wanted:
+            built["turns"] = frames.turns(history)
+        if "producing" in wanted:
+            built["producing"] = frames.producing(history, built["values"])
+        if "slots" in wanted:
+            built["slots"] = frames.slots(history, built["values"], built["log"])
+        found = check(**{frame: built[frame] for frame in wanted}).collect()
+        return sorted(found, key=lambda row: (row["partition"] or 0, row["offset"] or 0))
+
+    return run
+
+
+def to_history(
+    spark: SparkSession,
+    ops: Sequence[Op],
+    *,
+    ends: Sequence[dict[str, Any]] | None = None,
+    subscribed: frozenset[int] = frozenset(),
+) -> History:
+    """Return the frames of some ops; every partition finally read to its end unless told."""
+    recorded = {}
+    for dataset, rows in rows_of(ops).items():
+        schema = HISTORY_SCHEMAS[dataset]
+        data = [tuple(row[name] for name in schema.names) for row in rows]
+        recorded[dataset] = spark.createDataFrame(data, schema)
+    given = [end(partition=p) for p in (0, 1)] if ends is None else ends
+    reached = [(e["topic"], e["partition"], e["reached"], e["complete"]) for e in given]
+    reached.append((TOPIC, ANY_PARTITION, 0, bool(given) and all(e["complete"] for e in given)))
+    return History(
+        sends=recorded["send"],
+        polls=recorded["poll"],
+        final=recorded["final"],
+        events=recorded["event"],
+        ends=spark.createDataFrame(reached, ENDS_SCHEMA),
+        subscribed=subscribed,
+    )
