@@ -2,8 +2,8 @@
 
 Settings, besides `run_id`, `bootstrap`, `process` and `history`:
 
-    topic, partitions   where to; partition = sequence modulo partitions
-    keyed               instead, give the sequence as key and let the partitioner choose
+    topic, partitions   where to; partition = value modulo partitions
+    keyed               instead, give the value as key and let the partitioner choose
     rate_per_s          records a second; 0 is as fast as the client can
     record_size_bytes   length of a record's value
     single_attempt      whether an error reported is the only attempt's (`workloads.outcome`)
@@ -13,13 +13,13 @@ Settings, besides `run_id`, `bootstrap`, `process` and `history`:
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from harness.core.op import OpType, sequence_of
+from harness.core.op import sequence_of
 from harness.recorder import Identity, SendRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, by_partition, main, number, setting
@@ -88,40 +88,53 @@ class SendingProducer:
         self._plan = plan
         self._recorder = recorder
         self._encode = encode
-        self._block: Iterator[int] = iter(())
-        self._waiting: int | None = None
+        self._block = range(0)
+        self._position = 0
         self._fatal: KafkaError | None = None
         self._delivered = self._delivery_callback()
         self._producer = self._open()
-        self._used = 0
 
     @property
     def used(self) -> int:
-        """How many sequence numbers were sent; one that still waits for room was not."""
-        return self._used - (self._waiting is not None)
+        """How many sequence numbers were used: the rest of the last block was never sent."""
+        return sequence_of(self._block.start + self._position)
 
     def send(self, count: int) -> int:
         """Send up to `count` records; return how many were, fewer if librdkafka's queue is full."""
+        sent = 0
+        while sent < count:
+            if self._position == len(self._block):
+                self._block, self._position = self._recorder.reserve(), 0
+            chunk = self._block[self._position : self._position + count - sent]
+            done = self._send_all(chunk)
+            self._position += done
+            sent += done
+            if done < len(chunk):
+                break
+        return sent
+
+    def _send_all(self, values: range) -> int:
+        """Send these values; return how many found room. This is the loop that must be fast."""
         produce, encode, pending = self._producer.produce, self._encode, self._recorder.pending
         topic, partitions, keyed = self._plan.topic, self._plan.partitions, self._plan.keyed
         delivered, now = self._delivered, time.monotonic_ns
-        for done in range(count):
-            value = self._next()
+        key = None
+        for value in values:
             payload = encode(value)
-            sequence = sequence_of(value)
-            # A place of -1 lets the partitioner choose by the key.
-            key, place = (str(sequence), -1) if keyed else (None, sequence % partitions)
+            place = value % partitions
+            if keyed:
+                # A place of -1 lets the partitioner choose by the key.
+                key, place = str(value), -1
             pending[value] = now()
             try:
                 produce(topic, payload, key, place, delivered)
             except BufferError:
                 # Not queued, so not sent: the same record is tried again, invoked anew.
                 del pending[value]
-                self._waiting = value
-                return done
+                return value - values.start
             except KafkaException as error:
                 self._refused(value, place, error.args[0])
-        return count
+        return len(values)
 
     def poll(self, wait_s: float) -> None:
         """Serve delivery reports, waiting at most so long for one; replace a producer that died."""
@@ -134,17 +147,6 @@ class SendingProducer:
         while len(self._producer) and (left := limit_s()) > 0:
             self._producer.poll(min(left, _POLL_S))
             self._recorder.flush_if_due()
-
-    def _next(self) -> int:
-        if self._waiting is not None:
-            value, self._waiting = self._waiting, None
-            return value
-        value = next(self._block, -1)
-        if value < 0:
-            self._block = iter(self._recorder.reserve())
-            value = next(self._block)
-        self._used = sequence_of(value) + 1
-        return value
 
     def _open(self) -> Producer:
         config: dict[str, object] = dict(self._plan.config)

@@ -1,0 +1,141 @@
+"""What recording costs: the same sending loop with the history and without, in one run.
+
+    python -m tests.bench.recording BOOTSTRAP [TOPIC]
+
+The bare loop sends one ready-made record again and again and only counts its delivery reports. The
+recorded one is the real producer: every record is numbered, stamped, encoded with its checksum,
+reserved, and its outcome written to disk. Both run flat out with the same librdkafka settings, in
+processes of their own, alternately, so that both meet the same machine.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from harness.core.contract import Contract
+from harness.recorder import Identity, SendRecorder
+from workloads.client_config import producer_config
+from workloads.producer import Plan, SendingProducer
+from workloads.record import encoder, values_of
+
+RUN_ID = "00000000000000be"
+BATCH = 500
+
+
+def bare(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
+    """Return acknowledged records a second of the loop that records nothing."""
+    producer = Producer({**producer_config(Contract()), "bootstrap.servers": bootstrap})
+    payload = bytes(100)
+    acked = 0
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        nonlocal acked
+        if error is None:
+            acked += 1
+
+    produce, poll = producer.produce, producer.poll
+    sequence = 0
+    started = time.monotonic()
+    while time.monotonic() - started < seconds:
+        for _ in range(BATCH):
+            try:
+                produce(topic, payload, None, sequence % partitions, delivered)
+            except BufferError:
+                poll(0.05)
+                break
+            sequence += 1
+        poll(0)
+    producer.flush(30)
+    return acked / (time.monotonic() - started)
+
+
+def recorded(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
+    """Return acknowledged records a second of the real producer."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = SendRecorder(
+            Path(folder) / "history",
+            Identity(process=0, role="producer", run_id=RUN_ID, topic=topic),
+            values_of=values_of,
+        )
+        plan = Plan(
+            bootstrap=bootstrap,
+            topic=topic,
+            partitions=partitions,
+            keyed=False,
+            rate_per_s=0,
+            single_attempt=False,
+            flush_s=30,
+            config=producer_config(Contract()),
+        )
+        encode = encoder(run_id=RUN_ID, topic=topic, size_bytes=100)
+        producer = SendingProducer(plan, recorder, encode)
+        started = time.monotonic()
+        while time.monotonic() - started < seconds:
+            full = producer.send(BATCH) < BATCH
+            producer.poll(0.05 if full else 0)
+            recorder.flush_if_due()
+        producer.drain(lambda: started + seconds + 30 - time.monotonic())
+        recorder.close(used=producer.used)
+        return recorder.counts.total() / (time.monotonic() - started)
+
+
+LOOPS = {"bare": bare, "recorded": recorded}
+
+
+def main(
+    bootstrap: str, topic: str = "recording-bench", *, seconds: float = 5.0, rounds: int = 5
+) -> float:
+    """Run both loops alternately and print the ratio of their throughputs.
+
+    Args:
+        bootstrap: a running cluster; the topic is made by asking for it, or exists.
+        topic: where to send to.
+        seconds: how long one loop runs.
+        rounds: how often each runs.
+
+    Returns:
+        Median of recorded divided by bare throughput, round by round; 0.75 is the goal.
+    """
+    producer = Producer({"bootstrap.servers": bootstrap})
+    partitions = len(producer.list_topics(topic, timeout=10).topics[topic].partitions)
+    ratios: list[float] = []
+    for number in range(rounds):
+        rates: dict[str, float] = {}
+        # The order changes from round to round: neither loop is always the one after the other.
+        for name in sorted(LOOPS, reverse=bool(number % 2)):
+            arguments = json.dumps([name, bootstrap, topic, partitions, seconds])
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.bench.recording", arguments],
+                capture_output=True,
+                check=True,
+                timeout=seconds + 120,
+            )
+            rates[name] = float(done.stdout)
+        ratios.append(rates["recorded"] / rates["bare"])
+        _print(
+            f"bare {rates['bare']:,.0f}/s · recorded {rates['recorded']:,.0f}/s "
+            f"· ratio {ratios[-1]:.2f}"
+        )
+    _print(f"recording keeps {median(ratios):.2f} of the throughput (goal: at least 0.75)")
+    return median(ratios)
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1].startswith("["):
+        loop, *where = json.loads(sys.argv[1])
+        _print(str(LOOPS[loop](*where)))
+        sys.stdout.flush()
+        os._exit(0)
+    main(*sys.argv[1:])
