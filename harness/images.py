@@ -181,13 +181,11 @@ def kafka_versions() -> list[str]:
     Raises:
         EnvironmentBroken: Maven Central did not answer.
     """
-    tools = set(_published("kafka-tools"))
     tools_api = set(_published("kafka-tools-api"))
     return [
         version
         for version in sorted(_published("kafka_2.13"), key=_numbers)
         if _numbers(version) >= _FIRST_KRAFT
-        and version in tools
         and (_numbers(version) < _FIRST_TOOLS_API or version in tools_api)
     ]
 

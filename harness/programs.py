@@ -15,12 +15,15 @@ Say = Callable[[str], None]
 _PROGRESS_S = 10.0
 
 
-def run(command: Sequence[str], *, timeout_s: float) -> subprocess.CompletedProcess[str]:
+def run(
+    command: Sequence[str], *, timeout_s: float, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a short command and return how it ended; a failure is the caller's to judge.
 
     Args:
         command: program and arguments.
         timeout_s: limit in seconds; then it is killed.
+        folder: where it runs; None for where we are.
 
     Raises:
         EnvironmentBroken: there is no such program, or it was too slow.
@@ -34,6 +37,7 @@ def run(command: Sequence[str], *, timeout_s: float) -> subprocess.CompletedProc
             errors="replace",
             timeout=timeout_s,
             check=False,
+            cwd=folder,
         )
     except FileNotFoundError as error:
         raise EnvironmentBroken(
