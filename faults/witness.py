@@ -11,12 +11,10 @@ PROBE_S = 1.0
 def answers(
     cluster: Cluster, victims: Sequence[Broker], *, timeout_s: float = PROBE_S
 ) -> dict[int, Answer]:
-    """Return what each victim's replication listener answers to a neighbour.
+    """Return what each victim's replication listener answers, by node id.
 
-    The question is put from inside another node's network, the way replication goes; where the
-    victims are all there is, each is asked from its own.
+    Each is asked from its own network: the question is whether the process lives, and a
+    partition that is in force at the same time must not answer in its place.
     """
-    others = [node for node in cluster.nodes if node not in victims]
-    pairs = [(others[0] if others else victim, victim) for victim in victims]
-    seen = cluster.probe(pairs, timeout_s=timeout_s)
+    seen = cluster.probe([(victim, victim) for victim in victims], timeout_s=timeout_s)
     return {target: answer for (_, target), answer in seen.items()}

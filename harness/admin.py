@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken, UsageError
+from harness.core.wait import wait_until
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +96,28 @@ class Admin:
         self._settle(futures[topic.name], f"topic {topic.name!r}", timeout_s)
         wanted = dict(topic.config)
         if wanted:
-            seen = self.topic_config(topic.name)
+            seen = wait_until(
+                lambda: self._config_if_known(topic.name),
+                timeout_s=timeout_s,
+                what=f"every broker to know the topic {topic.name!r}",
+            )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
+
+    def _config_if_known(self, topic: str) -> dict[str, str]:
+        """Return a topic's configuration; empty while the broker asked has not heard of it.
+
+        A new topic reaches the brokers one after the other, and any of them may be asked.
+        """
+        try:
+            return self.topic_config(topic)
+        except ClusterBroken as error:
+            cause = error.__cause__
+            if (
+                isinstance(cause, KafkaException)
+                and cause.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            ):
+                return {}
+            raise
 
     def topic_config(self, topic: str) -> dict[str, str]:
         """Return the effective configuration of a topic."""
