@@ -165,10 +165,16 @@ def lanes_document(seconds: float = 56, bins: int = 560) -> dict[str, Any]:
         "bin_ns": round(width * SECOND),
         "origin_ns": ORIGIN,
         "rows": rows,
-        "gaps": [
-            {"topic": "orders", "partition": 0, "from_s": 18.01, "to_s": 22.13, "acked": 4000},
-            {"topic": "orders", "partition": 1, "from_s": 40.2, "to_s": 42.3, "acked": 4100},
-            {"topic": "orders", "partition": 4, "from_s": 29.0, "to_s": 31.2, "acked": 4000},
+        "partitions": [
+            {
+                "topic": "orders",
+                "partition": partition,
+                "acked": 4000,
+                "gap_from_ns": ns(from_s),
+                "gap_to_ns": ns(to_s),
+                "gap_s": round(to_s - from_s, 3),
+            }
+            for partition, from_s, to_s in ((0, 18.01, 22.13), (1, 40.2, 42.3), (4, 29.0, 31.2))
         ],
     }
 
@@ -214,7 +220,7 @@ def lost_write(count: int = 3, *, permitted: bool = False, why: str = "") -> dic
             "process": 17,
             "time_ns": ns(18.3 + n * 0.004),
             "kind": "tail",
-            "detail": {"final_end": 62391, "acknowledged_by": "leader 3"},
+            "detail": {"final_end": 62391, "complete_ns": ns(18.3), "polled": 0},
         }
         for n in range(min(count, 32))
     ]

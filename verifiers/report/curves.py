@@ -75,7 +75,7 @@ def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: Axis) -> Drawing:
     lane = _quantity("reads", f"{units.count(top)}/s", 44, "records polled per second")
     upper = [(t, min(b.polled, top * width_s)) for t, _, b in columns]
     if any(b.polled > top * width_s for _, _, b in columns):
-        lane.note = "final reads: off scale"
+        lane.note = "off scale at the end"
     if any(y for _, y in upper):
         lower = [(t, 0) for t, _ in upper]
         shape = _area(lower, upper, width_s, axis, top * width_s, height=44)

@@ -225,6 +225,7 @@ class RunRecord:
         timeline: leaders and ISRs of each partition; empty if the folder has none.
         lanes: what the clients saw over time; None if the folder has no lanes.json.
         effective: configuration of each node, read back from it.
+        given: the properties that each node was started with.
         plan: plan.json; None if there is none.
         missing: a sentence for each part that the folder lacks.
     """
@@ -249,6 +250,7 @@ class RunRecord:
     timeline: Mapping[Partition, tuple[Leadership, ...]]
     lanes: Lanes | None
     effective: Mapping[str, Mapping[str, str]]
+    given: Mapping[str, Mapping[str, str]]
     plan: Any
     missing: tuple[str, ...]
 

@@ -36,7 +36,7 @@ def render(record: RunRecord) -> str:
         span=units.span,
         anchor=bands.anchor,
         evidence=story.evidence,
-        spoken=story.spoken,
+        called=story.called,
         gist=meanings.gist,
     )
     axis = axis_of(record)
@@ -57,13 +57,15 @@ def render(record: RunRecord) -> str:
         shortcoming=story.shortcoming,
         # An UNKNOWN verdict has told of them already, under what would have made it known.
         unproven=[] if story.cures(record) else [f for f in record.faults if not f.proven],
-        configuration=_configuration(record.effective),
+        configuration=_configuration(record.effective or record.given),
+        nodes=list(record.effective or record.given),
         steps=_steps(record.plan),
         plan_text=_pretty(record.plan),
         settings=_pretty({"contract": record.contract, "cluster": record.cluster}),
         replicas=_pretty(record.judgement.replicas) if record.judgement.replicas else "",
         brokers=record.node_ids,
         style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
+        timing=story.timing(record),
         script=Markup((_TEMPLATES / "page.js").read_text(encoding="utf-8")),  # noqa: S704 - ours
         data=_data(record, axis, pictures.drawn),
     )

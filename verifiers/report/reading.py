@@ -22,7 +22,7 @@ from verifiers.report.model import (
     RunRecord,
     Witnessed,
 )
-from verifiers.report.units import visible
+from verifiers.report.units import instant, span, visible
 
 Json = Mapping[str, Any]
 
@@ -67,6 +67,7 @@ def read_run(run_dir: Path) -> RunRecord:
         timeline=_timeline(run_dir, origin_ns, missing),
         lanes=_lanes(run_dir, origin_ns, missing),
         effective=_effective(run_dir),
+        given=_given(run_dir),
         plan=_plan(run_dir, missing),
         missing=tuple(missing),
     )
@@ -130,8 +131,18 @@ def _example(entry: Json, origin_ns: int) -> Example:
         process=_integer(entry, "process"),
         at_s=None if time_ns is None else (time_ns - origin_ns) / 1e9,
         kind=_text(entry, "kind"),
-        detail=_mapping(entry, "detail"),
+        detail={
+            key.removesuffix("_ns"): _since(origin_ns, value) if key.endswith("_ns") else value
+            for key, value in _mapping(entry, "detail").items()
+        },
     )
+
+
+def _since(origin_ns: int, value: object) -> object:
+    """Return a reading of the clock as a time on the axis, and a length of time as one."""
+    if not isinstance(value, int):
+        return value
+    return instant((value - origin_ns) / 1e9) if value >= origin_ns else span(value / 1e9)
 
 
 def _faults(
@@ -249,10 +260,12 @@ def _lanes(run_dir: Path, origin_ns: int, missing: list[str]) -> Lanes | None:
         Gap(
             topic=_text(entry, "topic") or "?",
             partition=_integer(entry, "partition") or 0,
-            from_s=(_number(entry, "from_s") or 0.0) + shift,
-            to_s=(_number(entry, "to_s") or 0.0) + shift,
+            from_s=(start - origin_ns) / 1e9,
+            to_s=(end - origin_ns) / 1e9,
         )
-        for entry in _mappings(document, "gaps")
+        for entry in _mappings(document, "partitions")
+        if (start := _integer(entry, "gap_from_ns")) is not None
+        and (end := _integer(entry, "gap_to_ns")) is not None
     ]
     bin_ns = _number(document, "bin_ns")
     return Lanes(
@@ -260,6 +273,16 @@ def _lanes(run_dir: Path, origin_ns: int, missing: list[str]) -> Lanes | None:
         bins=tuple(sorted(bins, key=lambda b: b.t_s)),
         gaps=tuple(sorted(gaps, key=lambda gap: -gap.width_s)),
     )
+
+
+def _given(run_dir: Path) -> dict[str, dict[str, str]]:
+    """Return the properties that each node was started with."""
+    found = {}
+    for path in sorted(run_dir.glob("cluster/*/server.properties")):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        pairs = [line.partition("=") for line in lines if "=" in line and line[0] not in "#!"]
+        found[path.parent.name] = {visible(key.strip()): visible(v) for key, _, v in sorted(pairs)}
+    return found
 
 
 def _effective(run_dir: Path) -> dict[str, dict[str, str]]:

@@ -20,6 +20,8 @@ _WITNESSES = {
     "dropped_packets": "packet counters",
 }
 
+_PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "verify")
+
 _CURES = {
     "broker_kill": "the process must be gone and the listener refuse, then answer again",
     "broker_pause": "the kernel must show the process stopped and a probe stay unanswered",
@@ -258,6 +260,26 @@ def circumstances(record: RunRecord, example: Example) -> str:
             leader = "no leader" if then.leader is None else f"leader {then.leader}"
             text += f" · {leader}, ISR {' '.join(map(str, then.isr)) or 'empty'}"
     return text + "."
+
+
+def timing(record: RunRecord) -> tuple[tuple[str, float], ...]:
+    """Return how long each phase took, in the order in which a run goes through them."""
+    known = record.judgement.timing_s or {p.name: p.to_s - p.from_s for p in record.phases}
+
+    def place(name: str) -> tuple[int, str]:
+        phase = name.partition(":")[0]
+        return (_PHASES.index(phase) if phase in _PHASES else len(_PHASES), name)
+
+    return tuple((name, known[name]) for name in sorted(known, key=place))
+
+
+def called(step: object) -> str:
+    """Return a fault or a target of a plan as it would be called: leader_of(topic orders)."""
+    if not isinstance(step, Mapping) or "name" not in step:
+        return units.visible(spoken(step))
+    parameters = step.get("parameters")
+    inside = evidence(parameters) if isinstance(parameters, Mapping) and parameters else ""
+    return units.visible(f"{step['name']}({inside})" if inside else str(step["name"]))
 
 
 def widest_gap(record: RunRecord) -> Gap | None:

@@ -106,8 +106,9 @@ def _unavailable(record: RunRecord) -> str:
 
 
 def _timing(record: RunRecord) -> str:
-    known = record.judgement.timing_s or {p.name: p.to_s - p.from_s for p in record.phases}
-    return ", ".join(f"{name} {units.span(seconds)}" for name, seconds in known.items())
+    # Parts of a phase, such as "verify: start Spark", are for the page.
+    whole = [(name, seconds) for name, seconds in story.timing(record) if ":" not in name]
+    return ", ".join(f"{name} {units.span(seconds)}" for name, seconds in whole)
 
 
 def _few(lines: list[str], most: int, noun: str, indent: str = "  ") -> list[str]:
