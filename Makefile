@@ -1,0 +1,68 @@
+# Everything from a bare checkout: `make run` breaks a real cluster and judges it, `make test` is the gate.
+# Both set up what is missing first, and skip that the second time. ARGS go to kafka-chaos.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# A package index that hangs must not hang us; macOS has no `timeout`.
+LIMIT := $(shell command -v timeout >/dev/null 2>&1 && echo timeout 1800)
+
+.PHONY: run test lint doctor clean ready
+.DELETE_ON_ERROR:
+
+run: ready
+	@$(BIN)/kafka-chaos run $(ARGS)
+
+test: ready
+	@$(MAKE) --no-print-directory lint
+	@echo "== unit and spark tests"
+	@$(BIN)/pytest tests/unit tests/spark
+	@echo "== suites: real clusters, real faults"
+	@$(BIN)/pytest tests/suites
+
+lint: $(INSTALLED)
+	@echo "== style, import direction, types"
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports
+	@$(BIN)/mypy
+
+doctor: $(INSTALLED)
+	@$(BIN)/kafka-chaos doctor --fix $(ARGS)
+
+ready: $(INSTALLED)
+	@echo "== what a run needs: engine, images, agent, Java, Spark"
+	@$(BIN)/kafka-chaos doctor --fix --quick
+
+# Leftovers of runs, then what tools left here; run folders and the environment stay.
+clean:
+	@if [ -x $(BIN)/kafka-chaos ]; then $(BIN)/kafka-chaos clean --all; fi
+	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf spark-warehouse metastore_db derby.log
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or later is needed: name one with make PYTHON=…" >&2; exit 1; }
+	@echo "== a virtual environment in $(VENV)"
+	@# Debian ships Python without ensurepip, and says so only when it is wanted.
+	@if ! $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing python3-venv"; \
+	    $(LIMIT) apt-get update -q && DEBIAN_FRONTEND=noninteractive \
+	      $(LIMIT) apt-get install -y -q --no-install-recommends python3-venv; \
+	  else \
+	    echo "Python cannot make environments: apt-get install python3-venv" >&2; exit 1; \
+	  fi; \
+	fi
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+
+# Dependency groups are known to pip from 25.1 on.
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	@echo "== Python packages (a minute the first time)"
+	@$(LIMIT) $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(LIMIT) $(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
