@@ -77,7 +77,9 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: Axis) -> Drawing:
             x1=x1,
             limit=min([RIGHT, *later]) - 2,
             y=y + 11.5,
-            kind="onink" if fault.proven else "onhatch",
+            inside=fault.proven,
+            before=row not in rows[:number],
+            kind="onink",
         )
         lane.placed.append(label.markup(keep_hidden=len(faults) < _MANY))
     return lane

@@ -24,7 +24,7 @@
     const a = Math.max(L, X(+text.dataset.a)), b = Math.min(R, X(+text.dataset.b));
     const width = text.textContent.length * 6.4 + 4;
     let place = "no", x = a;
-    if (b > a && width <= b - a) { place = "in"; x = (a + b) / 2; }
+    if (!text.dataset.off && b > a && width <= b - a) { place = "in"; x = (a + b) / 2; }
     else if (text.dataset.c && b >= L && a <= R && b + width <= Math.min(R, X(+text.dataset.c))) { place = "out"; x = b + 3; }
     else if (text.dataset.pre && b >= L && a <= R && a - width >= L) { place = "pre"; x = a - 3; }
     text.classList.remove("in", "out", "pre", "no");

@@ -45,7 +45,7 @@ def headline(record: RunRecord) -> str:
     if judgement.verdict is Verdict.UNKNOWN:
         if not judgement.checkers and not judgement.counts:
             return "Nothing is known: this run has no verdict yet."
-        return "Nothing forbidden was found, but a pass needs more than this run showed."
+        return "Nothing forbidden was found, but a pass needs more proof."
     proven = units.counted(sum(fault.proven for fault in record.faults), "proven fault")
     if judgement.permitted:
         first = judgement.permitted[0]
@@ -153,8 +153,6 @@ def spoken(value: object) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int) and abs(value) >= 1000:
-        return units.count(value)
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -141,6 +141,7 @@ class Label:
         x0: where the interval begins.
         x1: where it ends.
         limit: how far the text may go beyond it if it does not fit inside; None: it may not.
+        inside: whether the text may stand on the interval; on hatching nothing can be read.
         before: whether the text may also stand before the interval, where nothing else is.
         y: the base line.
         kind: further classes, such as `on2`: on the colour of broker 2.
@@ -150,6 +151,7 @@ class Label:
     x0: float
     x1: float
     limit: float | None = None
+    inside: bool = True
     before: bool = False
     y: float
     kind: str = ""
@@ -157,7 +159,7 @@ class Label:
     def markup(self, *, keep_hidden: bool) -> Markup:
         """Return the text inside its interval, after it, or hidden until the reader zooms in."""
         width = text_width(self.text)
-        if width <= self.x1 - self.x0:
+        if self.inside and width <= self.x1 - self.x0:
             place, x = "in", (self.x0 + self.x1) / 2
         elif self.limit is not None and self.x1 + width <= self.limit:
             place, x = "out", self.x1 + 3
@@ -169,6 +171,7 @@ class Label:
             return Markup("")
         limit = "" if self.limit is None else f' data-c="{num(self.limit)}"'
         limit += ' data-pre="1"' if self.before else ""
+        limit += "" if self.inside else ' data-off="1"'
         return Markup(
             '<text class="lab {} {}" x="{}" y="{}" data-a="{}" data-b="{}"{}>{}</text>'
         ).format(
