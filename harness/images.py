@@ -181,12 +181,21 @@ def kafka_versions() -> list[str]:
     Raises:
         EnvironmentBroken: Maven Central did not answer.
     """
-    tools_api = set(_published("kafka-tools-api"))
+    return usable_versions(_published("kafka_2.13"), _published("kafka-tools-api"))
+
+
+def usable_versions(published: Sequence[str], with_tools: Sequence[str]) -> list[str]:
+    """Return the versions that can be started here, oldest first.
+
+    Args:
+        published: versions of the broker itself.
+        with_tools: versions whose tools are complete; this counts from 3.5 on.
+    """
     return [
         version
-        for version in sorted(_published("kafka_2.13"), key=_numbers)
+        for version in sorted(published, key=_numbers)
         if _numbers(version) >= _FIRST_KRAFT
-        and (_numbers(version) < _FIRST_TOOLS_API or version in tools_api)
+        and (_numbers(version) < _FIRST_TOOLS_API or version in with_tools)
     ]
 
 

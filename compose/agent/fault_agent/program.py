@@ -315,9 +315,9 @@ def perform(verb: str, text: str) -> Answer:
 def main(words: Sequence[str]) -> int:
     """Run one verb, or the watch, and return the exit code."""
     if words and words[0] == "watch":
-        from fault_agent.watch import watch
+        from fault_agent.watch import leave_on_signals, watch
 
-        watch(Leases())
+        watch(Leases(), leave_on_signals())
         return 0
     answer = perform(words[0] if words else "", words[1] if len(words) > 1 else "{}")
     sys.stdout.write(json.dumps(answer) + "\n")

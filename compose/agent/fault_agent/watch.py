@@ -58,17 +58,21 @@ def heal_lease(leases: Leases, name: str, *, starts: bool = True) -> list[Healed
     return leases.take_back(name, lambda action: starts or action.kind != "start", undo)
 
 
-def watch(leases: Leases, leave: threading.Event | None = None) -> None:
-    """Heal expired leases until SIGTERM, then heal all but the starts.
+def leave_on_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set from now on."""
+    leave = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: leave.set())
+    return leave
+
+
+def watch(leases: Leases, leave: threading.Event) -> None:
+    """Heal expired leases until told to leave, then heal all but the starts.
 
     Args:
         leases: to be watched.
-        leave: ends the watch as SIGTERM would.
+        leave: ends the watch.
     """
-    leave = leave or threading.Event()
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: leave.set())
     troubles: dict[str, tuple[float, str]] = {}
     while not leave.wait(_PULSE_S):
         for lease in leases.all():

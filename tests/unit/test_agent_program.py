@@ -1,0 +1,360 @@
+"""The agent's own program: leases that survive it, rules, and answers to nonsense."""
+
+import json
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fault_agent import AgentError, attach, processes, program, watch
+from fault_agent.leases import Action, Leases, lease_id
+from fault_agent.network import Cut, drop_rules, parse_counters
+from fault_agent.parallel import all_or_error, in_parallel
+from fault_agent.probe import ask
+
+
+@pytest.fixture
+def leases(tmp_path: Path) -> Leases:
+    return Leases(tmp_path / "run")
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A /proc of the test's own."""
+    folder = tmp_path / "proc"
+    folder.mkdir()
+    for module in (processes, program, attach):
+        monkeypatch.setattr(module, "PROC", folder)
+    return folder
+
+
+def _add_process(
+    proc: Path, pid: int, parent: int, name: str, words: str = "", state: str = "S"
+) -> None:
+    folder = proc / str(pid)
+    folder.mkdir()
+    zeros = " ".join(["0"] * 17)
+    (folder / "stat").write_text(f"{pid} ({name}) {state} {parent} {zeros} {pid * 10} 0 0\n")
+    (folder / "cmdline").write_text(words.replace(" ", "\0"))
+
+
+def _mend(chain: str) -> Action:
+    return Action(kind="mend", container_pid=10, container_ticks=100, chain=chain)
+
+
+# --- processes
+
+
+def test_a_process_name_may_hold_parentheses_and_spaces() -> None:
+    line = "42 (a) S (b) T 7 " + " ".join(str(n) for n in range(5, 30))
+
+    seen = processes.parse_stat(line)
+
+    assert (seen.pid, seen.command, seen.state, seen.parent) == (42, "a) S (b", "T", 7)
+    assert seen.start_ticks == 22
+
+
+def test_the_jvm_is_the_java_below_the_first_process(proc: Path) -> None:
+    _add_process(proc, 10, 1, "supervisor")
+    _add_process(proc, 11, 10, "java", "java kafka.Kafka server.properties")
+    _add_process(proc, 20, 1, "java", "java somebody.Else")
+
+    seen = processes.jvm_of(10)
+
+    assert seen is not None
+    assert (seen.pid, seen.start_ticks) == (11, 110)
+
+
+def test_the_formatter_of_a_disk_is_not_the_broker(proc: Path) -> None:
+    _add_process(proc, 10, 1, "supervisor")
+    _add_process(proc, 11, 10, "broker", "bash broker")
+    _add_process(proc, 12, 11, "java", "java kafka.tools.StorageTool format")
+
+    assert processes.jvm_of(10) is None
+
+
+def test_a_dead_jvm_that_nobody_reaped_is_none(proc: Path) -> None:
+    _add_process(proc, 10, 1, "supervisor")
+    _add_process(proc, 11, 10, "java", "", state="Z")
+
+    assert processes.jvm_of(10) is None
+
+
+def test_a_reused_pid_is_not_the_same_process(proc: Path) -> None:
+    _add_process(proc, 11, 1, "java", "java kafka.Kafka")
+
+    assert processes.is_living(11, 110)
+    assert not processes.is_living(11, 109)
+
+
+# --- leases
+
+
+def test_a_lease_keeps_its_first_deadline(leases: Leases) -> None:
+    leases.add({"id": "1", "limit_s": 10}, (_mend("a"),))
+    first = leases.get("1")
+
+    leases.add({"id": "1", "limit_s": 999}, (_mend("b"),))
+
+    joined = leases.get("1")
+    assert first is not None
+    assert joined is not None
+    assert joined.deadline_ns == first.deadline_ns
+    assert [action.chain for action in joined.actions] == ["a", "b"]
+
+
+def test_a_lease_is_there_for_a_program_that_starts_later(tmp_path: Path) -> None:
+    Leases(tmp_path).add({"id": "1", "limit_s": 10}, (_mend("a"),))
+
+    assert [lease.id for lease in Leases(tmp_path).all()] == ["1"]
+
+
+@pytest.mark.parametrize(
+    "lease", [None, "", "a/b", "x" * 17, {"id": 3}, {}, {"id": "1"}, {"id": "1", "limit_s": 0}]
+)
+def test_what_is_no_lease_opens_none(leases: Leases, lease: object) -> None:
+    with pytest.raises(AgentError):
+        leases.add(lease, (_mend("a"),))
+
+    assert leases.all() == []
+
+
+def test_a_lease_may_be_named_bare_or_as_an_object() -> None:
+    assert lease_id("f-1") == lease_id({"id": "f-1", "limit_s": 3}) == "f-1"
+
+
+def test_a_lease_ends_when_its_last_action_is_taken_back(leases: Leases) -> None:
+    leases.add({"id": "1", "limit_s": 10}, (_mend("a"), _mend("b")))
+
+    leases.take_back("1", lambda action: action.chain == "a", lambda _: None)
+    halfway = leases.get("1")
+    leases.take_back("1", lambda _: True, lambda _: None)
+
+    assert halfway is not None
+    assert [action.chain for action in halfway.actions] == ["b"]
+    assert leases.get("1") is None
+
+
+def test_what_could_not_be_taken_back_stays_on_the_lease(leases: Leases) -> None:
+    leases.add({"id": "1", "limit_s": 10}, (_mend("a"), _mend("b")))
+
+    def undo(action: Action) -> str | None:
+        if action.chain == "a":
+            raise AgentError("no such wall")
+        return None
+
+    healed = leases.take_back("1", lambda _: True, undo)
+
+    left = leases.get("1")
+    assert [entry.error for entry in healed] == ["no such wall", None]
+    assert left is not None
+    assert [action.chain for action in left.actions] == ["a"]
+
+
+def test_taking_back_an_unknown_lease_is_nothing(leases: Leases) -> None:
+    assert leases.take_back("1", lambda _: True, lambda _: None) == []
+
+
+class _After(threading.Event):
+    """An event that is set after it was waited for so many times; no time passes."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__()
+        self.rounds = rounds
+
+    def wait(self, timeout: float | None = None) -> bool:
+        del timeout
+        self.rounds -= 1
+        return self.rounds < 0
+
+
+def test_the_watch_heals_what_has_expired_and_says_so(leases: Leases, tmp_path: Path) -> None:
+    leases.add({"id": "1", "limit_s": 1e-9}, (_mend("a"),))
+
+    watch.watch(leases, _After(1))
+
+    assert leases.all() == []
+    line = json.loads((tmp_path / "run" / "healed.jsonl").read_text())
+    assert (line["lease"], line["note"]) == ("1", "the container is gone")
+
+
+def test_the_watch_takes_back_all_when_it_is_stopped_but_starts_no_jvm(leases: Leases) -> None:
+    start = Action(kind="start", container_pid=10, container_ticks=100, pid=11, start_ticks=110)
+    leases.add({"id": "1", "limit_s": 600}, (_mend("a"), start))
+
+    watch.watch(leases, _After(0))
+
+    assert [action.kind for lease in leases.all() for action in lease.actions] == ["start"]
+
+
+# --- network
+
+
+def test_a_cut_drops_both_directions() -> None:
+    text = drop_rules("KC-1-0", Cut(container_pid=1, peers=("10.0.0.2",), ports=None), "run 7")
+
+    assert "-A KC-1-0 -s 10.0.0.2 -m comment --comment run-7 -j DROP" in text
+    assert "-A KC-1-0 -d 10.0.0.2 -m comment --comment run-7 -j DROP" in text
+    assert "-I INPUT 1 -j KC-1-0" in text
+    assert "-I OUTPUT 1 -j KC-1-0" in text
+
+
+def test_a_cut_of_one_port_hits_it_on_either_end_and_nothing_else() -> None:
+    text = drop_rules("KC-1-0", Cut(container_pid=1, peers=("10.0.0.2",), ports=(9092,)), "x")
+
+    drops = [line for line in text.splitlines() if line.endswith("DROP")]
+    assert len(drops) == 4
+    assert all("-p tcp" in line and "9092" in line for line in drops)
+    assert sum("--sport" in line for line in drops) == 2
+
+
+@pytest.mark.parametrize(
+    ("peers", "ports"),
+    [((), None), (("10.0.0.2",), ()), (("broker-2",), None), (("10.0.0.2 -j ACCEPT",), None)],
+)
+def test_a_cut_that_cannot_be_is_refused(peers: tuple[str, ...], ports: tuple[int] | None) -> None:
+    with pytest.raises(AgentError):
+        Cut(container_pid=1, peers=peers, ports=ports)
+
+
+def test_counters_are_those_of_the_chain_alone() -> None:
+    saved = (
+        "*filter\n:INPUT ACCEPT [0:0]\n:KC-1-0 - [0:0]\n:KC-1-01 - [0:0]\n"
+        "[9:900] -A INPUT -j KC-1-0\n"
+        "[3:180] -A KC-1-0 -s 10.0.0.2/32 -m comment --comment x -j DROP\n"
+        "[2:120] -A KC-1-0 -d 10.0.0.2/32 -m comment --comment x -j DROP\n"
+        "[7:700] -A KC-1-01 -d 10.0.0.2/32 -m comment --comment x -j DROP\nCOMMIT\n"
+    )
+
+    counted = parse_counters(saved, "KC-1-0")
+
+    assert (counted.packets, counted.bytes, counted.chains) == (5, 300, 1)
+    assert parse_counters(saved, "KC-2-0").chains == 0
+
+
+# --- probes, against sockets of our own
+
+
+@pytest.fixture
+def listener() -> "socket.socket":
+    server = socket.socket()
+    server.bind(("127.0.0.1", 0))
+    server.listen()
+    return server
+
+
+def _ask(server: socket.socket, timeout_s: float = 5.0) -> str:
+    host, port = server.getsockname()
+    return ask(host, port, time.monotonic() + timeout_s)
+
+
+def _serve(server: socket.socket, answer: bytes) -> threading.Thread:
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1024)
+            connection.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+def test_a_listener_that_answers_the_request_has_answered(listener: socket.socket) -> None:
+    with listener:
+        thread = _serve(listener, struct.pack(">iih", 6, 0x6B63, 0))
+        answer = _ask(listener)
+        thread.join()
+
+    assert answer == "answered"
+
+
+def test_a_listener_that_hangs_up_has_refused(listener: socket.socket) -> None:
+    with listener:
+        thread = _serve(listener, b"")
+        answer = _ask(listener)
+        thread.join()
+
+    assert answer == "refused"
+
+
+def test_a_frozen_listener_is_silent(listener: socket.socket) -> None:
+    with listener:
+        # The kernel accepts for a process that never does.
+        answer = _ask(listener, timeout_s=0.02)
+
+    assert answer == "silent"
+
+
+def test_a_port_where_nobody_listens_refuses(listener: socket.socket) -> None:
+    listener.close()
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+
+        assert _ask(reserved) == "refused"
+
+
+# --- verbs
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "words"),
+    [
+        ("bogus", "{}", "no verb"),
+        ("state", "{", "no JSON"),
+        ("state", "[]", "object"),
+        ("state", '{"container_pid": "7"}', "whole number"),
+        ("state", '{"container_pid": true}', "whole number"),
+        ("signal", '{"container_pid": 7, "signal": "SIGFOO"}', "SIGFOO"),
+        ("signal", '{"container_pid": 7, "signal": "SIGKILL"}', "no JVM"),
+        ("wish", '{"container_pid": 7, "wish": "sideways"}', "sideways"),
+        ("wish", '{"container_pid": 7, "wish": "down"}', "takes no wishes"),
+        ("gc_storm", '{"container_pid": 7, "duration_ms": 0}', "is none"),
+        ("gc_storm", '{"container_pid": 7, "duration_ms": 10}', "no JVM"),
+        ("read", '{"container_pid": 7, "path": "relative"}', "Cannot read"),
+        ("read", '{"container_pid": 7, "path": "/etc/hosts"}', "gone"),
+    ],
+)
+def test_nonsense_is_answered_with_a_sentence(proc: Path, verb: str, text: str, words: str) -> None:
+    assert list(proc.iterdir()) == []
+
+    answer = program.perform(verb, text)
+
+    assert words in answer["error"]
+    assert answer["at_ns"] > 0
+
+
+def test_a_container_that_is_gone_has_no_process_and_that_is_no_error(proc: Path) -> None:
+    del proc
+
+    answer = program.perform("state", '{"container_pid": 7}')
+
+    assert (answer["process"], answer["container"], answer["wish"]) == (None, False, None)
+
+
+def test_a_file_is_read_from_an_offset(proc: Path) -> None:
+    _add_process(proc, 7, 1, "supervisor")
+    (proc / "7" / "root").mkdir()
+    (proc / "7" / "root" / "log").write_text("abcdef")
+
+    answer = program.perform(
+        "read", '{"container_pid": 7, "path": "/log", "offset": 2, "limit": 3}'
+    )
+    missing = program.perform("read", '{"container_pid": 7, "path": "/nope"}')
+
+    assert (answer["size"], answer["base64"]) == (6, "Y2Rl")
+    assert (missing["size"], missing["base64"]) == (0, "")
+
+
+def test_in_parallel_keeps_the_order_and_the_errors() -> None:
+    def fails() -> int:
+        raise AgentError("no")
+
+    results = in_parallel([lambda: 1, fails, lambda: 3])
+
+    assert (results[0], str(results[1]), results[2]) == (1, "no", 3)
+    with pytest.raises(AgentError, match="no"):
+        all_or_error(results)
