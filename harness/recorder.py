@@ -17,7 +17,7 @@ from harness.core.op import OpType, value_of
 from harness.history_format import RAW_SCHEMAS, SEND_TYPES, Table, pack_frame
 
 FLUSH_S = 0.5
-"""At the latest after so many seconds everything recorded is handed to the operating system."""
+"""After so many seconds everything recorded is handed to the operating system, unless told else."""
 FLUSH_ROWS = 16_384
 """So many rows are flushed early: a longer stop would let librdkafka's queues run dry."""
 
@@ -71,7 +71,7 @@ class _Recorder:
     Not for use by several threads: a client does all its work, callbacks included, in one.
     """
 
-    def __init__(self, path: Path, identity: Identity) -> None:
+    def __init__(self, path: Path, identity: Identity, *, flush_s: float) -> None:
         self.identity = identity
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
@@ -93,7 +93,7 @@ class _Recorder:
         self._events: list[tuple[object, ...]] = []
         self._frames: list[bytes] = []
         self._due_ns = 0
-        self._flush_ns = int(FLUSH_S * 1e9)
+        self._flush_ns = int(flush_s * 1e9)
 
     def event(
         self,
@@ -175,6 +175,7 @@ class SendRecorder(_Recorder):
         identity: Identity,
         *,
         values_of: Callable[[Sequence[Delivered]], "array[int]"],
+        flush_s: float = FLUSH_S,
     ) -> None:
         """Begin a producer's history.
 
@@ -182,11 +183,12 @@ class SendRecorder(_Recorder):
             path: a file that does not exist yet.
             identity: who writes it.
             values_of: takes the values out of acknowledged messages.
+            flush_s: the longest that anything stays in memory only, seconds.
 
         Raises:
             KafkaChaosError: the file exists, or cannot be made.
         """
-        super().__init__(path, identity)
+        super().__init__(path, identity, flush_s=flush_s)
         self._values_of = values_of
         self.pending: dict[int, int] = {}
         self.acked: list[Delivered] = []
@@ -349,6 +351,7 @@ class PollRecorder(_Recorder):
         identity: Identity,
         *,
         decode: Callable[[bytes | None, str], tuple[int | None, str | None]],
+        flush_s: float = FLUSH_S,
     ) -> None:
         """Begin a consumer's history.
 
@@ -356,11 +359,12 @@ class PollRecorder(_Recorder):
             path: a file that does not exist yet.
             identity: who writes it; a reader's records go to the final read.
             decode: takes a record's value and topic, returns its value in the run and its problem.
+            flush_s: the longest that anything stays in memory only, seconds.
 
         Raises:
             KafkaChaosError: the file exists, or cannot be made.
         """
-        super().__init__(path, identity)
+        super().__init__(path, identity, flush_s=flush_s)
         self._table: Table = "final" if identity.role == "reader" else "poll"
         self._decode = decode
         self._polls: list[tuple[int, int, Sequence[Delivered]]] = []

@@ -58,9 +58,9 @@ class RecordingConsumer:
         self.op = 0
         self._consumer = Consumer({**config, "error_cb": self._on_error})
 
-    def assign(self, partitions: list[int]) -> None:
-        """Take the partitions, from the beginning of each."""
-        self._consumer.assign([Place(self._topic, p, OFFSET_BEGINNING) for p in partitions])
+    def assign(self, partitions: list[int], *, offset: int = OFFSET_BEGINNING) -> None:
+        """Take the partitions, each from that offset on."""
+        self._consumer.assign([Place(self._topic, p, offset) for p in partitions])
         for partition in partitions:
             self._event("assign", partition)
 
@@ -115,7 +115,9 @@ class RecordingConsumer:
             place = Place(self._topic, partition)
             try:
                 low, _ = self._consumer.get_watermark_offsets(place, timeout=_QUERY_S)
-                self._consumer.seek(Place(self._topic, partition, low))
+                # librdkafka has stopped fetching the partition and refuses a plain seek.
+                self._consumer.incremental_unassign([place])
+                self._consumer.incremental_assign([Place(self._topic, partition, low)])
             except KafkaException as error:
                 # No leader now; the next poll tries again.
                 _LOG.info("no beginning of %s-%d yet: %s", self._topic, partition, error.args[0])
@@ -163,6 +165,7 @@ def run(settings: Settings, control: Control) -> None:
         Path(setting(settings, "history", str)),
         Identity(process=process, role="consumer", run_id=run_id),
         decode=decoder(run_id=run_id),
+        flush_s=control.interval_s / 2,
     )
     consumer = RecordingConsumer(config, recorder, topic)
     if mode == "assign":

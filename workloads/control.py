@@ -1,8 +1,8 @@
 """The tie between a client process and the harness that started it.
 
 The harness holds the client's stdin: the line `stop` asks it to end in order, the end of stdin
-means that the harness is gone. The client answers on stdout with one JSON line about every second
-and with `{"done": true}` last; stderr is its log.
+means that the harness is gone. The client answers on stdout with one JSON line an interval, and
+with `{"done": true}` last; stderr is its log.
 """
 
 import json
@@ -19,9 +19,6 @@ from typing import Any, NoReturn
 
 from harness.core.errors import KafkaChaosError, UsageError
 
-PROGRESS_S = 1.0
-"""Seconds between two lines of progress."""
-
 Settings = Mapping[str, Any]
 """What a client is told: JSON, checked by `setting` where it is taken out."""
 
@@ -29,14 +26,23 @@ Settings = Mapping[str, Any]
 class Control:
     """What the harness wants of this client, and what it is told in return.
 
+    The optional setting `interval_s` of every client says how often: 1 s if it is not given.
+
     Attributes:
         stop: set when the client is to end.
         orphaned: set too when the harness is gone: nobody waits, so the end must be short.
+        interval_s: seconds between two lines of progress; history is flushed twice as often.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, interval_s: float = 1.0) -> None:
+        """Begin with nothing wanted.
+
+        Args:
+            interval_s: seconds between two lines of progress.
+        """
         self.stop = threading.Event()
         self.orphaned = threading.Event()
+        self.interval_s = interval_s
         self._next_ns = 0
 
     def listen(self) -> None:
@@ -67,7 +73,7 @@ class Control:
         now = time.monotonic_ns()
         if now < self._next_ns and not force:
             return
-        self._next_ns = now + int(PROGRESS_S * 1e9)
+        self._next_ns = now + int(self.interval_s * 1e9)
         totals = {kind: counts.get(kind, 0) for kind in ("ok", "fail", "info")}
         line = {"t_ns": now, **totals, "pending": pending, "polled": polled}
         _say({**line, "partitions_seen": dict(partitions_seen)})
@@ -92,7 +98,8 @@ def main(run: Callable[[Settings, Control], None]) -> NoReturn:
     code = 0
     try:
         settings = json.loads(Path(sys.argv[1]).read_text())
-        control = Control()
+        interval_s = number({"interval_s": 1.0, **settings}, "interval_s")
+        control = Control(interval_s)
         control.listen()
         run(settings, control)
         _say({"done": True})

@@ -233,7 +233,12 @@ def run(settings: Settings, control: Control) -> None:
     identity = Identity(
         process=setting(settings, "process", int), role="producer", run_id=run_id, topic=plan.topic
     )
-    recorder = SendRecorder(Path(setting(settings, "history", str)), identity, values_of=values_of)
+    recorder = SendRecorder(
+        Path(setting(settings, "history", str)),
+        identity,
+        values_of=values_of,
+        flush_s=control.interval_s / 2,
+    )
     producer = SendingProducer(plan, recorder, encode)
 
     def report(*, force: bool = False) -> None:

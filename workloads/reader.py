@@ -79,7 +79,7 @@ class FinalRead:
             left_s = max(0.0, deadline - time.monotonic())
             try:
                 wait_until(
-                    lambda end=end: self._ask(end),  # type: ignore[misc]
+                    lambda end=end: self._ask(end, deadline),  # type: ignore[misc]
                     timeout_s=left_s,
                     what=f"the ends of {end.topic}-{end.partition}",
                     stop=control.stop,
@@ -127,10 +127,11 @@ class FinalRead:
         self._open = {partition for partition in self._open if not self._ends[partition].complete}
         return progress
 
-    def _ask(self, end: End) -> bool:
+    def _ask(self, end: End, deadline: float) -> bool:
+        timeout_s = max(0.1, min(_QUERY_S, deadline - time.monotonic()))
         try:
             place = Place(end.topic, end.partition)
-            end.low, end.high = self._consumer.get_watermark_offsets(place, timeout=_QUERY_S)
+            end.low, end.high = self._consumer.get_watermark_offsets(place, timeout=timeout_s)
         except KafkaException as error:
             _LOG.info("%s-%d does not say its ends: %s", end.topic, end.partition, error.args[0])
             return False
@@ -176,6 +177,7 @@ def run(settings: Settings, control: Control) -> None:
         history,
         Identity(process=process, role="reader", run_id=run_id),
         decode=decoder(run_id=run_id),
+        flush_s=control.interval_s / 2,
     )
     read = FinalRead(config, recorder, ends)
     read.begin(deadline=min(deadline, time.monotonic() + stall_s), control=control)

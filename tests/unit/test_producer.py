@@ -1,0 +1,140 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.core.contract import Contract
+from harness.history import seal
+from tests.unit.mock_kafka import PARTITIONS, Run, mock_run
+from workloads.send_poll import SendPoll
+
+WORKLOAD = SendPoll(partitions=PARTITIONS, producers=1, consumers=0, subscribers=0, rate_per_s=2000)
+(PRODUCER,) = WORKLOAD.clients(Contract())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with mock_run(tmp_path) as made:
+        yield made
+
+
+def read_finally(run: Run) -> set[tuple[int, int, int]]:
+    readers = [run.start(spec) for spec in WORKLOAD.readers(Contract())]
+    assert [reader.process.wait(20) for reader in readers] == [0, 0]
+    seal(run.folder)
+    assert all(end["complete"] for end in run.ends())
+    return {(row["partition"], row["offset"], row["value"]) for row in run.rows("final")}
+
+
+def test_a_producer_told_to_stop_knows_the_fate_of_every_record(run: Run) -> None:
+    producer = run.start(PRODUCER)
+    producer.await_total("ok", 100)
+
+    assert producer.stop() == 0
+
+    final = read_finally(run)
+    sends = run.rows("send")
+    assert {row["type"] for row in sends} == {"ok"}
+    assert [row["op"] for row in sends] != []
+    assert sorted(row["op"] for row in sends) == list(range(len(sends)))
+    assert {(row["partition"], row["offset"], row["value"]) for row in sends} == final
+    assert {row["partition"] for row in sends} == set(range(PARTITIONS))
+    assert all(row["invoke_ns"] < row["complete_ns"] for row in sends)
+    assert producer.progress()[-1] == {"done": True}
+    assert producer.progress()[-2]["ok"] == len(sends)
+
+
+def test_nothing_of_a_killed_producer_is_unaccounted_for(run: Run) -> None:
+    # Slower than it could: librdkafka's mock cluster keeps 5 MB a partition, and then forgets.
+    producer = run.start(PRODUCER, rate_per_s=5000)
+    producer.await_total("ok", 1000)
+
+    producer.process.kill()
+    producer.process.wait(10)
+
+    final = read_finally(run)
+    sends = run.rows("send")
+    assert {value for _, _, value in final} <= {row["value"] for row in sends}
+    acked = [row for row in sends if row["type"] == "ok"]
+    assert {(row["partition"], row["offset"], row["value"]) for row in acked} <= final
+    assert {row["type"] for row in sends} == {"ok", "info"}
+    assert "crash" in {event["f"] for event in run.rows("event") if event["process"] == 0}
+
+
+def test_a_producer_whose_harness_died_ends_by_itself(run: Run) -> None:
+    producer = run.start(PRODUCER)
+    producer.await_total("ok", 1)
+
+    producer.stdin.close()
+
+    assert producer.process.wait(10) == 0
+    seal(run.folder)
+    assert "close" in {event["f"] for event in run.rows("event")}
+
+
+def test_records_that_cannot_be_delivered_are_in_doubt(run: Run) -> None:
+    config = {**PRODUCER.settings["config"], "delivery.timeout.ms": 500, "request.timeout.ms": 100}
+    producer = run.start(PRODUCER, bootstrap="127.0.0.1:9", config=config)
+
+    producer.await_total("info", 10)
+    producer.stop()
+
+    seal(run.folder)
+    sends = run.rows("send")
+    assert {(row["type"], row["error"]) for row in sends} == {("info", "_MSG_TIMED_OUT")}
+    assert all(row["offset"] is None and row["invoke_ns"] for row in sends)
+    assert "error" in {event["f"] for event in run.rows("event")}
+
+
+def test_a_record_that_librdkafka_does_not_take_has_failed(run: Run) -> None:
+    config = {**PRODUCER.settings["config"], "message.max.bytes": 1000}
+    producer = run.start(PRODUCER, record_size_bytes=2000, rate_per_s=100, config=config)
+
+    producer.await_total("fail", 10)
+    producer.stop()
+
+    seal(run.folder)
+    assert {(row["type"], row["error"]) for row in run.rows("send")} == {
+        ("fail", "MSG_SIZE_TOO_LARGE")
+    }
+
+
+def test_a_full_queue_loses_no_record_and_uses_no_number_twice(run: Run) -> None:
+    config = {**PRODUCER.settings["config"], "queue.buffering.max.messages": 100}
+    producer = run.start(PRODUCER, rate_per_s=20_000, config=config)
+    producer.await_total("ok", 2000)
+
+    assert producer.stop() == 0
+
+    final = read_finally(run)
+    assert {row["value"] for row in run.rows("send")} == {value for _, _, value in final}
+
+
+def test_the_rate_is_kept(run: Run) -> None:
+    producer = run.start(PRODUCER, rate_per_s=400)
+    producer.await_total("ok", 400)
+
+    producer.stop()
+
+    seal(run.folder)
+    times = sorted(row["invoke_ns"] for row in run.rows("send"))
+    rate = (len(times) - 1) / (times[-1] - times[0]) * 1e9
+    assert rate == pytest.approx(400, rel=0.15)
+
+
+def test_a_keyed_producer_leaves_the_choice_to_the_partitioner(run: Run) -> None:
+    producer = run.start(PRODUCER, keyed=True)
+    producer.await_total("ok", 100)
+    producer.stop()
+
+    seal(run.folder)
+
+    assert {row["partition"] for row in run.rows("send")} == set(range(PARTITIONS))
+
+
+def test_wrong_settings_end_with_one_sentence_and_exit_code_2(run: Run) -> None:
+    producer = run.start(PRODUCER, topic=7)
+
+    assert producer.process.wait(10) == 2
+
+    assert "'topic' is 7 and should be a str" in (run.folder / "0.log").read_text()
