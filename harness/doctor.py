@@ -235,7 +235,9 @@ def _java() -> Path | None:
 def _try_java(_: Say) -> str:
     java = _java()
     if java is None:
-        raise EnvironmentBroken("there is no java on PATH, nor in JAVA_HOME")
+        home = os.environ.get("JAVA_HOME")
+        place = f"in JAVA_HOME ({home}), which Spark would use" if home else "on PATH"
+        raise EnvironmentBroken(f"there is no java {place}")
     told = run([str(java), "-version"], timeout_s=_CLI_S).stderr
     version = re.search(r'version "(\d+)', told)
     if version is None or int(version[1]) < _FIRST_JAVA:

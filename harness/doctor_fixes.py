@@ -99,7 +99,10 @@ def provide_engine(*, say: Say) -> None:
 
 
 def _engine_answers() -> bool:
-    return run(["docker", "version"], timeout_s=20).returncode == 0
+    try:
+        return run(["docker", "version"], timeout_s=20).returncode == 0
+    except EnvironmentBroken:
+        return False  # an engine that is coming up may hold a question for a while
 
 
 def _is_running(program: str) -> bool:
