@@ -16,7 +16,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import click
 import typer
 from rich.logging import RichHandler
 
@@ -483,6 +482,19 @@ def _check_siblings() -> None:
             )
 
 
+def _is_wrong_usage(error: Exception) -> bool:
+    """Show an error of the command line's parser; return whether it is one.
+
+    Typer brings a click of its own, or uses the one installed, depending on its version: the
+    class is known by its name only.
+    """
+    show = getattr(error, "show", None)
+    if show is None or "ClickException" not in {base.__name__ for base in type(error).__mro__}:
+        return False
+    show()
+    return True
+
+
 def main() -> NoReturn:
     """Run the command line and exit with the code that design and errors give."""
     level = os.environ.get("KAFKA_CHAOS_LOG", "WARNING").upper()
@@ -494,15 +506,14 @@ def main() -> NoReturn:
     except KafkaChaosError as error:
         console.say(f"{type(error).__name__}: {error}")
         code = error.exit_code
-    except click.exceptions.Exit as exit_:
+    except typer.Exit as exit_:
         code = exit_.exit_code
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         console.say("Interrupted.")
         code = INTERRUPTED
-    except click.ClickException as error:
-        error.show()
-        code = 2
     except Exception as error:  # noqa: BLE001 (the outermost frame: whatever nobody foresaw)
+        if _is_wrong_usage(error):
+            sys.exit(2)
         traceback.print_exc()
         console.say(f"An error of kafka-chaos itself, {type(error).__name__}: please report it.")
         code = INTERNAL

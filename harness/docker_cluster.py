@@ -30,6 +30,7 @@ from harness.core.errors import ClusterBroken, UsageError
 from harness.core.wait import wait_until
 from harness.engine import connect
 from harness.images import ensure_agent_image, ensure_broker_image
+from harness.run_dir import canonical_json, write_atomically
 from harness.sweep import owner
 from harness.topology import CONTROLLER_PORT, REPLICATION_PORT, Topology, render
 
@@ -59,6 +60,7 @@ class DockerCluster:
         self._compose = DockerCompose(
             compose_file.parent, compose_file_name=compose_file.name, pull=False, wait=False
         )
+        self._folder = compose_file.parent
         self._docker = connect()
         self._containers: dict[str, Container] = {}
         self._addresses: dict[int, str] = {}
@@ -127,10 +129,11 @@ class DockerCluster:
         self.await_full_isr([_PROBE_TOPIC], timeout_s=_READY_S)
         self.timing_s["ready"] = time.monotonic() - begin
         for broker in self.brokers:
-            wanted = dict(self._spec.config)
-            if wanted:
-                seen = self._admin.broker_config(broker.node_id)
-                reject_ignored_config(f"Broker {broker.node_id}", wanted, seen)
+            seen = self._admin.broker_config(broker.node_id)
+            folder = self._folder / "cluster" / f"broker-{broker.node_id}"
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / "effective.json", canonical_json(seen))
+            reject_ignored_config(f"Broker {broker.node_id}", dict(self._spec.config), seen)
 
     def _bounded(self, call: Callable[[], None], what: str) -> None:
         """Run a call of a library that knows no time limit, with one."""

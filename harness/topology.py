@@ -3,7 +3,6 @@
 import base64
 import socket
 import uuid
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ import jinja2
 import yaml
 
 from harness.core.cluster import ClusterSpec
-from harness.core.errors import UsageError
 from harness.images import compose_folder
 
 REPLICATION_PORT = 9092
@@ -146,21 +144,8 @@ def _properties(
         settings["advertised.listeners"] = (
             f"REPLICATION://{_service(node_id)}:{REPLICATION_PORT},CLIENT://127.0.0.1:{port}"
         )
-    settings |= _own_config(spec)
+    settings |= dict(spec.config)
     return "".join(f"{key}={value}\n" for key, value in settings.items())
-
-
-_FIXED = ("process.roles", "node.id", "broker.id", "listeners", "advertised.listeners", "log.dirs",
-          "log.dir", "controller.quorum.voters", "inter.broker.listener.name")  # fmt: skip
-
-
-def _own_config(spec: ClusterSpec) -> Mapping[str, str]:
-    for key, value in spec.config:
-        if key in _FIXED:
-            raise UsageError(f"The broker property {key} is set by the harness: leave it out.")
-        if "\n" in value:
-            raise UsageError(f"The value of the broker property {key} holds a line break.")
-    return dict(spec.config)
 
 
 def _listeners(roles: list[str]) -> str:

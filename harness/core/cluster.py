@@ -9,6 +9,20 @@ from harness.core.errors import UsageError
 
 MAX_BROKERS = 9
 
+_SET_BY_HARNESS = frozenset(
+    {
+        "process.roles",
+        "node.id",
+        "broker.id",
+        "listeners",
+        "advertised.listeners",
+        "log.dirs",
+        "log.dir",
+        "controller.quorum.voters",
+        "inter.broker.listener.name",
+    }
+)
+
 Listener = Literal["all", "replication", "controller"]
 """Which traffic: everything, what brokers say to brokers, or what goes to the controllers."""
 
@@ -46,6 +60,11 @@ class ClusterSpec:
             raise UsageError(f"{self.brokers} brokers: choose 1 to {MAX_BROKERS}.")
         if self.controllers not in (0, 1, 3, 5):
             raise UsageError(f"{self.controllers} controllers: choose 0 (combined), 1, 3 or 5.")
+        for key, value in self.config:
+            if key in _SET_BY_HARNESS:
+                raise UsageError(f"The broker property {key} is set by the harness: leave it out.")
+            if "\n" in value:
+                raise UsageError(f"The value of the broker property {key} holds a line break.")
         if self.heap_mib < 128:
             raise UsageError(f"A heap of {self.heap_mib} MiB is too small: at least 128.")
 

@@ -11,11 +11,13 @@ from pyspark.sql.types import Row
 from tests.spark.ops import TOPIC, Op, end, rows_of
 from verifiers import frames
 from verifiers.checker import CHECKERS, frames_wanted
+from verifiers.checking import Found, build, run_checkers
 from verifiers.frames import ANY_PARTITION, History
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.session import open_session
 
 Find = Callable[..., list[Row]]
+FindAll = Callable[[Sequence[Op]], Found]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,7 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """The session that `verify` finds as well."""
     session = open_session("local[2]")
-    session.conf.set("spark.sql.shuffle.partitions", "2")
+    # Compiling a plan takes longer than running it on eight rows.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session.conf.set("spark.sql.shuffle.partitions", "1")
     yield session
     session.stop()
 
@@ -62,6 +67,21 @@ def find(spark: SparkSession) -> Find:
             built["slots"] = frames.slots(history, built["values"], built["log"])
         found = check(**{frame: built[frame] for frame in wanted}).collect()
         return sorted(found, key=lambda row: (row["partition"] or 0, row["offset"] or 0))
+
+    return run
+
+
+@pytest.fixture
+def find_all(spark: SparkSession, tmp_path: Path) -> FindAll:
+    """Return a function that runs every checker on some ops, as a verification does."""
+
+    def run(ops: Sequence[Op]) -> Found:
+        built = build(to_history(spark, ops))
+        try:
+            return run_checkers(spark, tmp_path, built.by_name)
+        finally:
+            for frame in built.kept:
+                frame.unpersist()
 
     return run
 

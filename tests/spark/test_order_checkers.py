@@ -6,32 +6,12 @@ from harness.core.op import value_of
 from tests.spark.conftest import Find
 from tests.spark.ops import Op, Rec, event, final, info, ok, poll
 
-ORDER = ["nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip"]
 SENT = [ok(1, n, n) for n in range(4)]
 LOG = final(*(Rec(1, n, n) for n in range(4)))
 
 
 def given(*offsets: int) -> list[Rec]:
     return [Rec(1, offset, offset) for offset in offsets]
-
-
-@pytest.mark.parametrize("name", ORDER)
-def test_polls_that_follow_one_another_are_clean(find: Find, name: str) -> None:
-    ops = [*SENT, poll(9, 0, *given(0, 1)), poll(9, 1, *given(2, 3)), poll(8, 0, *given(1, 2)), LOG]
-
-    assert find(name, ops) == []
-
-
-@pytest.mark.parametrize("name", ORDER)
-def test_an_empty_history_has_no_order_to_break(find: Find, name: str) -> None:
-    assert find(name, []) == []
-
-
-@pytest.mark.parametrize("name", ORDER)
-def test_partitions_are_compared_apart(find: Find, name: str) -> None:
-    ops = [poll(9, 0, Rec(1, 5, 5), Rec(2, 0, 0, partition=1), Rec(1, 6, 6)), LOG]
-
-    assert find(name, ops) == []
 
 
 @pytest.mark.parametrize("offsets", [(1,), (0,)])

@@ -1,38 +1,10 @@
 """Checkers that ask what became of each value."""
 
-import pytest
-
 from harness.core.op import value_of
 from tests.spark.conftest import Find
 from tests.spark.ops import Rec, end, fail, final, info, ok, poll
 
 A, B, C = (1, 0), (1, 1), (1, 2)
-CLEAN = [
-    ok(*A, 0),
-    ok(*B, 1),
-    poll(9, 0, Rec(*A, 0)),
-    poll(9, 1, Rec(*B, 1)),
-    final(Rec(*A, 0), Rec(*B, 1)),
-]
-BY_VALUE = ["lost-write", "unseen", "duplicate", "phantom", "G1a", "dirty-read"]
-ALL = [*BY_VALUE, "inconsistent-offsets", "corrupt-record", "nonmonotonic-send"]
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_history_in_order_holds_no_anomaly(find: Find, name: str) -> None:
-    assert find(name, CLEAN) == []
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_an_empty_history_holds_no_anomaly(find: Find, name: str) -> None:
-    assert find(name, []) == []
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_sends_of_unknown_outcome_are_no_offence_seen_or_not(find: Find, name: str) -> None:
-    ops = [info(*A), info(*B, partition=None), poll(9, 0, Rec(*A, 0)), final(Rec(*A, 0))]
-
-    assert find(name, ops) == []
 
 
 def test_an_acknowledged_record_that_the_final_read_lacks_is_lost(find: Find) -> None:

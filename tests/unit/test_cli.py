@@ -1,0 +1,175 @@
+"""The command line: every exit code, and a clear sentence instead of a traceback."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.core import errors
+from harness.core.errors import KafkaChaosError
+
+Invoke = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def invoke(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> Invoke:
+    """Run the command line in an empty folder and return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["kafka-chaos", *words])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, err = capfd.readouterr()
+        return int(exit_.value.code or 0), out, err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "--min-isr", "4"), "can never be met"),
+        (("run", "--replication-factor", "4"), "needs as many brokers"),
+        (("run", "--brokers", "12"), "choose 1 to 9"),
+        (("run", "--duration", "5 minutes"), "is not a duration"),
+        (("run", "--duration", "2s"), "too short"),
+        (("run", "--faults", "broker_kil"), "Did you mean 'broker_kill'"),
+        (("run", "--faults", ","), "at least one fault"),
+        (("run", "nonesuch"), "no scenario 'nonesuch'"),
+        (("run", "--acks", "2"), "--acks"),
+        (("run", "--rate", "-5"), "rate"),
+        (("run", "--keep-cluster", "maybe"), "never, failed, always"),
+        (("run", "--broker-config", "novalue"), "KEY=VALUE"),
+        (("run", "--broker-config", "log.dirs=/tmp"), "set by the harness"),
+        (("run", "missing.yaml"), "cannot be read"),
+        (("verify", "nowhere"), "no run folder"),
+        (("verify", "."), "is not a run folder"),
+        (("report", "."), "is not a run folder"),
+        (("list", "colours"), "faults"),
+        (("bench", "nonesuch"), "no benchmark"),
+        (("nightly", "--budget", "soon"), "is not a duration"),
+        (("frobnicate",), "frobnicate"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(
+    invoke: Invoke, words: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    code, out, err = invoke(*words)
+
+    assert code == 2, err
+    assert sentence in " ".join(err.split())
+    assert "Traceback" not in err
+    assert out == ""
+    assert list(tmp_path.iterdir()) == [], "nothing may be started or made"
+
+
+def test_the_plan_is_one_json_document_and_always_the_same(invoke: Invoke) -> None:
+    _, first, _ = invoke("plan", "--seed", "7")
+    code, second, _ = invoke("plan", "--seed", "7")
+
+    assert code == 0
+    assert first == second
+    assert json.loads(first)["seed"] == 7
+
+
+@pytest.mark.parametrize("kind", ["faults", "scenarios", "workloads", "checkers", "targets"])
+def test_lists_say_what_everything_means(invoke: Invoke, kind: str) -> None:
+    code, out, _ = invoke("list", kind, "--json")
+
+    assert code == 0
+    assert all(meaning for meaning in json.loads(out).values())
+
+
+def test_a_scenario_file_stands_below_flags_and_above_the_project(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.kafka-chaos]\nseed = 1\nduration = '40s'\nmax-at-once = 2\n"
+    )
+    (tmp_path / "mine.yaml").write_text("scenario: mixed\nduration: 50s\nseed: 2\n")
+
+    _, out, _ = invoke("plan", "mine.yaml", "--seed", "3")
+
+    plan = json.loads(out)
+    assert (plan["seed"], plan["duration_s"], plan["max_at_once"]) == (3, 50, 2)
+
+
+def test_the_environment_stands_above_the_file(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_CHAOS_DURATION", "60s")
+    (tmp_path / "mine.yaml").write_text("scenario: mixed\nduration: 50s\n")
+
+    _, out, _ = invoke("plan", "mine.yaml", "--seed", "3")
+
+    assert json.loads(out)["duration_s"] == 60
+
+
+@pytest.mark.parametrize(
+    "text", ["sead: 7\n", "- 1\n", "duration: [\n", "workload: {rate: 5}\n"], ids=repr
+)
+def test_a_scenario_file_with_a_mistake_is_refused(
+    invoke: Invoke, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+
+    code, _, err = invoke("plan", "mine.yaml")
+
+    assert code == 2
+    assert "mine.yaml" in err.replace("\n", "")
+
+
+def test_every_error_of_ours_has_the_exit_code_of_the_design() -> None:
+    codes = {
+        error.__name__: error.exit_code
+        for error in vars(errors).values()
+        if isinstance(error, type) and issubclass(error, KafkaChaosError)
+    }
+
+    assert codes == {
+        "KafkaChaosError": 70,
+        "UsageError": 2,
+        "HistoryUnreadable": 3,
+        "EnvironmentBroken": 4,
+        "ClusterBroken": 4,
+        "WaitTimeout": 4,
+        "HealFailed": 5,
+    }
+
+
+def test_an_error_nobody_foresaw_is_exit_70(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def burst(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(cli, "_registry", burst)
+
+    code, _, err = invoke("list", "faults")
+
+    assert code == 70
+    assert "please report" in err
+
+
+def test_an_interrupt_is_exit_130(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_registry", interrupt)
+
+    assert invoke("list", "faults")[0] == 130
+
+
+def test_no_engine_is_exit_4(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+
+    code, _, err = invoke("heal")
+
+    assert code == 4
+    assert "doctor --fix" in " ".join(err.split())

@@ -1,0 +1,104 @@
+"""Durations, waits, verdicts, registries, contracts: the small words everything is said in."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from harness.core.cluster import ClusterSpec
+from harness.core.contract import Contract
+from harness.core.duration import format_duration, parse_duration_s
+from harness.core.errors import UsageError, WaitTimeout
+from harness.core.op import producer_of, sequence_of, value_of
+from harness.core.registry import Registry
+from harness.core.verdict import Verdict
+from harness.core.wait import wait_until
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("1.5s", 1.5), ("5m", 300), ("8h", 28_800)]
+)
+def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert parse_duration_s(text) == seconds
+    assert parse_duration_s(format_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "s", "-5s", "0s", "5 minutes", "1d", "1e3s", "5s5s"])
+def test_anything_else_is_no_duration(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a duration"):
+        parse_duration_s(text)
+
+
+def test_a_wait_returns_the_first_truthy_answer(instant_time: list[float]) -> None:
+    answers = iter([0, "", "there"])
+
+    assert wait_until(lambda: next(answers), timeout_s=5, what="a word") == "there"
+
+
+def test_a_wait_that_ends_shows_the_last_state_seen(instant_time: list[float]) -> None:
+    with pytest.raises(WaitTimeout, match=r"Waited 5 s for a word; last seen: \[\]"):
+        wait_until(list, timeout_s=5, what="a word")
+
+
+def test_the_larger_verdict_wins_and_nothing_is_unknown() -> None:
+    assert Verdict.merge([Verdict.VALID, Verdict.UNKNOWN]) is Verdict.UNKNOWN
+    assert Verdict.merge([Verdict.UNKNOWN, Verdict.INVALID]) is Verdict.INVALID
+    assert Verdict.merge([]) is Verdict.UNKNOWN
+    assert [v.exit_code for v in Verdict] == [0, 3, 1]
+
+
+def test_a_value_names_one_record_of_one_producer() -> None:
+    value = value_of(3, 62_400)
+
+    assert (producer_of(value), sequence_of(value)) == (3, 62_400)
+    assert len({value_of(p, s) for p in range(5) for s in range(5)}) == 25
+
+
+def test_a_taken_name_is_an_error() -> None:
+    registry: Registry[type] = Registry("thing", "tests.unit")
+
+    @registry.register("one")
+    @dataclass
+    class First:
+        """The first."""
+
+    with pytest.raises(ValueError, match="is taken by"):
+
+        @registry.register("one")
+        @dataclass
+        class Second:
+            """The second."""
+
+    assert registry.name_of(First()) == "one"
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"min_isr": 4}, "can never be met"),
+        ({"min_isr": 0}, "can never be met"),
+        ({"acks": "2"}, "none of 0, 1, all"),
+        ({"acks": "1", "idempotence": True}, "needs acks=all"),
+        ({"replication_factor": 0, "min_isr": 0}, "keeps no data"),
+        ({"idempotence": True, "max_in_flight": 6}, "at most 5"),
+        ({"max_in_flight": 0}, "send nothing"),
+    ],
+)
+def test_contracts_that_kafka_would_refuse_are_refused_first(
+    settings: dict[str, object], word: str
+) -> None:
+    with pytest.raises(UsageError, match=word):
+        Contract(**settings)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_idempotence_follows_acks_unless_said() -> None:
+    assert Contract(acks="all").idempotent
+    assert not Contract(acks="1").idempotent
+    assert not Contract(acks="all", idempotence=False).idempotent
+
+
+@pytest.mark.parametrize(
+    "settings", [{"brokers": 0}, {"brokers": 10}, {"controllers": 2}, {"heap_mib": 10}]
+)
+def test_clusters_that_cannot_be_are_refused(settings: dict[str, int]) -> None:
+    with pytest.raises(UsageError):
+        ClusterSpec(**settings)  # type: ignore[arg-type]  # wrong on purpose

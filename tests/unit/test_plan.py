@@ -1,0 +1,88 @@
+"""Schedules: the same seed gives the same plan, byte for byte, and never too much at once."""
+
+from random import Random
+
+import pytest
+
+from faults.broker_kill import BrokerKill
+from faults.partition import Partition
+from faults.targets import LeaderOf
+from harness.core.errors import UsageError
+from harness.core.scenario import SCENARIOS, Step
+from harness.core.schedule import Mix, Script
+from harness.experiment import Overrides, configure
+from harness.nemesis import plan, plan_json
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
+    texts = {
+        plan_json(scenario, 7, plan(scenario, 7))
+        for scenario in (configure(name, Overrides()), configure(name, Overrides()))
+    }
+
+    assert len(texts) == 1
+
+
+def test_another_seed_gives_another_plan() -> None:
+    scenario = configure("mixed", Overrides())
+
+    assert len({plan_json(scenario, 0, plan(scenario, seed)) for seed in range(20)}) == 20
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_minute_of_the_default_mix_deals_every_fault(seed: int) -> None:
+    steps = plan(configure("mixed", Overrides()), seed)
+
+    assert {type(step.fault).__name__ for step in steps} == {
+        "BrokerKill",
+        "BrokerPause",
+        "GcPause",
+        "Partition",
+    }
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_faults_of_a_mix_never_overlap_and_end_in_time(seed: int) -> None:
+    mix = Mix(faults=(BrokerKill(), Partition()), targets=(LeaderOf("orders"),))
+
+    steps = mix.steps(Random(seed), 100)
+
+    ends = [step.at_s + step.hold_s for step in steps]
+    starts = [step.at_s for step in steps]
+    assert starts[0] >= mix.quiet_s - 0.1
+    assert all(end + mix.quiet_s - 0.2 <= start for end, start in zip(ends, starts[1:]))  # noqa: B905
+    assert ends[-1] <= 100.1
+
+
+def test_a_run_too_short_for_one_fault_is_refused() -> None:
+    with pytest.raises(UsageError, match="too short"):
+        plan(configure("mixed", Overrides(duration_s=3)), 7)
+
+
+def test_a_run_too_short_for_its_script_is_refused() -> None:
+    step = Step(at_s=5, fault=BrokerKill(), target=LeaderOf("orders"), hold_s=10)
+
+    with pytest.raises(UsageError, match="needs 15 s"):
+        Script(script=(step,)).steps(Random(1), 10)
+
+
+def test_a_script_cannot_be_dealt_other_faults() -> None:
+    with pytest.raises(UsageError, match="step by step"):
+        configure("leader_cut_and_kill", Overrides(faults=("broker_kill",)))
+
+
+def test_more_replicas_than_brokers_are_refused() -> None:
+    with pytest.raises(UsageError, match="needs as many brokers"):
+        configure("mixed", Overrides(cluster={"brokers": 2}))
+
+
+def test_a_setting_that_the_workload_lacks_is_refused() -> None:
+    with pytest.raises(UsageError, match="has no colour"):
+        configure("mixed", Overrides(workload={"colour": "blue"}))
+
+
+def test_only_acks_all_may_lose_nothing_under_the_control() -> None:
+    for acks, provoked in (("0", {"lost-write"}), ("1", {"lost-write"}), ("all", set())):
+        scenario = configure("leader_cut_and_kill", Overrides(contract={"acks": acks}))
+        assert scenario.provokes(scenario.contract) == provoked
