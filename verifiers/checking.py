@@ -1,11 +1,13 @@
 """Running the checkers: frames once, one job for all, none that hides what another finds."""
 
 import logging
+import re
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -25,6 +27,10 @@ MOST_EXAMPLES = 32
 FOUND_SCHEMA = StructType([StructField("anomaly", StringType()), *ANOMALY_SCHEMA.fields])
 """`anomalies/`: ANOMALY_SCHEMA behind the name of the anomaly."""
 
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+"""What a failed job raises; the latter if Spark has no class of its own for the cause."""
+
+_UNREADABLE = re.compile(r"FAILED_READ_FILE|\bat org\.apache\.parquet\.")
 _PLACE = ("topic", "partition", "offset", "value", "time_ns", "process", "kind")
 
 
@@ -96,7 +102,7 @@ def run_checkers(spark: SparkSession, path: Path, by_name: Mapping[str, DataFram
         by_name: the shared frames.
 
     Raises:
-        PySparkException: the history itself cannot be read.
+        PySparkException: the history itself cannot be read; or Py4JJavaError.
     """
     target = path / "anomalies"
     for stale in path.glob("crash-*.txt"):
@@ -110,7 +116,7 @@ def run_checkers(spark: SparkSession, path: Path, by_name: Mapping[str, DataFram
             crashes[name] = _note_crash(path, name, error)
     try:
         _write(spark, list(plans.values()), target, mode="overwrite")
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         if is_unreadable(error):
             raise
         # One of them failed on the data; which one shows when each runs by itself.
@@ -118,7 +124,7 @@ def run_checkers(spark: SparkSession, path: Path, by_name: Mapping[str, DataFram
         for name, plan in plans.items():
             try:
                 _write(spark, [plan], target, mode="append")
-            except PySparkException as crash:
+            except SPARK_ERRORS as crash:
                 if is_unreadable(crash):
                     raise
                 crashes[name] = _note_crash(path, name, crash)
@@ -131,14 +137,21 @@ def run_checkers(spark: SparkSession, path: Path, by_name: Mapping[str, DataFram
     )
 
 
-def is_unreadable(error: PySparkException) -> bool:
+def is_unreadable(error: Exception) -> bool:
     """Tell whether a job failed because a file of the history could not be read."""
-    return "FAILED_READ_FILE" in str(error)
+    return _UNREADABLE.search(str(error)) is not None
 
 
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error says, shortened."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+    return _said(error)[:160]
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, Py4JJavaError):
+        # Its first line says only that something went wrong; the cause is an exception of Java's.
+        error = RuntimeError(error.java_exception.getMessage() or type(error).__name__)
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFrame:

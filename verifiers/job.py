@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.core.errors import HistoryUnreadable
 from harness.history_seal import seal
-from verifiers.checking import Found, build, first_line, is_unreadable, run_checkers
+from verifiers.checking import SPARK_ERRORS, Found, build, first_line, is_unreadable, run_checkers
 from verifiers.folder import RunInput, check_history, read_run
 from verifiers.frames import ANY_PARTITION, History
 from verifiers.judgement import judge_findings, verdict_of, why_not_valid
@@ -107,7 +106,7 @@ def _unreadable_named(path: Path) -> Iterator[None]:
     """Turn what Spark says of a damaged file into the error that the caller knows."""
     try:
         yield
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         if not is_unreadable(error):
             raise
         raise HistoryUnreadable(

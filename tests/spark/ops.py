@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import IntegerType, LongType, StructType
+from pyspark.sql.types import DataType, IntegerType, LongType, StructType
 
 from harness.core.op import value_of
 from verifiers.schema import HISTORY_SCHEMAS
@@ -191,7 +191,7 @@ PROVEN = witnessed(1)
 
 
 def _arrow(schema: StructType) -> pa.Schema:
-    kinds = {IntegerType(): pa.int32(), LongType(): pa.int64()}
+    kinds: dict[DataType, pa.DataType] = {IntegerType(): pa.int32(), LongType(): pa.int64()}
     return pa.schema(
         [
             pa.field(column.name, kinds.get(column.dataType, pa.string()), column.nullable)

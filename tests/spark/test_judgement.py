@@ -1,0 +1,180 @@
+"""What is missing for a pass, and how a verdict comes about."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.verdict import Verdict
+from tests.spark.ops import PROVEN, Folder, end, fault, witnessed
+from verifiers.checking import Found
+from verifiers.folder import read_run
+from verifiers.judgement import judge_findings, verdict_of, why_not_valid
+from verifiers.result import Counts, Finding
+
+GOOD = Folder([])
+ENOUGH = Counts(sends=500, acked=500, final=500)
+CLEAN = Found(counts={}, examples={}, checkers={"lost-write": "ran"})
+UNWITNESSED = [
+    fault(3, "decided", fault="partition", victims=[2], target="random"),
+    fault(3, "injected", evidence={"observed": False, "details": {"dropped_packets": 0}}),
+    fault(3, "healed", evidence={"observed": True}),
+]
+UNHEALED = {"observed": False, "details": {"answers": "silent"}}
+WITHOUT_LEADER = [
+    fault(2, "decided", fault="gc_pause", victims=[], target="leader_of(orders,0)"),
+    fault(2, "failed", error="There was no leader."),
+]
+LOST = Finding(count=1, permitted=True, why="", kinds={}, examples=())
+
+
+def reasons(
+    path: Path, folder: Folder, *, counts: Counts = ENOUGH, found: Found = CLEAN
+) -> tuple[str, ...]:
+    run = read_run(folder.write(path / "run"))
+    return why_not_valid(run, counts, found, judge_findings(run, found))
+
+
+def test_nothing_is_missing_where_all_is_well(tmp_path: Path) -> None:
+    assert reasons(tmp_path, GOOD) == ()
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [
+        pytest.param(
+            GOOD.but(faults=[]),
+            "No fault was injected: an unharmed cluster proves nothing.",
+            id="no fault",
+        ),
+        pytest.param(
+            GOOD.but(faults=[*PROVEN, *UNWITNESSED]),
+            "Fault 3, partition of broker 2, has no witness: dropped packets 0; "
+            "was the topic idle, or the fault without effect?",
+            id="no witness",
+        ),
+        pytest.param(
+            GOOD.but(faults=[*PROVEN, *witnessed(2)[:2]]),
+            "Fault 2, broker_kill of broker 2, was injected and never seen to heal.",
+            id="not healed",
+        ),
+        pytest.param(
+            GOOD.but(faults=[*PROVEN, *witnessed(2)[:2], fault(2, "healed", evidence=UNHEALED)]),
+            "Fault 2, broker_kill of broker 2, was injected, but no witness saw it heal: "
+            "answers silent.",
+            id="healing not seen",
+        ),
+        pytest.param(
+            GOOD.but(faults=[*PROVEN, *WITHOUT_LEADER]),
+            "Fault 2, gc_pause of leader_of(orders,0), failed: There was no leader.",
+            id="failed",
+        ),
+        pytest.param(
+            GOOD.but(faults=[*PROVEN, witnessed(2)[0]]),
+            "Fault 2, broker_kill of broker 2, was decided and never injected.",
+            id="not injected",
+        ),
+        pytest.param(
+            GOOD.but(ends=[end(high=9, reached=5), end(partition=1)]),
+            "The final read did not get to the end: orders-0 was read to 5 of 9.",
+            id="final read cut short",
+        ),
+        pytest.param(
+            GOOD.but(ends=[end(partition=0)]),
+            "The final read did not get to the end: orders-1 was not read at all.",
+            id="partition not read",
+        ),
+        pytest.param(
+            GOOD.but(ends=[]),
+            "There was no final read: what the log holds at the end is unknown.",
+            id="no final read",
+        ),
+        pytest.param(
+            GOOD.but(meta={"state": "aborted"}),
+            "The run did not come to its end: its state is aborted.",
+            id="aborted",
+        ),
+        pytest.param(
+            GOOD.but(meta={"reasons": ["The cluster was ill."]}),
+            "The cluster was ill.",
+            id="the run's own reason",
+        ),
+        pytest.param(
+            GOOD.but(contract={"acks": "1"}, meta={"provokes": ["lost-write"]}),
+            "The damage of this scenario must cause lost-write under acks=1, and there was none: "
+            "the experiment shows nothing.",
+            id="nothing provoked",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_in_one_sentence(
+    tmp_path: Path, folder: Folder, reason: str
+) -> None:
+    assert reasons(tmp_path, folder) == (reason,)
+
+
+def test_if_no_fault_is_proven_that_is_said_first(tmp_path: Path) -> None:
+    first, second = reasons(tmp_path, GOOD.but(faults=UNWITNESSED))
+
+    assert first.startswith("No fault is proven")
+    assert second.startswith("Fault 3, partition of broker 2, has no witness")
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        (Counts(), "No record was acknowledged"),
+        (Counts(acked=99, final=99), "Only 99 records were acknowledged"),
+        (Counts(acked=500), "The final read gave no record at all."),
+    ],
+)
+def test_too_little_is_said(tmp_path: Path, counts: Counts, reason: str) -> None:
+    (said,) = reasons(tmp_path, GOOD, counts=counts)
+
+    assert said.startswith(reason)
+
+
+def test_a_crashed_checker_is_said(tmp_path: Path) -> None:
+    found = replace(CLEAN, crashes=("The checker duplicate crashed.",))
+
+    assert reasons(tmp_path, GOOD, found=found) == ("The checker duplicate crashed.",)
+
+
+def test_what_is_forbidden_is_said_first_and_explained(tmp_path: Path) -> None:
+    found = replace(CLEAN, counts={("lost-write", None): 1, ("unseen", None): 2})
+
+    said = reasons(tmp_path, GOOD.but(faults=[]), found=found)
+
+    assert re.match(r"lost-write was found 1 time: acks=all acknowledges", said[0])
+    assert len(said) == 2
+
+
+def test_one_forbidden_kind_among_permitted_ones_forbids_all_of_them(tmp_path: Path) -> None:
+    run = read_run(GOOD.write(tmp_path / "run"))
+    counts: dict[tuple[str, str | None], int] = {
+        ("poll-skip", "subscribe"): 4,
+        ("poll-skip", "assign"): 1,
+    }
+
+    finding = judge_findings(run, replace(CLEAN, counts=counts))["poll-skip"]
+
+    assert (finding.count, finding.permitted) == (5, False)
+    assert finding.kinds == {"assign": 1, "subscribe": 4}
+    assert "subscribe" not in finding.why
+
+
+@pytest.mark.parametrize(
+    ("findings", "reasons", "verdict"),
+    [
+        ({}, (), Verdict.VALID),
+        ({"lost-write": LOST}, (), Verdict.VALID),
+        ({}, ("something",), Verdict.UNKNOWN),
+        ({"lost-write": replace(LOST, permitted=False)}, ("something",), Verdict.INVALID),
+    ],
+)
+def test_invalid_wins_over_unknown_and_unknown_over_valid(
+    findings: dict[str, Any], reasons: tuple[str, ...], verdict: Verdict
+) -> None:
+    assert verdict_of(findings, reasons) is verdict

@@ -1,0 +1,106 @@
+"""What the oracle permits, contract by contract."""
+
+from typing import Any
+
+import pytest
+
+from harness.core.contract import Contract
+from verifiers.oracle import Circumstances, rule
+
+SAFE: dict[str, Any] = {"acks": "all", "min_isr": 2}
+LONELY: dict[str, Any] = {"acks": "all", "min_isr": 1}
+UNCLEAN: dict[str, Any] = {**SAFE, "unclean_election": True}
+ONE: dict[str, Any] = {"acks": "1"}
+NONE: dict[str, Any] = {"acks": "0"}
+PLAIN: dict[str, Any] = {**SAFE, "idempotence": False}
+
+
+def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: Any) -> bool:
+    circumstances = Circumstances(
+        contract=Contract(**contract),
+        kafka=at.get("kafka", "4.3.1"),
+        faults=frozenset(at.get("faults", ())),
+    )
+    return rule(anomaly, kind, circumstances).permitted
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "kind", "contract", "expected"),
+    [
+        ("lost-write", None, NONE, True),
+        ("lost-write", None, ONE, True),
+        ("lost-write", None, SAFE, False),
+        ("lost-write", None, LONELY, False),
+        ("lost-write", None, UNCLEAN, True),
+        ("unseen", None, SAFE, True),
+        ("inconsistent-offsets", "acks", NONE, True),
+        ("inconsistent-offsets", "acks", ONE, True),
+        ("inconsistent-offsets", "acks", SAFE, False),
+        ("inconsistent-offsets", "reads", ONE, False),
+        ("inconsistent-offsets", "reads", UNCLEAN, True),
+        ("dirty-read", None, NONE, False),
+        ("dirty-read", None, ONE, False),
+        ("dirty-read", None, SAFE, False),
+        ("dirty-read", None, UNCLEAN, True),
+        ("duplicate", "log", SAFE, False),
+        ("duplicate", "log", ONE, True),
+        ("duplicate", "log", PLAIN, True),
+        ("duplicate", "log", {**PLAIN, "retries": 0}, False),
+        ("duplicate", "log", UNCLEAN, False),
+        ("duplicate", "moved", UNCLEAN, True),
+        ("nonmonotonic-send", "order", SAFE, False),
+        ("nonmonotonic-send", "order", PLAIN, True),
+        ("nonmonotonic-send", "order", {**PLAIN, "max_in_flight": 1}, False),
+        ("nonmonotonic-send", "order", {**PLAIN, "retries": 0}, False),
+        ("nonmonotonic-send", "duplicate", {**PLAIN, "max_in_flight": 1}, True),
+        ("nonmonotonic-send", "lost", {**ONE, "max_in_flight": 1}, True),
+        ("nonmonotonic-send", "lost", {**PLAIN, "max_in_flight": 1}, False),
+        ("nonmonotonic-poll", "subscribe", SAFE, True),
+        ("nonmonotonic-poll", "assign", SAFE, False),
+        ("nonmonotonic-poll", "assign", UNCLEAN, True),
+        ("poll-skip", "subscribe", SAFE, True),
+        ("poll-skip", "assign", ONE, False),
+    ],
+)
+def test_the_table_rules_by_contract(
+    anomaly: str, kind: str | None, contract: dict[str, Any], expected: bool
+) -> None:
+    assert permitted(anomaly, kind, contract) is expected
+
+
+@pytest.mark.parametrize(
+    "anomaly",
+    ["G1a", "phantom", "corrupt-record", "int-nonmonotonic-poll", "int-poll-skip", "unheard-of"],
+)
+@pytest.mark.parametrize("contract", [NONE, ONE, SAFE, UNCLEAN])
+def test_some_things_no_contract_permits(anomaly: str, contract: dict[str, Any]) -> None:
+    assert not permitted(anomaly, None, contract)
+
+
+def test_a_power_cut_may_take_what_lay_on_one_broker_only() -> None:
+    assert permitted("lost-write", None, LONELY, faults=["power_loss"])
+    assert not permitted("lost-write", None, LONELY, faults=["broker_kill"])
+    assert not permitted("lost-write", None, SAFE, faults=["power_loss"])
+
+
+@pytest.mark.parametrize("kafka", ["0.10.2.2", "0.9.0.1"])
+def test_old_brokers_break_the_contract_in_a_known_way(kafka: str) -> None:
+    at = Circumstances(contract=Contract(**SAFE), kafka=kafka)
+
+    ruling = rule("lost-write", None, at)
+
+    assert not ruling.permitted
+    assert "KIP-101" in ruling.why
+
+
+def test_newer_brokers_have_no_such_excuse() -> None:
+    at = Circumstances(contract=Contract(**SAFE), kafka="0.11.0.3")
+
+    assert "KIP-101" not in rule("lost-write", None, at).why
+
+
+def test_every_ruling_gives_a_reason_in_a_sentence() -> None:
+    at = Circumstances(contract=Contract(**SAFE), kafka="4.3.1")
+
+    for anomaly in ("lost-write", "duplicate", "dirty-read", "phantom", "unheard-of"):
+        assert rule(anomaly, None, at).why.endswith((".", ")."))

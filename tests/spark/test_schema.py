@@ -1,0 +1,32 @@
+"""The declared columns are those of docs/run-folder.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from verifiers.schema import HISTORY_SCHEMAS
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "run-folder.md"
+KINDS = {"integer": "int32", "long": "int64", "string": "string"}
+
+
+def documented(dataset: str) -> list[tuple[str, str, bool]]:
+    (row,) = re.findall(rf"^\| `{dataset}` \| .* \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
+    if row == "as `poll`":
+        return documented("poll")
+    columns = re.sub(r"\([^)]*\)", "", row).split(",")
+    return [
+        (name, kind.rstrip("?"), kind.endswith("?"))
+        for name, kind in (column.split() for column in columns)
+    ]
+
+
+@pytest.mark.parametrize("dataset", sorted(HISTORY_SCHEMAS))
+def test_a_dataset_has_the_documented_columns(dataset: str) -> None:
+    declared = [
+        (field.name, KINDS[field.dataType.typeName()], field.nullable)
+        for field in HISTORY_SCHEMAS[dataset].fields
+    ]
+
+    assert declared == documented(dataset)

@@ -1,0 +1,226 @@
+"""From a run's folder to its verdict."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from harness.core.errors import HistoryUnreadable, UsageError
+from harness.core.verdict import Verdict
+from tests.spark.ops import (
+    Folder,
+    Rec,
+    end,
+    filler,
+    final,
+    info,
+    ok,
+    poll,
+)
+from verifiers.checker import CHECKERS
+from verifiers.job import Report, verify, write_verdict
+
+GOOD = Folder([*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))])
+LOST = GOOD.but(ops=[*GOOD.ops, ok(1, 1, 1), ok(1, 2, 2)])
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def judged(folder: Folder, path: Path) -> Report:
+    return verify(folder.write(path / "run"), master="local[2]", say=lambda _: None)
+
+
+def test_a_run_in_order_with_a_proven_fault_is_valid(tmp_path: Path) -> None:
+    report = judged(GOOD, tmp_path)
+
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert report.anomalies == {}
+    assert set(report.checkers) == set(CHECKERS)
+    assert set(report.checkers.values()) == {"ran"}
+
+
+def test_the_verdict_file_says_what_the_report_says(tmp_path: Path) -> None:
+    report = judged(LOST, tmp_path)
+
+    written = json.loads(write_verdict(tmp_path / "run", report).read_text())
+
+    assert written["schema"] == 1
+    assert written["verdict"] == "INVALID"
+    assert written["reasons"][0].startswith("lost-write was found 2 times: acks=all")
+    assert written["counts"] | {"reserved": 0} == {
+        "sends": 123,
+        "acked": 123,
+        "failed": 0,
+        "indeterminate": 0,
+        "reserved": 0,
+        "read": 1,
+        "final": 121,
+    }
+    lost = written["anomalies"]["lost-write"]
+    assert (lost["count"], lost["permitted"]) == (2, False)
+    assert [example["offset"] for example in lost["examples"]] == [1, 2]
+    assert lost["examples"][0]["detail"]["producer"] == "1"
+    assert written["faults"][0]["proven"] is True
+    assert written["timing_s"]["start"] == 5.0
+
+
+def test_all_that_was_found_lies_in_the_folder(tmp_path: Path) -> None:
+    many = GOOD.but(ops=[*GOOD.ops, *(ok(1, n, n) for n in range(1, 41))])
+
+    report = judged(many, tmp_path)
+
+    assert report.anomalies["lost-write"].count == 40
+    offsets = [example.offset for example in report.anomalies["lost-write"].examples]
+    assert offsets == list(range(1, 33))
+    found = pq.read_table(tmp_path / "run" / "anomalies")
+    assert found.num_rows == 40
+    assert set(found["anomaly"].to_pylist()) == {"lost-write"}
+
+
+def test_verifying_again_gives_the_same_verdict(tmp_path: Path) -> None:
+    first = judged(LOST, tmp_path)
+
+    second = verify(tmp_path / "run", master="local[2]")
+
+    assert replace(first, timing_s={}) == replace(second, timing_s={})
+
+
+def test_what_was_provoked_permitted_and_found_is_a_pass(tmp_path: Path) -> None:
+    folder = LOST.but(contract={"acks": "1"}, meta={"provokes": ["lost-write"]})
+
+    report = judged(folder, tmp_path)
+
+    assert report.verdict is Verdict.VALID
+    assert report.anomalies["lost-write"].permitted
+    assert "acks=1" in report.anomalies["lost-write"].why
+
+
+def test_records_beyond_the_final_read_are_unseen_and_the_run_unknown(tmp_path: Path) -> None:
+    report = judged(LOST.but(ends=[end(high=3, reached=1), end(partition=1)]), tmp_path)
+
+    assert report.verdict is Verdict.UNKNOWN
+    assert {name: finding.count for name, finding in report.anomalies.items()} == {"unseen": 2}
+
+
+@pytest.fixture
+def broken_checker() -> Any:
+    """Return a function that registers a checker for this test alone."""
+    list(CHECKERS)
+    known = dict(CHECKERS._entries)
+
+    def register(check: Any) -> None:
+        CHECKERS._entries["broken"] = check
+
+    yield register
+    CHECKERS._entries.clear()
+    CHECKERS._entries.update(known)
+
+
+def crash_at_once(values: DataFrame) -> DataFrame:
+    raise ZeroDivisionError("nothing to divide")
+
+
+def crash_on_data(sends: DataFrame) -> DataFrame:
+    bad = F.raise_error(F.lit("a row that nobody foresaw")).cast("string")
+    return sends.select(
+        "topic", "partition", "offset", "value", "process",
+        F.col("complete_ns").alias("time_ns"), bad.alias("kind"),
+        F.create_map(F.lit("a"), F.lit("b")).alias("detail"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("check", [crash_at_once, crash_on_data])
+def test_a_checker_that_crashes_leaves_its_trace_and_stops_no_other(
+    tmp_path: Path, broken_checker: Any, check: Any
+) -> None:
+    broken_checker(check)
+
+    report = judged(LOST.but(contract={"acks": "1"}), tmp_path)
+
+    assert report.verdict is Verdict.UNKNOWN
+    assert report.checkers["broken"] == "crashed"
+    assert report.checkers["lost-write"] == "ran"
+    assert report.anomalies["lost-write"].count == 2
+    assert "Traceback" in (tmp_path / "run" / "crash-broken.txt").read_text()
+    assert report.reasons[0].startswith("The checker broken crashed (")
+
+
+def test_the_lanes_count_what_happened_second_by_second(tmp_path: Path) -> None:
+    ops = [ok(1, 0, 0), ok(1, 1, 1), info(1, 2), poll(9, 0, Rec(1, 0, 0)), ok(1, 3, 3)]
+
+    judged(GOOD.but(ops=ops), tmp_path)
+
+    lanes = json.loads((tmp_path / "run" / "lanes.json").read_text())
+    assert lanes["rows"] == [
+        [0, 1, 0, 0, 500.0, 500.0, 500.0, 0],
+        [1, 1, 0, 0, 500.0, 500.0, 500.0, 0],
+        [2, 0, 1, 0, None, None, None, 0],
+        [3, 0, 0, 0, None, None, None, 1],
+        [4, 1, 0, 0, 500.0, 500.0, 500.0, 0],
+    ]
+    (partition,) = lanes["partitions"]
+    assert (partition["acked"], partition["gap_s"]) == (3, 3.0)
+    assert partition["gap_from_ns"] == 1_500_000_000
+
+
+def test_a_folder_without_run_json_is_no_run_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is not a run folder: it has no run\.json"):
+        verify(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("run.json", "{", r"run\.json cannot be read as JSON"),
+        ("run.json", "{}", r"run\.json does not say what was run"),
+        ("faults.jsonl", '{"id": "1"}\n', r"faults\.jsonl, line 1 is no event of a fault"),
+        ("faults.jsonl", "nonsense\n", r"faults\.jsonl, line 1 is not JSON"),
+        ("history/ends.json", "[{}]", r"ends\.json does not say how far"),
+        ("history/send/1.parquet", "PAR1", r"send/1\.parquet cannot be read as Parquet"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: str, message: str) -> None:
+    path = GOOD.write(tmp_path / "run")
+    (path / file).write_text(content)
+
+    with pytest.raises(HistoryUnreadable, match=message):
+        verify(path)
+
+
+def test_a_parquet_file_cut_short_is_named(tmp_path: Path) -> None:
+    path = GOOD.write(tmp_path / "run")
+    file = path / "history" / "send" / "50.parquet"
+    file.write_bytes(file.read_bytes()[:-100])
+
+    with pytest.raises(HistoryUnreadable, match=r"50\.parquet cannot be read as Parquet"):
+        verify(path)
+
+
+def test_a_parquet_file_damaged_within_is_named(tmp_path: Path) -> None:
+    path = GOOD.write(tmp_path / "run")
+    file = path / "history" / "send" / "50.parquet"
+    whole = bytearray(file.read_bytes())
+    whole[4:400] = bytes(396)
+    file.write_bytes(whole)
+
+    with pytest.raises(HistoryUnreadable, match="is damaged"):
+        verify(path, master="local[2]")
+
+
+def test_a_parquet_file_without_a_column_is_named(tmp_path: Path) -> None:
+    path = GOOD.write(tmp_path / "run")
+    file = path / "history" / "final" / "900.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["offset"]), file)
+
+    with pytest.raises(HistoryUnreadable, match=r"900\.parquet has no column offset"):
+        verify(path)
+
+
+def test_the_session_runs_in_utc_and_without_a_web_server(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.sparkContext.uiWebUrl is None
