@@ -108,8 +108,12 @@ class _Recorder:
         """Record something that is neither a send nor a poll; the columns of `EVENT_SCHEMA`."""
         self._events.append((op, f, topic, partition, offset, time.monotonic_ns(), detail))
 
-    def flush(self) -> None:
-        """Hand everything recorded so far to the operating system: it survives our own death."""
+    def flush(self, *, early: bool = False) -> None:
+        """Hand everything recorded so far to the operating system: it survives our own death.
+
+        Args:
+            early: it is not time yet, much has gathered; what is better left for then may be left.
+        """
         if self._events:
             self._frame("event", self._batch("event", list(zip(*self._events, strict=True))))
             self._events.clear()
@@ -117,16 +121,19 @@ class _Recorder:
         self._frames.clear()
         while data:
             data = data[os.write(self._file, data) :]
-        self._due_ns = time.monotonic_ns() + self._flush_ns
+        if not early:
+            self._due_ns = time.monotonic_ns() + self._flush_ns
 
     def flush_if_due(self) -> bool:
         """Flush if it is time to, or if much has gathered; return whether it was done.
 
         To be called in every round of a client's loop, at least ten times a second.
         """
-        if time.monotonic_ns() < self._due_ns and self._gathered() < FLUSH_ROWS:
+        gathered = self._gathered()
+        early = time.monotonic_ns() < self._due_ns
+        if early and gathered < FLUSH_ROWS:
             return False
-        self.flush()
+        self.flush(early=early)
         return True
 
     def _gathered(self) -> int:
@@ -196,6 +203,7 @@ class SendRecorder(_Recorder):
         self.counts: Counter[OpType] = Counter()
         self.acked_of: Counter[int] = Counter()
         self._others: list[tuple[object, ...]] = []
+        self._new_columns()
         self._first = value_of(identity.process, 0)
         self._reserved = 0
         self._reserved_ns = 0
@@ -225,7 +233,7 @@ class SendRecorder(_Recorder):
         self._reserved += self._block
         self._reserved_ns = now
         self._frame("mark", self._batch("mark", [["reserve"], [self._reserved], [now]]))
-        self.flush()
+        self.flush(early=True)
         return block
 
     def completed(
@@ -252,8 +260,8 @@ class SendRecorder(_Recorder):
         self._others.append(row)
         self.counts[kind] += 1
 
-    def flush(self) -> None:
-        """Hand everything to the operating system, what is still under way included."""
+    def flush(self, *, early: bool = False) -> None:
+        """Hand everything to the operating system; unless early, what is still under way too."""
         parts = [part for part in (self._take_acked(), self._take_others()) if part is not None]
         if len(parts) == 2:
             # Two lists, each in its order; a history is in the order in which things ended.
@@ -261,8 +269,10 @@ class SendRecorder(_Recorder):
             parts = [both.take(pc.sort_indices(both.column("complete_ns")))]
         for part in parts:
             self._frame("send", part)
-        self._take_pending()
-        super().flush()
+        if not early:
+            # An early flush leaves this out: most of it will have completed by the next one.
+            self._take_pending()
+        super().flush(early=early)
 
     def abandon(self, *, error: str) -> None:
         """Complete all that is under way as INFO, because nothing more will be heard of it.
@@ -285,37 +295,60 @@ class SendRecorder(_Recorder):
         self._end(used)
 
     def _gathered(self) -> int:
-        return len(self.acked) + len(self._others)
+        self._gather()
+        return len(self._values) + len(self._others)
+
+    def _gather(self) -> None:
+        """Take what matters out of the acknowledged messages, and let go of them.
+
+        Often and in small portions: while they are few they are still in the processor's cache.
+        """
+        messages = self.acked
+        if not messages:
+            return
+        values = self._values_of(messages)
+        self._values.extend(values)
+        self._invoked.extend(map(self.pending.pop, values))
+        self._ended.extend(self.acked_ns)
+        # The unbound methods save the look-up for every message.
+        kind = type(messages[0])
+        self._places.extend(map(kind.partition, messages))
+        self._offsets.extend(map(kind.offset, messages))
+        # The lists stay the same objects, for hot loops hold their bound methods.
+        messages.clear()
+        self.acked_ns.clear()
 
     def _take_acked(self) -> pa.RecordBatch | None:
-        if not self.acked:
+        self._gather()
+        count = len(self._values)
+        if not count:
             return None
-        # Nothing else runs between these lines: callbacks come only from the client's own polls.
-        # The lists stay the same objects, for hot loops hold their bound methods.
-        messages, times = self.acked[:], self.acked_ns[:]
-        self.acked.clear()
-        self.acked_ns.clear()
-        values = self._values_of(messages)
-        count = len(messages)
-        invoke = array("q", map(self.pending.pop, values))
-        # The unbound method saves the look-up for every message.
-        message_type = type(messages[0])
-        place = pa.array(list(map(message_type.partition, messages)), pa.int32())
+        place = pa.array(self._places, pa.int32())
         self.counts[OpType.OK] += count
         for seen in pc.value_counts(place).to_pylist():
             self.acked_of[seen["values"]] += seen["counts"]
-        return pa.RecordBatch.from_arrays(
+        batch = pa.RecordBatch.from_arrays(
             [
                 pa.repeat(pa.scalar(0, pa.int8()), count),
                 place,
-                pa.array(list(map(message_type.offset, messages)), pa.int64()),
-                _int64(values),
-                _int64(invoke),
-                pa.array(times, pa.int64()),
+                pa.array(self._offsets, pa.int64()),
+                _int64(self._values),
+                _int64(self._invoked),
+                _int64(self._ended),
                 pa.nulls(count, pa.string()),
             ],
             schema=self._schemas["send"],
         )
+        self._new_columns()
+        return batch
+
+    def _new_columns(self) -> None:
+        """Begin new columns; the old ones belong to the batch that was made of them."""
+        self._values = array("q")
+        self._invoked = array("q")
+        self._ended = array("q")
+        self._places: list[int | None] = []
+        self._offsets: list[int | None] = []
 
     def _take_others(self) -> pa.RecordBatch | None:
         if not self._others:
@@ -384,11 +417,11 @@ class PollRecorder(_Recorder):
             self._polls.append((op, time.monotonic_ns(), messages))
             self._rows += len(messages)
 
-    def flush(self) -> None:
+    def flush(self, *, early: bool = False) -> None:
         """Hand everything to the operating system."""
         if self._polls:
             self._flush_polls()
-        super().flush()
+        super().flush(early=early)
 
     def close(self) -> None:
         """End the history."""

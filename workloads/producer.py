@@ -24,7 +24,7 @@ from harness.recorder import Identity, SendRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, by_partition, main, number, setting
 from workloads.outcome import REFUSED, outcome_of
-from workloads.record import encoder, values_of
+from workloads.record import block_encoder, values_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ _POLL_S = 0.05
 """The longest wait in librdkafka, seconds: history is flushed and stdin obeyed in between."""
 _BATCH = 500
 """Records sent between two polls when flat out."""
+_ENCODED = 512
+"""Records made at once; few enough to stay in the processor's cache until they are sent."""
 _CATCH_UP_S = 1.0
 """After a stop longer than this the rate starts anew, instead of sending all that was missed."""
 
@@ -84,12 +86,15 @@ class _Pace:
 class SendingProducer:
     """A librdkafka producer together with the history of its sends."""
 
-    def __init__(self, plan: Plan, recorder: SendRecorder, encode: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, plan: Plan, recorder: SendRecorder, encode: Callable[[range], list[bytes]]
+    ) -> None:
         self._plan = plan
         self._recorder = recorder
         self._encode = encode
         self._block = range(0)
-        self._position = 0
+        self._chunk = range(0)
+        self._payloads: list[bytes] = []
         self._fatal: KafkaError | None = None
         self._delivered = self._delivery_callback()
         self._producer = self._open()
@@ -97,43 +102,51 @@ class SendingProducer:
     @property
     def used(self) -> int:
         """How many sequence numbers were used: the rest of the last block was never sent."""
-        return sequence_of(self._block.start + self._position)
+        return sequence_of((self._chunk or self._block).start)
 
     def send(self, count: int) -> int:
         """Send up to `count` records; return how many were, fewer if librdkafka's queue is full."""
         sent = 0
         while sent < count:
-            if self._position == len(self._block):
-                self._block, self._position = self._recorder.reserve(), 0
-            chunk = self._block[self._position : self._position + count - sent]
-            done = self._send_all(chunk)
-            self._position += done
+            if not self._chunk:
+                self._encode_more()
+            some = min(count - sent, len(self._chunk))
+            done = self._send_all(self._chunk[:some])
+            self._chunk = self._chunk[done:]
             sent += done
-            if done < len(chunk):
+            if done < some:
                 break
         return sent
 
+    def _encode_more(self) -> None:
+        """Take the next values, reserved ones, and make their records."""
+        if not self._block:
+            self._block = self._recorder.reserve()
+        self._chunk, self._block = self._block[:_ENCODED], self._block[_ENCODED:]
+        # In reverse, so that taking the next one is a cheap pop.
+        self._payloads = self._encode(self._chunk)[::-1]
+
     def _send_all(self, values: range) -> int:
         """Send these values; return how many found room. This is the loop that must be fast."""
-        produce, encode, pending = self._producer.produce, self._encode, self._recorder.pending
+        produce, payloads, pending = self._producer.produce, self._payloads, self._recorder.pending
         topic, partitions, keyed = self._plan.topic, self._plan.partitions, self._plan.keyed
         delivered, now = self._delivered, time.monotonic_ns
         key = None
         for value in values:
-            payload = encode(value)
             place = value % partitions
             if keyed:
                 # A place of -1 lets the partitioner choose by the key.
                 key, place = str(value), -1
             pending[value] = now()
             try:
-                produce(topic, payload, key, place, delivered)
+                produce(topic, payloads[-1], key, place, delivered)
             except BufferError:
                 # Not queued, so not sent: the same record is tried again, invoked anew.
                 del pending[value]
                 return value - values.start
             except KafkaException as error:
                 self._refused(value, place, error.args[0])
+            payloads.pop()
         return len(values)
 
     def poll(self, wait_s: float) -> None:
@@ -225,7 +238,7 @@ def run(settings: Settings, control: Control) -> None:
         config=setting(settings, "config", dict),
     )
     run_id = setting(settings, "run_id", str)
-    encode = encoder(
+    encode = block_encoder(
         run_id=run_id,
         topic=plan.topic,
         size_bytes=setting(settings, "record_size_bytes", int),

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Literal, Protocol
 
+import numpy as np
+
 from harness.core.errors import UsageError
 
 Problem = Literal["checksum", "run", "topic", "format"]
@@ -76,6 +78,47 @@ def encoder(*, run_id: str, topic: str, size_bytes: int) -> Callable[[int], byte
     return encode
 
 
+def block_encoder(*, run_id: str, topic: str, size_bytes: int) -> Callable[[range], list[bytes]]:
+    """Return the function that makes the records of many values of one producer at once.
+
+    The same bytes as `encoder` gives, a few times faster. A CRC is linear: the checksum of a record
+    is that of the first one, changed by a known amount for each byte of the sequence number, so
+    five table look-ups replace reading the record.
+
+    Args:
+        run_id: 16 hexadecimal digits.
+        topic: the topic that the records are for.
+        size_bytes: length of every record, at least `HEADER_BYTES`.
+
+    Raises:
+        UsageError: the size is too small, or the id is not one.
+    """
+    encode = encoder(run_id=run_id, topic=topic, size_bytes=size_bytes)
+    zero = _crc_of(encode(0))
+    # Linear too in the high bytes, so one set of tables serves every producer.
+    tables = np.array(
+        [[_crc_of(encode(byte << 8 * place)) ^ zero for byte in range(256)] for place in range(7)],
+        dtype="<u4",
+    )
+
+    def encode_block(values: range) -> list[bytes]:
+        if not values:
+            return []
+        count = len(values)
+        digits = np.arange(values.start, values.stop, dtype="<i8").view(np.uint8).reshape(count, 8)
+        crc = np.full(count, zero, dtype="<u4")
+        for place, table in enumerate(tables):
+            crc ^= table[digits[:, place]]
+        records = np.empty((count, size_bytes), dtype=np.uint8)
+        records[:] = np.frombuffer(encode(0), dtype=np.uint8)
+        records[:, 0:4] = crc.view(np.uint8).reshape(count, 4)
+        records[:, 8:16] = digits
+        block = records.tobytes()
+        return [block[place : place + size_bytes] for place in range(0, len(block), size_bytes)]
+
+    return encode_block
+
+
 def decoder(*, run_id: str) -> Callable[[bytes | None, str], tuple[int | None, Problem | None]]:
     """Return the function that reads a record of one run.
 
@@ -114,6 +157,10 @@ def values_of(messages: Iterable[Payload]) -> "array[int]":
     values = array("q")
     values.frombytes(b"".join([message.value()[8:16] for message in messages]))  # type: ignore[index]
     return values
+
+
+def _crc_of(record: bytes) -> int:
+    return int(_CRC.unpack_from(record)[0])
 
 
 def _run_bytes(run_id: str) -> bytes:

@@ -22,8 +22,9 @@ from confluent_kafka import KafkaError, Message, Producer
 from harness.core.contract import Contract
 from harness.recorder import Identity, SendRecorder
 from workloads.client_config import producer_config
+from workloads.control import calm_collector
 from workloads.producer import Plan, SendingProducer
-from workloads.record import encoder, values_of
+from workloads.record import block_encoder, values_of
 
 RUN_ID = "00000000000000be"
 BATCH = 500
@@ -58,6 +59,7 @@ def bare(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
 
 def recorded(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
     """Return acknowledged records a second of the real producer."""
+    calm_collector()
     with tempfile.TemporaryDirectory() as folder:
         recorder = SendRecorder(
             Path(folder) / "history",
@@ -74,7 +76,7 @@ def recorded(bootstrap: str, topic: str, partitions: int, seconds: float) -> flo
             flush_s=30,
             config=producer_config(Contract()),
         )
-        encode = encoder(run_id=RUN_ID, topic=topic, size_bytes=100)
+        encode = block_encoder(run_id=RUN_ID, topic=topic, size_bytes=100)
         producer = SendingProducer(plan, recorder, encode)
         started = time.monotonic()
         while time.monotonic() - started < seconds:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.op import value_of
-from workloads.record import HEADER_BYTES, decoder, encoder
+from workloads.record import HEADER_BYTES, block_encoder, decoder, encoder
 
 RUN = "00112233445566ff"
 
@@ -30,6 +30,24 @@ def test_any_flipped_bit_is_found(value: int, place: int, bit: int) -> None:
 
     assert decoded is None
     assert problem == ("format" if 4 <= place < 8 else "checksum")
+
+
+@given(
+    producer=st.integers(min_value=0, max_value=999),
+    sequence=st.integers(min_value=0, max_value=2**40 - 600),
+    count=st.integers(min_value=0, max_value=600),
+    size=st.integers(min_value=HEADER_BYTES, max_value=200),
+)
+def test_records_made_many_at_once_are_the_same_as_one_by_one(
+    producer: int, sequence: int, count: int, size: int
+) -> None:
+    first = value_of(producer, sequence)
+    values = range(first, first + count)
+    encode = encoder(run_id=RUN, topic="orders", size_bytes=size)
+
+    block = block_encoder(run_id=RUN, topic="orders", size_bytes=size)(values)
+
+    assert block == [encode(value) for value in values]
 
 
 def test_a_record_of_another_run_is_none_of_ours() -> None:
