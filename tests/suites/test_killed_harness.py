@@ -1,0 +1,96 @@
+"""The harness dies in the middle of a fault: the brokers heal, the history lives, nothing stays."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from harness.core.wait import wait_until
+
+pytestmark = pytest.mark.docker
+
+CLI = [sys.executable, "-m", "harness.cli"]
+
+
+@pytest.fixture
+def killed_run(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a run whose harness was killed while a broker was cut off."""
+    harness = subprocess.Popen(
+        [*CLI, "run", "--faults", "partition", "--duration", "40s", "--seed", "7",
+         "--store", str(tmp_path)],
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        journal = tmp_path / "latest" / "faults.jsonl"
+        wait_until(
+            lambda: journal.exists() and '"injected"' in journal.read_text(),
+            timeout_s=120,
+            what="a fault in force",
+        )
+    finally:
+        harness.send_signal(signal.SIGKILL)
+        harness.wait(timeout=30)
+    yield (tmp_path / "latest").resolve()
+    subprocess.run([*CLI, "clean"], check=False, timeout=120)
+
+
+def test_leases_heal_the_history_is_judged_and_clean_leaves_nothing(killed_run: Path) -> None:
+    engine = docker.from_env()
+    labelled = {"label": f"kafka-chaos.run={killed_run.name}"}
+    (agent,) = engine.containers.list(filters={"label": [*labelled.values(), "kafka-chaos.agent"]})
+
+    def leases() -> list[object]:
+        answer = agent.exec_run(["agent.py", "leases"]).output
+        return list(json.loads(answer)["leases"])
+
+    assert leases(), "the fault must still be in force"
+    clients = [
+        int(path.name)
+        for path in Path("/proc").iterdir()
+        if path.name.isdigit() and str(killed_run).encode() in _command_line(path)
+    ]
+    wait_until(lambda: not leases(), timeout_s=90, what="the leases to end", interval_s=1)
+    for broker in engine.containers.list(filters=labelled):
+        if broker.id != agent.id:
+            rules = _rules(agent, broker.attrs["State"]["Pid"])
+            assert "KC-" not in rules, rules
+    wait_until(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in clients),
+        timeout_s=60,
+        what="the clients to notice that they are alone",
+    )
+
+    verified = subprocess.run(
+        [*CLI, "verify", str(killed_run), "--json"],
+        capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "CI": "1"},
+    )  # fmt: skip
+    assert verified.returncode == 3, verified.stderr
+    verdict = json.loads(verified.stdout)
+    assert verdict["verdict"] == "UNKNOWN"
+    assert verdict["counts"]["acked"] > 1000
+    assert "phantom" not in verdict["anomalies"]
+
+    cleaned = subprocess.run([*CLI, "clean"], check=False, timeout=120)
+    assert cleaned.returncode == 0
+    assert engine.containers.list(all=True, filters=labelled) == []
+    assert engine.networks.list(filters=labelled) == []
+    assert engine.volumes.list(filters=labelled) == []
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _rules(agent: "docker.models.containers.Container", pid: int) -> str:
+    done = agent.exec_run(["nsenter", "-t", str(pid), "-n", "iptables-save"])
+    assert done.exit_code == 0, done.output
+    return str(done.output.decode())

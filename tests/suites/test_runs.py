@@ -1,0 +1,76 @@
+"""Whole runs: what must hold holds, what must be lost is lost and found, to the last record."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+from harness.core.verdict import Verdict
+from harness.experiment import Outcome
+
+pytestmark = pytest.mark.docker
+
+RunScenario = Callable[..., Outcome]
+
+
+def lost_values(run_dir: Path) -> set[int]:
+    """What was acknowledged and is not in the final read: plain set difference, no Spark."""
+    sends = ds.dataset(run_dir / "history" / "send").to_table(columns=["value", "type"])
+    acked = sends.filter(pc.equal(sends["type"], "ok"))["value"].to_pylist()
+    final = ds.dataset(run_dir / "history" / "final").to_table(columns=["value"])
+    return set(acked) - set(final["value"].to_pylist())
+
+
+def summary(outcome: Outcome) -> str:
+    return (outcome.run_dir.path / "verdict.json").read_text()[:4000]
+
+
+def test_acks_all_survives_every_fault(run_scenario: RunScenario) -> None:
+    outcome = run_scenario("mixed", duration_s=60)
+
+    verdict = json.loads((outcome.run_dir.path / "verdict.json").read_text())
+    assert outcome.verdict is Verdict.VALID, summary(outcome)
+    assert {fault["name"] for fault in verdict["faults"] if fault["proven"]} == {
+        "broker_kill",
+        "broker_pause",
+        "gc_pause",
+        "partition",
+    }
+    assert verdict["counts"]["acked"] > 10_000
+    assert lost_values(outcome.run_dir.path) == set()
+
+
+def test_acks_all_loses_nothing_under_the_damage_that_acks_1_does_not_survive(
+    run_scenario: RunScenario,
+) -> None:
+    outcome = run_scenario("leader_cut_and_kill", contract={"acks": "all"})
+
+    assert outcome.verdict is Verdict.VALID, summary(outcome)
+    assert lost_values(outcome.run_dir.path) == set()
+
+
+def test_a_night_begins_with_the_control_and_finds_every_lost_record(tmp_path: Path) -> None:
+    night = subprocess.run(
+        [sys.executable, "-m", "harness.cli", "nightly", "--budget", "1s", "--json",
+         "--store", str(tmp_path)],
+        capture_output=True, text=True, timeout=400, check=False, env={**os.environ, "CI": "1"},
+    )  # fmt: skip
+
+    assert night.returncode == 0, night.stderr
+    document = json.loads(night.stdout)
+    (run,) = document["runs"]
+    assert (run["scenario"], run["verdict"]) == ("leader_cut_and_kill", "VALID")
+    lost = lost_values(tmp_path / run["run"])
+    assert len(lost) > 100
+    assert run["anomalies"]["lost-write"] == len(lost)
+    found = ds.dataset(tmp_path / run["run"] / "anomalies").to_table()
+    names = found.filter(pc.equal(found["name"], "lost-write"))["value"].to_pylist()
+    assert set(names) == lost
+    (folder,) = tmp_path.glob("*-nightly-*")
+    assert {path.name for path in folder.iterdir()} == {"summary.json", "summary.md", "junit.xml"}
