@@ -187,11 +187,11 @@ def test_a_fault_that_does_nothing_is_never_proven(
     there = Harmless(leased(hold_s=1.0))
 
     try:
-        injected = fault.inject(there, (victim,))  # type: ignore[arg-type]
+        injected = fault.inject(there, (victim,))
     except WaitTimeout:
         return
 
-    healed = fault.heal(there, (victim,))  # type: ignore[arg-type]
+    healed = fault.heal(there, (victim,))
     assert not (injected.observed and healed.observed)
 
 

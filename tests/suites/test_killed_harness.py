@@ -10,6 +10,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from docker.models.containers import Container
 
 from harness.core.wait import wait_until
 
@@ -42,12 +43,12 @@ def killed_run(tmp_path: Path) -> Iterator[Path]:
 
 def test_leases_heal_the_history_is_judged_and_clean_leaves_nothing(killed_run: Path) -> None:
     engine = docker.from_env()
-    labelled = {"label": f"kafka-chaos.run={killed_run.name}"}
-    (agent,) = engine.containers.list(filters={"label": [*labelled.values(), "kafka-chaos.agent"]})
+    run_label = f"kafka-chaos.run={killed_run.name}"
+    labelled: dict[str, str | list[str] | bool] = {"label": run_label}
+    (agent,) = engine.containers.list(filters={"label": [run_label, "kafka-chaos.agent"]})
 
     def leases() -> list[object]:
-        answer = agent.exec_run(["agent.py", "leases"]).output
-        return list(json.loads(answer)["leases"])
+        return list(json.loads(_ask(agent, ["agent.py", "leases"]))["leases"])
 
     assert leases(), "the fault must still be in force"
     clients = [
@@ -90,7 +91,12 @@ def _command_line(process: Path) -> bytes:
         return b""
 
 
-def _rules(agent: "docker.models.containers.Container", pid: int) -> str:
-    done = agent.exec_run(["nsenter", "-t", str(pid), "-n", "iptables-save"])
+def _rules(agent: Container, pid: int) -> str:
+    return _ask(agent, ["nsenter", "-t", str(pid), "-n", "iptables-save"])
+
+
+def _ask(agent: Container, command: list[str]) -> str:
+    done = agent.exec_run(command)
     assert done.exit_code == 0, done.output
-    return str(done.output.decode())
+    assert isinstance(done.output, bytes)
+    return done.output.decode()

@@ -1,0 +1,93 @@
+"""How long from the decision until a fault is in force, and until it is healed.
+
+Each figure is the time of the whole call, so an upper bound: the effect comes before the answer.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.core.cluster import Broker, ClusterSpec, Lease
+from harness.core.wait import wait_until
+from harness.docker_cluster import DockerCluster
+
+WANTED_S = 0.3
+GC_WANTED_S = 1.0
+READY = "kafka-chaos-ready"
+
+
+def main(arguments: list[str]) -> int:
+    """Print the median and the largest time of each kind; return 0."""
+    parser = argparse.ArgumentParser(prog="kafka-chaos bench faults")
+    parser.add_argument("--rounds", type=int, default=10, help="how often each is measured")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = DockerCluster.launch(
+            ClusterSpec(), run="bench-faults", folder=Path(folder), say=lambda _: None
+        )
+        try:
+            _measure(cluster, options.rounds)
+        finally:
+            cluster.shut_down()
+    return 0
+
+
+def _measure(cluster: DockerCluster, rounds: int) -> None:
+    victim, *rest = cluster.brokers
+    pairs = [(victim, other) for other in rest]
+    leases = iter(range(10**6))
+
+    def leased() -> DockerCluster:
+        lease = Lease(fault_id=f"b{next(leases)}", hold_s=3, limit_s=60)
+        there = cluster.leased(lease)
+        assert isinstance(there, DockerCluster)
+        return there
+
+    times: dict[str, list[float]] = {}
+
+    def timed(name: str, call: Callable[[], object]) -> None:
+        begin = time.monotonic()
+        call()
+        times.setdefault(name, []).append(time.monotonic() - begin)
+
+    for _ in range(rounds):
+        there = leased()
+        timed("pause in force", lambda there=there: there.signal(victim, "SIGSTOP"))  # type: ignore[misc]
+        timed("pause healed", lambda there=there: there.signal(victim, "SIGCONT"))  # type: ignore[misc]
+        there = leased()
+        timed("partition in force", lambda there=there: there.cut(pairs, listener="all"))  # type: ignore[misc]
+        timed("partition healed", there.mend)
+    _report(times, WANTED_S)
+    times.clear()
+    for _ in range(max(1, rounds // 3)):
+        there = leased()
+        timed("kill in force", lambda there=there: there.signal(victim, "SIGKILL"))  # type: ignore[misc]
+        there.start(victim)
+        there.await_serving(victim, timeout_s=90)
+    _report(times, WANTED_S)
+    times.clear()
+    cluster.await_full_isr([READY], timeout_s=90)
+    for _ in range(max(1, rounds // 3)):
+        timed("first GC pause logged", lambda: _storm(leased(), victim))
+    _report(times, GC_WANTED_S)
+
+
+def _storm(there: DockerCluster, victim: Broker) -> None:
+    there.collect_garbage(victim, duration_s=1.0)
+    wait_until(
+        lambda: there.gc_pauses_s(victim), timeout_s=10, interval_s=0.02, what="a first pause"
+    )
+
+
+def _report(times: dict[str, list[float]], wanted_s: float) -> None:
+    for name, seconds in times.items():
+        median_s, worst_s = statistics.median(seconds), max(seconds)
+        print(  # noqa: T201
+            f"{name:<22} median {median_s * 1000:4.0f} ms, worst {worst_s * 1000:4.0f} ms of "
+            f"{len(seconds)}; ratio to the bound of {wanted_s * 1000:.0f} ms: "
+            f"{median_s / wanted_s:.2f} (worst {worst_s / wanted_s:.2f})",
+            flush=True,
+        )
