@@ -1,7 +1,7 @@
-"""The history of a run: what every client did and met; the front of three modules.
+"""The history of a run: what every client did and met; the front of its modules.
 
-`harness.recorder` writes it as it happens, `harness.history_seal` seals it into Parquet, and
-`harness.history_format` says what either looks like.
+`harness.send_recorder` and `harness.poll_recorder` write it as it happens, `harness.history_seal`
+seals it into Parquet, and `harness.history_format` says what either looks like.
 """
 
 from harness.history_format import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA

@@ -20,7 +20,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import UsageError
-from harness.recorder import Identity, PollRecorder
+from harness.poll_recorder import PollRecorder
+from harness.recorder import Identity
 from workloads.client_config import Config
 from workloads.control import Control, Settings, main, setting
 from workloads.record import decoder

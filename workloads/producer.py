@@ -20,7 +20,8 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.core.op import sequence_of
-from harness.recorder import Identity, SendRecorder
+from harness.recorder import Identity
+from harness.send_recorder import SendRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, by_partition, main, number, setting
 from workloads.outcome import REFUSED, outcome_of

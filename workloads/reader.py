@@ -22,7 +22,8 @@ from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import WaitTimeout
 from harness.core.wait import wait_until
-from harness.recorder import Identity, PollRecorder
+from harness.poll_recorder import PollRecorder
+from harness.recorder import Identity
 from workloads.client_config import Config
 from workloads.consumer import POLL_RECORDS, POLL_S, report
 from workloads.control import Control, Settings, main, number, setting

@@ -18,9 +18,12 @@ from pathlib import Path
 from statistics import median
 
 from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.core.contract import Contract
-from harness.recorder import Identity, SendRecorder
+from harness.core.wait import wait_until
+from harness.recorder import Identity
+from harness.send_recorder import SendRecorder
 from workloads.client_config import producer_config
 from workloads.control import calm_collector
 from workloads.producer import Plan, SendingProducer
@@ -97,16 +100,15 @@ def main(
     """Run both loops alternately and print the ratio of their throughputs.
 
     Args:
-        bootstrap: a running cluster; the topic is made by asking for it, or exists.
-        topic: where to send to.
+        bootstrap: a running cluster.
+        topic: where to send to; made with three partitions and replicas if there is none.
         seconds: how long one loop runs.
         rounds: how often each runs.
 
     Returns:
         Median of recorded divided by bare throughput, round by round; 0.75 is the goal.
     """
-    producer = Producer({"bootstrap.servers": bootstrap})
-    partitions = len(producer.list_topics(topic, timeout=10).topics[topic].partitions)
+    partitions = _partitions(bootstrap, topic)
     ratios: list[float] = []
     for number in range(rounds):
         rates: dict[str, float] = {}
@@ -127,6 +129,18 @@ def main(
         )
     _print(f"recording keeps {median(ratios):.2f} of the throughput (goal: at least 0.75)")
     return median(ratios)
+
+
+def _partitions(bootstrap: str, topic: str) -> int:
+    """Return how many partitions the topic has, after making it if need be."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    if topic not in admin.list_topics(timeout=30).topics:
+        admin.create_topics([NewTopic(topic, 3, 3)])[topic].result(30)
+    return wait_until(
+        lambda: len(admin.list_topics(topic, timeout=30).topics[topic].partitions),
+        timeout_s=30,
+        what=f"the partitions of {topic}",
+    )
 
 
 def _print(line: str) -> None:

@@ -9,7 +9,9 @@ import pytest
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.op import OpType, value_of
 from harness.history import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA, seal
-from harness.recorder import Identity, PollRecorder, SendRecorder
+from harness.poll_recorder import PollRecorder
+from harness.recorder import Identity
+from harness.send_recorder import SendRecorder
 from workloads.record import decoder, encoder, values_of
 
 RUN = "00112233445566ff"
