@@ -12,6 +12,7 @@ from docker.models.containers import Container
 
 from harness.core.cluster import Answer, Lease, ProcessState
 from harness.core.errors import ClusterBroken
+from harness.core.wait import wait_until
 
 log = logging.getLogger(__name__)
 
@@ -140,25 +141,56 @@ class Agent:
         return [f"lease {e['lease']}: {e['action']} {e['note'] or ''}".strip() for e in healed]
 
     def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
-        try:
-            done = self._container.exec_run(["agent.py", verb, json.dumps(arguments)], demux=True)
-        except docker.errors.APIError as error:
-            raise ClusterBroken(
-                f"The fault agent {self.name} does not answer ({error.explanation})."
-            ) from error
-        # With demux the output is a pair, whatever the library's annotations say.
-        out, err = cast("tuple[bytes | None, bytes | None]", done.output)
+        command = ["agent.py", verb, json.dumps(arguments)]
+        for _ in range(_ATTEMPTS):
+            try:
+                exit_code, out, err = self._execute(command)
+            except docker.errors.APIError as error:
+                raise ClusterBroken(
+                    f"The fault agent {self.name} does not answer ({error.explanation})."
+                ) from error
+            if exit_code == 0 and not out and verb not in _UNREPEATABLE:
+                # Now and then a busy engine ends a command's output before the first byte. The
+                # exit code stands; an answer that is needed is asked for again.
+                log.warning("the engine lost the answer to %s", verb)
+                continue
+            break
+        if exit_code == 0 and not out and verb in _UNREPEATABLE:
+            return {}
         try:
             answer: Mapping[str, Any] = json.loads(out or b"null")
         except json.JSONDecodeError:
             answer = {}
-        if done.exit_code != 0 or not isinstance(answer, dict):
-            reason = (answer or {}).get("error") or (err or out or b"").decode(errors="replace")
-            raise ClusterBroken(f"The fault agent could not {verb} ({reason.strip()[-500:]}).")
+        if exit_code != 0 or not isinstance(answer, dict):
+            reason = (answer or {}).get("error") or (err or out).decode(errors="replace")
+            raise ClusterBroken(
+                f"The fault agent could not {verb} (exit code {exit_code}: "
+                f"{reason.strip()[-500:]})."
+            )
         log.debug("agent %s %s → %s", verb, arguments, answer)
         return dict(answer)
 
+    def _execute(self, command: list[str]) -> tuple[int, bytes, bytes]:
+        """Return exit code, stdout and stderr of a command in the agent's container."""
+        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
+        execution = api.exec_create(self._container.id, command)["Id"]
+        out, err = cast("tuple[bytes | None, bytes | None]", api.exec_start(execution, demux=True))
 
+        def ended() -> dict[str, Any] | None:
+            # The output may end before the engine has seen the command end.
+            state = cast("dict[str, Any]", api.exec_inspect(execution))
+            return None if state["Running"] or state["ExitCode"] is None else state
+
+        state = wait_until(
+            ended, timeout_s=_VERB_S, interval_s=0.01, what=f"the agent to end {command[1]}"
+        )
+        return int(state["ExitCode"]), out or b"", err or b""
+
+
+_ATTEMPTS = 3
+_VERB_S = 30.0
+_UNREPEATABLE = frozenset({"signal", "cut", "gc_storm"})
+"""Verbs that mean something else when they are said twice; nobody needs their answers."""
 _CHUNK_BYTES = 1024 * 1024
 
 

@@ -1,5 +1,6 @@
 """Client processes: started, watched, stopped."""
 
+import contextlib
 import json
 import logging
 import subprocess
@@ -106,13 +107,22 @@ class ClientProcess:
             )
         except WaitTimeout:
             return False
-        self._listener.join(timeout=5)
+        self._release()
         return True
 
     def kill(self) -> None:
         """SIGKILL the client; its history stays readable, what was pending is INFO."""
         self._process.kill()
         self._process.wait(timeout=10)
+        self._release()
+
+    def _release(self) -> None:
+        """Hear what the ended process still said, and close its pipes."""
+        self._listener.join(timeout=5)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
 
 def stop_all(clients: Sequence[ClientProcess], *, timeout_s: float) -> list[str]:

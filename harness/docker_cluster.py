@@ -413,4 +413,5 @@ class DockerCluster:
             with contextlib.suppress(docker.errors.APIError):
                 self._docker.containers.get(name).kill()
         self._bounded(self._compose.stop, "docker compose down")
+        self._docker.close()
         self.timing_s["stopped"] = time.monotonic() - begin
