@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -31,7 +32,8 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job raises; the latter if Spark has no class of its own for the cause."""
 
 _UNREADABLE = re.compile(r"FAILED_READ_FILE|\bat org\.apache\.parquet\.")
-_PLACE = ("topic", "partition", "offset", "value", "time_ns", "process", "kind")
+_NUMBERS = ("partition", "offset", "value", "time_ns", "process")
+_PLACE = ("topic", *_NUMBERS, "kind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,21 +179,31 @@ def _summarise(
     spark: SparkSession, target: Path
 ) -> tuple[dict[tuple[str, str | None], int], dict[str, tuple[Example, ...]]]:
     found = spark.read.schema(FOUND_SCHEMA).parquet(str(target))
-    counts = {
-        (row["anomaly"], row["kind"]): row["count"]
-        for row in found.groupBy("anomaly", "kind").count().collect()
-    }
-    if not counts:
-        return {}, {}
-    order = Window.partitionBy("anomaly").orderBy(*(F.col(c).asc_nulls_last() for c in _PLACE))
-    first = found.withColumn("rank", F.row_number().over(order)).where(
-        F.col("rank") <= MOST_EXAMPLES
+    alike = Window.partitionBy("anomaly", "kind")
+    first = (
+        found.withColumn("count", F.count("*").over(alike))
+        .withColumn(
+            "rank",
+            F.row_number().over(alike.orderBy(*(F.col(c).asc_nulls_last() for c in _PLACE))),
+        )
+        .where(F.col("rank") <= MOST_EXAMPLES)
     )
+    counts: dict[tuple[str, str | None], int] = {}
     examples: dict[str, list[Example]] = {}
-    for row in first.orderBy("anomaly", "rank").collect():
+    for row in first.collect():
+        counts[row["anomaly"], row["kind"]] = row["count"]
         columns = {field.name: row[field.name] for field in ANOMALY_SCHEMA.fields}
         examples.setdefault(row["anomaly"], []).append(Example(**columns))
-    return counts, {name: tuple(some) for name, some in examples.items()}
+    return counts, {name: _lowest(some) for name, some in examples.items()}
+
+
+def _lowest(examples: Sequence[Example]) -> tuple[Example, ...]:
+    def place(example: Example) -> tuple[tuple[bool, Any], ...]:
+        # Unknown places come last.
+        return tuple((getattr(example, c) is None, getattr(example, c) or 0) for c in _NUMBERS)
+
+    by_place = sorted(examples, key=lambda one: (one.topic or "", place(one), one.kind or ""))
+    return tuple(by_place[:MOST_EXAMPLES])
 
 
 def _note_crash(path: Path, name: str, error: Exception) -> str:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,15 +55,17 @@ def verify(
             spark = open_session(master)
         with _unreadable_named(run.path):
             history = _history(spark, run, files)
-            with watch("verify: draw lanes"):
-                lanes = draw(
-                    history,
-                    origin_ns=run.origin_ns,
-                    bin_ns=bin_width_ns(run.meta, run.origin_ns),
-                )
-                lanes.write(run.path)
-            tell(f"Checking {lanes.counts.sends:,} sends and {lanes.counts.read:,} reads.")
-            found = _check(spark, run, history, watch)
+            # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
+            # large ones.
+            with ThreadPoolExecutor(1, "lanes") as aside:
+                drawing = aside.submit(_draw, run, history, watch)
+                found = _check(spark, run, history, watch)
+                lanes = drawing.result()
+            lanes.write(run.path)
+            tell(
+                f"Checked {lanes.counts.sends:,} sends, {lanes.counts.read:,} reads and "
+                f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
+            )
     return _conclude(run, lanes, found, watch)
 
 
@@ -113,6 +116,12 @@ def _unreadable_named(path: Path) -> Iterator[None]:
             f"The history of {path} is damaged ({first_line(error)}): restore it, or seal the "
             "raw history again."
         ) from error
+
+
+def _draw(run: RunInput, history: History, watch: _Watch) -> Lanes:
+    with watch("verify: draw lanes"):
+        bin_ns = bin_width_ns(run.meta, run.origin_ns)
+        return draw(history, origin_ns=run.origin_ns, bin_ns=bin_ns)
 
 
 def _check(spark: SparkSession, run: RunInput, history: History, watch: _Watch) -> Found:

@@ -1,0 +1,56 @@
+"""Finding Java, and saying so if there is none."""
+
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import EnvironmentBroken
+from verifiers import session
+from verifiers.session import find_java
+
+
+def fake_java(home: Path, version: str) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    return java
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(session, "_USUAL_PLACES", (str(tmp_path / "usual"),))
+
+
+def test_without_java_the_error_says_how_to_get_it() -> None:
+    with pytest.raises(EnvironmentBroken, match=r"no Java was found: install a JRE"):
+        find_java()
+
+
+def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
+    fake_java(tmp_path / "usual", "1.8.0_402")
+
+    with pytest.raises(EnvironmentBroken, match="is version 8"):
+        find_java()
+
+
+def test_java_home_is_preferred(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake_java(tmp_path / "usual", "17.0.15")
+    mine = fake_java(tmp_path / "mine", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "mine"))
+
+    assert find_java() == mine
+
+
+def test_an_old_java_home_does_not_hide_a_good_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    good = fake_java(tmp_path / "usual", "17.0.15")
+    fake_java(tmp_path / "old", "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+
+    assert find_java() == good
