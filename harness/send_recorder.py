@@ -1,17 +1,19 @@
 """The history of a producer, recorded at a small part of what sending costs."""
 
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.core.op import OpType, value_of
 from harness.history_format import SEND_TYPES
 from harness.recorder import FLUSH_S, Delivered, Identity, Recorder
+from harness.under_way import Int64s, UnderWay
 
 _LEAST_RESERVED = 64
 _MOST_RESERVED = 65_536
@@ -20,9 +22,9 @@ _MOST_RESERVED = 65_536
 class SendRecorder(Recorder):
     """The history of a producer.
 
-    The hot path is bare lists and a dict, so that recording costs little of the throughput:
+    The hot path is bare lists, so that recording costs little of the throughput:
 
-    - before the send: `pending[value] = time.monotonic_ns()`;
+    - before a few sends: `pending.add(values, time.monotonic_ns())`;
     - in the delivery callback of a record that was acknowledged: `acked.append(message)` and
       `acked_ns.append(time.monotonic_ns())`; columns are taken from the messages at the flush;
     - of one that was not: `completed(...)`.
@@ -40,7 +42,7 @@ class SendRecorder(Recorder):
         path: Path,
         identity: Identity,
         *,
-        values_of: Callable[[Sequence[Delivered]], "array[int]"],
+        values_of: Callable[[Sequence[Delivered]], Int64s],
         flush_s: float = FLUSH_S,
     ) -> None:
         """Begin a producer's history.
@@ -56,14 +58,15 @@ class SendRecorder(Recorder):
         """
         super().__init__(path, identity, flush_s=flush_s)
         self._values_of = values_of
-        self.pending: dict[int, int] = {}
         self.acked: list[Delivered] = []
         self.acked_ns: list[int] = []
         self.counts: Counter[OpType] = Counter()
         self.acked_of: Counter[int] = Counter()
         self._others: list[tuple[object, ...]] = []
-        self._new_columns()
+        self._columns: list[tuple[npt.NDArray[np.int32], Int64s, Int64s, Int64s]] = []
+        self._offsets: list[int | None] = []
         self._first = value_of(identity.process, 0)
+        self.pending = UnderWay(self._first)
         self._reserved = 0
         self._reserved_ns = 0
         self._block = _LEAST_RESERVED
@@ -113,7 +116,7 @@ class SendRecorder(Recorder):
             offset: where it lies, if known.
             error: the client's words.
         """
-        invoke_ns = self.pending.pop(value)
+        invoke_ns = int(self.pending.remove(np.array([value], dtype=np.int64))[0])
         place = SEND_TYPES.index(kind)
         row = (place, partition, offset, value, invoke_ns, time.monotonic_ns(), error)
         self._others.append(row)
@@ -141,7 +144,7 @@ class SendRecorder(Recorder):
         """
         # First what was acknowledged: until it is flushed it counts as pending too.
         self.flush()
-        for value in list(self.pending):
+        for value in self.pending.since(self._first)[0].tolist():
             self.completed(value, OpType.INFO, error=error)
 
     def close(self, *, used: int) -> None:
@@ -155,7 +158,7 @@ class SendRecorder(Recorder):
 
     def _gathered(self) -> int:
         self._gather()
-        return len(self._values) + len(self._others)
+        return len(self._offsets) + len(self._others)
 
     def _gather(self) -> None:
         """Take what matters out of the acknowledged messages, and let go of them.
@@ -166,48 +169,39 @@ class SendRecorder(Recorder):
         if not messages:
             return
         values = self._values_of(messages)
-        self._values.extend(values)
-        self._invoked.extend(map(self.pending.pop, values))
-        self._ended.extend(self.acked_ns)
         # The unbound methods save the look-up for every message.
         kind = type(messages[0])
-        self._places.extend(map(kind.partition, messages))
-        self._offsets.extend(map(kind.offset, messages))
+        self._columns.append(
+            (
+                np.array(list(map(kind.partition, messages)), dtype=np.int32),
+                values,
+                self.pending.remove(values),
+                np.array(self.acked_ns, dtype=np.int64),
+            )
+        )
+        # Offsets stay a list: those that are not known are None.
+        self._offsets += map(kind.offset, messages)
         # The lists stay the same objects, for hot loops hold their bound methods.
         messages.clear()
         self.acked_ns.clear()
 
     def _take_acked(self) -> pa.RecordBatch | None:
         self._gather()
-        count = len(self._values)
-        if not count:
+        if not self._columns:
             return None
-        place = pa.array(self._places, pa.int32())
+        columns = [np.concatenate(parts) for parts in zip(*self._columns, strict=True)]
+        place, values, invoked, ended = (pa.array(column) for column in columns)
+        count = len(values)
         self.counts[OpType.OK] += count
         for seen in pc.value_counts(place).to_pylist():
             self.acked_of[seen["values"]] += seen["counts"]
-        batch = pa.RecordBatch.from_arrays(
-            [
-                pa.repeat(pa.scalar(0, pa.int8()), count),
-                place,
-                pa.array(self._offsets, pa.int64()),
-                _int64(self._values),
-                _int64(self._invoked),
-                _int64(self._ended),
-                pa.nulls(count, pa.string()),
-            ],
-            schema=self._schemas["send"],
+        offsets = pa.array(self._offsets, pa.int64())
+        kinds, errors = pa.repeat(pa.scalar(0, pa.int8()), count), pa.nulls(count, pa.string())
+        self._columns.clear()
+        self._offsets.clear()
+        return pa.RecordBatch.from_arrays(
+            [kinds, place, offsets, values, invoked, ended, errors], schema=self._schemas["send"]
         )
-        self._new_columns()
-        return batch
-
-    def _new_columns(self) -> None:
-        """Begin new columns; the old ones belong to the batch that was made of them."""
-        self._values = array("q")
-        self._invoked = array("q")
-        self._ended = array("q")
-        self._places: list[int | None] = []
-        self._offsets: list[int | None] = []
 
     def _take_others(self) -> pa.RecordBatch | None:
         if not self._others:
@@ -218,17 +212,9 @@ class SendRecorder(Recorder):
 
     def _take_pending(self) -> None:
         """Write what is under way and was not written yet: an invocation is never lost."""
-        values = []
-        # The dict keeps the order of insertion, so the new ones are its tail.
-        for value in reversed(self.pending):
-            if value < self._invoked_below:
-                break
-            values.append(value)
-        if values:
-            self._invoked_below = values[0] + 1
-            invoke = [self.pending[value] for value in values]
-            self._frame("invoke", self._batch("invoke", [values, invoke]))
-
-
-def _int64(values: "array[int]") -> pa.Array:
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+        values, invoked = self.pending.since(self._invoked_below)
+        if len(values):
+            self._invoked_below = int(values[-1]) + 1
+            columns = [pa.array(values), pa.array(invoked)]
+            schema = self._schemas["invoke"]
+            self._frame("invoke", pa.RecordBatch.from_arrays(columns, schema=schema))

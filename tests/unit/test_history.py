@@ -61,8 +61,7 @@ def rows(run_dir: Path, dataset: str) -> list[dict[str, Any]]:
 
 
 def invoke(recorder: SendRecorder, values: Sequence[int], *, time_ns: int = 100) -> None:
-    for value in values:
-        recorder.pending[value] = time_ns
+    recorder.pending.add(range(values[0], values[-1] + 1), time_ns)
 
 
 def acknowledge(recorder: SendRecorder, value: int, *, offset: int | None, time_ns: int) -> None:
