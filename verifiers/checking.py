@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from verifiers import frames
+from verifiers import frames, places
 from verifiers.checker import CHECKERS, Checker, frames_wanted
 from verifiers.frames import History
 from verifiers.result import Example
@@ -72,7 +72,7 @@ def build(history: History) -> Frames:
     What is kept is small, and Spark knows its size when it plans all that follows.
     """
     values = frames.values(history).persist()
-    log = frames.log(history).persist()
+    log = places.log(history).persist()
     turns = frames.turns(history).persist()
     kept = (values, log, turns)
     marks = [
@@ -87,7 +87,7 @@ def build(history: History) -> Frames:
         "log": log,
         "turns": turns,
         "producing": frames.producing(history, values),
-        "slots": frames.slots(history, values, log),
+        "slots": places.slots(history, values, log),
     }
     return Frames(by_name=by_name, kept=kept)
 

@@ -28,8 +28,6 @@ from pyspark.sql import functions as F
 
 from harness.core.op import SEQUENCE_BITS
 
-BLOCK_BITS = 6
-"""`log` holds 2 to the power of this many offsets a row: as many as a long has bits."""
 ANY_PARTITION = -1
 """Stands, in `ends`, for a topic as a whole."""
 
@@ -230,35 +228,6 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
     )
 
 
-def log(history: History) -> DataFrame:
-    """Return which offsets are known to hold a record.
-
-    Columns:
-        topic, partition, block: the offsets from `block << 6`.
-        bits: bit i is set if offset `(block << 6) + i` was acknowledged, polled or read finally.
-        final_bits, final_reads: the same of the final read alone, and how many records it gave:
-            more than there are bits if an offset came twice.
-    """
-    acknowledged = history.sends.where((F.col("type") == "ok") & F.col("offset").isNotNull())
-    final = F.lit(True).alias("final")
-    seen = (
-        acknowledged.select("topic", "partition", "offset", F.lit(False).alias("final"))
-        .unionByName(
-            history.polls.select("topic", "partition", "offset", F.lit(False).alias("final"))
-        )
-        .unionByName(history.final.select("topic", "partition", "offset", final))
-        .where(F.col("partition").isNotNull())
-    )
-    bit = F.expr(f"shiftleft(1L, cast(offset & {(1 << BLOCK_BITS) - 1} as int))")
-    return seen.groupBy(
-        "topic", "partition", F.shiftright("offset", BLOCK_BITS).alias("block")
-    ).agg(
-        F.bit_or(bit).alias("bits"),
-        F.bit_or(F.when(F.col("final"), bit)).alias("final_bits"),
-        F.count_if(F.col("final")).alias("final_reads"),
-    )
-
-
 def turns(history: History) -> DataFrame:
     """Return where a consumer was given something other than a partition's next offset.
 
@@ -360,63 +329,6 @@ def producing(history: History, values: DataFrame) -> DataFrame:
         "prev_value",
         "prev_position",
         kind.otherwise("order").alias("kind"),
-    )
-
-
-def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
-    """Return the offsets that are known to hold more than one value.
-
-    Two values at one offset cannot both be in order unless the final read gave that offset
-    twice. So only offsets near such reads, and near values that `values` names, are looked at
-    one by one.
-
-    Columns:
-        topic, partition, offset: the key.
-        low, high: the lowest and the highest value known there.
-        read_low, read_high: the same among polls and final reads; null if nobody read there.
-        time_ns: when the last of them was read or acknowledged.
-    """
-    block = F.shiftright("offset", BLOCK_BITS)
-    acknowledged = history.sends.where(
-        (F.col("type") == "ok") & F.col("offset").isNotNull() & F.col("partition").isNotNull()
-    ).select(
-        "topic",
-        "partition",
-        "offset",
-        "value",
-        F.lit(None).cast("long").alias("read"),
-        F.col("complete_ns").alias("time_ns"),
-    )
-    reads = readable(
-        history.polls.select(
-            "topic", "partition", "offset", "value", "time_ns", "problem"
-        ).unionByName(
-            history.final.select("topic", "partition", "offset", "value", "time_ns", "problem")
-        )
-    ).select("topic", "partition", "offset", "value", F.col("value").alias("read"), "time_ns")
-    evidence = acknowledged.unionByName(reads).withColumn("block", block)
-    told = values.select("topic", "value").where(values["first"].isNotNull())
-    suspects = (
-        evidence.join(told, ["topic", "value"], "left_semi")
-        .select("topic", "partition", "block")
-        .unionByName(
-            log.where(F.col("final_reads") > F.bit_count("final_bits")).select(
-                "topic", "partition", "block"
-            )
-        )
-        .distinct()
-    )
-    return (
-        evidence.join(suspects, ["topic", "partition", "block"], "left_semi")
-        .groupBy("topic", "partition", "offset")
-        .agg(
-            F.min("value").alias("low"),
-            F.max("value").alias("high"),
-            F.min("read").alias("read_low"),
-            F.max("read").alias("read_high"),
-            F.max("time_ns").alias("time_ns"),
-        )
-        .where(F.col("low") < F.col("high"))
     )
 
 

@@ -39,7 +39,8 @@ ticks = (process / "stat").read_text().rsplit(")", 1)[1].split()[11:13]
 peak_kib = int(status.split("VmHWM:")[1].split()[0])
 print(json.dumps({"verdict": report.verdict.name, "timing_s": dict(report.timing_s),
     "found": {name: finding.count for name, finding in report.anomalies.items()},
-    "jvm_cpu_s": sum(map(int, ticks)) / 100, "jvm_peak_mib": peak_kib // 1024, "heap_limit_mib": 2048}))
+    "jvm_cpu_s": sum(map(int, ticks)) / 100, "jvm_peak_mib": peak_kib // 1024,
+    "heap_limit_mib": 2048}))
 """
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import Row
 
 from tests.spark.ops import TOPIC, Op, end, rows_of
-from verifiers import frames
+from verifiers import frames, places
 from verifiers.checker import CHECKERS, frames_wanted
 from verifiers.checking import Found, build, run_checkers
 from verifiers.frames import ANY_PARTITION, History
@@ -58,13 +58,13 @@ def find(spark: SparkSession) -> Find:
         if wanted & {"values", "producing", "slots"}:
             built["values"] = frames.values(history)
         if wanted & {"log", "slots"}:
-            built["log"] = frames.log(history)
+            built["log"] = places.log(history)
         if "turns" in wanted:
             built["turns"] = frames.turns(history)
         if "producing" in wanted:
             built["producing"] = frames.producing(history, built["values"])
         if "slots" in wanted:
-            built["slots"] = frames.slots(history, built["values"], built["log"])
+            built["slots"] = places.slots(history, built["values"], built["log"])
         found = check(**{frame: built[frame] for frame in wanted}).collect()
         return sorted(found, key=lambda row: (row["partition"] or 0, row["offset"] or 0))
 
