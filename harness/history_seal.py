@@ -58,7 +58,10 @@ def seal(run_dir: Path) -> None:
     sealed: dict[str, int] = _read_json(ledger) if ledger.exists() else {}
     for path in sorted(raw.iterdir()):
         size = path.stat().st_size
-        if path.suffix == ".json" or size == 0 or sealed.get(path.name) == size:
+        # A name with a dot is the draft of a client that was killed while it wrote it.
+        if path.name.startswith(".") or path.suffix == ".json" or size == 0:
+            continue
+        if sealed.get(path.name) == size:
             continue
         _Sealing(path, history).run()
         sealed[path.name] = size

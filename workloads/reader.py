@@ -202,7 +202,7 @@ def _known(number: int | None) -> int:
 
 
 def _write_ends(path: Path, ends: list[End]) -> None:
-    draft = path.with_suffix(".draft")
+    draft = path.with_name(f".{path.name}.draft")
     draft.write_text(json.dumps([{**asdict(end), "complete": end.complete} for end in ends]))
     os.replace(draft, path)
 

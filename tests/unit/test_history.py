@@ -336,6 +336,14 @@ def test_the_ends_of_all_readers_become_one_list(run_dir: Path) -> None:
     assert ends.index('"partition": 1') < ends.index('"partition": 2')
 
 
+def test_a_draft_that_a_killed_reader_left_is_passed_over(run_dir: Path) -> None:
+    (run_dir / "history" / "raw" / ".300.ends.json.draft").write_text("[{")
+
+    seal(run_dir)
+
+    assert (run_dir / "history" / "ends.json").read_text() == "[]\n"
+
+
 def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(HistoryUnreadable, match="no folder history/raw"):
         seal(tmp_path)
