@@ -1,6 +1,6 @@
 """What recording costs: the same sending loop with the history and without, in one run.
 
-    python -m tests.bench.recording BOOTSTRAP [TOPIC]
+    kafka-chaos bench recording [--bootstrap SERVERS] [--rounds 5]
 
 The bare loop sends one ready-made record again and again and only counts its delivery reports. The
 recorded one is the real producer: every record is numbered, stamped, encoded with its checksum,
@@ -8,6 +8,7 @@ reserved, and its outcome written to disk. Both run flat out with the same librd
 processes of their own, alternately, so that both meet the same machine.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -20,8 +21,10 @@ from statistics import median
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.wait import wait_until
+from harness.docker_cluster import DockerCluster
 from harness.recorder import Identity
 from harness.send_recorder import SendRecorder
 from workloads.client_config import producer_config
@@ -94,8 +97,29 @@ def recorded(bootstrap: str, topic: str, partitions: int, seconds: float) -> flo
 LOOPS = {"bare": bare, "recorded": recorded}
 
 
-def main(
-    bootstrap: str, topic: str = "recording-bench", *, seconds: float = 5.0, rounds: int = 5
+def main(arguments: list[str]) -> int:
+    """Measure on a cluster of its own, or on the one that is named; return 0."""
+    parser = argparse.ArgumentParser(prog="kafka-chaos bench recording")
+    parser.add_argument("--bootstrap", help="a running cluster; default: three brokers of our own")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long one loop runs")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each runs")
+    given = parser.parse_args(arguments)
+    if given.bootstrap:
+        compare(given.bootstrap, seconds=given.seconds, rounds=given.rounds)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = DockerCluster.launch(
+            ClusterSpec(), run="bench-recording", folder=Path(folder), say=lambda _: None
+        )
+        try:
+            compare(cluster.bootstrap, seconds=given.seconds, rounds=given.rounds)
+        finally:
+            cluster.shut_down()
+    return 0
+
+
+def compare(
+    bootstrap: str, topic: str = "recording-bench", *, seconds: float, rounds: int
 ) -> float:
     """Run both loops alternately and print the ratio of their throughputs.
 
@@ -114,9 +138,9 @@ def main(
         rates: dict[str, float] = {}
         # The order changes from round to round: neither loop is always the one after the other.
         for name in sorted(LOOPS, reverse=bool(number % 2)):
-            arguments = json.dumps([name, bootstrap, topic, partitions, seconds])
+            loop = json.dumps([name, bootstrap, topic, partitions, seconds])
             done = subprocess.run(
-                [sys.executable, "-m", "tests.bench.recording", arguments],
+                [sys.executable, "-m", "tests.bench.recording", loop],
                 capture_output=True,
                 check=True,
                 timeout=seconds + 120,
@@ -149,9 +173,9 @@ def _print(line: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1].startswith("["):
+    if len(sys.argv) > 1 and sys.argv[1].startswith("["):
         loop, *where = json.loads(sys.argv[1])
         _print(str(LOOPS[loop](*where)))
         sys.stdout.flush()
         os._exit(0)
-    main(*sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -176,13 +176,13 @@ def _describe(path: Path, sends: int) -> None:
     (path / "faults.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
 
 
-def main() -> None:
-    """Measure, and print one JSON document."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: list[str]) -> int:
+    """Measure, print one JSON document, and return 0."""
+    parser = argparse.ArgumentParser(prog="kafka-chaos bench verify", description=__doc__)
     parser.add_argument("--sends", type=int, default=1_000_000)
     parser.add_argument("--lose", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=None)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-bench-") as scratch:
         path = given.keep or Path(scratch) / "run"
         if not (path / "run.json").exists():
@@ -201,7 +201,8 @@ def main() -> None:
         )
         + "\n"
     )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))
