@@ -134,7 +134,7 @@ def compare(
     """
     partitions = _partitions(bootstrap, topic)
     ratios: list[float] = []
-    for number in range(rounds):
+    for number in range(rounds + 1):
         rates: dict[str, float] = {}
         # The order changes from round to round: neither loop is always the one after the other.
         for name in sorted(LOOPS, reverse=bool(number % 2)):
@@ -146,6 +146,9 @@ def compare(
                 timeout=seconds + 120,
             )
             rates[name] = float(done.stdout)
+        if number == 0:
+            # The first round meets brokers whose code is not yet compiled; it warms them.
+            continue
         ratios.append(rates["recorded"] / rates["bare"])
         _print(
             f"bare {rates['bare']:,.0f}/s · recorded {rates['recorded']:,.0f}/s "
