@@ -47,15 +47,14 @@ def open_session(master: str | None = None, *, heap_mib: int = HEAP_MIB) -> Spar
     # Workers take whatever `python3` is first on the PATH unless they are told.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = _configuration(wanted, heap_mib)
-    log = tempfile.NamedTemporaryFile(  # noqa: SIM115  (the JVM writes to it as long as it lives)
-        prefix="kafka-chaos-spark-", suffix=".log"
-    )
-    try:
-        context = _start(conf, log)
-    except Exception as error:
-        raise EnvironmentBroken(
-            f"Spark did not start with master {wanted}: {_last_words(log) or error}"
-        ) from error
+    # The JVM inherits the file and may go on writing to it; nobody reads it after the start.
+    with tempfile.NamedTemporaryFile(prefix="kafka-chaos-spark-", suffix=".log") as log:
+        try:
+            context = _start(conf, log)
+        except Exception as error:
+            raise EnvironmentBroken(
+                f"Spark did not start with master {wanted}: {_last_words(log) or error}"
+            ) from error
     session = SparkSession(context)
     _LOG.debug("spark %s at %s", session.version, wanted)
     return session

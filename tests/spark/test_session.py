@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken
 from verifiers import session
@@ -54,3 +55,12 @@ def test_an_old_java_home_does_not_hide_a_good_java(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
 
     assert find_java() == good
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="asks Linux what is open")
+def test_an_open_session_keeps_no_log_open_in_this_process(spark: SparkSession) -> None:
+    assert spark.version
+
+    opened = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
+
+    assert [path for path in opened if "kafka-chaos-spark-" in path] == []
