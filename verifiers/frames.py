@@ -276,7 +276,9 @@ def producing(history: History, values: DataFrame) -> DataFrame:
     partition is known. A send's position is its acknowledged offset; if that is unknown, where
     its value was read; and if the value lies at several offsets, the last of them, as the
     version order of the anomalies' definitions has it. A send without a known position is no
-    ground for complaint and no reference either.
+    ground for complaint and no reference either. Nor are two sends compared between which the
+    producer was rebuilt: a request of the old one may still lie in the socket of a frozen broker,
+    and be appended after those of the new one.
 
     Columns:
         process, topic, partition: which producer, where.
@@ -317,7 +319,8 @@ def producing(history: History, values: DataFrame) -> DataFrame:
         F.greatest("flaw", F.lag("flaw").over(order)).alias("worst"),
     )
     kind = F.when(F.col("worst") == 2, "lost").when(F.col("worst") == 1, "duplicate")
-    return neighbours.where(F.col("position") <= F.col("prev_position")).select(
+    reversed_ = neighbours.where(F.col("position") <= F.col("prev_position"))
+    return _of_one_producer(reversed_, history.events).select(
         "process",
         "topic",
         "partition",
@@ -329,6 +332,20 @@ def producing(history: History, values: DataFrame) -> DataFrame:
         "prev_value",
         "prev_position",
         kind.otherwise("order").alias("kind"),
+    )
+
+
+def _of_one_producer(pairs: DataFrame, events: DataFrame) -> DataFrame:
+    # The `error` event of a rebuilt producer names the first sequence number of the new one.
+    rebuilt = events.where((F.col("f") == "error") & F.col("op").isNotNull()).select(
+        F.col("process").alias("rebuilt"), F.col("op").alias("first_op")
+    )
+    return pairs.join(
+        rebuilt,
+        (pairs["process"] == F.col("rebuilt"))
+        & (pairs["prev_op"] < F.col("first_op"))
+        & (F.col("first_op") <= pairs["op"]),
+        "left_anti",
     )
 
 

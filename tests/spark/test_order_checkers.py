@@ -167,6 +167,26 @@ def test_order_broken_by_a_lost_record_says_so(find: Find) -> None:
     assert [row.kind for row in find("nonmonotonic-send", ops)] == ["lost"]
 
 
+def test_the_sends_before_and_after_a_rebuilt_producer_are_not_compared(find: Find) -> None:
+    # P1:1 lies in the socket of a frozen broker; P1:2 is the first send of the new producer.
+    before = [ok(1, 0, 0), info(1, 1)]
+    after = [event(1, "error", op=2, detail="new producer after: _FATAL"), ok(1, 2, 1), ok(1, 3, 2)]
+    log = final(Rec(1, 0, 0), Rec(1, 2, 1), Rec(1, 3, 2), Rec(1, 1, 3))
+
+    assert find("nonmonotonic-send", [*before, *after, log]) == []
+
+
+@pytest.mark.parametrize("first_op", [None, 0, 1, 3])
+def test_an_error_that_rebuilt_no_producer_between_two_sends_excuses_nothing(
+    find: Find, first_op: int | None
+) -> None:
+    error = event(1, "error", op=first_op)
+    other = event(2, "error", op=2)
+    ops = [ok(1, 1, 5), error, other, ok(1, 2, 3), final(Rec(1, 2, 3), Rec(1, 1, 5))]
+
+    assert [row.value for row in find("nonmonotonic-send", ops)] == [value_of(1, 2)]
+
+
 def test_producers_are_compared_apart(find: Find) -> None:
     ops = [ok(1, 0, 5), ok(2, 1, 3), final(Rec(2, 1, 3), Rec(1, 0, 5))]
 
