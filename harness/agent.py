@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import docker.errors
 from docker.models.containers import Container
 
 from harness.core.cluster import Answer, Lease, ProcessState
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
+from harness.engine import ENGINE_ERRORS
 
 log = logging.getLogger(__name__)
 
@@ -145,9 +145,9 @@ class Agent:
         for _ in range(_ATTEMPTS):
             try:
                 exit_code, out, err = self._execute(command)
-            except docker.errors.APIError as error:
+            except ENGINE_ERRORS as error:
                 raise ClusterBroken(
-                    f"The fault agent {self.name} does not answer ({error.explanation})."
+                    f"The fault agent {self.name} does not answer ({error})."
                 ) from error
             if exit_code == 0 and not out and verb not in _UNREPEATABLE:
                 # Now and then a busy engine ends a command's output before the first byte. The

@@ -2,8 +2,12 @@
 
 import docker
 import docker.errors
+import requests
 
 from harness.core.errors import EnvironmentBroken
+
+ENGINE_ERRORS = (docker.errors.DockerException, requests.exceptions.RequestException)
+"""What the library raises when the engine refuses, and when it has gone away."""
 
 
 def connect(*, timeout_s: int = 60) -> docker.DockerClient:
