@@ -32,6 +32,21 @@ class Rule:
     ports: tuple[int, ...] | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jvm:
+    """What a node's JVM was started with.
+
+    Attributes:
+        pid_inside: its pid in its own container.
+        words: its command line.
+        jars: paths of the jars that it holds open, as it sees them.
+    """
+
+    pid_inside: int
+    words: tuple[str, ...]
+    jars: tuple[str, ...]
+
+
 class Agent:
     """Speaks to the agent container of one cluster; every call is one `docker exec`.
 
@@ -53,6 +68,15 @@ class Agent:
         if seen is None:
             return None
         return ProcessState(pid=seen["pid"], start_ticks=seen["start_ticks"], state=seen["state"])
+
+    def jvm(self, container_pid: int) -> Jvm | None:
+        """Return what the JVM below a container's first process was started with, or None."""
+        seen = self._ask("jvm", container_pid=container_pid)
+        if seen["pid_inside"] is None:
+            return None
+        return Jvm(
+            pid_inside=seen["pid_inside"], words=tuple(seen["words"]), jars=tuple(seen["jars"])
+        )
 
     def signal(self, container_pid: int, signal: str, lease: Lease | None) -> None:
         """Signal the JVM by name; SIGSTOP and SIGKILL are undone when the lease ends."""

@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 from fault_agent import AgentError
-from fault_agent.processes import PROC, Process, send, wait_for
+from fault_agent.processes import PROC, Process, pid_inside, send, wait_for
 
 STORM_JAR = Path("/opt/kafka-chaos/gcstorm.jar")
 _JAR_INSIDE = "/tmp/kafka-chaos-gcstorm.jar"  # noqa: S108  # where a JVM's user can always read
@@ -61,12 +61,12 @@ def command(target: Process, *words: str) -> str:
 
 
 def _listening_socket(target: Process) -> str:
-    pid_inside = _pid_inside(target.pid)
+    inside = pid_inside(target.pid)
     folder = PROC / str(target.pid) / "root/tmp"
-    path = folder / f".java_pid{pid_inside}"
+    path = folder / f".java_pid{inside}"
     if not path.exists():
         # With this file in place SIGQUIT means "listen" and not "dump your threads".
-        trigger = folder / f".attach_pid{pid_inside}"
+        trigger = folder / f".attach_pid{inside}"
         trigger.touch()
         try:
             send(target, "SIGQUIT")
@@ -74,13 +74,6 @@ def _listening_socket(target: Process) -> str:
         finally:
             trigger.unlink(missing_ok=True)
     return str(path)
-
-
-def _pid_inside(pid: int) -> int:
-    for line in (PROC / str(pid) / "status").read_text().splitlines():
-        if line.startswith("NSpid:"):
-            return int(line.split()[-1])
-    raise AgentError(f"The kernel does not tell the pid of process {pid} in its container.")
 
 
 def _put_jar(target: Process) -> None:

@@ -14,7 +14,9 @@ from fault_agent import AgentError
 PROC = Path("/proc")
 """The host's: the agent runs in the host's pid namespace."""
 
-_TOOL_CLASSES = (b"StorageTool", b"KafkaDockerWrapper")
+_TOOL_CLASSES = (
+    b"StorageTool", b"KafkaDockerWrapper", b"KafkaReadyCommand", b"ZookeeperReadyCommand"
+)  # fmt: skip
 _PULSE_S = 0.005
 
 T = TypeVar("T")
@@ -96,6 +98,43 @@ def _is_broker(candidate: Process) -> bool:
         return False
     # A dead process that nobody has reaped yet has no command line any more.
     return bool(line) and not any(name in line for name in _TOOL_CLASSES)
+
+
+def command_line(pid: int) -> list[str]:
+    """Return the words that a process was started with; none if it is gone."""
+    try:
+        line = (PROC / str(pid) / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [word.decode(errors="replace") for word in line.rstrip(b"\0").split(b"\0") if word]
+
+
+def open_files(pid: int) -> list[str]:
+    """Return the paths that a process holds open, as it sees them, sorted; none if it is gone."""
+    folder = PROC / str(pid) / "fd"
+    found = set()
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for entry in folder.iterdir():
+            # A file may be closed between the listing and the look at it.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found.add(os.readlink(entry))
+    return sorted(path for path in found if path.startswith("/"))
+
+
+def pid_inside(pid: int) -> int:
+    """Return the pid that a process has in its own container.
+
+    Raises:
+        AgentError: the process is gone, or the kernel does not tell.
+    """
+    try:
+        lines = (PROC / str(pid) / "status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        raise AgentError(f"The process {pid} is gone.") from None
+    for line in lines:
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    raise AgentError(f"The kernel does not tell the pid of process {pid} in its container.")
 
 
 def send(target: Process, name: str) -> int:

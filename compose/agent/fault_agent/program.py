@@ -18,7 +18,10 @@ from fault_agent.parallel import all_or_error, in_parallel
 from fault_agent.processes import (
     PROC,
     Process,
+    command_line,
     jvm_of,
+    open_files,
+    pid_inside,
     process,
     send,
     start_jvm,
@@ -73,6 +76,18 @@ def state(given: Arguments) -> Answer:
         "process": _shown(jvm_of(container_pid)),
         "container": process(container_pid) is not None,
         "wish": wish_of(container_pid),
+    }
+
+
+def jvm(given: Arguments) -> Answer:
+    """Tell what the JVM below a container's first process was started with."""
+    target = jvm_of(given.whole("container_pid"))
+    if target is None:
+        return {"pid_inside": None, "words": [], "jars": []}
+    return {
+        "pid_inside": pid_inside(target.pid),
+        "words": command_line(target.pid),
+        "jars": [path for path in open_files(target.pid) if path.endswith(".jar")],
     }
 
 
@@ -283,7 +298,7 @@ def heal(given: Arguments) -> Answer:
 VERBS: Mapping[str, Callable[[Arguments], Answer]] = {
     verb.__name__: verb
     for verb in (
-        state, signal, wish, cut, counters, mend, probe, gc_storm, gc_stop, read, leases, heal
+        state, jvm, signal, wish, cut, counters, mend, probe, gc_storm, gc_stop, read, leases, heal
     )
 }  # fmt: skip
 
