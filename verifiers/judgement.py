@@ -5,7 +5,9 @@ from typing import Any
 
 from harness.core.verdict import Verdict
 from verifiers.checking import Found
+from verifiers.evidence import in_words, question
 from verifiers.folder import RunInput
+from verifiers.gravity import gravity
 from verifiers.oracle import Circumstances, rule
 from verifiers.result import Counts, FaultRecord, Finding
 
@@ -14,23 +16,26 @@ FEWEST_ACKED = 100
 
 
 def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
-    """Return every anomaly that was found, judged kind by kind."""
+    """Return every anomaly that was found, the gravest first, judged kind by kind."""
     circumstances = Circumstances(
         contract=run.contract,
         kafka=run.kafka,
         faults=frozenset(f.name for f in run.faults if f.injected_at_s is not None),
     )
     findings: dict[str, Finding] = {}
-    for name in sorted({anomaly for anomaly, _ in found.counts}):
+    for name in sorted({anomaly for anomaly, _ in found.counts}, key=gravity):
         kinds = {kind: n for (anomaly, kind), n in found.counts.items() if anomaly == name}
         rulings = {kind: rule(name, kind, circumstances) for kind in sorted(kinds, key=str)}
         permitted = all(ruling.permitted for ruling in rulings.values())
         # Where some of it is forbidden, that is what is to be explained.
-        whys = dict.fromkeys(r.why for r in rulings.values() if r.permitted == permitted)
+        telling = [ruling for ruling in rulings.values() if ruling.permitted == permitted]
+        whys = dict.fromkeys(ruling.why for ruling in telling)
+        permits = dict.fromkeys(ruling.permits for ruling in telling if ruling.permits)
         findings[name] = Finding(
             count=sum(kinds.values()),
             permitted=permitted,
             why=" ".join(whys),
+            permits=" and ".join(permits),
             kinds={kind or "": kinds[kind] for kind in rulings},
             examples=found.examples.get(name, ()),
         )
@@ -91,21 +96,22 @@ def _unproven(fault: FaultRecord) -> str:
         return f"{subject} failed: {fault.error}"
     if fault.injected_at_s is None:
         return f"{subject} was decided and never injected."
+    inject = _details(fault.evidence["inject"])
     if not fault.evidence["inject"].get("observed"):
-        seen = _in_words(fault.evidence["inject"].get("details"))
-        return f"{subject} has no witness: {seen}; was the topic idle, or the fault without effect?"
+        asked = question(fault.name, inject)
+        return f"{subject} has no witness: {in_words(inject)}" + (f"; {asked}" if asked else ".")
     if fault.healed_at_s is None:
         return f"{subject} was injected and never seen to heal."
-    return (
-        f"{subject} was injected, but no witness saw it heal: "
-        f"{_in_words(fault.evidence['heal'].get('details'))}."
+    heal = _details(fault.evidence["heal"])
+    asked = question(fault.name, heal)
+    return f"{subject} was injected, but no witness saw it heal: {in_words(heal)}" + (
+        f"; {asked}" if asked else "."
     )
 
 
-def _in_words(details: Any) -> str:  # noqa: ANN401  (JSON of any shape, as the fault wrote it)
-    if not isinstance(details, Mapping) or not details:
-        return "its evidence says nothing"
-    return ", ".join(f"{str(name).replace('_', ' ')} {value}" for name, value in details.items())
+def _details(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
+    details = evidence.get("details")
+    return details if isinstance(details, Mapping) else {}
 
 
 def _too_little(counts: Counts) -> list[str]:

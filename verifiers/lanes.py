@@ -15,6 +15,7 @@ from verifiers.result import Counts
 
 SECOND_NS = 1_000_000_000
 MOST_BINS = 2000
+_FINEST_BIN_NS = 100_000_000
 _FINE_NS = 10_000_000
 """Acknowledgements are first gathered so finely; no gap below this is ever the widest of a run."""
 _ACCURACY = 1000
@@ -85,14 +86,19 @@ class Lanes:
 
 
 def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
-    """Return the width that divides a run into at most 2000 bins of whole seconds."""
+    """Return the least of 100 ms, 200 ms, 500 ms, 1 s, … that makes at most 2000 bins of a run."""
     ends = [phase.get("to_ns") for phase in meta.get("phases", [])] + [meta.get("ended_ns")]
     begins = [phase.get("from_ns") for phase in meta.get("phases", [])] + [origin_ns]
     known = [int(end) for end in ends if end is not None]
     if not known:
         return SECOND_NS
     length = max(known) - min(int(begin) for begin in begins if begin is not None)
-    return SECOND_NS * max(1, -(-length // (SECOND_NS * (MOST_BINS - 2))))
+    # Neither end of the run need fall on the edge of a bin.
+    least = max(1, -(-length // (MOST_BINS - 2)))
+    decade = _FINEST_BIN_NS
+    while decade * 10 < least:
+        decade *= 10
+    return next(step * decade for step in (1, 2, 5, 10) if step * decade >= least)
 
 
 def draw(history: History, *, origin_ns: int, bin_ns: int) -> Lanes:

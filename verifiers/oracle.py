@@ -58,10 +58,12 @@ class Ruling:
     Attributes:
         permitted: whether the contract permits it.
         why: one sentence, with its source.
+        permits: what of the contract permits it, in a word or two; empty if nothing does.
     """
 
     permitted: bool
     why: str
+    permits: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ class _Row:
     kinds: frozenset[str | None] = frozenset()
     given: Callable[[Circumstances], bool] = lambda _: True
     permitted: bool = True
+    permits: str = ""
     why: str
 
     def fits(self, anomaly: str, kind: str | None, circumstances: Circumstances) -> bool:
@@ -87,7 +90,7 @@ def rule(anomaly: str, kind: str | None, circumstances: Circumstances) -> Ruling
     """Return whether one kind of an anomaly is permitted, and why."""
     for row in _TABLE:
         if row.fits(anomaly, kind, circumstances):
-            return Ruling(permitted=row.permitted, why=row.why)
+            return Ruling(permitted=row.permitted, why=row.why, permits=row.permits)
     if anomaly in _NEVER:
         return Ruling(permitted=False, why=_NEVER[anomaly])
     return Ruling(permitted=False, why="No contract permits it.")
@@ -176,10 +179,15 @@ _COMMITTED = (
 
 _TABLE: tuple[_Row, ...] = (
     # Acknowledged, and not there.
-    _Row(anomaly="lost-write", given=_acks("0"), why=_ACKS_0),
-    _Row(anomaly="lost-write", given=_acks("1"), why=_ACKS_1),
-    _Row(anomaly="lost-write", given=_unclean, why=_UNCLEAN),
-    _Row(anomaly="lost-write", given=_alone_and_destroyed, why=_ALONE),
+    _Row(anomaly="lost-write", given=_acks("0"), permits="acks=0", why=_ACKS_0),
+    _Row(anomaly="lost-write", given=_acks("1"), permits="acks=1", why=_ACKS_1),
+    _Row(anomaly="lost-write", given=_unclean, permits="unclean election", why=_UNCLEAN),
+    _Row(
+        anomaly="lost-write",
+        given=_alone_and_destroyed,
+        permits="min.insync.replicas=1",
+        why=_ALONE,
+    ),
     _Row(anomaly="lost-write", given=_old, permitted=False, why=_KIP_101),
     _Row(anomaly="lost-write", permitted=False, why=_KEEPS),
     _Row(
@@ -194,48 +202,81 @@ _TABLE: tuple[_Row, ...] = (
         anomaly="inconsistent-offsets",
         kinds=_kinds("acks"),
         given=_acks("0"),
+        permits="acks=0",
         why=_ACKED_ELSEWHERE.format(0),
     ),
     _Row(
         anomaly="inconsistent-offsets",
         kinds=_kinds("acks"),
         given=_acks("1"),
+        permits="acks=1",
         why=_ACKED_ELSEWHERE.format(1),
     ),
-    _Row(anomaly="inconsistent-offsets", given=_unclean, why=_UNCLEAN),
-    _Row(anomaly="inconsistent-offsets", given=_alone_and_destroyed, why=_ALONE),
+    _Row(anomaly="inconsistent-offsets", given=_unclean, permits="unclean election", why=_UNCLEAN),
+    _Row(
+        anomaly="inconsistent-offsets",
+        given=_alone_and_destroyed,
+        permits="min.insync.replicas=1",
+        why=_ALONE,
+    ),
     _Row(anomaly="inconsistent-offsets", given=_old, permitted=False, why=_KIP_101),
     _Row(anomaly="inconsistent-offsets", kinds=_kinds("reads"), permitted=False, why=_COMMITTED),
     _Row(anomaly="inconsistent-offsets", permitted=False, why=_KEEPS),
     # Read, and gone.
-    _Row(anomaly="dirty-read", given=_unclean, why=_UNCLEAN),
-    _Row(anomaly="dirty-read", given=_alone_and_destroyed, why=_ALONE),
+    _Row(anomaly="dirty-read", given=_unclean, permits="unclean election", why=_UNCLEAN),
+    _Row(
+        anomaly="dirty-read",
+        given=_alone_and_destroyed,
+        permits="min.insync.replicas=1",
+        why=_ALONE,
+    ),
     _Row(anomaly="dirty-read", given=_old, permitted=False, why=_KIP_101),
     _Row(anomaly="dirty-read", permitted=False, why=_COMMITTED),
     # Written twice, or in another order.
-    _Row(anomaly="duplicate", given=_may_repeat, why=_REPEATS),
-    _Row(anomaly="duplicate", kinds=_kinds("moved"), given=_unclean, why=_UNCLEAN),
-    _Row(anomaly="duplicate", kinds=_kinds("moved"), given=_alone_and_destroyed, why=_ALONE),
+    _Row(
+        anomaly="duplicate", given=_may_repeat, permits="retrying without idempotence", why=_REPEATS
+    ),
+    _Row(
+        anomaly="duplicate",
+        kinds=_kinds("moved"),
+        given=_unclean,
+        permits="unclean election",
+        why=_UNCLEAN,
+    ),
+    _Row(
+        anomaly="duplicate",
+        kinds=_kinds("moved"),
+        given=_alone_and_destroyed,
+        permits="min.insync.replicas=1",
+        why=_ALONE,
+    ),
     _Row(
         anomaly="duplicate",
         permitted=False,
         why="A producer that is idempotent, or never retries, writes a record once (KIP-98).",
     ),
-    _Row(anomaly="nonmonotonic-send", given=_may_reorder, why=_REORDERS),
     _Row(
         anomaly="nonmonotonic-send",
         kinds=_kinds("duplicate"),
         given=_may_repeat,
+        permits="retrying without idempotence",
         why=f"{_REPEATS} Its last copy counts as its place.",
     ),
     _Row(
         anomaly="nonmonotonic-send",
         kinds=_kinds("lost"),
         given=_may_lose,
+        permits="the loss itself",
         why=(
             "One of the two records was lost, as the contract permits, and the offset it was "
             "acknowledged at belongs to a log that was cut off."
         ),
+    ),
+    _Row(
+        anomaly="nonmonotonic-send",
+        given=_may_reorder,
+        permits="retrying without idempotence",
+        why=_REORDERS,
     ),
     _Row(
         anomaly="nonmonotonic-send",
@@ -246,12 +287,29 @@ _TABLE: tuple[_Row, ...] = (
         ),
     ),
     # What consumers were given, in order.
-    _Row(anomaly="nonmonotonic-poll", kinds=_kinds("subscribe"), why=_REBALANCED),
-    _Row(anomaly="nonmonotonic-poll", given=_unclean, why=_RESTARTED),
-    _Row(anomaly="nonmonotonic-poll", given=_alone_and_destroyed, why=_ALONE),
-    _Row(anomaly="poll-skip", kinds=_kinds("subscribe"), why=_REBALANCED),
-    _Row(anomaly="poll-skip", given=_unclean, why=_RESTARTED),
-    _Row(anomaly="poll-skip", given=_alone_and_destroyed, why=_ALONE),
+    _Row(
+        anomaly="nonmonotonic-poll",
+        kinds=_kinds("subscribe"),
+        permits="subscribing in a group",
+        why=_REBALANCED,
+    ),
+    _Row(anomaly="nonmonotonic-poll", given=_unclean, permits="unclean election", why=_RESTARTED),
+    _Row(
+        anomaly="nonmonotonic-poll",
+        given=_alone_and_destroyed,
+        permits="min.insync.replicas=1",
+        why=_ALONE,
+    ),
+    _Row(
+        anomaly="poll-skip",
+        kinds=_kinds("subscribe"),
+        permits="subscribing in a group",
+        why=_REBALANCED,
+    ),
+    _Row(anomaly="poll-skip", given=_unclean, permits="unclean election", why=_RESTARTED),
+    _Row(
+        anomaly="poll-skip", given=_alone_and_destroyed, permits="min.insync.replicas=1", why=_ALONE
+    ),
 )
 
 _GIVEN_IN_ORDER = "A consumer is given a partition in the order of its offsets, none left out."

@@ -49,7 +49,7 @@ def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
         topic, partition, offset: the key.
         low, high: the lowest and the highest value known there.
         read_low, read_high: the same among polls and final reads; null if nobody read there.
-        time_ns: when the last of them was read or acknowledged.
+        time_ns: when the last of them was acknowledged; if none was, when the last was read.
     """
     block = F.shiftright("offset", BLOCK_BITS)
     acknowledged = history.sends.where(
@@ -89,7 +89,10 @@ def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
             F.max("value").alias("high"),
             F.min("read").alias("read_low"),
             F.max("read").alias("read_high"),
-            F.max("time_ns").alias("time_ns"),
+            # The final read comes long after whatever went wrong.
+            F.coalesce(
+                F.max(F.when(F.col("read").isNull(), F.col("time_ns"))), F.max("time_ns")
+            ).alias("time_ns"),
         )
         .where(F.col("low") < F.col("high"))
     )

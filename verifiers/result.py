@@ -43,6 +43,7 @@ class Finding:
         permitted: whether the contract permits every one of them.
         why: why, or why not; one sentence for each reason.
         kinds: how many of each kind.
+        permits: what of the contract permits it, as in "acks=1"; empty if it is forbidden.
         examples: at most 32, the lowest places first.
     """
 
@@ -51,6 +52,7 @@ class Finding:
     why: str
     kinds: Mapping[str, int]
     examples: tuple[Example, ...]
+    permits: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,3 +104,22 @@ def test_every_ruling_gives_a_reason_in_a_sentence() -> None:
 
     for anomaly in ("lost-write", "duplicate", "dirty-read", "phantom", "unheard-of"):
         assert rule(anomaly, None, at).why.endswith((".", ")."))
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "kind", "contract", "permits"),
+    [
+        ("lost-write", None, ONE, "acks=1"),
+        ("inconsistent-offsets", "acks", NONE, "acks=0"),
+        ("dirty-read", None, UNCLEAN, "unclean election"),
+        ("nonmonotonic-send", "lost", ONE, "the loss itself"),
+        ("nonmonotonic-poll", "subscribe", SAFE, "subscribing in a group"),
+        ("lost-write", None, SAFE, ""),
+    ],
+)
+def test_a_ruling_names_what_of_the_contract_permits_it(
+    anomaly: str, kind: str | None, contract: dict[str, Any], permits: str
+) -> None:
+    at = Circumstances(contract=Contract(**contract), kafka="4.3.1")
+
+    assert rule(anomaly, kind, at).permits == permits

@@ -153,6 +153,7 @@ def test_an_offset_given_to_another_record_after_a_loss_is_inconsistent_in_acks(
 
     assert (offset.offset, offset.kind, offset.value) == (1, "acks", value_of(2, 0))
     assert offset.detail["other_value"] == str(value_of(*B))
+    assert offset.time_ns == 2_500_000_000  # the later acknowledgement, not the final read
 
 
 def test_two_consumers_shown_different_values_at_one_offset_are_inconsistent_reads(

@@ -109,7 +109,10 @@ def test_an_unknown_verdict_says_what_would_have_made_it_known(tmp_path: Path) -
     words = words_of(page_of(fixture.unknown(tmp_path)))
 
     assert "What would have made it known" in words
-    assert "Fault 2, partition 3: no witness saw its effect (dropped packets 0" in words
+    assert (
+        "Fault 2, partition 3: no witness saw its effect (0 packets were dropped, "
+        "probes: 1-3 answered; was the topic idle?)." in words
+    )
 
 
 def test_absent_parts_are_said_to_be_absent(tmp_path: Path) -> None:
@@ -254,6 +257,36 @@ def test_a_checker_that_crashed_is_an_error_and_one_that_does_not_apply_is_skipp
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no run\.json"):
         write_report(tmp_path)
+
+
+def test_a_burst_is_cut_off_and_says_its_rate_rather_than_flatten_the_lane(
+    tmp_path: Path,
+) -> None:
+    folder = fixture.valid(tmp_path)
+    lanes = fixture.lanes_document()
+    burst = next(row for row in lanes["rows"] if row[0] >= 7.4)
+    burst[1] = 1240
+    fixture.write_json(folder / "lanes.json", lanes)
+
+    tree = tree_of(page_of(folder))
+
+    lane = next(s for s in tree.iter("svg") if s.get("aria-label") == "completed sends per second")
+    texts = ["".join(text.itertext()).replace("\u202f", " ") for text in lane.iter("text")]
+    assert "1 000/s" in texts
+    assert "12 400/s" in texts
+    assert [p.get("d", "").count("M") for p in lane.iter("path") if p.get("class") == "over"] == [1]
+
+
+def test_the_gravest_anomaly_is_told_and_shown_first(tmp_path: Path) -> None:
+    names = ["nonmonotonic-send", "inconsistent-offsets", "lost-write", "dirty-read"]
+    anomalies = {name: fixture.lost_write(2, permitted=name != "dirty-read") for name in names}
+    verdict = fixture.verdict_document("INVALID", anomalies=anomalies)
+
+    page = page_of(fixture.build(tmp_path, verdict=verdict))
+
+    expected = ["dirty-read", "lost-write", "inconsistent-offsets", "nonmonotonic-send"]
+    assert re.findall(r'id="anomaly-([^"]+)"', page) == expected
+    assert re.findall(r'aria-label="when (\S+) occurred"', page) == expected
 
 
 def test_a_damaged_verdict_is_refused_and_says_what_to_do(tmp_path: Path) -> None:

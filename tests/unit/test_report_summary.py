@@ -15,6 +15,8 @@ FOLDERS: list[Callable[[Path], Path]] = [
     fixture.empty,
 ]
 
+BROKEN = "Broken and seen to be: broker_kill ×2, partition, gc_pause."
+
 
 def crowded(folder: Path) -> Path:
     """A run in which there is more of everything than a summary has room for."""
@@ -66,7 +68,7 @@ def test_faults_alike_are_told_in_one_line_with_their_witnesses(tmp_path: Path) 
 def test_a_failure_ends_with_the_command_that_reproduces_it(tmp_path: Path) -> None:
     lines = console_summary(fixture.invalid(tmp_path))
 
-    assert lines[0] == "✗ INVALID  3 acknowledged records were lost."
+    assert lines[0] == f"✗ INVALID  3 acknowledged records were lost. {BROKEN}"
     assert lines[-1] == "  again: kafka-chaos run mixed --seed 7 --duration 50s"
 
 
@@ -74,17 +76,59 @@ def test_a_valid_run_says_what_it_held_against_how_much_damage(tmp_path: Path) -
     lines = console_summary(fixture.valid(tmp_path))
 
     expected = "✓ VALID  No anomaly among 62 500 acknowledged records under 4 proven faults."
-    assert lines[0].replace("\u202f", " ") == expected
+    assert lines[0].replace("\u202f", " ") == f"{expected} {BROKEN}"
 
 
-def test_a_valid_run_with_permitted_losses_says_so_in_its_first_sentence(tmp_path: Path) -> None:
-    anomalies = {"lost-write": fixture.lost_write(1, permitted=True, why="acks=1 may lose.")}
+def test_permitted_losses_are_told_first_with_what_permits_them(tmp_path: Path) -> None:
+    anomalies = {
+        "nonmonotonic-send": fixture.lost_write(1, permitted=True),
+        "inconsistent-offsets": fixture.lost_write(9, permitted=True),
+        "lost-write": fixture.lost_write(9, permitted=True) | {"permits": "acks=1"},
+    }
     folder = fixture.build(tmp_path, verdict=fixture.verdict_document(anomalies=anomalies))
 
     lines = console_summary(folder)
 
-    expected = "✓ VALID  1 acknowledged record was lost, which the contract permits."
-    assert lines[0] == expected
+    assert lines[0] == (
+        "✓ VALID  9 acknowledged records were lost, as acks=1 permits. "
+        f"Also inconsistent-offsets ×9, nonmonotonic-send ×1. {BROKEN}"
+    )
+
+
+def test_damage_that_was_meant_to_lose_says_so(tmp_path: Path) -> None:
+    anomalies = {"lost-write": fixture.lost_write(1, permitted=True)}
+    verdict = fixture.verdict_document(anomalies=anomalies)
+
+    lines = console_summary(fixture.build(tmp_path, verdict=verdict, provokes=["lost-write"]))
+
+    assert lines[0].startswith(
+        "✓ VALID  1 acknowledged record was lost, as the contract permits: "
+        "this damage was meant to lose, and did."
+    )
+
+
+def test_an_unknown_run_says_first_which_damage_nobody_saw(tmp_path: Path) -> None:
+    lines = console_summary(fixture.unknown(tmp_path))
+
+    assert lines[0].endswith(
+        "Broken and seen to be: broker_kill ×2, gc_pause; without proof: partition."
+    )
+
+
+def test_the_time_is_told_in_one_line_of_what_took_any(tmp_path: Path) -> None:
+    timing = {
+        "start": 8.1,
+        "heal": 0.001,
+        "faults": 43.0,
+        "verify": 11.9,
+        "verify: draw lanes": 3.0,
+    }
+    folder = fixture.build(tmp_path, verdict=fixture.verdict_document(timing_s=timing))
+
+    (took,) = [line for line in console_summary(folder) if line.startswith("  took")]
+
+    expected = "  took 63.0 s: start 8.1 s, faults 43.0 s, verify 11.9 s"
+    assert took.replace("\u202f", " ") == expected
 
 
 def test_the_widest_time_without_an_acknowledgement_is_named(tmp_path: Path) -> None:

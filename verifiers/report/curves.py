@@ -7,11 +7,14 @@ from markupsafe import Markup
 
 from verifiers.report import units
 from verifiers.report.model import Bin, Lanes, Phase
-from verifiers.report.svg import LEFT, RIGHT, Axis, Drawing, num, path
+from verifiers.report.svg import LEFT, RIGHT, Axis, Drawing, Label, box, num, path
 
 _HEIGHT = 64
 _TOP = 8
 _COLUMNS = 500
+_USUAL_SHARE = 0.95
+_TOWERING = 2.5
+_HEADROOM = 1.1
 _PERCENTILES: tuple[tuple[str, Callable[[Bin], float | None]], ...] = (
     ("p99", lambda b: b.p99_ms),
     ("p95", lambda b: b.p95_ms),
@@ -37,11 +40,23 @@ def scale(axis: Axis) -> Markup:
 
 
 def sends_lane(lanes: Lanes, axis: Axis) -> Drawing:
-    """Return the completed sends per second, stacked by outcome."""
+    """Return the completed sends per second, stacked by outcome.
+
+    After an outage what waited is acknowledged in one burst. The scale is that of the time
+    beside such bursts, which would flatten everything else; they are cut off at the top, marked
+    there, and the highest says its rate.
+    """
     columns = _columns(lanes, axis)
     width_s = columns[0][1] if columns else 1.0
     stacks = [(t, b.ok, b.ok + b.info, b.ok + b.info + b.fail) for t, _, b in columns]
-    top = units.nice_ceiling(max((s[3] for s in stacks), default=0) / width_s)
+    top = _usual_top([s[3] for s in stacks]) / width_s
+    top = units.nice_ceiling(top)
+    over = [(t, high) for t, _, _, high in stacks if high > top * width_s]
+    most_shown = math.ceil(top * width_s)
+    stacks = [
+        (t, min(ok, most_shown), min(unknown, most_shown), min(refused, most_shown))
+        for t, ok, unknown, refused in stacks
+    ]
     lane = _quantity("sends", f"{units.count(top)}/s", _HEIGHT, "completed sends per second")
     for kind, low, high in (("ok", 0, 1), ("info", 1, 2), ("fail", 2, 3)):
         lower = [(s[0], 0 if low == 0 else s[low]) for s in stacks]
@@ -49,6 +64,22 @@ def sends_lane(lanes: Lanes, axis: Axis) -> Drawing:
         if any(up[1] > down[1] for up, down in zip(upper, lower, strict=True)):
             shape = _area(lower, upper, width_s, axis, top * width_s)
             lane.stretched.append(path(f"sends {kind}", [shape]))
+    if over:
+        lane.stretched.append(
+            path("over", [box(axis.x(t), axis.x(t + width_s), _TOP - 6, 4) for t, _ in over])
+        )
+        at_s, most = max(over, key=lambda burst: burst[1])
+        label = Label(
+            text=f"{units.count(most / width_s)}/s",
+            x0=axis.x(at_s),
+            x1=axis.x(at_s + width_s),
+            limit=RIGHT - 2,
+            inside=False,
+            before=True,
+            y=_TOP + 1.5,
+            kind="small burst",
+        )
+        lane.placed.append(label.markup(keep_hidden=True))
     for row, (kind, word) in enumerate((("fail", "refused"), ("info", "unknown"), ("ok", "acked"))):
         lane.fixed.append(
             Markup(
@@ -121,6 +152,15 @@ def latency_lane(lanes: Lanes, axis: Axis) -> Drawing:
             ).format(name, where - 4, where, name)
         )
     return lane
+
+
+def _usual_top(heights: Sequence[int]) -> float:
+    """Return the highest column, or, where a few tower above all others, the highest of those."""
+    busy = sorted(height for height in heights if height)
+    if not busy:
+        return 0
+    usual = busy[math.ceil(_USUAL_SHARE * len(busy)) - 1]
+    return busy[-1] if busy[-1] <= _TOWERING * usual else usual * _HEADROOM
 
 
 def _quantity(name: str, top: str, height: float, described: str) -> Drawing:

@@ -158,12 +158,22 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """All occurrences of one anomaly; the examples are the first few."""
+    """All occurrences of one anomaly.
+
+    Attributes:
+        name: as its checker calls it.
+        count: how many.
+        permitted: whether the contract permits all of them.
+        why: why, or why not.
+        permits: what of the contract permits it, as in "acks=1"; may be empty.
+        examples: the first few.
+    """
 
     name: str
     count: int
     permitted: bool
     why: str
+    permits: str
     examples: tuple[Example, ...]
 
 
@@ -174,7 +184,7 @@ class Judgement:
     Attributes:
         verdict: UNKNOWN if the run was never verified.
         reasons: the sentences behind it.
-        anomalies: what was found, the forbidden first.
+        anomalies: what was found, the forbidden first, and then the gravest.
         counts: sends, acked, failed, indeterminate, read, final.
         checkers: what became of each checker: ran, crashed, not applicable.
         replicas: what the verifier says of the logs on disk; empty if it did not look.

@@ -46,6 +46,7 @@ def render(record: RunRecord) -> str:
         judgement=record.judgement,
         mark={"VALID": "✓", "UNKNOWN": "?", "INVALID": "✗"}[record.judgement.verdict.name],
         headline=story.headline(record),
+        broken=story.broken(record),
         reasons=story.reasons(record),
         contract=story.contract(record),
         counts=story.counts(record),

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
+from verifiers.gravity import gravity
 from verifiers.report.model import (
     Anomaly,
     Bin,
@@ -102,6 +103,7 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
             count=_integer(entry, "count") or 0,
             permitted=entry.get("permitted") is True,
             why=_text(entry, "why") or "",
+            permits=_text(entry, "permits") or "",
             examples=tuple(_example(e, origin_ns) for e in _mappings(entry, "examples")),
         )
         for name, entry in _mapping(verdict, "anomalies").items()
@@ -111,7 +113,7 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
     return Judgement(
         verdict=Verdict[named] if named else Verdict.UNKNOWN,
         reasons=_texts(verdict, "reasons") if verdict else (never,),
-        anomalies=tuple(sorted(found, key=lambda a: (a.permitted, -a.count, a.name))),
+        anomalies=tuple(sorted(found, key=lambda a: (a.permitted, gravity(a.name)))),
         counts={k: v for k, v in _mapping(verdict, "counts").items() if isinstance(v, int)},
         checkers={
             visible(k): visible(str(v)) for k, v in sorted(_mapping(verdict, "checkers").items())

@@ -1,14 +1,14 @@
 """The sentences of a report: the same story for the page, the console and the summary."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.core.verdict import Verdict
+from verifiers.evidence import in_words, question, spoken
 from verifiers.report import units
 from verifiers.report.meanings import told
-from verifiers.report.model import Example, FaultRecord, Gap, RunRecord
+from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord
 
 _WITNESSES = {
     "process": "process table",
@@ -19,6 +19,9 @@ _WITNESSES = {
     "probes": "probe connections",
     "dropped_packets": "packet counters",
 }
+
+_SHORTEST_GAP_S = 0.5
+"""A pause of the clients' own batches is no unavailability."""
 
 _PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "verify")
 
@@ -31,33 +34,64 @@ _CURES = {
 
 
 def headline(record: RunRecord) -> str:
-    """Return the one sentence that says how the run ended."""
+    """Return the one sentence, or two, that says how the run ended."""
     judgement = record.judgement
+    acked = units.counted(judgement.counts.get("acked", 0), "acknowledged record")
     if judgement.verdict is Verdict.INVALID:
-        worst = judgement.forbidden
-        if not worst:
+        if not judgement.forbidden:
             return "Something that the contract forbids was found."
-        rest = len(worst) - 1
-        more = (
-            f", and {units.counted(rest, 'other anomaly', 'other anomalies')} found" if rest else ""
-        )
-        return f"{told(worst[0].name, worst[0].count)}{more}."
-    if judgement.verdict is Verdict.UNKNOWN:
-        if not judgement.checkers and not judgement.counts:
-            return "Nothing is known: this run has no verdict yet."
-        return "Nothing forbidden was found, but a pass needs more proof."
-    proven = units.counted(sum(fault.proven for fault in record.faults), "proven fault")
+        return f"{_foremost(judgement.forbidden)}.{_besides(judgement.forbidden[1:])}"
+    if judgement.verdict is Verdict.UNKNOWN and not judgement.checkers and not judgement.counts:
+        return "Nothing is known: this run has no verdict yet."
     if judgement.permitted:
         first = judgement.permitted[0]
-        rest = len(judgement.permitted) - 1
-        more = (
-            f" So it does {units.counted(rest, 'other anomaly', 'other anomalies')}."
-            if rest
-            else ""
-        )
-        return f"{told(first.name, first.count)}, which the contract permits.{more}"
-    acked = judgement.counts.get("acked", 0)
-    return f"No anomaly among {units.counted(acked, 'acknowledged record')} under {proven}."
+        by = first.permits or "the contract"
+        purpose = _purpose(record, first)
+        text = f"{_foremost(judgement.permitted)}, as {by} permits{purpose}."
+        text += _besides(judgement.permitted[1:])
+        more = " A pass needs more proof."
+        return text + more if judgement.verdict is Verdict.UNKNOWN else text
+    if judgement.verdict is Verdict.UNKNOWN:
+        return f"Nothing forbidden was found among {acked}, but a pass needs more proof."
+    proven = units.counted(sum(fault.proven for fault in record.faults), "proven fault")
+    return f"No anomaly among {acked} under {proven}."
+
+
+def broken(record: RunRecord) -> str:
+    """Return what was broken, and whether it was seen to be: Broken and seen: partition."""
+    seen: dict[str, int] = {}
+    unseen: dict[str, int] = {}
+    for fault in record.faults:
+        names = seen if fault.proven else unseen
+        names[fault.name] = names.get(fault.name, 0) + 1
+
+    def listed(names: Mapping[str, int]) -> str:
+        return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in names.items())
+
+    if not record.faults:
+        return "Nothing was broken."
+    if not unseen:
+        return f"Broken and seen to be: {listed(seen)}."
+    proven = f"Broken and seen to be: {listed(seen)}; without" if seen else "Without"
+    return f"{proven} proof: {listed(unseen)}."
+
+
+def _foremost(anomalies: Sequence[Anomaly]) -> str:
+    return told(anomalies[0].name, anomalies[0].count)
+
+
+def _purpose(record: RunRecord, anomaly: Anomaly) -> str:
+    if anomaly.name not in record.provokes:
+        return ""
+    meant = "lose" if anomaly.name == "lost-write" else "cause this"
+    return f": this damage was meant to {meant}, and did"
+
+
+def _besides(anomalies: Sequence[Anomaly]) -> str:
+    if not anomalies:
+        return ""
+    listed = ", ".join(f"{units.visible(a.name)} ×{units.count(a.count)}" for a in anomalies[:4])
+    return f" Also {listed}{' and more' if len(anomalies) > 4 else ''}."
 
 
 def reasons(record: RunRecord) -> tuple[str, ...]:
@@ -129,31 +163,17 @@ def shortcoming(fault: FaultRecord) -> str:
     if fault.injected_s is None:
         return "it was decided, and the journal does not say that it was injected"
     if fault.inject.observed is not True:
-        return f"no witness saw its effect ({evidence(fault.inject.details)})"
+        asked = question(fault.name, fault.inject.details)
+        seen = evidence(fault.inject.details)
+        return f"no witness saw its effect ({seen}{asked and f'; {asked}'})"
     if fault.healed_s is None:
         return "the journal does not say that it was healed"
     return f"no witness saw it healed ({evidence(fault.heal.details)})"
 
 
 def evidence(details: Mapping[str, Any]) -> str:
-    """Return what was seen, as short text: dropped packets 0, listener 2 answered."""
-    if not details:
-        return "nothing was written down"
-    told_details = [f"{key.replace('_', ' ')} {spoken(value)}" for key, value in details.items()]
-    return units.visible(", ".join(told_details))
-
-
-def spoken(value: object) -> str:
-    """Return a JSON value as a person reads it, without braces and quotes."""
-    if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {spoken(inner)}" for key, inner in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        return " ".join(map(spoken, value)) or "none"
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, str) else json.dumps(value)
+    """Return what was seen, as short text: 0 packets were dropped."""
+    return units.visible(in_words(details))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,4 +305,4 @@ def widest_gap(record: RunRecord) -> Gap | None:
     if record.lanes is None or not record.lanes.gaps:
         return None
     widest = record.lanes.gaps[0]
-    return widest if widest.width_s >= 2 * record.lanes.bin_s else None
+    return widest if widest.width_s >= max(2 * record.lanes.bin_s, _SHORTEST_GAP_S) else None

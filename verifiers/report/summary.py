@@ -7,6 +7,8 @@ from verifiers.report.model import RunRecord
 CONSOLE_LINES = 25
 MARKDOWN_LINES = 15
 
+_WORTH_A_WORD_S = 1.0
+
 _SIGNS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 
 
@@ -14,7 +16,7 @@ def console_lines(record: RunRecord) -> list[str]:
     """Return the story of a run in at most 25 lines of plain text."""
     judgement = record.judgement
     lines = [
-        f"{_SIGNS[judgement.verdict]} {judgement.verdict.name}  {story.headline(record)}",
+        f"{_SIGNS[judgement.verdict]} {judgement.verdict.name}  {_first_line(record)}",
         f"  {record.scenario} · Kafka {record.kafka} · seed {record.seed}",
         f"  {story.contract(record)}",
         f"  {' · '.join(story.counts(record))}",
@@ -36,7 +38,12 @@ def console_lines(record: RunRecord) -> list[str]:
     lines.append(f"  report: {record.folder / 'report.html'}")
     if judgement.verdict is not Verdict.VALID and record.command:
         lines.append(f"  again: {record.command}")
-    return [line if line.startswith("  again:") else units.visible(line, 200) for line in lines]
+    return [units.visible(line, _limit(line, first=not n)) for n, line in enumerate(lines)]
+
+
+def _limit(line: str, *, first: bool) -> int:
+    # A command or a path that is cut is of no use.
+    return 4000 if line.startswith(("  again:", "  report:")) else 400 if first else 200
 
 
 def markdown(record: RunRecord) -> str:
@@ -44,7 +51,7 @@ def markdown(record: RunRecord) -> str:
     judgement = record.judgement
     sign = _SIGNS[judgement.verdict]
     lines = [
-        f"### {sign} {judgement.verdict.name}: {_safe(story.headline(record))}",
+        f"### {sign} {judgement.verdict.name}: {_safe(_first_line(record))}",
         "",
         _safe(f"{record.scenario} · Kafka {record.kafka} · seed {record.seed}"),
         "",
@@ -68,6 +75,10 @@ def markdown(record: RunRecord) -> str:
     if record.command:
         lines.append(f"- again: `{units.visible(record.command, 2000).replace('`', chr(39))}`")
     return "\n".join(lines) + "\n"
+
+
+def _first_line(record: RunRecord) -> str:
+    return f"{story.headline(record)} {story.broken(record)}"
 
 
 def _fault_text(group: story.FaultGroup) -> str:
@@ -106,9 +117,13 @@ def _unavailable(record: RunRecord) -> str:
 
 
 def _timing(record: RunRecord) -> str:
-    # Parts of a phase, such as "verify: start Spark", are for the page.
+    # Parts of a phase, such as "verify: start Spark", are for the page; so is what took no time.
     whole = [(name, seconds) for name, seconds in story.timing(record) if ":" not in name]
-    return ", ".join(f"{name} {units.span(seconds)}" for name, seconds in whole)
+    longest = [(name, seconds) for name, seconds in whole if seconds >= _WORTH_A_WORD_S]
+    if not longest:
+        return ""
+    parts = ", ".join(f"{name} {units.span(seconds)}" for name, seconds in longest)
+    return f"{units.span(sum(seconds for _, seconds in whole))}: {parts}"
 
 
 def _few(lines: list[str], most: int, noun: str, indent: str = "  ") -> list[str]:

@@ -1,0 +1,66 @@
+"""What witnesses saw, as a sentence has it."""
+
+from typing import Any
+
+import pytest
+
+from verifiers.evidence import in_words, question
+from verifiers.gravity import GRAVITY, gravity
+from verifiers.report.meanings import MEANINGS
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [
+        ({}, "nothing was written down"),
+        ({"dropped_packets": 0}, "0 packets were dropped"),
+        ({"dropped_packets": 1}, "1 packet was dropped"),
+        (
+            {"probes": {"1→3": "refused", "2→3": "refused", "3→1": "answered"}},
+            "probes: 1→3 2→3 refused; 3→1 answered",
+        ),
+        ({"listener": {"2": "unreachable"}}, "the listener of broker 2 could not be reached"),
+        (
+            {
+                "process_before": {"2": {"pid": 4711, "start_ticks": 9, "state": "S"}},
+                "process_after": None,
+            },
+            "broker 2 had process 4711, then had no process",
+        ),
+        ({"process": {"2": None}}, "broker 2 has no process"),
+        ({"process_state": {"1": "T"}}, "the process of broker 1 is stopped"),
+        (
+            {"broker_1": {"pauses": 71, "total_s": 1.2, "longest_s": 0.1}, "wanted_s": 4},
+            "broker 1 logged 71 pauses of 1.2 s in all, 4 s were wanted",
+        ),
+        ({"pid": "changed", "seen": {"a": [1, 2]}}, "pid changed, seen a: 1 2"),
+    ],
+)
+def test_evidence_reads_without_braces(details: dict[str, Any], words: str) -> None:
+    assert in_words(details) == words
+
+
+@pytest.mark.parametrize(
+    ("fault", "details", "asked"),
+    [
+        ("partition", {"dropped_packets": 0}, "was the topic idle?"),
+        ("partition", {"dropped_packets": 7}, ""),
+        ("broker_kill", {"listener": {"2": "answered"}}, "started again by somebody else?"),
+        ("broker_kill", {"listener": {"2": "unreachable"}}, "did a partition hide the broker"),
+        ("gc_pause", {"broker_1": {"pauses": 0}}, "was the JVM busy"),
+        ("somebody_elses", {"x": 1}, ""),
+    ],
+)
+def test_the_question_fits_the_fault(fault: str, details: dict[str, Any], asked: str) -> None:
+    found = question(fault, details)
+
+    assert asked in found
+    assert bool(asked) == bool(found)
+
+
+def test_every_anomaly_with_a_meaning_has_its_gravity() -> None:
+    assert set(GRAVITY) == set(MEANINGS)
+
+
+def test_an_anomaly_of_somebody_elses_checker_comes_last() -> None:
+    assert sorted(["odd", "poll-skip", "lost-write"], key=gravity)[-1] == "odd"

@@ -1,0 +1,119 @@
+"""What witnesses saw of a fault, in words: the same for the verdict's reasons and the report."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Details = Mapping[str, Any]
+
+
+def in_words(details: Details) -> str:
+    """Return what was seen, as short text: 0 packets were dropped, probes: 1→2 answered."""
+    if not details:
+        return "nothing was written down"
+    return ", ".join(_said(key, value) for key, value in details.items())
+
+
+def question(fault: str, details: Details) -> str:
+    """Return what a person should ask who wonders why a fault has no witness; may be empty."""
+    if fault == "partition" and details.get("dropped_packets") == 0:
+        return "was the topic idle?"
+    seen = details.get("listener")
+    answers = set(seen.values()) if isinstance(seen, Mapping) else set()
+    if "unreachable" in answers:
+        return "did a partition hide the broker from its witness?"
+    if fault == "broker_kill" and "answered" in answers:
+        return "was the broker started again by somebody else?"
+    if fault == "gc_pause":
+        return "was the JVM busy, paused or killed by something else?"
+    return ""
+
+
+def spoken(value: object) -> str:
+    """Return a JSON value as a person reads it, without braces and quotes."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {spoken(inner)}" for key, inner in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return " ".join(map(spoken, value)) or "none"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _said(key: str, value: object) -> str:
+    speak = _PHRASES.get(key)
+    if speak is not None:
+        return speak(value)
+    if key.startswith("broker_") and isinstance(value, Mapping) and "pauses" in value:
+        return _pauses(key.removeprefix("broker_"), value)
+    return f"{key.replace('_', ' ')} {spoken(value)}"
+
+
+def _dropped(value: object) -> str:
+    return "1 packet was dropped" if value == 1 else f"{spoken(value)} packets were dropped"
+
+
+def _probes(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return f"probes {spoken(value)}"
+    by_answer: dict[str, list[str]] = {}
+    for link, answer in value.items():
+        by_answer.setdefault(spoken(answer), []).append(str(link))
+    told = "; ".join(f"{' '.join(links)} {answer}" for answer, links in by_answer.items())
+    return f"probes: {told or 'none'}"
+
+
+def _listener(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return f"listener {spoken(value)}"
+    return ", ".join(f"the listener of broker {node} {_ANSWERS.get(str(answer), spoken(answer))}"
+                     for node, answer in value.items()) or "no listener was asked"  # fmt: skip
+
+
+def _process(verb: str) -> Callable[[object], str]:
+    def one(known: object) -> str:
+        pid = known.get("pid") if isinstance(known, Mapping) else known
+        return "no process" if pid is None else f"process {spoken(pid)}"
+
+    def told(value: object) -> str:
+        if not isinstance(value, Mapping):
+            return f"{verb} {one(value)}"
+        told = ", ".join(f"broker {node} {verb} {one(known)}" for node, known in value.items())
+        return told or "no process was looked for"
+
+    return told
+
+
+def _states(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return f"process state {spoken(value)}"
+    return ", ".join(
+        f"the process of broker {node} is {_STATES.get(str(state), spoken(state))}"
+        for node, state in value.items()
+    )
+
+
+def _pauses(node: str, seen: Mapping[str, Any]) -> str:
+    total = spoken(seen.get("total_s", seen.get("paused_s", "?")))
+    return f"broker {node} logged {spoken(seen['pauses'])} pauses of {total} s in all"
+
+
+_ANSWERS = {
+    "answered": "answered",
+    "silent": "accepted and stayed silent",
+    "refused": "refused",
+    "unreachable": "could not be reached",
+}
+_STATES = {"T": "stopped", "S": "running", "R": "running", "D": "running", "Z": "dead"}
+_PHRASES: Mapping[str, Callable[[object], str]] = {
+    "dropped_packets": _dropped,
+    "probes": _probes,
+    "listener": _listener,
+    "process_before": _process("had"),
+    "process": _process("has"),
+    "process_after": _process("then had"),
+    "process_state": _states,
+    "wanted_s": lambda value: f"{spoken(value)} s were wanted",
+}

@@ -1,0 +1,25 @@
+"""Which anomalies weigh most: what a reader must be told first."""
+
+GRAVITY = (
+    "lost-write",
+    "dirty-read",
+    "phantom",
+    "corrupt-record",
+    "G1a",
+    "duplicate",
+    "inconsistent-offsets",
+    "unseen",
+    "int-nonmonotonic-poll",
+    "int-poll-skip",
+    "nonmonotonic-poll",
+    "poll-skip",
+    "nonmonotonic-send",
+)
+"""Data that is gone or false, then data that is there twice, then unknown, then out of order."""
+
+_PLACE = {name: place for place, name in enumerate(GRAVITY)}
+
+
+def gravity(name: str) -> tuple[int, str]:
+    """Return the place of an anomaly, the gravest lowest; one from out of this tree comes last."""
+    return (_PLACE.get(name, len(GRAVITY)), name)
