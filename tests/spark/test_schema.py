@@ -12,7 +12,8 @@ KINDS = {"integer": "int32", "long": "int64", "string": "string"}
 
 
 def documented(dataset: str) -> list[tuple[str, str, bool]]:
-    (row,) = re.findall(rf"^\| `{dataset}` \| .* \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
+    # The raw history, which has columns of its own, is described above the sealed one.
+    *_, row = re.findall(rf"^\| `{dataset}` \| .* \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
     if row == "as `poll`":
         return documented("poll")
     columns = re.sub(r"\([^)]*\)", "", row).split(",")
