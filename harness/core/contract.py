@@ -21,7 +21,8 @@ class Contract:
         max_in_flight: `max.in.flight.requests.per.connection`.
         linger_ms: `linger.ms`, milliseconds.
         batch_size_bytes: `batch.size`, bytes.
-        delivery_timeout_ms: `delivery.timeout.ms`, milliseconds.
+        delivery_timeout_ms: `delivery.timeout.ms`, milliseconds; Kafka's default. A shorter one
+            that runs out makes librdkafka's idempotent producer repeat records: docs/findings.md.
         unclean_election: `unclean.leader.election.enable` of the topic.
     """
 
@@ -33,7 +34,7 @@ class Contract:
     max_in_flight: int = 5
     linger_ms: float = 5.0
     batch_size_bytes: int = 1_000_000
-    delivery_timeout_ms: int = 20_000
+    delivery_timeout_ms: int = 120_000
     unclean_election: bool = False
 
     def __post_init__(self) -> None:

@@ -121,7 +121,7 @@ class FakeCluster:
     def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
         self.log.append(f"collect {broker.node_id} {duration_s:g}")
         share = 0.0 if self.ignores_damage else 0.95
-        self.pauses[broker.node_id] = [duration_s * share / 2] * 2 if share else []
+        self.pauses[broker.node_id] = [self.lease.hold_s * share / 2] * 2 if share else []
 
     def end_collections(self, broker: Broker) -> None:
         self.log.append(f"end {broker.node_id}")
