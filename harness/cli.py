@@ -20,6 +20,43 @@ import typer
 from rich.logging import RichHandler
 
 from harness import console
+from harness.cli_options import (
+    DEFAULT_STORE,
+    AcksOption,
+    BatchSize,
+    BrokerConfig,
+    Brokers,
+    Compose,
+    Consumers,
+    Controllers,
+    Duration,
+    Faults,
+    HeapMib,
+    Idempotence,
+    Image,
+    Json,
+    Kafka,
+    Keep,
+    LingerMs,
+    Master,
+    MaxAtOnce,
+    MaxInFlight,
+    MinIsr,
+    OnOff,
+    Partitions,
+    Producers,
+    Rate,
+    RecordSize,
+    Replication,
+    Retries,
+    RunFolder,
+    ScenarioName,
+    Seed,
+    Store,
+    Subscribers,
+    Unclean,
+    option,
+)
 from harness.core.duration import parse_duration_s
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.fault import FAULTS, TARGETS
@@ -30,7 +67,6 @@ from harness.nemesis import plan as draw_plan
 from harness.nemesis import plan_json
 from harness.run_dir import RunDir
 from harness.runner import KeepCluster, Runner
-from harness.settings import project_settings, reject_unknown, scenario_file
 
 app = typer.Typer(
     name="kafka-chaos",
@@ -44,103 +80,17 @@ INTERRUPTED = 130
 INTERNAL = 70
 
 
-def _environment(name: str) -> str:
-    return f"KAFKA_CHAOS_{name}"
-
-
-def _option(*names: str, help: str, **more: Any) -> Any:  # noqa: ANN401 (typer's own)
-    variable = names[0].removeprefix("--").replace("-", "_").upper()
-    return typer.Option(*names, help=help, envvar=_environment(variable), **more)
-
-
-class OnOff(StrEnum):
-    """A switch that can be left to its default."""
-
-    ON = "on"
-    OFF = "off"
-
-
-class Acks(StrEnum):
-    """What a producer waits for."""
-
-    NONE = "0"
-    LEADER = "1"
-    ALL = "all"
-
-
-def _scenario_argument(context: typer.Context, value: str | None) -> str | None:
-    """Let a scenario file take its place below flags and environment, above pyproject.toml."""
-    known = [parameter.name or "" for parameter in context.command.params]
-    settings = project_settings(Path.cwd())
-    reject_unknown(settings, {*known, "budget"}, "[tool.kafka-chaos] in pyproject.toml")
-    common = {key: value for key, value in settings.items() if key in known}
-    if value is not None and value.endswith((".yaml", ".yml")):
-        from_file = scenario_file(Path(value))
-        reject_unknown(from_file, known, f"The scenario file {value}")
-        value = from_file.pop("scenario", None)
-        common |= from_file
-    context.default_map = {**(context.default_map or {}), **common}
-    return value or common.get("scenario")
-
-
-ScenarioName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[SCENARIO|FILE.yaml]",
-        help="A registered scenario, or a YAML file of settings; default: mixed.",
-        is_eager=True,
-        callback=_scenario_argument,
-    ),
-]
-Kafka = Annotated[str | None, _option("--kafka", help="Version of Apache Kafka.")]
-Image = Annotated[str | None, _option("--image", help="Broker image to use instead of our own.")]
-Brokers = Annotated[int | None, _option("--brokers", help="How many brokers, 1 to 9.")]
-Controllers = Annotated[
-    int | None, _option("--controllers", help="Isolated controllers; 0: brokers are controllers.")
-]
-HeapMib = Annotated[int | None, _option("--heap-mib", help="Heap of each JVM, MiB.")]
-BrokerConfig = Annotated[
-    list[str] | None, _option("--broker-config", help="Broker property KEY=VALUE; repeatable.")
-]
-Partitions = Annotated[int | None, _option("--topic-partitions", help="Partitions of the topic.")]
-Replication = Annotated[int | None, _option("--replication-factor", help="Replicas of each.")]
-AcksOption = Annotated[Acks | None, _option("--acks", help="What producers wait for.")]
-MinIsr = Annotated[int | None, _option("--min-isr", help="min.insync.replicas of the topic.")]
-Idempotence = Annotated[
-    OnOff | None, _option("--idempotence", help="Default: on exactly with acks=all.")
-]
-Unclean = Annotated[OnOff | None, _option("--unclean-election", help="Default: off.")]
-Faults = Annotated[
-    str | None, _option("--faults", help="Kinds to deal, with commas; `list faults` names them.")
-]
-Duration = Annotated[str | None, _option("--duration", help="500ms, 30s, 5m, 8h.")]
-MaxAtOnce = Annotated[int | None, _option("--max-at-once", help="Faults in force at one time.")]
-Rate = Annotated[int | None, _option("--rate", help="Records a second in all; 0: flat out.")]
-RecordSize = Annotated[int | None, _option("--record-size", help="Bytes of each record's value.")]
-Producers = Annotated[int | None, _option("--producers", help="Producer processes.")]
-Consumers = Annotated[int | None, _option("--consumers", help="Consumer processes (assign).")]
-Subscribers = Annotated[int | None, _option("--subscribers", help="Consumer processes in a group.")]
-Seed = Annotated[int | None, _option("--seed", help="Draws the plan; default: a new one.", min=0)]
-Store = Annotated[Path, _option("--store", help="Where run folders lie.")]
-Master = Annotated[str | None, _option("--master", help="Spark master; default: local[*].")]
-Keep = Annotated[str, _option("--keep-cluster", help="never, failed or always.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
-
-_DEFAULT_STORE = Path("runs")
-
-
 def _scenario(name: str | None, given: Mapping[str, Any]) -> Scenario:
     """Build the scenario that the flags describe."""
-    from harness.experiment import DEFAULT_SCENARIO, Overrides, configure
+    from harness.experiment import DEFAULT_SCENARIO, Overrides, configure, split_faults
 
     duration = given["duration"]
-    faults = given["faults"]
     switch = {None: None, OnOff.ON: True, OnOff.OFF: False}
     overrides = Overrides(
         cluster={
             "kafka": given["kafka"],
             "image": given["image"],
+            "compose": given["compose"],
             "brokers": given["brokers"],
             "controllers": given["controllers"],
             "heap_mib": given["heap_mib"],
@@ -152,6 +102,10 @@ def _scenario(name: str | None, given: Mapping[str, Any]) -> Scenario:
             "replication_factor": given["replication_factor"],
             "idempotence": switch[given["idempotence"]],
             "unclean_election": switch[given["unclean_election"]],
+            "retries": given["retries"],
+            "max_in_flight": given["max_in_flight"],
+            "linger_ms": given["linger_ms"],
+            "batch_size_bytes": given["batch_size"],
         },
         workload={
             "partitions": given["topic_partitions"],
@@ -161,7 +115,7 @@ def _scenario(name: str | None, given: Mapping[str, Any]) -> Scenario:
             "consumers": given["consumers"],
             "subscribers": given["subscribers"],
         },
-        faults=None if faults is None else tuple(k.strip() for k in faults.split(",") if k.strip()),
+        faults=None if given["faults"] is None else split_faults(given["faults"]),
         duration_s=None if duration is None else parse_duration_s(str(duration)),
         max_at_once=given["max_at_once"],
     )
@@ -183,6 +137,7 @@ def run(
     scenario: ScenarioName = None,
     kafka: Kafka = None,
     image: Image = None,
+    compose: Compose = None,
     brokers: Brokers = None,
     controllers: Controllers = None,
     heap_mib: HeapMib = None,
@@ -193,6 +148,10 @@ def run(
     min_isr: MinIsr = None,
     idempotence: Idempotence = None,
     unclean_election: Unclean = None,
+    retries: Retries = None,
+    max_in_flight: MaxInFlight = None,
+    linger_ms: LingerMs = None,
+    batch_size: BatchSize = None,
     faults: Faults = None,
     duration: Duration = None,
     max_at_once: MaxAtOnce = None,
@@ -202,7 +161,7 @@ def run(
     consumers: Consumers = None,
     subscribers: Subscribers = None,
     seed: Seed = None,
-    store: Store = _DEFAULT_STORE,
+    store: Store = DEFAULT_STORE,
     master: Master = None,
     keep_cluster: Keep = "never",
     as_json: Json = False,
@@ -235,6 +194,7 @@ def plan(
     scenario: ScenarioName = None,
     kafka: Kafka = None,
     image: Image = None,
+    compose: Compose = None,
     brokers: Brokers = None,
     controllers: Controllers = None,
     heap_mib: HeapMib = None,
@@ -245,6 +205,10 @@ def plan(
     min_isr: MinIsr = None,
     idempotence: Idempotence = None,
     unclean_election: Unclean = None,
+    retries: Retries = None,
+    max_in_flight: MaxInFlight = None,
+    linger_ms: LingerMs = None,
+    batch_size: BatchSize = None,
     faults: Faults = None,
     duration: Duration = None,
     max_at_once: MaxAtOnce = None,
@@ -366,11 +330,11 @@ def clean(
 
 @app.command()
 def nightly(
-    budget: Annotated[str, _option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
+    budget: Annotated[str, option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
     kafka: Kafka = None,
     duration: Duration = None,
     seed: Seed = None,
-    store: Store = _DEFAULT_STORE,
+    store: Store = DEFAULT_STORE,
     master: Master = None,
     as_json: Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import docker.errors
@@ -16,6 +17,8 @@ from testcontainers.compose import DockerCompose
 
 from harness.admin import Admin, PartitionState, reject_ignored_config
 from harness.agent import Agent, Rule
+from harness.cluster_logs import ClusterLogs
+from harness.compose_file import read_compose_file
 from harness.core.cluster import (
     Answer,
     Broker,
@@ -29,21 +32,20 @@ from harness.core.cluster import (
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.wait import wait_until
 from harness.engine import connect
+from harness.foreign_topology import complete, explain_collision, kafka_version, prepare
 from harness.images import ensure_agent_image, ensure_broker_image
-from harness.run_dir import canonical_json, write_atomically
 from harness.sweep import owner
-from harness.topology import CONTROLLER_PORT, REPLICATION_PORT, Topology, render
+from harness.topology import Node, Topology, render
 
 log = logging.getLogger(__name__)
 
 _COMPOSE_S = 120.0
+_FOREIGN_COMPOSE_S = 900.0  # a user's file may have more images to pull and build
 _READY_S = 120.0
 _PROBE_TOPIC = "kafka-chaos-ready"
-_DATA = "/var/lib/kafka/data"
-_LOGS = "/var/log/kafka"
 _GC_NODES = 2_000_000
-_PORTS = {"all": None, "replication": (REPLICATION_PORT,), "controller": (CONTROLLER_PORT,)}
-_PAUSE = re.compile(rb"\] *GC\(\d+\) Pause .*?(\d+\.\d+)ms")
+_PROJECT_LABEL = "com.docker.compose.project"
+_SAID_LINES = 100_000
 
 Say = Callable[[str], None]
 
@@ -60,16 +62,15 @@ class DockerCluster:
         self._compose = DockerCompose(
             compose_file.parent, compose_file_name=compose_file.name, pull=False, wait=False
         )
+        # What the environment may say of project names is not meant for ours.
+        self._compose.compose_command_property.extend(["--project-name", topology.project])
         self._folder = compose_file.parent
         self._docker = connect()
         self._containers: dict[str, Container] = {}
-        self._addresses: dict[int, str] = {}
+        self._addresses: dict[int, dict[str, str]] = {}
         self._pids: dict[int, int] = {}
-        self._ports = {node.node_id: node.port for node in topology.nodes}
         self._admin = Admin(topology.bootstrap)
         self._lease: Lease | None = None
-        # Where each JVM's GC log ended when collect_garbage began, by fault and node.
-        self._gc_marks: dict[tuple[str, int], int] = {}
         self.timing_s: dict[str, float] = {}
 
     @classmethod
@@ -88,15 +89,18 @@ class DockerCluster:
         Raises:
             ClusterBroken: it did not come up; what was started is removed again.
         """
-        image = spec.image or ensure_broker_image(spec.kafka, say=say)
-        topology = render(
-            spec, run=run, owner=owner(), image=image, agent_image=ensure_agent_image(say=say)
-        )
+        agent_image = ensure_agent_image(say=say)
+        if spec.compose:
+            file = read_compose_file(Path(spec.compose))
+            topology = prepare(file, run_name=run, owner=owner(), agent_image=agent_image, say=say)
+        else:
+            image = spec.image or ensure_broker_image(spec.kafka, say=say)
+            topology = render(spec, run=run, owner=owner(), image=image, agent_image=agent_image)
         compose_file = folder / "compose.yaml"
         compose_file.write_text(topology.compose, encoding="utf-8")
         cluster = cls(spec, topology, compose_file)
         try:
-            cluster._up()
+            cluster._up(say)
         except BaseException:
             cluster.save_logs(folder / "cluster")
             try:
@@ -107,7 +111,7 @@ class DockerCluster:
             raise
         return cluster
 
-    def _up(self) -> None:
+    def _up(self, say: Say) -> None:
         begin = time.monotonic()
         self._bounded(self._compose.start, "docker compose up")
         self._look_up()
@@ -130,10 +134,25 @@ class DockerCluster:
         self.timing_s["ready"] = time.monotonic() - begin
         for broker in self.brokers:
             seen = self._admin.broker_config(broker.node_id)
-            folder = self._folder / "cluster" / f"broker-{broker.node_id}"
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / "effective.json", canonical_json(seen))
+            self._logs.keep_settings(self._node(broker), seen)
             reject_ignored_config(f"Broker {broker.node_id}", dict(self._spec.config), seen)
+        if self._spec.compose:
+            self._learn(say)
+
+    def _learn(self, say: Say) -> None:
+        """Fill in what a user's Compose file does not say, by asking the running nodes."""
+        nodes, jvms = [], {}
+        for node in self._topology.nodes:
+            settings = self._admin.broker_config(node.node_id) if node.port else {}
+            jvms[node.node_id] = jvm = self._agent.jvm(self._pids[node.node_id])
+            node = complete(node, settings, jvm, has_added_log=self._logs.has_gc_log(node))
+            if node.gc_log is None and node.port:
+                say(f"{node.service} writes no GC log: gc_pause can have no witness there.")
+            nodes.append(node)
+        self._topology = replace(self._topology, nodes=tuple(nodes))
+        version = kafka_version([jvms[broker.node_id] for broker in self.brokers])
+        self._spec = replace(self._spec, kafka=version)
+        say(f"The brokers run Kafka {version}.")
 
     def _bounded(self, call: Callable[[], None], what: str) -> None:
         """Run a call of a library that knows no time limit, with one."""
@@ -147,13 +166,16 @@ class DockerCluster:
 
         thread = threading.Thread(target=work, daemon=True, name=what)
         thread.start()
-        thread.join(_COMPOSE_S)
+        limit_s = _FOREIGN_COMPOSE_S if self._spec.compose else _COMPOSE_S
+        thread.join(limit_s)
         if thread.is_alive():
-            raise ClusterBroken(f"`{what}` did not end within {_COMPOSE_S:g} s.")
+            raise ClusterBroken(f"`{what}` did not end within {limit_s:g} s.")
         if failure:
             words = getattr(failure[0], "stderr", None)
             text = words.decode(errors="replace") if words else str(failure[0])
-            raise ClusterBroken(f"`{what}` failed: {text.strip()[-800:]}") from failure[0]
+            raise ClusterBroken(
+                explain_collision(text) or f"`{what}` failed: {text.strip()[-800:]}"
+            ) from failure[0]
 
     @retry(
         retry=retry_if_exception_type(docker.errors.APIError),
@@ -168,8 +190,11 @@ class DockerCluster:
             networks = container.attrs["NetworkSettings"]["Networks"]
             self._containers[node.container] = container
             self._pids[node.node_id] = int(container.attrs["State"]["Pid"])
-            self._addresses[node.node_id] = next(iter(networks.values()))["IPAddress"]
+            self._addresses[node.node_id] = {
+                name: network["IPAddress"] for name, network in networks.items()
+            }
         self._agent = Agent(self._docker.containers.get(self._topology.agent))
+        self._logs = ClusterLogs(self._agent, self._pids, self._folder)
 
     def _reject_dead(self) -> None:
         for node in self._topology.nodes:
@@ -202,7 +227,9 @@ class DockerCluster:
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """All brokers by node id, running or not."""
-        return tuple(node for node in self.nodes if self._ports[node.node_id])
+        return tuple(
+            Broker(node.node_id, node.container) for node in self._topology.nodes if node.port
+        )
 
     @property
     def agent(self) -> Agent:
@@ -257,6 +284,9 @@ class DockerCluster:
     def _broker(self, node_id: int) -> Broker:
         return next(node for node in self.nodes if node.node_id == node_id)
 
+    def _node(self, broker: Broker) -> Node:
+        return next(node for node in self._topology.nodes if node.node_id == broker.node_id)
+
     def controller(self) -> Broker | None:
         """Return the active controller by the votes that the nodes keep on their disks.
 
@@ -264,14 +294,16 @@ class DockerCluster:
         `quorum-state` names the leader that it knows, and in which epoch; the highest epoch wins.
         """
         best: tuple[int, int] = (-1, -1)
-        for node in self.nodes:
-            path = f"{_DATA}/__cluster_metadata-0/quorum-state"
+        for node in self._topology.nodes:
+            if node.data is None:
+                continue
+            path = f"{node.data}/__cluster_metadata-0/quorum-state"
             text, _ = self._agent.read(self._pids[node.node_id], path)
             epoch = re.search(rb'"leaderEpoch":(\d+)', text)
             leader = re.search(rb'"leaderId":(-?\d+)', text)
             if epoch and leader:
                 best = max(best, (int(epoch[1]), int(leader[1])))
-        return self._broker(best[1]) if best[1] > 0 else None
+        return self._broker(best[1]) if best[1] >= 0 else None
 
     def is_whole(self, topics: Sequence[str]) -> bool:
         """Return whether every broker is registered and every ISR of the topics is full."""
@@ -320,11 +352,7 @@ class DockerCluster:
     ) -> dict[tuple[int, int], Answer]:
         """Ask each second node's listener from inside the first node's network."""
         probes = [
-            (
-                self._pids[source.node_id],
-                self._addresses[target.node_id],
-                REPLICATION_PORT if self._ports[target.node_id] else CONTROLLER_PORT,
-            )
+            (self._pids[source.node_id], self._address(source, target), self._probe_port(target))
             for source, target in pairs
         ]
         answers = self._agent.probe(probes, timeout_s=timeout_s)
@@ -332,6 +360,21 @@ class DockerCluster:
             (source.node_id, target.node_id): answer
             for (source, target), answer in zip(pairs, answers, strict=True)
         }
+
+    def _address(self, source: Broker, target: Broker) -> str:
+        """Return the target's address on a network that the source is on too."""
+        near, far = self._addresses[source.node_id], self._addresses[target.node_id]
+        shared = [address for network, address in far.items() if network in near]
+        return (shared or list(far.values()))[0]
+
+    def _probe_port(self, broker: Broker) -> int:
+        port = self._node(broker).probe_port
+        if port is None:
+            raise ClusterBroken(
+                f"The port where node {broker.node_id} is talked to is not known: label its "
+                "service kafka-chaos.replication-port or kafka-chaos.controller-port."
+            )
+        return port
 
     # -- what is broken, always under a lease ------------------------------------------------------
 
@@ -347,12 +390,26 @@ class DockerCluster:
         """Drop every packet between the two nodes of each pair, both ways."""
         peers: dict[int, list[str]] = {}
         for one, other in pairs:
-            peers.setdefault(one.node_id, []).append(self._addresses[other.node_id])
+            peers.setdefault(one.node_id, []).extend(self._addresses[other.node_id].values())
+        ports = self._listener_ports(listener)
         rules = [
-            Rule(container_pid=self._pids[node], peers=tuple(hosts), ports=_PORTS[listener])
+            Rule(container_pid=self._pids[node], peers=tuple(hosts), ports=ports)
             for node, hosts in peers.items()
         ]
         self._agent.cut(rules, self.lease)
+
+    def _listener_ports(self, listener: Listener) -> tuple[int, ...] | None:
+        if listener == "all":
+            return None
+        nodes = self._topology.nodes
+        ports = {n.replication_port if listener == "replication" else n.controller_port
+                 for n in nodes} - {None}  # fmt: skip
+        if not ports:
+            raise ClusterBroken(
+                f"No node's {listener} port is known: label the services "
+                f"kafka-chaos.{listener}-port."
+            )
+        return tuple(sorted(port for port in ports if port))
 
     def mend(self) -> None:
         """Take away all that `cut` did under this lease."""
@@ -364,10 +421,10 @@ class DockerCluster:
 
     def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
         """Make the JVM collect garbage back to back for so many seconds; returns at once."""
-        pid = self._pids[broker.node_id]
-        mark = self._agent.size(pid, f"{_LOGS}/gc.log")
-        self._gc_marks[self.lease.fault_id, broker.node_id] = mark
-        self._agent.gc_storm(pid, duration_s=duration_s, nodes=_GC_NODES, lease=self.lease)
+        self._logs.mark_collections(self._node(broker), self.lease.fault_id)
+        self._agent.gc_storm(
+            self._pids[broker.node_id], duration_s=duration_s, nodes=_GC_NODES, lease=self.lease
+        )
 
     def end_collections(self, broker: Broker) -> None:
         """End what `collect_garbage` began, if it still goes on."""
@@ -375,11 +432,7 @@ class DockerCluster:
 
     def gc_pauses_s(self, broker: Broker) -> list[float]:
         """Return the stop-the-world pauses logged since `collect_garbage` under this lease."""
-        mark = self._gc_marks.get((self.lease.fault_id, broker.node_id))
-        if mark is None:
-            raise ClusterBroken("No garbage collection was begun under this lease.")
-        log_text, _ = self._agent.read(self._pids[broker.node_id], f"{_LOGS}/gc.log", offset=mark)
-        return [float(match[1]) / 1000 for match in _PAUSE.finditer(log_text)]
+        return self._logs.pauses_s(broker.node_id, self.lease.fault_id)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -390,16 +443,11 @@ class DockerCluster:
         depend on them.
         """
         for node in self._topology.nodes:
-            target = folder / node.service
-            target.mkdir(parents=True, exist_ok=True)
-            (target / "server.properties").write_text(node.properties, encoding="utf-8")
-            for name in ("server.log", "gc.log"):
-                try:
-                    content, _ = self._agent.read(self._pids[node.node_id], f"{_LOGS}/{name}")
-                except (AttributeError, KeyError, ClusterBroken) as error:
-                    log.warning("No %s of %s: %s", name, node.service, error)
-                else:
-                    (target / name).write_bytes(content)
+            if node.container not in self._containers:
+                log.warning("No logs of %s: it was never found.", node.service)
+                continue
+            words = self._containers[node.container].logs(tail=_SAID_LINES)
+            self._logs.save(node, words if node.server_log is None else b"", folder)
 
     def shut_down(self) -> None:
         """Remove containers, network and volumes.
@@ -408,10 +456,12 @@ class DockerCluster:
             ClusterBroken: something is left; `kafka-chaos clean` finds it by its label.
         """
         begin = time.monotonic()
-        for name in (*(node.container for node in self._topology.nodes), self._topology.agent):
+        ours: dict[str, str | list[str] | bool] = {"label": f"{_PROJECT_LABEL}={self._topology.project}"}
+        # By label and not by name: a fixed name may belong to a container of somebody else.
+        for container in self._docker.containers.list(filters=ours):
             # Nothing here needs a polite end: the data goes with the volumes.
             with contextlib.suppress(docker.errors.APIError):
-                self._docker.containers.get(name).kill()
+                container.kill()
         self._bounded(self._compose.stop, "docker compose down")
         self._docker.close()
         self.timing_s["stopped"] = time.monotonic() - begin

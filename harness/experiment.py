@@ -1,13 +1,17 @@
 """An experiment from beginning to end: run, verify, report."""
 
 import logging
+import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from verifiers.job import Report, verify, write_verdict
-
+from harness.compose_file import read_compose_file
+from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
 from harness.core.fault import FAULTS, Fault
 from harness.core.scenario import SCENARIOS, Scenario
@@ -15,6 +19,7 @@ from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
 from harness.run_dir import RunDir
 from harness.runner import Progress, Runner
+from verifiers.job import Report, verify, write_verdict
 from verifiers.report import write_report
 
 log = logging.getLogger(__name__)
@@ -30,7 +35,8 @@ class Overrides:
         cluster: fields of `ClusterSpec`.
         contract: fields of `Contract`.
         workload: fields of the scenario's workload.
-        faults: kinds to deal instead, by name; only for scenarios with a `Mix`.
+        faults: kinds to deal instead, as `parse_fault` reads them; only for scenarios with a
+            `Mix`.
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
     """
@@ -54,7 +60,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     workload = _replace_workload(scenario, _given(overrides.workload))
     schedule = scenario.schedule
     if overrides.faults is not None:
-        faults = tuple(_fault(kind) for kind in overrides.faults)
+        faults = tuple(parse_fault(kind) for kind in overrides.faults)
         if not isinstance(schedule, Mix):
             raise UsageError(
                 f"The scenario {name!r} is written out step by step: --faults cannot change it. "
@@ -63,7 +69,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         schedule = replace(schedule, faults=faults)
     return replace(
         scenario,
-        cluster=replace(scenario.cluster, **_given(overrides.cluster)),
+        cluster=_cluster(scenario.cluster, _given(overrides.cluster)),
         contract=contract,
         workload=workload,
         schedule=schedule,
@@ -72,12 +78,77 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     )
 
 
+_BROUGHT_BY_FILE = ("kafka", "image", "brokers", "controllers", "heap_mib", "config")
+
+
+def _cluster(spec: ClusterSpec, changes: dict[str, Any]) -> ClusterSpec:
+    if changes.get("compose") is None:
+        return replace(spec, **changes)
+    surplus = [name.replace("_", "-") for name in _BROUGHT_BY_FILE if name in changes]
+    if surplus:
+        raise UsageError(
+            f"A Compose file brings its own cluster: leave out --{', --'.join(surplus)} "
+            "or --compose."
+        )
+    file = read_compose_file(Path(changes["compose"]))
+    return ClusterSpec(
+        kafka="unknown",
+        brokers=file.brokers,
+        controllers=file.controllers,
+        compose=str(changes["compose"]),
+    )
+
+
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _fault(kind: str) -> Fault:
-    return FAULTS[kind]()
+def split_faults(text: str) -> tuple[str, ...]:
+    """Return the faults in a list with commas; a comma in brackets belongs to its fault."""
+    parts = re.split(r",(?![^()]*\))", text)
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def parse_fault(text: str) -> Fault:
+    """Return the fault that `name` or `name(parameter=value, …)` describes.
+
+    Raises:
+        UsageError: no such fault or parameter, or a value that does not fit it.
+    """
+    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no fault: write name or name(parameter=value).")
+    name, inside = match[1], match[2] or ""
+    make: Any = FAULTS[name]
+    known = get_type_hints(make)
+    given = {}
+    for part in filter(None, (part.strip() for part in inside.split(","))):
+        key, sign, word = (piece.strip() for piece in part.partition("="))
+        if not sign or key not in known:
+            raise UsageError(
+                f"The fault {name} has no parameter {key!r}; "
+                f"it has {', '.join(known) or 'none'}, written parameter=value."
+            )
+        given[key] = _value(f"{name}({key}=…)", word, known[key])
+    chosen: Fault = make(**given)
+    return chosen
+
+
+def _value(where: str, word: str, kind: Any) -> Any:  # noqa: ANN401 (as a dataclass declares it)
+    """Return a word as a value of a field's type."""
+    if get_origin(kind) is Literal:
+        if word not in get_args(kind):
+            raise UsageError(f"{where}: {word!r} is none of {', '.join(get_args(kind))}.")
+        return word
+    choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    for choice in choices:
+        if choice is bool and word in ("on", "off", "true", "false"):
+            return word in ("on", "true")
+        if choice in (int, float, str):
+            with suppress(ValueError):
+                return choice(word)
+    wanted = " or ".join(getattr(choice, "__name__", str(choice)) for choice in choices)
+    raise UsageError(f"{where}: {word!r} is no {wanted} that can be written on a command line.")
 
 
 def _replace_workload(scenario: Scenario, changes: Mapping[str, Any]) -> Any:  # noqa: ANN401

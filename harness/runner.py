@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.clients import ClientProcess, stop_all
+from harness.core.cluster import ClusterSpec
 from harness.core.errors import ClusterBroken, KafkaChaosError, WaitTimeout
 from harness.core.scenario import Scenario, Step
 from harness.core.wait import pause, wait_until
@@ -120,7 +121,8 @@ class Runner:
             for topic in topics:
                 cluster.admin.create_topic(topic)
             cluster.await_full_isr(names, timeout_s=_STEADY_S)
-            run_dir.update(cluster_timing_s=cluster.timing_s)
+            # Brokers of a user's own Compose file tell their version only now.
+            run_dir.update(cluster_timing_s=cluster.timing_s, **_described(cluster.spec))
         timeline = Journal(run_dir.path / "timeline.jsonl")
         stack.callback(timeline.close)
         monitor = Monitor(cluster.bootstrap, names, timeline)
@@ -274,13 +276,12 @@ class Runner:
             run_id=self._run_id,
             scenario=scenario.name,
             seed=self.seed,
-            kafka=scenario.cluster.kafka,
             command=self.command,
             started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             origin_ns=time.monotonic_ns(),
             ended_ns=None,
             contract={**asdict(contract), "idempotence": contract.idempotent},
-            cluster={**asdict(scenario.cluster), "config": dict(scenario.cluster.config)},
+            **_described(scenario.cluster),
             provokes=sorted(scenario.provokes(contract)),
             duration_s=scenario.duration_s,
             topics=[
@@ -331,6 +332,10 @@ class Runner:
                 cluster.shut_down()
             except ClusterBroken as error:
                 self.progress.say(f"Something was left behind: {error} Use `kafka-chaos clean`.")
+
+
+def _described(spec: ClusterSpec) -> dict[str, Any]:
+    return {"kafka": spec.kafka, "cluster": {**asdict(spec), "config": dict(spec.config)}}
 
 
 def _versions() -> dict[str, str]:

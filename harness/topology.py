@@ -31,16 +31,34 @@ class Node:
         service: name in the Compose file, and host name inside the network.
         container: name of the container.
         port: published client port on 127.0.0.1; None for an isolated controller.
-        health_port: a port inside the container that is open when the node is up.
-        properties: its server.properties, whole.
+        properties: its server.properties, whole; empty if they are not ours to write.
+        replication_port: where other brokers talk to it, inside the network; None: not known.
+        controller_port: where controllers are talked to; None: it is none, or not known.
+        data: folder of its metadata log; None: not known.
+        gc_log: where its JVM logs collections, `%p` standing for the JVM's pid; None: nowhere.
+        server_log: its log file; None: it has none beyond what the container says.
     """
 
     node_id: int
     service: str
     container: str
     port: int | None
-    health_port: int
-    properties: str
+    properties: str = ""
+    replication_port: int | None = REPLICATION_PORT
+    controller_port: int | None = CONTROLLER_PORT
+    data: str | None = "/var/lib/kafka/data"
+    gc_log: str | None = "/var/log/kafka/gc.log"
+    server_log: str | None = "/var/log/kafka/server.log"
+
+    @property
+    def health_port(self) -> int:
+        """A port inside the container that is open when a node of ours is up."""
+        return CLIENT_PORT if self.port else CONTROLLER_PORT
+
+    @property
+    def probe_port(self) -> int | None:
+        """The port that its peers are asked to knock at; None: not known."""
+        return self.replication_port if self.port else self.controller_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +101,9 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
                 service=_service(node_id),
                 container=f"{project}-{_service(node_id)}",
                 port=port,
-                health_port=CLIENT_PORT if is_broker else CONTROLLER_PORT,
                 properties=_properties(spec, node_id, voters, quorum, port),
+                replication_port=REPLICATION_PORT if is_broker else None,
+                controller_port=CONTROLLER_PORT if node_id in voters else None,
             )
         )
     text = _template("kraft.yaml.j2").render(

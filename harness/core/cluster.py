@@ -40,6 +40,8 @@ class ClusterSpec:
         config: broker properties beyond our own; each is read back from the running broker.
         tuned: start with the class-data archive and the flags for small machines.
         image: a broker image to use instead of our own.
+        compose: a Compose file of the user's to start instead of one of ours; `kafka` is then
+            "unknown" until a broker tells, and `brokers` is how many the file has.
     """
 
     kafka: str = "4.3.1"
@@ -49,6 +51,7 @@ class ClusterSpec:
     config: tuple[tuple[str, str], ...] = ()
     tuned: bool = True
     image: str | None = None
+    compose: str | None = None
 
     def __post_init__(self) -> None:
         """Reject what cannot be started.
@@ -58,7 +61,7 @@ class ClusterSpec:
         """
         if not 1 <= self.brokers <= MAX_BROKERS:
             raise UsageError(f"{self.brokers} brokers: choose 1 to {MAX_BROKERS}.")
-        if self.controllers not in (0, 1, 3, 5):
+        if self.controllers not in (0, 1, 3, 5) and self.compose is None:
             raise UsageError(f"{self.controllers} controllers: choose 0 (combined), 1, 3 or 5.")
         for key, value in self.config:
             if key in _SET_BY_HARNESS:

@@ -1,0 +1,112 @@
+"""The flags of the command line: each has an environment variable and a place in files."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.settings import project_settings, reject_unknown, scenario_file
+
+DEFAULT_STORE = Path("runs")
+
+
+def _environment(name: str) -> str:
+    return f"KAFKA_CHAOS_{name}"
+
+
+def option(*names: str, help: str, **more: Any) -> Any:  # noqa: ANN401 (typer's own)
+    """Return a flag that KAFKA_CHAOS_<NAME> can set as well."""
+    variable = names[0].removeprefix("--").replace("-", "_").upper()
+    return typer.Option(*names, help=help, envvar=_environment(variable), **more)
+
+
+class OnOff(StrEnum):
+    """A switch that can be left to its default."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class Acks(StrEnum):
+    """What a producer waits for."""
+
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+def scenario_argument(context: typer.Context, value: str | None) -> str | None:
+    """Let a scenario file take its place below flags and environment, above pyproject.toml."""
+    known = [parameter.name or "" for parameter in context.command.params]
+    settings = project_settings(Path.cwd())
+    reject_unknown(settings, {*known, "budget"}, "[tool.kafka-chaos] in pyproject.toml")
+    common = {key: value for key, value in settings.items() if key in known}
+    if value is not None and value.endswith((".yaml", ".yml")):
+        from_file = scenario_file(Path(value))
+        reject_unknown(from_file, known, f"The scenario file {value}")
+        value = from_file.pop("scenario", None)
+        common |= from_file
+    context.default_map = {**(context.default_map or {}), **common}
+    return value or common.get("scenario")
+
+
+ScenarioName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SCENARIO|FILE.yaml]",
+        help="A registered scenario, or a YAML file of settings; default: mixed.",
+        is_eager=True,
+        callback=scenario_argument,
+    ),
+]
+Kafka = Annotated[str | None, option("--kafka", help="Version of Apache Kafka.")]
+Image = Annotated[str | None, option("--image", help="Broker image to use instead of our own.")]
+Compose = Annotated[
+    str | None, option("--compose", help="A Compose file of your own to start and break.")
+]
+Brokers = Annotated[int | None, option("--brokers", help="How many brokers, 1 to 9.")]
+Controllers = Annotated[
+    int | None, option("--controllers", help="Isolated controllers; 0: brokers are controllers.")
+]
+HeapMib = Annotated[int | None, option("--heap-mib", help="Heap of each JVM, MiB.")]
+BrokerConfig = Annotated[
+    list[str] | None, option("--broker-config", help="Broker property KEY=VALUE; repeatable.")
+]
+Partitions = Annotated[int | None, option("--topic-partitions", help="Partitions of the topic.")]
+Replication = Annotated[int | None, option("--replication-factor", help="Replicas of each.")]
+AcksOption = Annotated[Acks | None, option("--acks", help="What producers wait for.")]
+MinIsr = Annotated[int | None, option("--min-isr", help="min.insync.replicas of the topic.")]
+Idempotence = Annotated[
+    OnOff | None, option("--idempotence", help="Default: on exactly with acks=all.")
+]
+Unclean = Annotated[OnOff | None, option("--unclean-election", help="Default: off.")]
+Retries = Annotated[int | None, option("--retries", help="Of a producer; default: endless.")]
+MaxInFlight = Annotated[
+    int | None, option("--max-in-flight", help="Requests in flight per connection.")
+]
+LingerMs = Annotated[
+    float | None, option("--linger-ms", help="Milliseconds a producer waits to fill a batch.")
+]
+BatchSize = Annotated[int | None, option("--batch-size", help="Most bytes of a batch.")]
+Faults = Annotated[
+    str | None,
+    option(
+        "--faults",
+        help="Kinds to deal, with commas, each with parameters if need be: "
+        "broker_kill,partition(listener=replication). `list faults` names them.",
+    ),
+]
+Duration = Annotated[str | None, option("--duration", help="500ms, 30s, 5m, 8h.")]
+MaxAtOnce = Annotated[int | None, option("--max-at-once", help="Faults in force at one time.")]
+Rate = Annotated[int | None, option("--rate", help="Records a second in all; 0: flat out.")]
+RecordSize = Annotated[int | None, option("--record-size", help="Bytes of each record's value.")]
+Producers = Annotated[int | None, option("--producers", help="Producer processes.")]
+Consumers = Annotated[int | None, option("--consumers", help="Consumer processes (assign).")]
+Subscribers = Annotated[int | None, option("--subscribers", help="Consumer processes in a group.")]
+Seed = Annotated[int | None, option("--seed", help="Draws the plan; default: a new one.", min=0)]
+Store = Annotated[Path, option("--store", help="Where run folders lie.")]
+Master = Annotated[str | None, option("--master", help="Spark master; default: local[*].")]
+Keep = Annotated[str, option("--keep-cluster", help="never, failed or always.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
