@@ -15,7 +15,7 @@ from harness.programs import Say, last_words, run, run_checked, run_logged, tail
 _APT_S = 900
 _ENGINE_S = 60
 _PLUGIN_FOLDER = Path("/usr/local/lib/docker/cli-plugins")
-_TRIXIE = "deb http://deb.debian.org/debian trixie main\n"
+_MIRROR_QUESTION = "$(LABEL)|$(COMPONENT)|$(REPO_URI)"
 
 
 def may_install() -> bool:
@@ -128,7 +128,8 @@ def provide_compose(*, say: Say) -> None:
     """
     if not may_install():
         raise EnvironmentBroken(
-            "Installing Compose v2 needs root and apt: see https://docs.docker.com/compose/install."
+            'Installing Compose v2 needs root and apt: see "Install the Docker Compose plugin" '
+            "in the Docker manual."
         )
     for package in ("docker-compose-v2", "docker-compose-plugin"):
         policy = run(["apt-cache", "policy", package], timeout_s=60).stdout
@@ -139,9 +140,26 @@ def provide_compose(*, say: Say) -> None:
         _unpack_compose(Path(folder), say)
 
 
+def _debian_mirror() -> str:
+    """Return where this machine's apt gets Debian itself from.
+
+    Raises:
+        EnvironmentBroken: nowhere: it is another distribution, or has no sources.
+    """
+    asked = ["apt-get", "indextargets", "--format", _MIRROR_QUESTION, "Created-By: Packages"]
+    for line in run(asked, timeout_s=60).stdout.splitlines():
+        label, component, uri = line.split("|", 2)
+        if (label, component) == ("Debian", "main"):
+            return uri
+    raise EnvironmentBroken(
+        "This machine's apt knows no Debian mirror, so Compose v2 cannot be had from there: see "
+        'the Docker manual, "Install the Docker Compose plugin", and run doctor again.'
+    )
+
+
 def _unpack_compose(folder: Path, say: Say) -> None:
     sources = folder / "trixie.list"
-    sources.write_text(_TRIXIE)
+    sources.write_text(f"deb {_debian_mirror()} trixie main\n")
     (folder / "lists" / "partial").mkdir(parents=True)
     # apt fetches as a user of its own where it can; it has to get into the folder.
     folder.chmod(0o755)

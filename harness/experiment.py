@@ -17,6 +17,7 @@ from harness.core.fault import FAULTS, Fault
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
+from harness.images import reject_unknown_kafka
 from harness.run_dir import RunDir
 from harness.runner import Progress, Runner
 from verifiers.job import Report, verify, write_verdict
@@ -180,9 +181,13 @@ def conduct(runner: Runner, *, master: str | None = None) -> Outcome:
     """Run a scenario, verify what was recorded, and write its report.
 
     Raises:
+        UsageError: there is no such Kafka version; nothing was started, no folder made.
         KafkaChaosError: the run could not be made; what was recorded until then lies in its
             folder, sealed, and can be verified.
     """
+    spec = runner.scenario.cluster
+    if not spec.image and not spec.compose:
+        reject_unknown_kafka(spec.kafka, say=runner.progress.say)
     return judge(runner.run(), master=master, progress=runner.progress)
 
 

@@ -15,8 +15,6 @@ import ssl
 import subprocess
 import tempfile
 import time
-import urllib.request
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +27,7 @@ DEFAULT_KAFKA = "4.3.1"
 
 _BASE_SOURCE = "debian:bookworm-slim"
 _BASE_RECIPE = "debian bookworm minbase 1"
-_MAVEN = "https://repo.maven.apache.org/maven2/org/apache/kafka"
+_GROUP = "org.apache.kafka"
 _FIRST_KRAFT = (3, 3)
 _FIRST_TOOLS_API = (3, 5)
 
@@ -38,6 +36,7 @@ _DEBOOTSTRAP_S = 900
 _BUILD_S = 1800
 _LOCK_S = 2 * _BUILD_S
 _CLI_S = 60
+_LIST_S = 50
 
 
 def compose_folder() -> Path:
@@ -157,31 +156,64 @@ def ensure_broker_image(kafka: str, *, say: Say) -> str:
         UsageError: there is no such version; the message lists those there are.
         EnvironmentBroken: Maven Central or the engine did not answer, or the build failed.
     """
-    if not re.fullmatch(r"\d+(\.\d+){2,3}", kafka):
-        raise UsageError(f"{kafka!r} is no Kafka version: write it in full, as in 4.3.1.")
+    reject_unknown_kafka(kafka, say=say)
     tag = broker_image(kafka)
     if image_exists(tag):
         return tag
-    versions = kafka_versions()
-    if kafka not in versions:
-        raise UsageError(
-            f"Maven Central has no Kafka {kafka} that can be started here. "
-            f"There are: {', '.join(versions)}."
-        )
     arguments = {"KAFKA_VERSION": kafka}
     _build(tag, "broker", arguments, f"the broker image of Kafka {kafka}", say)
     return tag
 
 
-def kafka_versions() -> list[str]:
-    """Return the Kafka versions that a broker image can be built of, oldest first.
+def reject_unknown_kafka(kafka: str, *, say: Say) -> None:
+    """Refuse a version that no broker image could be built of; one that is built is known.
 
-    A release whose command-line tools are incomplete on Maven Central is left out.
+    Args:
+        kafka: what was asked for.
+        say: is told if Maven has to be asked.
 
     Raises:
-        EnvironmentBroken: Maven Central did not answer.
+        UsageError: it is no version, or there is none such; the message lists those there are.
+        EnvironmentBroken: Maven or the engine did not answer.
     """
-    return usable_versions(_published("kafka_2.13"), _published("kafka-tools-api"))
+    if not re.fullmatch(r"\d+(\.\d+){1,3}", kafka):
+        raise UsageError(f"{kafka!r} is no Kafka version: write it in full, as in 4.3.1.")
+    if image_exists(broker_image(kafka)):
+        return
+    versions = kafka_versions(say)
+    if kafka not in versions:
+        raise UsageError(
+            f"Maven has no Kafka {kafka} that can be started here. "
+            f"There are: {', '.join(versions)}."
+        )
+
+
+@functools.cache
+def kafka_versions(say: Say) -> list[str]:
+    """Return the Kafka versions that a broker image can be built of, oldest first.
+
+    A release whose command-line tools are incomplete is left out. Maven is asked once a process.
+
+    Raises:
+        EnvironmentBroken: Maven did not answer.
+    """
+    tag = f"kafka-chaos/maven:{recipe_hash('maven')}"
+    if not image_exists(tag):
+        _build(tag, "maven", {}, "Maven, to ask for the versions of Kafka", say)
+    artifacts = ("kafka_2.13", "kafka-tools-api")
+    say(f"Asking Maven which versions of Kafka there are (at most {_LIST_S} s).")
+    lines = run_checked(
+        ["docker", "run", "--rm", "--network", "host", "--label", "kafka-chaos=1", tag,
+         *(f"{_GROUP}:{artifact}" for artifact in artifacts)],
+        timeout_s=_LIST_S,
+        purpose="ask Maven which versions of Kafka there are; check the network and its proxy",
+    ).splitlines()  # fmt: skip
+    published: dict[str, list[str]] = {artifact: [] for artifact in artifacts}
+    for line in lines:
+        artifact, _, version = line.partition(" ")
+        if re.fullmatch(r"[\d.]+", version):
+            published[artifact].append(version)
+    return usable_versions(*published.values())
 
 
 def usable_versions(published: Sequence[str], with_tools: Sequence[str]) -> list[str]:
@@ -201,21 +233,6 @@ def usable_versions(published: Sequence[str], with_tools: Sequence[str]) -> list
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
-
-
-def _published(artifact: str) -> list[str]:
-    url = f"{_MAVEN}/{artifact}/maven-metadata.xml"
-    try:
-        with urllib.request.urlopen(url, timeout=20) as response:  # noqa: S310  # a constant, https
-            # The document comes over https from Maven Central and is a flat list.
-            tree = ElementTree.fromstring(response.read())  # noqa: S314
-    except (OSError, ElementTree.ParseError) as error:
-        raise EnvironmentBroken(
-            f"Maven Central did not tell which Kafka versions there are ({url}: {error}): check "
-            "the network and its proxy settings."
-        ) from error
-    versions = [element.text or "" for element in tree.iter("version")]
-    return [version for version in versions if re.fullmatch(r"[\d.]+", version)]
 
 
 @functools.cache

@@ -73,7 +73,17 @@ def test_both_recipes_are_found_in_the_checkout() -> None:
     assert (folder / "agent" / "Dockerfile").is_file()
 
 
-@pytest.mark.parametrize("version", ["", "latest", "4", "4.3", "4.3.1; rm", "v4.3.1", "4.3.1-rc0"])
+def test_a_version_that_is_not_published_is_answered_with_those_that_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(images, "image_exists", lambda tag: False)
+    monkeypatch.setattr(images, "kafka_versions", lambda say: ["4.2.1", "4.3.1"])
+
+    with pytest.raises(UsageError, match=r"no Kafka 4\.99 .*4\.2\.1, 4\.3\.1"):
+        images.reject_unknown_kafka("4.99", say=print)
+
+
+@pytest.mark.parametrize("version", ["", "latest", "4", "4.3.1; rm", "v4.3.1", "4.3.1-rc0"])
 def test_what_is_no_version_is_refused_before_the_engine_is_asked(version: str) -> None:
     with pytest.raises(UsageError, match="no Kafka version"):
         images.ensure_broker_image(version, say=print)
