@@ -1,24 +1,18 @@
 """A running cluster in containers."""
 
-import contextlib
 import copy
 import logging
 import re
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import docker.errors
-from docker.models.containers import Container
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
-from testcontainers.compose import DockerCompose
 
 from harness.admin import Admin, PartitionState, reject_ignored_config
 from harness.agent import Agent, Rule
 from harness.cluster_logs import ClusterLogs
 from harness.compose_file import read_compose_file
+from harness.compose_project import ComposeProject, Place
 from harness.core.cluster import (
     Answer,
     Broker,
@@ -31,9 +25,9 @@ from harness.core.cluster import (
 )
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.wait import wait_until
-from harness.engine import connect
-from harness.foreign_topology import complete, explain_collision, kafka_version, prepare
+from harness.foreign_topology import complete, kafka_version, prepare
 from harness.images import ensure_agent_image, ensure_broker_image
+from harness.programs import Say
 from harness.sweep import owner
 from harness.topology import Node, Topology, render
 
@@ -44,10 +38,7 @@ _FOREIGN_COMPOSE_S = 900.0  # a user's file may have more images to pull and bui
 _READY_S = 120.0
 _PROBE_TOPIC = "kafka-chaos-ready"
 _GC_NODES = 2_000_000
-_PROJECT_LABEL = "com.docker.compose.project"
 _SAID_LINES = 100_000
-
-Say = Callable[[str], None]
 
 
 class DockerCluster:
@@ -59,16 +50,10 @@ class DockerCluster:
     def __init__(self, spec: ClusterSpec, topology: Topology, compose_file: Path) -> None:
         self._spec = spec
         self._topology = topology
-        self._compose = DockerCompose(
-            compose_file.parent, compose_file_name=compose_file.name, pull=False, wait=False
-        )
-        # What the environment may say of project names is not meant for ours.
-        self._compose.compose_command_property.extend(["--project-name", topology.project])
+        limit_s = _FOREIGN_COMPOSE_S if spec.compose else _COMPOSE_S
+        self._project = ComposeProject(topology, compose_file, limit_s=limit_s)
         self._folder = compose_file.parent
-        self._docker = connect()
-        self._containers: dict[str, Container] = {}
-        self._addresses: dict[int, dict[str, str]] = {}
-        self._pids: dict[int, int] = {}
+        self._places: dict[int, Place] = {}
         self._admin = Admin(topology.bootstrap)
         self._lease: Lease | None = None
         self.timing_s: dict[str, float] = {}
@@ -113,8 +98,11 @@ class DockerCluster:
 
     def _up(self, say: Say) -> None:
         begin = time.monotonic()
-        self._bounded(self._compose.start, "docker compose up")
-        self._look_up()
+        self._project.start()
+        self._places = {node.node_id: self._project.find(node) for node in self._topology.nodes}
+        self._agent = Agent(self._project.agent())
+        pids = {node_id: place.pid for node_id, place in self._places.items()}
+        self._logs = ClusterLogs(self._agent, pids, self._folder)
         self.timing_s["containers"] = time.monotonic() - begin
         expected = {broker.node_id for broker in self.brokers}
 
@@ -144,7 +132,7 @@ class DockerCluster:
         nodes, jvms = [], {}
         for node in self._topology.nodes:
             settings = self._admin.broker_config(node.node_id) if node.port else {}
-            jvms[node.node_id] = jvm = self._agent.jvm(self._pids[node.node_id])
+            jvms[node.node_id] = jvm = self._agent.jvm(self._pid(node))
             node = complete(node, settings, jvm, has_added_log=self._logs.has_gc_log(node))
             if node.gc_log is None and node.port:
                 say(f"{node.service} writes no GC log: gc_pause can have no witness there.")
@@ -154,54 +142,12 @@ class DockerCluster:
         self._spec = replace(self._spec, kafka=version)
         say(f"The brokers run Kafka {version}.")
 
-    def _bounded(self, call: Callable[[], None], what: str) -> None:
-        """Run a call of a library that knows no time limit, with one."""
-        failure: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                call()
-            except Exception as error:  # noqa: BLE001 (handed to the caller below)
-                failure.append(error)
-
-        thread = threading.Thread(target=work, daemon=True, name=what)
-        thread.start()
-        limit_s = _FOREIGN_COMPOSE_S if self._spec.compose else _COMPOSE_S
-        thread.join(limit_s)
-        if thread.is_alive():
-            raise ClusterBroken(f"`{what}` did not end within {limit_s:g} s.")
-        if failure:
-            words = getattr(failure[0], "stderr", None)
-            text = words.decode(errors="replace") if words else str(failure[0])
-            raise ClusterBroken(
-                explain_collision(text) or f"`{what}` failed: {text.strip()[-800:]}"
-            ) from failure[0]
-
-    @retry(
-        retry=retry_if_exception_type(docker.errors.APIError),
-        stop=stop_after_attempt(3),
-        wait=wait_fixed(0.5),
-        reraise=True,
-    )
-    def _look_up(self) -> None:
-        """Ask the engine for process ids and addresses; they stay as long as the containers."""
-        for node in self._topology.nodes:
-            container = self._docker.containers.get(node.container)
-            networks = container.attrs["NetworkSettings"]["Networks"]
-            self._containers[node.container] = container
-            self._pids[node.node_id] = int(container.attrs["State"]["Pid"])
-            self._addresses[node.node_id] = {
-                name: network["IPAddress"] for name, network in networks.items()
-            }
-        self._agent = Agent(self._docker.containers.get(self._topology.agent))
-        self._logs = ClusterLogs(self._agent, self._pids, self._folder)
-
     def _reject_dead(self) -> None:
         for node in self._topology.nodes:
-            if self._agent.state(self._pids[node.node_id]) is None:
-                exits, _ = self._agent.read(self._pids[node.node_id], "/run/kafka-chaos/exits")
+            if self._agent.state(self._pid(node)) is None:
+                exits, _ = self._agent.read(self._pid(node), "/run/kafka-chaos/exits")
                 if exits:
-                    words = self._containers[node.container].logs(tail=15)
+                    words = self._places[node.node_id].container.logs(tail=15)
                     raise ClusterBroken(
                         f"Node {node.node_id} ended while the cluster was starting; its last "
                         f"words:\n{words.decode(errors='replace')}"
@@ -284,6 +230,9 @@ class DockerCluster:
     def _broker(self, node_id: int) -> Broker:
         return next(node for node in self.nodes if node.node_id == node_id)
 
+    def _pid(self, node: Broker | Node) -> int:
+        return self._places[node.node_id].pid
+
     def _node(self, broker: Broker) -> Node:
         return next(node for node in self._topology.nodes if node.node_id == broker.node_id)
 
@@ -298,7 +247,7 @@ class DockerCluster:
             if node.data is None:
                 continue
             path = f"{node.data}/__cluster_metadata-0/quorum-state"
-            text, _ = self._agent.read(self._pids[node.node_id], path)
+            text, _ = self._agent.read(self._pid(node), path)
             epoch = re.search(rb'"leaderEpoch":(\d+)', text)
             leader = re.search(rb'"leaderId":(-?\d+)', text)
             if epoch and leader:
@@ -331,11 +280,11 @@ class DockerCluster:
 
     def process_of(self, broker: Broker) -> ProcessState | None:
         """Return the node's JVM, or None if it has none."""
-        return self._agent.state(self._pids[broker.node_id])
+        return self._agent.state(self._pid(broker))
 
     def start(self, broker: Broker) -> None:
         """Let the supervisor start the JVM if it is not running."""
-        self._agent.wish(self._pids[broker.node_id], "up", self._lease)
+        self._agent.wish(self._pid(broker), "up", self._lease)
 
     def await_serving(self, broker: Broker, *, timeout_s: float) -> None:
         """Wait until the node answers, asked from its own network."""
@@ -351,21 +300,15 @@ class DockerCluster:
         self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
     ) -> dict[tuple[int, int], Answer]:
         """Ask each second node's listener from inside the first node's network."""
-        probes = [
-            (self._pids[source.node_id], self._address(source, target), self._probe_port(target))
-            for source, target in pairs
-        ]
+        probes = []
+        for source, target in pairs:
+            address = self._places[target.node_id].address_from(self._places[source.node_id])
+            probes.append((self._pid(source), address, self._probe_port(target)))
         answers = self._agent.probe(probes, timeout_s=timeout_s)
         return {
             (source.node_id, target.node_id): answer
             for (source, target), answer in zip(pairs, answers, strict=True)
         }
-
-    def _address(self, source: Broker, target: Broker) -> str:
-        """Return the target's address on a network that the source is on too."""
-        near, far = self._addresses[source.node_id], self._addresses[target.node_id]
-        shared = [address for network, address in far.items() if network in near]
-        return (shared or list(far.values()))[0]
 
     def _probe_port(self, broker: Broker) -> int:
         port = self._node(broker).probe_port
@@ -380,36 +323,23 @@ class DockerCluster:
 
     def signal(self, broker: Broker, signal: str) -> None:
         """Send the JVM a signal; SIGSTOP and SIGKILL are undone when the lease ends."""
-        self._agent.signal(self._pids[broker.node_id], signal, self.lease)
+        self._agent.signal(self._pid(broker), signal, self.lease)
 
     def hold_down(self, broker: Broker) -> None:
         """Tell the supervisor not to start the JVM again until `start`, or the lease's end."""
-        self._agent.wish(self._pids[broker.node_id], "down", self.lease)
+        self._agent.wish(self._pid(broker), "down", self.lease)
 
     def cut(self, pairs: Sequence[tuple[Broker, Broker]], *, listener: Listener) -> None:
         """Drop every packet between the two nodes of each pair, both ways."""
         peers: dict[int, list[str]] = {}
         for one, other in pairs:
-            peers.setdefault(one.node_id, []).extend(self._addresses[other.node_id].values())
-        ports = self._listener_ports(listener)
+            peers.setdefault(one.node_id, []).extend(self._places[other.node_id].addresses.values())
+        ports = self._topology.listener_ports(listener)
         rules = [
-            Rule(container_pid=self._pids[node], peers=tuple(hosts), ports=ports)
+            Rule(container_pid=self._places[node].pid, peers=tuple(hosts), ports=ports)
             for node, hosts in peers.items()
         ]
         self._agent.cut(rules, self.lease)
-
-    def _listener_ports(self, listener: Listener) -> tuple[int, ...] | None:
-        if listener == "all":
-            return None
-        nodes = self._topology.nodes
-        ports = {n.replication_port if listener == "replication" else n.controller_port
-                 for n in nodes} - {None}  # fmt: skip
-        if not ports:
-            raise ClusterBroken(
-                f"No node's {listener} port is known: label the services "
-                f"kafka-chaos.{listener}-port."
-            )
-        return tuple(sorted(port for port in ports if port))
 
     def mend(self) -> None:
         """Take away all that `cut` did under this lease."""
@@ -423,12 +353,15 @@ class DockerCluster:
         """Make the JVM collect garbage back to back for so many seconds; returns at once."""
         self._logs.mark_collections(self._node(broker), self.lease.fault_id)
         self._agent.gc_storm(
-            self._pids[broker.node_id], duration_s=duration_s, nodes=_GC_NODES, lease=self.lease
+            self._pid(broker),
+            duration_s=duration_s,
+            nodes=_GC_NODES,
+            lease=self.lease,
         )
 
     def end_collections(self, broker: Broker) -> None:
         """End what `collect_garbage` began, if it still goes on."""
-        self._agent.gc_stop(self._pids[broker.node_id], self.lease)
+        self._agent.gc_stop(self._pid(broker), self.lease)
 
     def gc_pauses_s(self, broker: Broker) -> list[float]:
         """Return the stop-the-world pauses logged since `collect_garbage` under this lease."""
@@ -443,10 +376,10 @@ class DockerCluster:
         depend on them.
         """
         for node in self._topology.nodes:
-            if node.container not in self._containers:
+            if node.node_id not in self._places:
                 log.warning("No logs of %s: it was never found.", node.service)
                 continue
-            words = self._containers[node.container].logs(tail=_SAID_LINES)
+            words = self._places[node.node_id].container.logs(tail=_SAID_LINES)
             self._logs.save(node, words if node.server_log is None else b"", folder)
 
     def shut_down(self) -> None:
@@ -456,12 +389,5 @@ class DockerCluster:
             ClusterBroken: something is left; `kafka-chaos clean` finds it by its label.
         """
         begin = time.monotonic()
-        ours: dict[str, str | list[str] | bool] = {"label": f"{_PROJECT_LABEL}={self._topology.project}"}
-        # By label and not by name: a fixed name may belong to a container of somebody else.
-        for container in self._docker.containers.list(filters=ours):
-            # Nothing here needs a polite end: the data goes with the volumes.
-            with contextlib.suppress(docker.errors.APIError):
-                container.kill()
-        self._bounded(self._compose.stop, "docker compose down")
-        self._docker.close()
+        self._project.remove()
         self.timing_s["stopped"] = time.monotonic() - begin

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import jinja2
 import yaml
 
-from harness.core.cluster import ClusterSpec
+from harness.core.cluster import ClusterSpec, Listener
+from harness.core.errors import ClusterBroken
 from harness.images import compose_folder
 
 REPLICATION_PORT = 9092
@@ -74,6 +75,26 @@ class Topology:
     def bootstrap(self) -> str:
         """Bootstrap servers for clients on this machine."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes if node.port)
+
+    def listener_ports(self, listener: Listener) -> tuple[int, ...] | None:
+        """Return the ports that one kind of traffic goes to, or None for all traffic.
+
+        Raises:
+            ClusterBroken: no node's port of that kind is known.
+        """
+        if listener == "all":
+            return None
+        known = {
+            node.replication_port if listener == "replication" else node.controller_port
+            for node in self.nodes
+        }
+        ports = tuple(sorted(port for port in known if port is not None))
+        if not ports:
+            raise ClusterBroken(
+                f"No node's {listener} port is known: label the services "
+                f"kafka-chaos.{listener}-port."
+            )
+        return ports
 
 
 def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: str) -> Topology:
