@@ -1,7 +1,7 @@
 """What a checker is, and where checkers are found."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -10,7 +10,17 @@ from harness.core.registry import Registry
 from verifiers.schema import ANOMALY_SCHEMA
 
 Checker = Callable[..., DataFrame]
-"""A pure function of shared frames, asked for by the names of its parameters (see frames.py)."""
+"""A pure function of shared frames, asked for by the names of its parameters (see frames.py).
+
+It is run only if it can find something: one that asks for any of SUSPECTS, and for none of
+RECORDED, has nothing to look at where all those suspects are none.
+"""
+
+SUSPECTS = frozenset({"values", "turns", "slots"})
+"""The frames that hold only what is not plainly in order."""
+
+RECORDED = frozenset({"sends", "polls", "final", "producing"})
+"""The frames that hold offences which no suspect points to."""
 
 CHECKERS: Registry[Checker] = Registry("checker", "verifiers.checkers")
 checker = CHECKERS.register
@@ -19,6 +29,13 @@ checker = CHECKERS.register
 def frames_wanted(check: Checker) -> tuple[str, ...]:
     """Return the names of the frames that a checker asks for."""
     return tuple(inspect.signature(check).parameters)
+
+
+def can_find(check: Checker, empty: Collection[str]) -> bool:
+    """Tell whether a checker could find anything, given which of SUSPECTS are empty."""
+    wanted = frames_wanted(check)
+    suspects = SUSPECTS.intersection(wanted)
+    return not suspects or not suspects <= set(empty) or not RECORDED.isdisjoint(wanted)
 
 
 def offences(

@@ -5,6 +5,7 @@ import re
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from verifiers import frames, places
-from verifiers.checker import CHECKERS, Checker, frames_wanted
+from verifiers.checker import CHECKERS, Checker, can_find, frames_wanted
 from verifiers.frames import History
 from verifiers.result import Example
 from verifiers.schema import ANOMALY_SCHEMA
@@ -43,10 +44,12 @@ class Frames:
     Attributes:
         by_name: all of them, by the names that checkers ask for.
         kept: those that occupy memory or disk until they are unpersisted.
+        empty: which of the suspects are known to be none.
     """
 
     by_name: Mapping[str, DataFrame]
     kept: tuple[DataFrame, ...]
+    empty: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +78,17 @@ def build(history: History) -> Frames:
     log = places.log(history).persist()
     turns = frames.turns(history).persist()
     kept = (values, log, turns)
-    marks = [
-        frame.select(F.lit(name).alias("frame"))
-        for name, frame in zip(("values", "log", "turns"), kept, strict=True)
-    ]
-    sizes = marks[0].unionByName(marks[1]).unionByName(marks[2]).groupBy("frame").count().collect()
-    _LOG.debug("rows kept: %s", {row["frame"]: row["count"] for row in sizes})
+    counted = {
+        "values": values,
+        "turns": turns,
+        "slots": places.suspects(values, log),
+    }
+    marks = [frame.select(F.lit(name).alias("frame")) for name, frame in counted.items()]
+    sizes = {
+        row["frame"]: row["count"]
+        for row in reduce(DataFrame.unionByName, marks).groupBy("frame").count().collect()
+    }
+    _LOG.debug("suspects: %s", sizes)
     by_name = {
         **history.recorded(),
         "values": values,
@@ -89,10 +97,10 @@ def build(history: History) -> Frames:
         "producing": frames.producing(history, values),
         "slots": places.slots(history, values, log),
     }
-    return Frames(by_name=by_name, kept=kept)
+    return Frames(by_name=by_name, kept=kept, empty=frozenset(counted) - frozenset(sizes))
 
 
-def run_checkers(spark: SparkSession, path: Path, by_name: Mapping[str, DataFrame]) -> Found:
+def run_checkers(spark: SparkSession, path: Path, built: Frames) -> Found:
     """Run every registered checker and write what they found to `anomalies/` in the folder.
 
     A checker that crashes leaves its traceback in the folder, `crash-<name>.txt`, and stops no
@@ -101,7 +109,7 @@ def run_checkers(spark: SparkSession, path: Path, by_name: Mapping[str, DataFram
     Args:
         spark: the session of the frames.
         path: the run's folder.
-        by_name: the shared frames.
+        built: the shared frames.
 
     Raises:
         PySparkException: the history itself cannot be read; or Py4JJavaError.
@@ -112,8 +120,10 @@ def run_checkers(spark: SparkSession, path: Path, by_name: Mapping[str, DataFram
     crashes: dict[str, str] = {}
     plans: dict[str, DataFrame] = {}
     for name in CHECKERS:
+        if not can_find(CHECKERS[name], built.empty):
+            continue
         try:
-            plans[name] = _plan(name, CHECKERS[name], by_name)
+            plans[name] = _plan(name, CHECKERS[name], built.by_name)
         except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
             crashes[name] = _note_crash(path, name, error)
     try:
@@ -163,12 +173,8 @@ def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFr
 
 
 def _write(spark: SparkSession, plans: Sequence[DataFrame], target: Path, *, mode: str) -> None:
-    if plans:
-        found = plans[0]
-        for plan in plans[1:]:
-            found = found.unionByName(plan)
-    else:
-        found = spark.createDataFrame([], FOUND_SCHEMA)
+    nothing = [] if plans else [spark.createDataFrame([], FOUND_SCHEMA)]
+    found = reduce(DataFrame.unionByName, [*plans, *nothing])
     writer = found.repartition(1).sortWithinPartitions("anomaly", *_PLACE).write
     writer.mode(mode).option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(
         str(target)

@@ -11,7 +11,10 @@ def in_words(details: Details) -> str:
     """Return what was seen, as short text: 0 packets were dropped, probes: 1→2 answered."""
     if not details:
         return "nothing was written down"
-    return ", ".join(_said(key, value) for key, value in details.items())
+    # What was there before stands before what came of it, however a file has sorted them.
+    places = {key: place for place, key in enumerate(_PHRASES)}
+    ordered = sorted(details, key=lambda key: places.get(key, 0))
+    return ", ".join(_said(key, details[key]) for key in ordered)
 
 
 def question(fault: str, details: Details) -> str:
@@ -108,12 +111,12 @@ _ANSWERS = {
 }
 _STATES = {"T": "stopped", "S": "running", "R": "running", "D": "running", "Z": "dead"}
 _PHRASES: Mapping[str, Callable[[object], str]] = {
+    "process_before": _process("had"),
+    "process_after": _process("then had"),
+    "process": _process("has"),
+    "process_state": _states,
+    "listener": _listener,
     "dropped_packets": _dropped,
     "probes": _probes,
-    "listener": _listener,
-    "process_before": _process("had"),
-    "process": _process("has"),
-    "process_after": _process("then had"),
-    "process_state": _states,
     "wanted_s": lambda value: f"{spoken(value)} s were wanted",
 }

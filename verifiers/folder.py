@@ -141,6 +141,12 @@ def check_history(path: Path) -> dict[str, list[Path]]:
     return files
 
 
+def count_rows(files: Mapping[str, Iterable[Path]]) -> int:
+    """Return how many rows the files of a history have together, by their footers."""
+    every = [file for dataset in files.values() for file in dataset]
+    return sum(pq.read_metadata(file).num_rows for file in every)
+
+
 def _ends(path: Path) -> tuple[End, ...]:
     if not path.exists():
         return ()

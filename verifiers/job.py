@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.core.errors import HistoryUnreadable
 from harness.history_seal import seal
 from verifiers.checking import SPARK_ERRORS, Found, build, first_line, is_unreadable, run_checkers
-from verifiers.folder import RunInput, check_history, read_run
+from verifiers.folder import RunInput, check_history, count_rows, read_run
 from verifiers.frames import ANY_PARTITION, History
 from verifiers.judgement import judge_findings, verdict_of, why_not_valid
 from verifiers.lanes import Lanes, bin_width_ns, draw
 from verifiers.result import Report, write_verdict
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
-from verifiers.session import open_session
+from verifiers.session import open_session, tuned
 
 __all__ = ["Report", "verify", "write_verdict"]
 
@@ -53,7 +53,7 @@ def verify(
         files = check_history(run.path)
         with watch("verify: start Spark"):
             spark = open_session(master)
-        with _unreadable_named(run.path):
+        with _unreadable_named(run.path), tuned(spark, rows=count_rows(files)):
             history = _history(spark, run, files)
             # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
             # large ones.
@@ -129,7 +129,7 @@ def _check(spark: SparkSession, run: RunInput, history: History, watch: _Watch) 
         built = build(history)
     try:
         with watch("verify: run checkers"):
-            return run_checkers(spark, run.path, built.by_name)
+            return run_checkers(spark, run.path, built)
     finally:
         for frame in built.kept:
             frame.unpersist()

@@ -38,6 +38,18 @@ def log(history: History) -> DataFrame:
     )
 
 
+def suspects(values: DataFrame, log: DataFrame) -> DataFrame:
+    """Return a row for each thing that makes `slots` look at offsets; if none, it finds none."""
+    told = values.where(values["first"].isNotNull()).select(F.lit(1).alias("one"))
+    return told.unionByName(_read_twice(log).select(F.lit(1).alias("one")))
+
+
+def _read_twice(log: DataFrame) -> DataFrame:
+    return log.where(F.col("final_reads") > F.bit_count("final_bits")).select(
+        "topic", "partition", "block"
+    )
+
+
 def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
     """Return the offsets that are known to hold more than one value.
 
@@ -51,7 +63,6 @@ def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
         read_low, read_high: the same among polls and final reads; null if nobody read there.
         time_ns: when the last of them was acknowledged; if none was, when the last was read.
     """
-    block = F.shiftright("offset", BLOCK_BITS)
     acknowledged = history.sends.where(
         (F.col("type") == "ok") & F.col("offset").isNotNull() & F.col("partition").isNotNull()
     ).select(
@@ -69,18 +80,18 @@ def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
             history.final.select("topic", "partition", "offset", "value", "time_ns", "problem")
         )
     ).select("topic", "partition", "offset", "value", F.col("value").alias("read"), "time_ns")
-    evidence = acknowledged.unionByName(reads).withColumn("block", block)
+    evidence = acknowledged.unionByName(reads).withColumn(
+        "block", F.shiftright("offset", BLOCK_BITS)
+    )
     told = values.select("topic", "value").where(values["first"].isNotNull())
-    suspects = (
+    near = (
         evidence.join(told, ["topic", "value"], "left_semi")
         .select("topic", "partition", "block")
-        .unionByName(
-            log.where(F.col("final_reads") > F.bit_count("final_bits")).select(
-                "topic", "partition", "block"
-            )
-        )
+        .unionByName(_read_twice(log))
         .distinct()
     )
+    # There are never more blocks than a 64th of the offsets.
+    suspects = F.broadcast(near)
     return (
         evidence.join(suspects, ["topic", "partition", "block"], "left_semi")
         .groupBy("topic", "partition", "offset")

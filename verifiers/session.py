@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -15,25 +17,32 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken
+from verifiers.archive import use_of
 
 _LOG = logging.getLogger(__name__)
 
 LOCAL_MASTER = "local[*]"
 HEAP_MIB = 2048
 """Heap of the local JVM, MiB; it is driver and executor in one."""
+FEW_ROWS = 1_000_000
+"""Below this a history is planned for as a short one."""
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _USUAL_PLACES = ("/usr/lib/jvm/default-java", "/usr/lib/jvm/java-21-openjdk-amd64",
                  "/usr/lib/jvm/java-17-openjdk-amd64")  # fmt: skip
 
 
-def open_session(master: str | None = None, *, heap_mib: int = HEAP_MIB) -> SparkSession:
+def open_session(
+    master: str | None = None, *, heap_mib: int = HEAP_MIB, archive_to: Path | None = None
+) -> SparkSession:
     """Return a session whose time zone is UTC, starting a JVM if this process has none.
 
     Args:
         master: any Spark master; None is all cores of this machine. Settings of a master other
             than a local one are left to its own configuration.
         heap_mib: heap of a local JVM, MiB.
+        archive_to: a local JVM writes a class archive to this file when it ends; None lets it use
+            the archive there is.
 
     Raises:
         EnvironmentBroken: there is no Java of version 17 or later, or Spark did not start.
@@ -46,7 +55,7 @@ def open_session(master: str | None = None, *, heap_mib: int = HEAP_MIB) -> Spar
     os.environ["JAVA_HOME"] = str(java.parent.parent)
     # Workers take whatever `python3` is first on the PATH unless they are told.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = _configuration(wanted, heap_mib)
+    conf = _configuration(wanted, heap_mib, _archive_options(java, archive_to))
     # The JVM inherits the file and may go on writing to it; nobody reads it after the start.
     with tempfile.NamedTemporaryFile(prefix="kafka-chaos-spark-", suffix=".log") as log:
         try:
@@ -58,6 +67,27 @@ def open_session(master: str | None = None, *, heap_mib: int = HEAP_MIB) -> Spar
     session = SparkSession(context)
     _LOG.debug("spark %s at %s", session.version, wanted)
     return session
+
+
+@contextmanager
+def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
+    """Let a local session plan for so many rows; its own settings hold again afterwards.
+
+    A short history is aggregated sooner than a plan has been adapted to it, or its few rows
+    have been divided.
+    """
+    wanted: dict[str, str] = {}
+    if str(session.sparkContext.master).startswith("local") and rows < FEW_ROWS:
+        wanted = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    before = {key: session.conf.get(key) for key in wanted}
+    try:
+        for key, value in wanted.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        for key, known in before.items():
+            if known is not None:
+                session.conf.set(key, known)
 
 
 def find_java() -> Path:
@@ -98,7 +128,13 @@ def _version_of(java: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _configuration(master: str, heap_mib: int) -> SparkConf:
+def _archive_options(java: Path, archive_to: Path | None) -> list[str]:
+    if archive_to is not None:
+        return [f'"-XX:ArchiveClassesAtExit={archive_to}"']
+    return use_of(java)
+
+
+def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkConf:
     log4j = Path(__file__).with_name("log4j2.properties")
     conf = (
         SparkConf()
@@ -112,7 +148,7 @@ def _configuration(master: str, heap_mib: int) -> SparkConf:
     options = [f"-Dlog4j2.configurationFile={log4j.as_uri()}"]
     if master.startswith("local"):
         cores = os.cpu_count() or 1
-        options += ["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        options += ["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", *archive]
         (
             conf.set("spark.driver.memory", f"{heap_mib}m")
             .set("spark.driver.host", "127.0.0.1")

@@ -78,7 +78,7 @@ def find_all(spark: SparkSession, tmp_path: Path) -> FindAll:
     def run(ops: Sequence[Op]) -> Found:
         built = build(to_history(spark, ops))
         try:
-            return run_checkers(spark, tmp_path, built.by_name)
+            return run_checkers(spark, tmp_path, built)
         finally:
             for frame in built.kept:
                 frame.unpersist()

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken
 from verifiers import session
-from verifiers.session import find_java
+from verifiers.archive import archive_of, use_of
+from verifiers.session import FEW_ROWS, find_java, tuned
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -64,3 +65,34 @@ def test_an_open_session_keeps_no_log_open_in_this_process(spark: SparkSession) 
     opened = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
 
     assert [path for path in opened if "kafka-chaos-spark-" in path] == []
+
+
+def test_a_short_history_is_planned_for_as_one_and_nothing_stays_behind(
+    spark: SparkSession,
+) -> None:
+    adaptive = "spark.sql.adaptive.enabled"
+    before = spark.conf.get(adaptive)
+
+    with tuned(spark, rows=FEW_ROWS - 1):
+        within = spark.conf.get(adaptive)
+
+    assert (before, within, spark.conf.get(adaptive)) == ("true", "false", "true")
+
+
+def test_a_long_history_is_left_to_adapt(spark: SparkSession) -> None:
+    with tuned(spark, rows=FEW_ROWS):
+        assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+
+
+def test_a_class_archive_is_used_if_one_was_made_for_that_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    java, other = fake_java(tmp_path / "one", "17.0.15"), fake_java(tmp_path / "two", "21.0.1")
+
+    unmade = use_of(java)
+    archive_of(java).write_bytes(b"classes")
+
+    assert unmade == []
+    assert use_of(java) == [f'"-XX:SharedArchiveFile={archive_of(java)}"']
+    assert use_of(other) == []

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.verdict import Verdict
 from tests.spark.ops import (
+    STEP_NS,
     Folder,
     Rec,
     end,
@@ -153,7 +154,10 @@ def test_a_checker_that_crashes_leaves_its_trace_and_stops_no_other(
 def test_the_lanes_count_what_happened_second_by_second(tmp_path: Path) -> None:
     ops = [ok(1, 0, 0), ok(1, 1, 1), info(1, 2), poll(9, 0, Rec(1, 0, 0)), ok(1, 3, 3)]
 
-    judged(GOOD.but(ops=ops), tmp_path)
+    # A run of so many minutes has bins of a second.
+    phases = [{"name": "faults", "from_ns": 0, "to_ns": 1500 * STEP_NS}]
+
+    judged(GOOD.but(ops=ops, meta={"phases": phases}), tmp_path)
 
     lanes = json.loads((tmp_path / "run" / "lanes.json").read_text())
     assert lanes["rows"] == [

@@ -22,8 +22,8 @@ from verifiers.report.meanings import MEANINGS
         ({"listener": {"2": "unreachable"}}, "the listener of broker 2 could not be reached"),
         (
             {
-                "process_before": {"2": {"pid": 4711, "start_ticks": 9, "state": "S"}},
                 "process_after": None,
+                "process_before": {"2": {"pid": 4711, "start_ticks": 9, "state": "S"}},
             },
             "broker 2 had process 4711, then had no process",
         ),

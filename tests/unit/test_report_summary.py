@@ -95,6 +95,20 @@ def test_permitted_losses_are_told_first_with_what_permits_them(tmp_path: Path) 
     )
 
 
+def test_where_only_the_order_suffered_it_is_said_first_that_nothing_was_lost(
+    tmp_path: Path,
+) -> None:
+    polls = fixture.lost_write(3, permitted=True) | {"permits": "subscribing in a group"}
+    verdict = fixture.verdict_document(anomalies={"nonmonotonic-poll": polls})
+
+    lines = console_summary(fixture.build(tmp_path, verdict=verdict))
+
+    assert lines[0].replace("\u202f", " ") == (
+        "✓ VALID  None of 62 500 acknowledged records was lost under 4 proven faults; "
+        f"3 polls went back in the log, as subscribing in a group permits. {BROKEN}"
+    )
+
+
 def test_damage_that_was_meant_to_lose_says_so(tmp_path: Path) -> None:
     anomalies = {"lost-write": fixture.lost_write(1, permitted=True)}
     verdict = fixture.verdict_document(anomalies=anomalies)

@@ -8,7 +8,7 @@ from harness.core.verdict import Verdict
 from verifiers.evidence import in_words, question, spoken
 from verifiers.report import units
 from verifiers.report.meanings import told
-from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord
+from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord, Witnessed
 
 _WITNESSES = {
     "process": "process table",
@@ -48,13 +48,14 @@ def headline(record: RunRecord) -> str:
         by = first.permits or "the contract"
         purpose = _purpose(record, first)
         text = f"{_foremost(judgement.permitted)}, as {by} permits{purpose}."
+        if judgement.verdict is Verdict.VALID and first.name != "lost-write":
+            text = f"None of {acked} was lost under {_proven(record)}; {text}"
         text += _besides(judgement.permitted[1:])
         more = " A pass needs more proof."
         return text + more if judgement.verdict is Verdict.UNKNOWN else text
     if judgement.verdict is Verdict.UNKNOWN:
         return f"Nothing forbidden was found among {acked}, but a pass needs more proof."
-    proven = units.counted(sum(fault.proven for fault in record.faults), "proven fault")
-    return f"No anomaly among {acked} under {proven}."
+    return f"No anomaly among {acked} under {_proven(record)}."
 
 
 def broken(record: RunRecord) -> str:
@@ -74,6 +75,10 @@ def broken(record: RunRecord) -> str:
         return f"Broken and seen to be: {listed(seen)}."
     proven = f"Broken and seen to be: {listed(seen)}; without" if seen else "Without"
     return f"{proven} proof: {listed(unseen)}."
+
+
+def _proven(record: RunRecord) -> str:
+    return units.counted(sum(fault.proven for fault in record.faults), "proven fault")
 
 
 def _foremost(anomalies: Sequence[Anomaly]) -> str:
@@ -154,8 +159,13 @@ def _witness(key: str) -> str:
     return _WITNESSES.get(key, key.replace("_", " "))
 
 
-def shortcoming(fault: FaultRecord) -> str:
-    """Return what an unproven fault lacks; empty for a proven one."""
+def shortcoming(fault: FaultRecord, *, in_full: bool = True) -> str:
+    """Return what an unproven fault lacks; empty for a proven one.
+
+    Args:
+        fault: which.
+        in_full: also say what was seen instead.
+    """
     if fault.proven:
         return ""
     if fault.error is not None:
@@ -163,12 +173,15 @@ def shortcoming(fault: FaultRecord) -> str:
     if fault.injected_s is None:
         return "it was decided, and the journal does not say that it was injected"
     if fault.inject.observed is not True:
-        asked = question(fault.name, fault.inject.details)
-        seen = evidence(fault.inject.details)
-        return f"no witness saw its effect ({seen}{asked and f'; {asked}'})"
+        return "no witness saw its effect" + (_instead(fault, fault.inject) if in_full else "")
     if fault.healed_s is None:
         return "the journal does not say that it was healed"
-    return f"no witness saw it healed ({evidence(fault.heal.details)})"
+    return "no witness saw it healed" + (_instead(fault, fault.heal) if in_full else "")
+
+
+def _instead(fault: FaultRecord, seen: Witnessed) -> str:
+    asked = question(fault.name, seen.details)
+    return f" ({evidence(seen.details)}{asked and f'; {asked}'})"
 
 
 def evidence(details: Mapping[str, Any]) -> str:
@@ -199,7 +212,8 @@ def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
     """Return the faults, those alike in one group, in the order of their first appearance."""
     groups: dict[tuple[str, bool, str], list[FaultRecord]] = {}
     for fault in record.faults:
-        proof = ", ".join(witnesses(fault)) if fault.proven else shortcoming(fault)
+        seen = ", ".join(witnesses(fault))
+        proof = seen if fault.proven else shortcoming(fault, in_full=False)
         groups.setdefault((fault.name, fault.proven, proof), []).append(fault)
     return tuple(
         FaultGroup(

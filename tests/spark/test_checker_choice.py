@@ -1,0 +1,57 @@
+"""Which checkers need not be run, because nothing that they look at is there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from verifiers.checker import CHECKERS, RECORDED, SUSPECTS, can_find, frames_wanted
+
+Check = Callable[..., Any]
+
+
+def of_values(values: Any) -> Any:
+    return values
+
+
+def of_turns_and_log(turns: Any, log: Any, events: Any) -> Any:
+    return turns, log, events
+
+
+def of_both(values: Any, turns: Any) -> Any:
+    return values, turns
+
+
+def of_values_and_sends(values: Any, sends: Any) -> Any:
+    return values, sends
+
+
+def of_reads(polls: Any, final: Any) -> Any:
+    return polls, final
+
+
+@pytest.mark.parametrize(
+    ("check", "empty", "needed"),
+    [
+        (of_values, set(), True),
+        (of_values, {"turns", "slots"}, True),
+        (of_values, {"values"}, False),
+        (of_turns_and_log, {"values"}, True),
+        (of_turns_and_log, {"turns"}, False),
+        (of_both, {"values"}, True),
+        (of_both, {"values", "turns"}, False),
+        (of_values_and_sends, {"values"}, True),
+        (of_reads, {"values", "turns", "slots"}, True),
+    ],
+)
+def test_a_checker_is_run_if_anything_is_left_to_look_at(
+    check: Check, empty: set[str], needed: bool
+) -> None:
+    assert can_find(check, empty) is needed
+
+
+def test_in_a_history_in_order_only_what_reads_records_themselves_is_run() -> None:
+    needed = {name for name in CHECKERS if can_find(CHECKERS[name], SUSPECTS)}
+
+    assert needed == {"corrupt-record", "nonmonotonic-send"}
+    assert all(RECORDED.intersection(frames_wanted(CHECKERS[name])) for name in needed)
