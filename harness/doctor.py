@@ -151,6 +151,13 @@ def checks() -> tuple[Check, ...]:
             attempt=_try_spark,
             needs=("Java",),
         ),
+        Check(
+            name="Spark class archive",
+            cost="each verification takes some seconds longer",
+            remedy="200 MB of room in the cache folder",
+            attempt=_try_archive,
+            needs=("Java", "Spark"),
+        ),
     )
 
 
@@ -251,6 +258,20 @@ def _try_spark(_: Say) -> str:
     if done.returncode != 0 or not done.stdout.strip().startswith("counted 10"):
         raise EnvironmentBroken(f"a local session did not count ten rows: {last_words(done)}")
     return f"PySpark {done.stdout.split()[-1]}, a local session counted ten rows"
+
+
+def _try_archive(say: Say) -> str:
+    """Make the archive if there is none; a run can do without, so failing is no finding."""
+    say("making   Spark class archive, unless it is there")
+    try:
+        made = run_checked(
+            [sys.executable, "-m", "verifiers.warm_up"],
+            timeout_s=_SPARK_S,
+            purpose="make a class archive for Spark",
+        )
+    except EnvironmentBroken as error:
+        return f"none, so each verification takes some seconds longer ({error})"
+    return made
 
 
 def _stamp() -> Path:
