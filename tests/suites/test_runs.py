@@ -69,8 +69,8 @@ def test_a_night_begins_with_the_control_and_finds_every_lost_record(tmp_path: P
     lost = lost_values(tmp_path / run["run"])
     assert len(lost) > 100
     assert run["anomalies"]["lost-write"] == len(lost)
-    found = ds.dataset(tmp_path / run["run"] / "anomalies", partitioning="hive").to_table()
-    names = found.filter(pc.equal(found["name"], "lost-write"))["value"].to_pylist()
-    assert set(names) == lost
+    found = ds.dataset(tmp_path / run["run"] / "anomalies").to_table()
+    named = found.filter(pc.equal(found["anomaly"], "lost-write"))["value"].to_pylist()
+    assert set(named) == lost
     (folder,) = tmp_path.glob("*-nightly-*")
     assert {path.name for path in folder.iterdir()} == {"summary.json", "summary.md", "junit.xml"}
