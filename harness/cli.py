@@ -5,12 +5,8 @@ import logging
 import os
 import secrets
 import shlex
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -42,7 +38,6 @@ from harness.cli_options import (
     MaxAtOnce,
     MaxInFlight,
     MinIsr,
-    OnOff,
     Partitions,
     Producers,
     Rate,
@@ -56,12 +51,14 @@ from harness.cli_options import (
     Subscribers,
     Unclean,
     option,
+    scenario_of,
 )
+from harness.cli_process import check_siblings, is_wrong_usage, stoppable
 from harness.core.duration import parse_duration_s
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.fault import FAULTS, TARGETS
 from harness.core.registry import Registry, first_sentence
-from harness.core.scenario import SCENARIOS, Scenario
+from harness.core.scenario import SCENARIOS
 from harness.core.workload import WORKLOADS
 from harness.nemesis import plan as draw_plan
 from harness.nemesis import plan_json
@@ -78,58 +75,6 @@ app = typer.Typer(
 
 INTERRUPTED = 130
 INTERNAL = 70
-
-
-def _scenario(name: str | None, given: Mapping[str, Any]) -> Scenario:
-    """Build the scenario that the flags describe."""
-    from harness.experiment import DEFAULT_SCENARIO, Overrides, configure, split_faults
-
-    duration = given["duration"]
-    switch = {None: None, OnOff.ON: True, OnOff.OFF: False}
-    overrides = Overrides(
-        cluster={
-            "kafka": given["kafka"],
-            "image": given["image"],
-            "compose": given["compose"],
-            "brokers": given["brokers"],
-            "controllers": given["controllers"],
-            "heap_mib": given["heap_mib"],
-            "config": _properties(given["broker_config"]),
-        },
-        contract={
-            "acks": given["acks"] and str(given["acks"]),
-            "min_isr": given["min_isr"],
-            "replication_factor": given["replication_factor"],
-            "idempotence": switch[given["idempotence"]],
-            "unclean_election": switch[given["unclean_election"]],
-            "retries": given["retries"],
-            "max_in_flight": given["max_in_flight"],
-            "linger_ms": given["linger_ms"],
-            "batch_size_bytes": given["batch_size"],
-        },
-        workload={
-            "partitions": given["topic_partitions"],
-            "rate_per_s": given["rate"],
-            "record_size_bytes": given["record_size"],
-            "producers": given["producers"],
-            "consumers": given["consumers"],
-            "subscribers": given["subscribers"],
-        },
-        faults=None if given["faults"] is None else split_faults(given["faults"]),
-        duration_s=None if duration is None else parse_duration_s(str(duration)),
-        max_at_once=given["max_at_once"],
-    )
-    return configure(name or DEFAULT_SCENARIO, overrides)
-
-
-def _properties(pairs: list[str] | None) -> tuple[tuple[str, str], ...] | None:
-    if not pairs:
-        return None
-    split = [pair.partition("=") for pair in pairs]
-    for key, sign, _ in split:
-        if not key or not sign:
-            raise UsageError(f"--broker-config {key!r} is not KEY=VALUE.")
-    return tuple((key.strip(), value.strip()) for key, _, value in split)
 
 
 @app.command()
@@ -168,11 +113,11 @@ def run(
 ) -> None:
     """Run an experiment: cluster, load, faults, healing, final reads, verdict, report."""
     given = dict(locals())
-    chosen = _scenario(scenario, given)
+    chosen = scenario_of(scenario, given)
     seed = _new_seed() if seed is None else seed
     from harness.experiment import conduct
 
-    with _stoppable() as stop, console.live_progress() as progress:
+    with stoppable() as stop, console.live_progress() as progress:
         progress.say(f"scenario {chosen.name} · kafka {chosen.cluster.kafka} · seed {seed}")
         progress.say(str(chosen.contract))
         runner = Runner(
@@ -220,7 +165,7 @@ def plan(
     seed: Seed = None,
 ) -> None:
     """Show the schedule that a seed gives, as plan.json on stdout; nothing is started."""
-    chosen = _scenario(scenario, dict(locals()))
+    chosen = scenario_of(scenario, dict(locals()))
     seed = _new_seed() if seed is None else seed
     steps = draw_plan(chosen, seed)
     console.say(f"scenario {chosen.name} · seed {seed} · {chosen.duration_s:g} s")
@@ -341,7 +286,7 @@ def nightly(
     """Run contracts and seeds until the budget is spent, the must-lose control among them."""
     from harness.nightly import Night, spend_night
 
-    with _stoppable() as stop, console.live_progress() as progress:
+    with stoppable() as stop, console.live_progress() as progress:
         night = spend_night(
             Night(
                 budget_s=parse_duration_s(budget),
@@ -412,60 +357,13 @@ def _print_outcome(run_dir: RunDir, *, as_json: bool) -> None:
         typer.echo((run_dir.path / "verdict.json").read_text(encoding="utf-8"), nl=False)
 
 
-@contextmanager
-def _stoppable() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C (or SIGTERM) sets; the second interrupts at once."""
-    stop = threading.Event()
-
-    def handle(number: int, _: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        console.say(
-            f"{signal.Signals(number).name}: the load is stopped, everything healed, and what was "
-            "recorded is verified. Again: heal only."
-        )
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _check_siblings() -> None:
-    """Refuse to run with somebody else's package of one of our names on the path."""
-    root = Path(__file__).resolve().parent.parent
-    for name in ("faults", "workloads", "verifiers"):
-        place = Path(import_module(name).__file__ or "").resolve().parent.parent
-        if place != root:
-            raise UsageError(
-                f"The package {name!r} comes from {place}, not from {root}: another installed "
-                "project has that name too. Use an environment of kafka-chaos' own."
-            )
-
-
-def _is_wrong_usage(error: Exception) -> bool:
-    """Show an error of the command line's parser; return whether it is one.
-
-    Typer brings a click of its own, or uses the one installed, depending on its version: the
-    class is known by its name only.
-    """
-    show = getattr(error, "show", None)
-    if show is None or "ClickException" not in {base.__name__ for base in type(error).__mro__}:
-        return False
-    show()
-    return True
-
-
 def main() -> NoReturn:
     """Run the command line and exit with the code that design and errors give."""
     level = os.environ.get("KAFKA_CHAOS_LOG", "WARNING").upper()
     handler = RichHandler(console=console.err, show_path=False)
     logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
     try:
-        _check_siblings()
+        check_siblings()
         code = app(standalone_mode=False) or 0
     except KafkaChaosError as error:
         console.say(f"{type(error).__name__}: {error}")
@@ -476,7 +374,7 @@ def main() -> NoReturn:
         console.say("Interrupted.")
         code = INTERRUPTED
     except Exception as error:  # noqa: BLE001 (the outermost frame: whatever nobody foresaw)
-        if _is_wrong_usage(error):
+        if is_wrong_usage(error):
             sys.exit(2)
         traceback.print_exc()
         console.say(f"An error of kafka-chaos itself, {type(error).__name__}: please report it.")

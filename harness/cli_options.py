@@ -1,11 +1,15 @@
 """The flags of the command line: each has an environment variable and a place in files."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from harness.core.duration import parse_duration_s
+from harness.core.errors import UsageError
+from harness.core.scenario import Scenario
 from harness.settings import project_settings, reject_unknown, scenario_file
 
 DEFAULT_STORE = Path("runs")
@@ -81,14 +85,15 @@ Idempotence = Annotated[
     OnOff | None, option("--idempotence", help="Default: on exactly with acks=all.")
 ]
 Unclean = Annotated[OnOff | None, option("--unclean-election", help="Default: off.")]
-Retries = Annotated[int | None, option("--retries", help="Of a producer; default: endless.")]
+Retries = Annotated[int | None, option("--retries", help="Of a producer; default: endless.", min=0)]
 MaxInFlight = Annotated[
     int | None, option("--max-in-flight", help="Requests in flight per connection.")
 ]
 LingerMs = Annotated[
-    float | None, option("--linger-ms", help="Milliseconds a producer waits to fill a batch.")
+    float | None,
+    option("--linger-ms", help="Milliseconds to wait for a full batch.", min=0),
 ]
-BatchSize = Annotated[int | None, option("--batch-size", help="Most bytes of a batch.")]
+BatchSize = Annotated[int | None, option("--batch-size", help="Most bytes of a batch.", min=1)]
 Faults = Annotated[
     str | None,
     option(
@@ -110,3 +115,63 @@ Master = Annotated[str | None, option("--master", help="Spark master; default: l
 Keep = Annotated[str, option("--keep-cluster", help="never, failed or always.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
+
+
+def scenario_of(name: str | None, given: Mapping[str, Any]) -> Scenario:
+    """Return the scenario that the flags describe.
+
+    Args:
+        name: of a registered scenario; None for the default.
+        given: every flag of `run` by its parameter's name, None where it was not given.
+
+    Raises:
+        UsageError: they describe nothing that can be run.
+    """
+    from harness.experiment import DEFAULT_SCENARIO, Overrides, configure, split_faults
+
+    duration = given["duration"]
+    switch = {None: None, OnOff.ON: True, OnOff.OFF: False}
+    overrides = Overrides(
+        cluster={
+            "kafka": given["kafka"],
+            "image": given["image"],
+            "compose": given["compose"],
+            "brokers": given["brokers"],
+            "controllers": given["controllers"],
+            "heap_mib": given["heap_mib"],
+            "config": _properties(given["broker_config"]),
+        },
+        contract={
+            "acks": given["acks"] and str(given["acks"]),
+            "min_isr": given["min_isr"],
+            "replication_factor": given["replication_factor"],
+            "idempotence": switch[given["idempotence"]],
+            "unclean_election": switch[given["unclean_election"]],
+            "retries": given["retries"],
+            "max_in_flight": given["max_in_flight"],
+            "linger_ms": given["linger_ms"],
+            "batch_size_bytes": given["batch_size"],
+        },
+        workload={
+            "partitions": given["topic_partitions"],
+            "rate_per_s": given["rate"],
+            "record_size_bytes": given["record_size"],
+            "producers": given["producers"],
+            "consumers": given["consumers"],
+            "subscribers": given["subscribers"],
+        },
+        faults=None if given["faults"] is None else split_faults(given["faults"]),
+        duration_s=None if duration is None else parse_duration_s(str(duration)),
+        max_at_once=given["max_at_once"],
+    )
+    return configure(name or DEFAULT_SCENARIO, overrides)
+
+
+def _properties(pairs: list[str] | None) -> tuple[tuple[str, str], ...] | None:
+    if not pairs:
+        return None
+    split = [pair.partition("=") for pair in pairs]
+    for key, sign, _ in split:
+        if not key or not sign:
+            raise UsageError(f"--broker-config {key!r} is not KEY=VALUE.")
+    return tuple((key.strip(), value.strip()) for key, _, value in split)

@@ -47,7 +47,7 @@ _GC_LOG_WORD = re.compile(r"-Xlog:[^:]*\bgc\b[^:]*:(?:file=)?\"?([^:\"]+)|-Xlogg
 _JAR = re.compile(r"kafka-(?:server-common|clients)-(\d[\w.+-]*)\.jar")
 _COLLISIONS = (
     (re.compile(r"container name \"?/?([\w.-]+)\"? is already in use"), "container name"),
-    (re.compile(r":(\d+)\b[^:]*(?:port is already allocated|address already in use)"), "host port"),
+    (re.compile(r":(\d+)\b\D*?(?:port is already allocated|address already in use)"), "host port"),
     (re.compile(r"(Pool overlaps)"), "range of addresses"),
 )
 

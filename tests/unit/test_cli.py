@@ -1,5 +1,6 @@
 """The command line: every exit code, and a clear sentence instead of a traceback."""
 
+import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from harness.cli_options import scenario_of
 from harness.core import errors
 from harness.core.errors import KafkaChaosError
 
@@ -41,6 +43,17 @@ def invoke(
         (("run", "--duration", "2s"), "too short"),
         (("run", "--faults", "broker_kil"), "Did you mean 'broker_kill'"),
         (("run", "--faults", ","), "at least one fault"),
+        (("run", "--faults", "partition(listener=none)"), "'none' is none of all, replication"),
+        (("run", "--faults", "partition(side=1)"), "has no parameter 'side'"),
+        (("run", "--faults", "gc_pause(share=much)"), "'much' is no float"),
+        (("run", "--faults", "gc_pause(share=2)"), "0 < share"),
+        (("run", "--faults", "broker_kill(now)"), "has no parameter 'now'; it has none"),
+        (("run", "--faults", "gc_pause(share=0.9"), "is no fault"),
+        (("run", "--max-in-flight", "6", "--idempotence", "on"), "at most 5 requests"),
+        (("run", "--max-in-flight", "0"), "at least 1"),
+        (("run", "--linger-ms", "soon"), "--linger-ms"),
+        (("run", "--compose", "nowhere.yaml"), "no Compose file nowhere.yaml"),
+        (("run", "--compose", "c.yaml", "--brokers", "3"), "leave out --brokers"),
         (("run", "nonesuch"), "no scenario 'nonesuch'"),
         (("run", "--acks", "2"), "--acks"),
         (("run", "--rate", "-5"), "rate"),
@@ -76,6 +89,30 @@ def test_the_plan_is_one_json_document_and_always_the_same(invoke: Invoke) -> No
     assert code == 0
     assert first == second
     assert json.loads(first)["seed"] == 7
+
+
+def test_faults_may_carry_parameters(invoke: Invoke) -> None:
+    code, out, err = invoke(
+        "plan", "--seed", "7", "--duration", "120s",
+        "--faults", "broker_kill, partition(listener=replication),gc_pause(share=0.9)",
+    )  # fmt: skip
+
+    assert code == 0, err
+    dealt = [step["fault"] for step in json.loads(out)["steps"]]
+    faults = {fault["name"]: fault["parameters"] for fault in dealt}
+    assert set(faults) == {"broker_kill", "partition", "gc_pause"}
+    assert faults["partition"]["listener"] == "replication"
+    assert faults["gc_pause"] == {"share": 0.9}
+
+
+def test_the_producers_settings_are_part_of_the_contract() -> None:
+    nothing = dict.fromkeys(inspect.signature(cli.run).parameters)
+    given = {"retries": 0, "max_in_flight": 1, "linger_ms": 2.5, "batch_size": 4096}
+
+    contract = scenario_of(None, {**nothing, **given}).contract
+
+    assert (contract.retries, contract.max_in_flight) == (0, 1)
+    assert (contract.linger_ms, contract.batch_size_bytes) == (2.5, 4096)
 
 
 @pytest.mark.parametrize("kind", ["faults", "scenarios", "workloads", "checkers", "targets"])

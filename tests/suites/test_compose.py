@@ -1,0 +1,141 @@
+"""A user's own Compose file: brokers of a foreign image, found, broken, healed and removed again."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from harness.images import DEFAULT_KAFKA, broker_image, ensure_broker_image
+
+pytestmark = pytest.mark.docker
+
+CLI = [sys.executable, "-m", "harness.cli"]
+HERE = Path(__file__).resolve().parent
+EXAMPLE = HERE.parent.parent / "examples" / "compose.yaml"
+FOREIGN_IMAGE = "kafka-chaos/plain-broker:suite"
+
+
+@pytest.fixture(scope="module")
+def foreign_image() -> str:
+    """An image as others publish them: no supervisor of ours, a user that is not root."""
+    ensure_broker_image(DEFAULT_KAFKA, say=print)
+    subprocess.run(
+        ["docker", "build", "--tag", FOREIGN_IMAGE, "--label", "kafka-chaos=1",
+         "--build-arg", f"BASE={broker_image(DEFAULT_KAFKA)}", str(HERE / "plain_broker")],
+        check=True, timeout=300, env={**os.environ, "DOCKER_BUILDKIT": "0"},
+    )  # fmt: skip
+    return FOREIGN_IMAGE
+
+
+@pytest.fixture
+def environment(foreign_image: str) -> dict[str, str]:
+    return {**os.environ, "KAFKA_IMAGE": foreign_image, "CI": "1", "COMPOSE_PROJECT_NAME": "theirs"}
+
+
+@pytest.fixture
+def taken_name(foreign_image: str) -> Iterator[str]:
+    """A container of the user's that has the name which the file fixes."""
+    engine = docker.from_env()
+    container = engine.containers.run(
+        foreign_image, name="kafka-2", entrypoint=["tail", "-f", "/dev/null"], detach=True
+    )
+    yield str(container.id)
+    container.remove(force=True)
+
+
+def run(folder: Path, environment: dict[str, str], *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*CLI, "run", "--compose", str(EXAMPLE), "--store", str(folder), "--json", *flags],
+        capture_output=True, text=True, timeout=600, check=False, env=environment,
+    )  # fmt: skip
+
+
+def left_behind(run_name: str) -> list[object]:
+    engine = docker.from_env()
+    ours: dict[str, str | list[str] | bool] = {"label": f"kafka-chaos.run={run_name}"}
+    return [
+        *engine.containers.list(all=True, filters=ours),
+        *engine.networks.list(filters=ours),
+        *engine.volumes.list(filters=ours),
+    ]
+
+
+def test_brokers_of_a_foreign_image_are_broken_and_healed_with_proof(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    done = run(
+        tmp_path, environment,
+        "--duration", "60s", "--seed", "7",
+        "--faults", "broker_kill,partition(listener=replication),broker_pause,gc_pause",
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["verdict"], verdict["kafka"]) == ("VALID", DEFAULT_KAFKA)
+    assert {fault["name"] for fault in verdict["faults"] if fault["proven"]} == {
+        "broker_kill",
+        "broker_pause",
+        "gc_pause",
+        "partition",
+    }
+    assert verdict["counts"]["acked"] > 1000
+    folder = (tmp_path / "latest").resolve()
+    facts = json.loads((folder / "run.json").read_text())
+    assert (facts["kafka"], facts["cluster"]["brokers"]) == (DEFAULT_KAFKA, 3)
+    assert "/opt/kafka-chaos/supervisor" in (folder / "compose.yaml").read_text()
+    for name in ("kafka-1", "kafka-2", "kafka-3"):
+        kept = {path.name for path in (folder / "cluster" / name).iterdir()}
+        assert kept >= {"effective.json", "server.log", "gc.log"}
+    assert left_behind(folder.name) == []
+
+
+def test_a_name_that_is_taken_ends_the_run_and_leaves_its_owner_alone(
+    tmp_path: Path, environment: dict[str, str], taken_name: str
+) -> None:
+    done = run(tmp_path, environment, "--duration", "30s")
+
+    assert done.returncode == 4, done.stderr
+    assert "container name kafka-2" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert docker.from_env().containers.get(taken_name).status == "running"
+    assert left_behind((tmp_path / "latest").resolve().name) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("services: [", "no usable Compose file"),
+        ("services: {database: {image: x}}", "has no brokers"),
+        ("services: {kafka-1: {image: x}}", "publishes no port"),
+    ],
+)
+def test_a_file_that_cannot_be_used_leaves_no_run_folder(
+    tmp_path: Path, environment: dict[str, str], text: str, sentence: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    store = tmp_path / "runs"
+
+    done = subprocess.run(
+        [*CLI, "run", "--compose", str(tmp_path / "mine.yaml"), "--store", str(store)],
+        capture_output=True, text=True, timeout=60, check=False, env=environment,
+    )  # fmt: skip
+
+    assert done.returncode == 2, done.stderr
+    assert sentence in " ".join(done.stderr.split())
+    assert not store.exists()
+
+
+def test_a_version_that_does_not_exist_is_answered_with_those_that_do(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*CLI, "run", "--kafka", "4.99", "--store", str(tmp_path / "runs")],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2, done.stderr
+    assert DEFAULT_KAFKA in done.stderr
+    assert not (tmp_path / "runs").exists()
