@@ -1,4 +1,4 @@
-"""A user's own Compose file: brokers of a foreign image, found, broken, healed and removed again."""
+"""A user's own Compose file: foreign brokers found, broken, healed and removed again."""
 
 import json
 import os
