@@ -4,7 +4,7 @@ import logging
 import re
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ class Found:
     Attributes:
         counts: offences by anomaly and kind.
         examples: at most 32 by anomaly, the lowest places first.
+        times: when the first and the last offence happened, ns, by anomaly, where known.
         checkers: "ran" or "crashed", by name.
         crashes: one sentence for each that crashed.
     """
@@ -67,6 +68,7 @@ class Found:
     examples: Mapping[str, tuple[Example, ...]]
     checkers: Mapping[str, str]
     crashes: tuple[str, ...] = ()
+    times: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def build(history: History) -> Frames:
@@ -140,12 +142,13 @@ def run_checkers(spark: SparkSession, path: Path, built: Frames) -> Found:
                 if is_unreadable(crash):
                     raise
                 crashes[name] = _note_crash(path, name, crash)
-    counts, examples = _summarise(spark, target)
+    counts, examples, times = _summarise(spark, target)
     return Found(
         counts=counts,
         examples=examples,
         checkers={name: "crashed" if name in crashes else "ran" for name in CHECKERS},
         crashes=tuple(crashes.values()),
+        times=times,
     )
 
 
@@ -183,11 +186,15 @@ def _write(spark: SparkSession, plans: Sequence[DataFrame], target: Path, *, mod
 
 def _summarise(
     spark: SparkSession, target: Path
-) -> tuple[dict[tuple[str, str | None], int], dict[str, tuple[Example, ...]]]:
+) -> tuple[
+    dict[tuple[str, str | None], int], dict[str, tuple[Example, ...]], dict[str, tuple[int, int]]
+]:
     found = spark.read.schema(FOUND_SCHEMA).parquet(str(target))
     alike = Window.partitionBy("anomaly", "kind")
     first = (
         found.withColumn("count", F.count("*").over(alike))
+        .withColumn("from_ns", F.min("time_ns").over(alike))
+        .withColumn("to_ns", F.max("time_ns").over(alike))
         .withColumn(
             "rank",
             F.row_number().over(alike.orderBy(*(F.col(c).asc_nulls_last() for c in _PLACE))),
@@ -196,11 +203,15 @@ def _summarise(
     )
     counts: dict[tuple[str, str | None], int] = {}
     examples: dict[str, list[Example]] = {}
+    times: dict[str, tuple[int, int]] = {}
     for row in first.collect():
         counts[row["anomaly"], row["kind"]] = row["count"]
-        columns = {field.name: row[field.name] for field in ANOMALY_SCHEMA.fields}
+        if row["from_ns"] is not None:
+            since, until = times.get(row["anomaly"], (row["from_ns"], row["to_ns"]))
+            times[row["anomaly"]] = (min(since, row["from_ns"]), max(until, row["to_ns"]))
+        columns = {column.name: row[column.name] for column in ANOMALY_SCHEMA.fields}
         examples.setdefault(row["anomaly"], []).append(Example(**columns))
-    return counts, {name: _lowest(some) for name, some in examples.items()}
+    return counts, {name: _lowest(some) for name, some in examples.items()}, times
 
 
 def _lowest(examples: Sequence[Example]) -> tuple[Example, ...]:

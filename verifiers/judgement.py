@@ -38,6 +38,8 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
             permits=" and ".join(permits),
             kinds={kind or "": kinds[kind] for kind in rulings},
             examples=found.examples.get(name, ()),
+            first_ns=found.times.get(name, (None, None))[0],
+            last_ns=found.times.get(name, (None, None))[1],
         )
     return findings
 

@@ -45,6 +45,8 @@ class Finding:
         kinds: how many of each kind.
         permits: what of the contract permits it, as in "acks=1"; empty if it is forbidden.
         examples: at most 32, the lowest places first.
+        first_ns: when the first of them all happened, on our monotonic clock; None if unknown.
+        last_ns: when the last did.
     """
 
     count: int
@@ -53,6 +55,8 @@ class Finding:
     kinds: Mapping[str, int]
     examples: tuple[Example, ...]
     permits: str = ""
+    first_ns: int | None = None
+    last_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,8 @@ def test_the_verdict_file_says_what_the_report_says(tmp_path: Path) -> None:
     assert (lost["count"], lost["permitted"]) == (2, False)
     assert [example["offset"] for example in lost["examples"]] == [1, 2]
     assert lost["examples"][0]["detail"]["producer"] == "1"
+    times = [example["time_ns"] for example in lost["examples"]]
+    assert [lost["first_ns"], lost["last_ns"]] == times
     assert written["faults"][0]["proven"] is True
     assert written["timing_s"]["start"] == 5.0
 

@@ -187,6 +187,8 @@ def gaps_lane(gaps: tuple[Gap, ...], axis: Axis) -> Drawing:
 def anomaly_lane(anomaly: Anomaly, axis: Axis) -> Drawing | None:
     """Return the places of an anomaly's examples, as marks that lead to its card.
 
+    A line spans all of its occurrences, from the first to the last: the examples are but few.
+
     None if none of the examples has a time: there is nothing to draw.
     """
     places = sorted(axis.x(e.at_s) for e in anomaly.examples if e.at_s is not None)
@@ -200,6 +202,13 @@ def anomaly_lane(anomaly: Anomaly, axis: Axis) -> Drawing | None:
         height=28,
         described=f"when {units.visible(anomaly.name)} occurred",
     )
+    if anomaly.from_s is not None and anomaly.to_s is not None:
+        title = (
+            f"{units.visible(anomaly.name)}: from {units.instant(anomaly.from_s)} "
+            f"to {units.instant(anomaly.to_s)}"
+        )
+        bar = box(axis.x(anomaly.from_s), axis.x(anomaly.to_s), 21, 3)
+        lane.stretched.append(path(f"extent {state}", [bar], title))
     groups: list[list[float]] = []
     for x in places:
         if groups and x - groups[-1][0] < _MARK_ROOM:

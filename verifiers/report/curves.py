@@ -11,10 +11,12 @@ from verifiers.report.svg import LEFT, RIGHT, Axis, Drawing, Label, box, num, pa
 
 _HEIGHT = 64
 _TOP = 8
-_COLUMNS = 500
-_USUAL_SHARE = 0.95
-_TOWERING = 2.5
-_HEADROOM = 1.1
+_COLUMNS = 250
+_HEADROOM = 2.0
+"""The scale ends at so many times the column in the middle of all, by height."""
+
+_Heights = Sequence[tuple[float, int]]
+_Columns = Sequence[tuple[float, float, Bin]]
 _PERCENTILES: tuple[tuple[str, Callable[[Bin], float | None]], ...] = (
     ("p99", lambda b: b.p99_ms),
     ("p95", lambda b: b.p95_ms),
@@ -40,46 +42,18 @@ def scale(axis: Axis) -> Markup:
 
 
 def sends_lane(lanes: Lanes, axis: Axis) -> Drawing:
-    """Return the completed sends per second, stacked by outcome.
-
-    After an outage what waited is acknowledged in one burst. The scale is that of the time
-    beside such bursts, which would flatten everything else; they are cut off at the top, marked
-    there, and the highest says its rate.
-    """
+    """Return the completed sends per second, stacked by outcome."""
     columns = _columns(lanes, axis)
-    width_s = columns[0][1] if columns else 1.0
+    totals = [(t, b.ok + b.info + b.fail) for t, _, b in columns]
+    lane, most = _quantity("sends", _HEIGHT, totals, columns, "completed sends per second")
     stacks = [(t, b.ok, b.ok + b.info, b.ok + b.info + b.fail) for t, _, b in columns]
-    top = _usual_top([s[3] for s in stacks]) / width_s
-    top = units.nice_ceiling(top)
-    over = [(t, high) for t, _, _, high in stacks if high > top * width_s]
-    most_shown = math.ceil(top * width_s)
-    stacks = [
-        (t, min(ok, most_shown), min(unknown, most_shown), min(refused, most_shown))
-        for t, ok, unknown, refused in stacks
-    ]
-    lane = _quantity("sends", f"{units.count(top)}/s", _HEIGHT, "completed sends per second")
     for kind, low, high in (("ok", 0, 1), ("info", 1, 2), ("fail", 2, 3)):
-        lower = [(s[0], 0 if low == 0 else s[low]) for s in stacks]
-        upper = [(s[0], s[high]) for s in stacks]
+        lower = [(s[0], 0 if low == 0 else min(s[low], most)) for s in stacks]
+        upper = [(s[0], min(s[high], most)) for s in stacks]
         if any(up[1] > down[1] for up, down in zip(upper, lower, strict=True)):
-            shape = _area(lower, upper, width_s, axis, top * width_s)
+            shape = _area(lower, upper, columns[0][1], axis, most)
             lane.stretched.append(path(f"sends {kind}", [shape]))
-    if over:
-        lane.stretched.append(
-            path("over", [box(axis.x(t), axis.x(t + width_s), _TOP - 6, 4) for t, _ in over])
-        )
-        at_s, most = max(over, key=lambda burst: burst[1])
-        label = Label(
-            text=f"{units.count(most / width_s)}/s",
-            x0=axis.x(at_s),
-            x1=axis.x(at_s + width_s),
-            limit=RIGHT - 2,
-            inside=False,
-            before=True,
-            y=_TOP + 1.5,
-            kind="small burst",
-        )
-        lane.placed.append(label.markup(keep_hidden=True))
+    _cut_off(lane, totals, columns, most, axis)
     for row, (kind, word) in enumerate((("fail", "refused"), ("info", "unknown"), ("ok", "acked"))):
         lane.fixed.append(
             Markup(
@@ -93,24 +67,23 @@ def sends_lane(lanes: Lanes, axis: Axis) -> Drawing:
 def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: Axis) -> Drawing:
     """Return the records per second that consumers were given.
 
-    The scale is that of the time before the final reads, which go as fast as they can and would
-    flatten everything else; what goes beyond it is cut off at the top, and the lane says so.
+    The final reads, which go as fast as they can, have no part in the scale.
     """
     columns = _columns(lanes, axis)
     width_s = columns[0][1] if columns else 1.0
     final_s = min((p.from_s for p in phases if p.name == "final"), default=math.inf)
     # The column in which the final reads begin belongs to neither.
-    before = [b.polled for t, _, b in columns if t + width_s <= final_s and b.polled]
-    most = max(before or [b.polled for _, _, b in columns], default=0)
-    top = units.nice_ceiling(most / width_s)
-    lane = _quantity("reads", f"{units.count(top)}/s", 44, "records polled per second")
-    upper = [(t, min(b.polled, top * width_s)) for t, _, b in columns]
-    if any(b.polled > top * width_s for _, _, b in columns):
+    before = [(t, b.polled) for t, _, b in columns if t + width_s <= final_s]
+    scaled = before if any(n for _, n in before) else [(t, b.polled) for t, _, b in columns]
+    lane, most = _quantity("reads", 44, scaled, columns, "records polled per second")
+    upper = [(t, min(b.polled, most)) for t, _, b in columns]
+    if any(b.polled > most for t, _, b in columns if t + width_s > final_s):
         lane.note = "off scale at the end"
     if any(y for _, y in upper):
         lower = [(t, 0) for t, _ in upper]
-        shape = _area(lower, upper, width_s, axis, top * width_s, height=44)
+        shape = _area(lower, upper, width_s, axis, most, height=44)
         lane.stretched.append(path("reads", [shape]))
+    _cut_off(lane, scaled, columns, most, axis)
     return lane
 
 
@@ -154,20 +127,45 @@ def latency_lane(lanes: Lanes, axis: Axis) -> Drawing:
     return lane
 
 
-def _usual_top(heights: Sequence[int]) -> float:
-    """Return the highest column, or, where a few tower above all others, the highest of those."""
-    busy = sorted(height for height in heights if height)
-    if not busy:
-        return 0
-    usual = busy[math.ceil(_USUAL_SHARE * len(busy)) - 1]
-    return busy[-1] if busy[-1] <= _TOWERING * usual else usual * _HEADROOM
+def _quantity(
+    name: str, height: float, heights: _Heights, columns: _Columns, described: str
+) -> tuple[Drawing, float]:
+    """Return a lane with its scale, and how many operations a column of full height stands for.
 
-
-def _quantity(name: str, top: str, height: float, described: str) -> Drawing:
+    After an outage what waited is done in one burst. The scale is that of the usual column, so
+    that bursts flatten nothing; what goes beyond it is cut off at the top.
+    """
+    width_s = columns[0][1] if columns else 1.0
+    busy = sorted(number for _, number in heights if number)
+    most = busy[-1] if busy else 0
+    usual = busy[len(busy) // 2] if busy else 0
+    top = units.nice_ceiling(min(most, _HEADROOM * usual) / width_s)
     lane = Drawing(name=name, height=height + 4, described=described)
-    for place, value in ((_TOP, top), (height + 4, "0")):
+    for place, value in ((_TOP, f"{units.count(top)}/s"), (height + 4, "0")):
         lane.fixed.append(_rule(place, value, height + 4))
-    return lane
+    return lane, top * width_s
+
+
+def _cut_off(lane: Drawing, heights: _Heights, columns: _Columns, most: float, axis: Axis) -> None:
+    """Mark the columns that are cut off at the top, and say how high the highest would be."""
+    over = [(t, number) for t, number in heights if number > most]
+    if not over:
+        return
+    width_s = columns[0][1]
+    bars = [box(axis.x(t), axis.x(t + width_s), _TOP - 6, 4) for t, _ in over]
+    lane.stretched.append(path("over", bars))
+    at_s, highest = max(over, key=lambda burst: burst[1])
+    label = Label(
+        text=f"{units.count(highest / width_s)}/s, cut off",
+        x0=axis.x(at_s),
+        x1=axis.x(at_s + width_s),
+        limit=RIGHT - 2,
+        inside=False,
+        before=True,
+        y=_TOP - 1.0,
+        kind="small burst",
+    )
+    lane.placed.append(label.markup(keep_hidden=True))
 
 
 def _rule(place: float, value: str, bottom: float) -> Markup:

@@ -167,6 +167,8 @@ class Anomaly:
         why: why, or why not.
         permits: what of the contract permits it, as in "acks=1"; may be empty.
         examples: the first few.
+        from_s: when the first of them all happened; None if the verdict does not say.
+        to_s: when the last did.
     """
 
     name: str
@@ -175,6 +177,8 @@ class Anomaly:
     why: str
     permits: str
     examples: tuple[Example, ...]
+    from_s: float | None = None
+    to_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,7 @@ def axis_of(record: RunRecord) -> Axis:
         times += [t for t in (fault.decided_s, fault.injected_s, fault.healed_s) if t is not None]
     for anomaly in record.judgement.anomalies:
         times += [e.at_s for e in anomaly.examples if e.at_s is not None]
+        times += [t for t in (anomaly.from_s, anomaly.to_s) if t is not None]
     if record.lanes is not None:
         busy = [b.t_s for b in record.lanes.bins if b.ok or b.info or b.fail or b.polled]
         times += [t for at in busy for t in (at, at + record.lanes.bin_s)]

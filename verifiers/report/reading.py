@@ -105,6 +105,8 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
             why=_text(entry, "why") or "",
             permits=_text(entry, "permits") or "",
             examples=tuple(_example(e, origin_ns) for e in _mappings(entry, "examples")),
+            from_s=_at_s(entry, "first_ns", origin_ns),
+            to_s=_at_s(entry, "last_ns", origin_ns),
         )
         for name, entry in _mapping(verdict, "anomalies").items()
         if isinstance(entry, Mapping)
@@ -124,20 +126,24 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
 
 
 def _example(entry: Json, origin_ns: int) -> Example:
-    time_ns = _integer(entry, "time_ns")
     return Example(
         topic=_text(entry, "topic"),
         partition=_integer(entry, "partition"),
         offset=_integer(entry, "offset"),
         value=_integer(entry, "value"),
         process=_integer(entry, "process"),
-        at_s=None if time_ns is None else (time_ns - origin_ns) / 1e9,
+        at_s=_at_s(entry, "time_ns", origin_ns),
         kind=_text(entry, "kind"),
         detail={
             key.removesuffix("_ns"): _since(origin_ns, value) if key.endswith("_ns") else value
             for key, value in _mapping(entry, "detail").items()
         },
     )
+
+
+def _at_s(entry: Json, key: str, origin_ns: int) -> float | None:
+    time_ns = _integer(entry, key)
+    return None if time_ns is None else (time_ns - origin_ns) / 1e9
 
 
 def _since(origin_ns: int, value: object) -> object:
