@@ -25,6 +25,7 @@ from harness.cli_options import (
     Compose,
     Consumers,
     Controllers,
+    DeliveryTimeout,
     Duration,
     Faults,
     HeapMib,
@@ -51,6 +52,7 @@ from harness.cli_options import (
     Subscribers,
     Unclean,
     option,
+    read_project_settings,
     scenario_of,
 )
 from harness.cli_process import check_siblings, is_wrong_usage, stoppable
@@ -77,6 +79,12 @@ INTERRUPTED = 130
 INTERNAL = 70
 
 
+@app.callback()
+def configure(context: typer.Context) -> None:
+    """Break a real Kafka cluster, and say whether it kept what it acknowledged."""
+    read_project_settings(context)
+
+
 @app.command()
 def run(
     scenario: ScenarioName = None,
@@ -97,6 +105,7 @@ def run(
     max_in_flight: MaxInFlight = None,
     linger_ms: LingerMs = None,
     batch_size: BatchSize = None,
+    delivery_timeout: DeliveryTimeout = None,
     faults: Faults = None,
     duration: Duration = None,
     max_at_once: MaxAtOnce = None,
@@ -154,6 +163,7 @@ def plan(
     max_in_flight: MaxInFlight = None,
     linger_ms: LingerMs = None,
     batch_size: BatchSize = None,
+    delivery_timeout: DeliveryTimeout = None,
     faults: Faults = None,
     duration: Duration = None,
     max_at_once: MaxAtOnce = None,
@@ -361,6 +371,8 @@ def main() -> NoReturn:
     """Run the command line and exit with the code that design and errors give."""
     level = os.environ.get("KAFKA_CHAOS_LOG", "WARNING").upper()
     handler = RichHandler(console=console.err, show_path=False)
+    # Spark's gateway tells every message between the two languages; nobody looks for that here.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
     try:
         check_siblings()

@@ -42,17 +42,36 @@ class Acks(StrEnum):
 
 def scenario_argument(context: typer.Context, value: str | None) -> str | None:
     """Let a scenario file take its place below flags and environment, above pyproject.toml."""
-    known = [parameter.name or "" for parameter in context.command.params]
-    settings = project_settings(Path.cwd())
-    reject_unknown(settings, {*known, "budget"}, "[tool.kafka-chaos] in pyproject.toml")
-    common = {key: value for key, value in settings.items() if key in known}
+    common = dict(context.default_map or {})
     if value is not None and value.endswith((".yaml", ".yml")):
+        known = [parameter.name or "" for parameter in context.command.params]
         from_file = scenario_file(Path(value))
         reject_unknown(from_file, known, f"The scenario file {value}")
         value = from_file.pop("scenario", None)
         common |= from_file
-    context.default_map = {**(context.default_map or {}), **common}
+        context.default_map = common
     return value or common.get("scenario")
+
+
+_CONFIGURED = ("run", "plan", "nightly", "verify")
+"""Commands that pyproject.toml speaks to; `heal` must work whatever is written there."""
+
+
+def read_project_settings(context: typer.Context) -> None:
+    """Make `[tool.kafka-chaos]` of the folder's pyproject.toml the defaults of the commands.
+
+    Raises:
+        UsageError: it sets what no flag is called.
+    """
+    command = context.invoked_subcommand
+    if command not in _CONFIGURED:
+        return
+    settings = project_settings(Path.cwd())
+    commands: Mapping[str, Any] = context.command.commands  # type: ignore[attr-defined]
+    known = {name: {parameter.name for parameter in commands[name].params} for name in _CONFIGURED}
+    reject_unknown(settings, set().union(*known.values()), "[tool.kafka-chaos] in pyproject.toml")
+    own = {key: value for key, value in settings.items() if key in known[command]}
+    context.default_map = {command: own}
 
 
 ScenarioName = Annotated[
@@ -88,6 +107,9 @@ Unclean = Annotated[OnOff | None, option("--unclean-election", help="Default: of
 Retries = Annotated[int | None, option("--retries", help="Of a producer; default: endless.", min=0)]
 MaxInFlight = Annotated[
     int | None, option("--max-in-flight", help="Requests in flight per connection.")
+]
+DeliveryTimeout = Annotated[
+    str | None, option("--delivery-timeout", help="When a producer gives a record up: 20s, 2m.")
 ]
 LingerMs = Annotated[
     float | None,
@@ -151,6 +173,7 @@ def scenario_of(name: str | None, given: Mapping[str, Any]) -> Scenario:
             "max_in_flight": given["max_in_flight"],
             "linger_ms": given["linger_ms"],
             "batch_size_bytes": given["batch_size"],
+            "delivery_timeout_ms": _milliseconds(given["delivery_timeout"]),
         },
         workload={
             "partitions": given["topic_partitions"],
@@ -165,6 +188,10 @@ def scenario_of(name: str | None, given: Mapping[str, Any]) -> Scenario:
         max_at_once=given["max_at_once"],
     )
     return configure(name or DEFAULT_SCENARIO, overrides)
+
+
+def _milliseconds(duration: str | None) -> int | None:
+    return None if duration is None else round(parse_duration_s(str(duration)) * 1000)
 
 
 def _properties(pairs: list[str] | None) -> tuple[tuple[str, str], ...] | None:

@@ -10,8 +10,11 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from faults.partition import Partition
+from faults.targets import FollowerOf
 from harness.compose_file import read_compose_file
 from harness.core.cluster import ClusterSpec
+from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.fault import FAULTS, Fault
 from harness.core.scenario import SCENARIOS, Scenario
@@ -68,15 +71,34 @@ def configure(name: str, overrides: Overrides) -> Scenario:
                 "Choose another scenario, or leave --faults out."
             )
         schedule = replace(schedule, faults=faults)
+    cluster = _cluster(scenario.cluster, _given(overrides.cluster))
+    if isinstance(schedule, Mix):
+        schedule = _fitting(schedule, cluster, contract)
     return replace(
         scenario,
-        cluster=_cluster(scenario.cluster, _given(overrides.cluster)),
+        cluster=cluster,
         contract=contract,
         workload=workload,
         schedule=schedule,
         duration_s=overrides.duration_s or scenario.duration_s,
         max_at_once=overrides.max_at_once or scenario.max_at_once,
     )
+
+
+def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
+    """Leave out what cannot happen: no link of a single node can be cut, no follower of one copy.
+
+    Raises:
+        UsageError: nothing is left of what was asked for.
+    """
+    faults, targets = mix.faults, mix.targets
+    if cluster.brokers + cluster.controllers == 1:
+        faults = tuple(fault for fault in faults if not isinstance(fault, Partition))
+        if not faults:
+            raise UsageError("A single node has no links to cut: raise --brokers.")
+    if contract.replication_factor == 1:
+        targets = tuple(target for target in targets if not isinstance(target, FollowerOf))
+    return replace(mix, faults=faults, targets=targets)
 
 
 _BROUGHT_BY_FILE = ("kafka", "image", "brokers", "controllers", "heap_mib", "config")

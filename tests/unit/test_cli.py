@@ -210,3 +210,32 @@ def test_no_engine_is_exit_4(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) ->
 
     assert code == 4
     assert "doctor --fix" in " ".join(err.split())
+
+
+def test_the_project_may_set_what_only_some_commands_take(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.kafka-chaos]\nseed = 1\nstore = 'elsewhere'\nbudget = '8h'\nmaster = 'local[1]'\n"
+    )
+
+    code, out, err = invoke("plan")
+
+    assert code == 0, err
+    assert json.loads(out)["seed"] == 1
+
+
+def test_a_misspelled_setting_of_the_project_is_refused(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.kafka-chaos]\nsead = 1\n")
+
+    code, _, err = invoke("plan")
+
+    assert code == 2
+    assert "sead" in err
+
+
+def test_healing_works_whatever_the_project_says(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.kafka-chaos\n")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+
+    assert invoke("heal")[0] == 4, "there is no engine, and that is all that is wrong"

@@ -6,7 +6,7 @@ import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.partition import Partition
-from faults.targets import LeaderOf
+from faults.targets import FollowerOf, LeaderOf
 from harness.core.errors import UsageError
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
@@ -86,3 +86,27 @@ def test_only_acks_all_may_lose_nothing_under_the_control() -> None:
     for acks, provoked in (("0", {"lost-write"}), ("1", {"lost-write"}), ("all", set())):
         scenario = configure("leader_cut_and_kill", Overrides(contract={"acks": acks}))
         assert scenario.provokes(scenario.contract) == provoked
+
+
+def test_a_single_node_is_not_cut_from_anybody() -> None:
+    scenario = configure(
+        "mixed",
+        Overrides(cluster={"brokers": 1}, contract={"replication_factor": 1, "min_isr": 1}),
+    )
+
+    steps = plan(scenario, 7)
+
+    assert not any(isinstance(step.fault, Partition) for step in steps)
+    assert not any(isinstance(step.target, FollowerOf) for step in steps)
+
+
+def test_cutting_the_links_of_a_single_node_is_refused() -> None:
+    with pytest.raises(UsageError, match="no links to cut"):
+        configure(
+            "mixed",
+            Overrides(
+                cluster={"brokers": 1},
+                contract={"replication_factor": 1, "min_isr": 1},
+                faults=("partition",),
+            ),
+        )
