@@ -14,9 +14,8 @@ from fault_agent import AgentError
 PROC = Path("/proc")
 """The host's: the agent runs in the host's pid namespace."""
 
-_TOOL_CLASSES = (
-    b"StorageTool", b"KafkaDockerWrapper", b"KafkaReadyCommand", b"ZookeeperReadyCommand"
-)  # fmt: skip
+_TOOL_PACKAGES = ("kafka.tools.", "kafka.admin.", "org.apache.kafka.tools.", "kafka.docker.")
+_TOOL_ENDINGS = ("KafkaDockerWrapper", "KafkaReadyCommand", "ZookeeperReadyCommand")
 _PULSE_S = 0.005
 
 T = TypeVar("T")
@@ -75,8 +74,8 @@ def is_living(pid: int, start_ticks: int) -> bool:
 def jvm_of(container_pid: int) -> Process | None:
     """Return the broker's JVM below a container's first process, or None.
 
-    The JVM nearest to the first process counts; Kafka's own tools, which format a disk before the
-    broker starts, do not.
+    The JVM nearest to the first process counts; Kafka's own tools do not. They format a disk
+    before the broker starts, and a health check that is slow leaves them to the first process.
     """
     children: dict[int, list[Process]] = {}
     for entry in os.listdir(PROC):
@@ -92,12 +91,11 @@ def jvm_of(container_pid: int) -> Process | None:
 
 
 def _is_broker(candidate: Process) -> bool:
-    try:
-        line = (PROC / str(candidate.pid) / "cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
     # A dead process that nobody has reaped yet has no command line any more.
-    return bool(line) and not any(name in line for name in _TOOL_CLASSES)
+    words = command_line(candidate.pid)
+    return bool(words) and not any(
+        word.startswith(_TOOL_PACKAGES) or word.endswith(_TOOL_ENDINGS) for word in words
+    )
 
 
 def command_line(pid: int) -> list[str]:
