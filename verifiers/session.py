@@ -25,7 +25,9 @@ LOCAL_MASTER = "local[*]"
 HEAP_MIB = 2048
 """Heap of the local JVM, MiB; it is driver and executor in one."""
 FEW_ROWS = 1_000_000
-"""Below this a history is planned for as a short one."""
+"""Below this a history is too short to be divided."""
+MANY_ROWS = 5_000_000
+"""Below this it is read sooner than a plan has been adapted to it."""
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _USUAL_PLACES = ("/usr/lib/jvm/default-java", "/usr/lib/jvm/java-21-openjdk-amd64",
@@ -71,14 +73,14 @@ def open_session(
 
 @contextmanager
 def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
-    """Let a local session plan for so many rows; its own settings hold again afterwards.
-
-    A short history is aggregated sooner than a plan has been adapted to it, or its few rows
-    have been divided.
-    """
+    """Let a local session plan for so many rows; its own settings hold again afterwards."""
     wanted: dict[str, str] = {}
-    if str(session.sparkContext.master).startswith("local") and rows < FEW_ROWS:
-        wanted = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    if str(session.sparkContext.master).startswith("local") and rows < MANY_ROWS:
+        parts = 1 if rows < FEW_ROWS else session.sparkContext.defaultParallelism
+        wanted = {
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.shuffle.partitions": str(parts),
+        }
     before = {key: session.conf.get(key) for key in wanted}
     try:
         for key, value in wanted.items():

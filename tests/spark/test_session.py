@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.core.errors import EnvironmentBroken
 from verifiers import session
 from verifiers.archive import archive_of, use_of
-from verifiers.session import FEW_ROWS, find_java, tuned
+from verifiers.session import FEW_ROWS, MANY_ROWS, find_java, tuned
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -67,21 +67,28 @@ def test_an_open_session_keeps_no_log_open_in_this_process(spark: SparkSession) 
     assert [path for path in opened if "kafka-chaos-spark-" in path] == []
 
 
+@pytest.mark.parametrize(
+    ("rows", "within"), [(FEW_ROWS - 1, ("false", "1")), (MANY_ROWS - 1, ("false", "2"))]
+)
 def test_a_short_history_is_planned_for_as_one_and_nothing_stays_behind(
-    spark: SparkSession,
+    spark: SparkSession, rows: int, within: tuple[str, str]
 ) -> None:
-    adaptive = "spark.sql.adaptive.enabled"
-    before = spark.conf.get(adaptive)
+    before = settings(spark)
 
-    with tuned(spark, rows=FEW_ROWS - 1):
-        within = spark.conf.get(adaptive)
+    with tuned(spark, rows=rows):
+        assert settings(spark) == within
 
-    assert (before, within, spark.conf.get(adaptive)) == ("true", "false", "true")
+    assert settings(spark) == before
 
 
 def test_a_long_history_is_left_to_adapt(spark: SparkSession) -> None:
-    with tuned(spark, rows=FEW_ROWS):
-        assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+    with tuned(spark, rows=MANY_ROWS):
+        assert settings(spark)[0] == "true"
+
+
+def settings(spark: SparkSession) -> tuple[str | None, str | None]:
+    keys = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+    return spark.conf.get(keys[0]), spark.conf.get(keys[1])
 
 
 def test_a_class_archive_is_used_if_one_was_made_for_that_java(
