@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.core.cluster import Broker, Cluster
-from harness.core.errors import UsageError, WaitTimeout
+from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.fault import Evidence, fault
 from harness.core.wait import wait_until
 
 _FIRST_PAUSE_S = 10.0
+_MARGIN_S = 6.0
+_END_S = 60.0
 
 
 @fault("gc_pause")
@@ -36,10 +38,10 @@ class GcPause:
 
     def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Begin; every victim's own GC log must show a pause."""
-        # It goes on until it is healed, or its lease ends: were it to last for the hold alone, it
-        # would be over before a hold that counts from the first pause seen.
+        # Longer than the hold, which counts from the first pause seen; and with an end of its own,
+        # should a JVM that does nothing but collect be deaf to the word to stop.
         for broker in victims:
-            cluster.collect_garbage(broker, duration_s=cluster.lease.limit_s)
+            cluster.collect_garbage(broker, duration_s=cluster.lease.hold_s + _MARGIN_S)
         try:
             wait_until(
                 lambda: all(cluster.gc_pauses_s(broker) for broker in victims),
@@ -55,7 +57,12 @@ class GcPause:
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """End; the logged pauses must add up to the share of the time held."""
         for broker in victims:
-            cluster.end_collections(broker)
+            wait_until(
+                lambda broker=broker: _ended(cluster, broker),  # type: ignore[misc]
+                timeout_s=_END_S,
+                what=f"broker {broker.node_id} to end its collections",
+                interval_s=1.0,
+            )
         details = _pauses(cluster, victims)
         wanted_s = self.share * cluster.lease.hold_s
         return Evidence(
@@ -63,6 +70,14 @@ class GcPause:
             observed=all(seen["total_s"] >= wanted_s for seen in details.values()),
             details={**details, "wanted_s": round(wanted_s, 3)},
         )
+
+
+def _ended(cluster: Cluster, broker: Broker) -> bool:
+    try:
+        cluster.end_collections(broker)
+    except ClusterBroken:
+        return False
+    return True
 
 
 def _pauses(cluster: Cluster, victims: Sequence[Broker]) -> dict[str, dict[str, float]]:

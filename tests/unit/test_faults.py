@@ -8,7 +8,7 @@ from faults.gc_pause import GcPause
 from faults.partition import Partition
 from faults.targets import AllBrokers, Controller, FollowerOf, LeaderOf, RandomBroker
 from harness.core.cluster import Broker, Lease
-from harness.core.errors import UsageError, WaitTimeout
+from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.fault import FAULTS, Fault
 from tests.unit.fake_cluster import FakeCluster
 
@@ -156,3 +156,18 @@ def test_targets_name_nobody_when_there_is_nobody() -> None:
 
     for target in (LeaderOf("orders"), FollowerOf("orders"), Controller()):
         assert target.choose(cluster, Random(1)) == ()
+
+
+def test_a_storm_that_is_deaf_at_first_is_told_again() -> None:
+    class Deaf(FakeCluster):
+        def end_collections(self, broker: Broker) -> None:
+            super().end_collections(broker)
+            if len(self.log) < 4:
+                raise ClusterBroken("no answer from the JVM")
+
+    cluster = Deaf()
+    leased = cluster.leased(LEASE)
+    GcPause().inject(leased, ONE)
+
+    assert GcPause().heal(leased, ONE).observed
+    assert cluster.log.count("end 1") == 3
