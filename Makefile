@@ -21,7 +21,7 @@ test: ready
 	@echo "== unit and spark tests"
 	@$(BIN)/pytest tests/unit tests/spark
 	@echo "== suites: real clusters, real faults"
-	@$(BIN)/pytest tests/suites
+	@$(BIN)/pytest tests/suites examples
 
 lint: $(INSTALLED)
 	@echo "== style, import direction, types"

@@ -78,9 +78,7 @@ def test_the_formatter_of_a_disk_is_not_the_broker(proc: Path) -> None:
 
 def test_a_tool_that_a_health_check_left_behind_is_not_the_broker(proc: Path) -> None:
     _add_process(proc, 10, 1, "supervisor")
-    _add_process(
-        proc, 11, 10, "java", "java -cp /libs/* org.apache.kafka.tools.TopicCommand"
-    )
+    _add_process(proc, 11, 10, "java", "java -cp /libs/* org.apache.kafka.tools.TopicCommand")
     _add_process(proc, 12, 10, "java", "java -cp /libs/kafka-tools-4.3.1.jar kafka.Kafka my.conf")
 
     seen = processes.jvm_of(10)
