@@ -18,39 +18,16 @@ from rich.logging import RichHandler
 from harness import console
 from harness.cli_options import (
     DEFAULT_STORE,
-    AcksOption,
-    BatchSize,
-    BrokerConfig,
-    Brokers,
-    Compose,
-    Consumers,
-    Controllers,
-    DeliveryTimeout,
     Duration,
-    Faults,
-    HeapMib,
-    Idempotence,
-    Image,
+    Flags,
     Json,
     Kafka,
     Keep,
-    LingerMs,
     Master,
-    MaxAtOnce,
-    MaxInFlight,
-    MinIsr,
-    Partitions,
-    Producers,
-    Rate,
-    RecordSize,
-    Replication,
-    Retries,
     RunFolder,
-    ScenarioName,
     Seed,
     Store,
-    Subscribers,
-    Unclean,
+    experiment,
     option,
     read_project_settings,
     scenario_of,
@@ -86,44 +63,16 @@ def configure(context: typer.Context) -> None:
 
 
 @app.command()
+@experiment
 def run(
-    scenario: ScenarioName = None,
-    kafka: Kafka = None,
-    image: Image = None,
-    compose: Compose = None,
-    brokers: Brokers = None,
-    controllers: Controllers = None,
-    heap_mib: HeapMib = None,
-    broker_config: BrokerConfig = None,
-    topic_partitions: Partitions = None,
-    replication_factor: Replication = None,
-    acks: AcksOption = None,
-    min_isr: MinIsr = None,
-    idempotence: Idempotence = None,
-    unclean_election: Unclean = None,
-    retries: Retries = None,
-    max_in_flight: MaxInFlight = None,
-    linger_ms: LingerMs = None,
-    batch_size: BatchSize = None,
-    delivery_timeout: DeliveryTimeout = None,
-    faults: Faults = None,
-    duration: Duration = None,
-    max_at_once: MaxAtOnce = None,
-    rate: Rate = None,
-    record_size: RecordSize = None,
-    producers: Producers = None,
-    consumers: Consumers = None,
-    subscribers: Subscribers = None,
-    seed: Seed = None,
+    given: Flags,
     store: Store = DEFAULT_STORE,
     master: Master = None,
     keep_cluster: Keep = "never",
     as_json: Json = False,
 ) -> None:
     """Run an experiment: cluster, load, faults, healing, final reads, verdict, report."""
-    given = dict(locals())
-    chosen = scenario_of(scenario, given)
-    seed = _new_seed() if seed is None else seed
+    chosen, seed = scenario_of(given), _seed_of(given)
     from harness.experiment import conduct
 
     with stoppable() as stop, console.live_progress() as progress:
@@ -144,39 +93,10 @@ def run(
 
 
 @app.command()
-def plan(
-    scenario: ScenarioName = None,
-    kafka: Kafka = None,
-    image: Image = None,
-    compose: Compose = None,
-    brokers: Brokers = None,
-    controllers: Controllers = None,
-    heap_mib: HeapMib = None,
-    broker_config: BrokerConfig = None,
-    topic_partitions: Partitions = None,
-    replication_factor: Replication = None,
-    acks: AcksOption = None,
-    min_isr: MinIsr = None,
-    idempotence: Idempotence = None,
-    unclean_election: Unclean = None,
-    retries: Retries = None,
-    max_in_flight: MaxInFlight = None,
-    linger_ms: LingerMs = None,
-    batch_size: BatchSize = None,
-    delivery_timeout: DeliveryTimeout = None,
-    faults: Faults = None,
-    duration: Duration = None,
-    max_at_once: MaxAtOnce = None,
-    rate: Rate = None,
-    record_size: RecordSize = None,
-    producers: Producers = None,
-    consumers: Consumers = None,
-    subscribers: Subscribers = None,
-    seed: Seed = None,
-) -> None:
+@experiment
+def plan(given: Flags) -> None:
     """Show the schedule that a seed gives, as plan.json on stdout; nothing is started."""
-    chosen = scenario_of(scenario, dict(locals()))
-    seed = _new_seed() if seed is None else seed
+    chosen, seed = scenario_of(given), _seed_of(given)
     steps = draw_plan(chosen, seed)
     console.say(f"scenario {chosen.name} · seed {seed} · {chosen.duration_s:g} s")
     typer.echo(plan_json(chosen, seed, steps), nl=False)
@@ -338,6 +258,11 @@ def bench(
 
 def _new_seed() -> int:
     return secrets.randbelow(1_000_000)
+
+
+def _seed_of(given: Flags) -> int:
+    seed: int | None = given["seed"]
+    return _new_seed() if seed is None else seed
 
 
 def _keep(word: str) -> KeepCluster:

@@ -1,9 +1,11 @@
 """The flags of the command line: each has an environment variable and a place in files."""
 
-from collections.abc import Mapping
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -139,12 +141,69 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
 
 
-def scenario_of(name: str | None, given: Mapping[str, Any]) -> Scenario:
-    """Return the scenario that the flags describe.
+Flags = Mapping[str, Any]
+"""The flags of `Experiment` by their names, None where one was not given."""
 
-    Args:
-        name: of a registered scenario; None for the default.
-        given: every flag of `run` by its parameter's name, None where it was not given.
+
+class Experiment:
+    """What describes an experiment on the command line: the one list of its flags."""
+
+    scenario: ScenarioName
+    kafka: Kafka
+    image: Image
+    compose: Compose
+    brokers: Brokers
+    controllers: Controllers
+    heap_mib: HeapMib
+    broker_config: BrokerConfig
+    topic_partitions: Partitions
+    replication_factor: Replication
+    acks: AcksOption
+    min_isr: MinIsr
+    idempotence: Idempotence
+    unclean_election: Unclean
+    retries: Retries
+    max_in_flight: MaxInFlight
+    linger_ms: LingerMs
+    batch_size: BatchSize
+    delivery_timeout: DeliveryTimeout
+    faults: Faults
+    duration: Duration
+    max_at_once: MaxAtOnce
+    rate: Rate
+    record_size: RecordSize
+    producers: Producers
+    consumers: Consumers
+    subscribers: Subscribers
+    seed: Seed
+
+
+def experiment(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the flags of `Experiment`; it gets them as its first argument."""
+    flags = get_type_hints(Experiment, include_extras=True)
+    _, *own = inspect.signature(command).parameters.values()
+
+    @functools.wraps(command)
+    def with_flags(**values: Any) -> None:  # noqa: ANN401 (whatever the flags hold)
+        command({name: values.pop(name) for name in flags}, **values)
+
+    parameters = [
+        inspect.Parameter(
+            name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind
+        )
+        for name, kind in flags.items()
+    ]
+    # Typer reads a command's flags off its signature and its annotations.
+    with_flags.__signature__ = inspect.Signature([*parameters, *own])  # type: ignore[attr-defined]
+    with_flags.__annotations__ = {
+        **flags,
+        **{parameter.name: parameter.annotation for parameter in own},
+    }
+    return with_flags
+
+
+def scenario_of(given: Flags) -> Scenario:
+    """Return the scenario that the flags describe, the default one if they name none.
 
     Raises:
         UsageError: they describe nothing that can be run.
@@ -187,7 +246,7 @@ def scenario_of(name: str | None, given: Mapping[str, Any]) -> Scenario:
         duration_s=None if duration is None else parse_duration_s(str(duration)),
         max_at_once=given["max_at_once"],
     )
-    return configure(name or DEFAULT_SCENARIO, overrides)
+    return configure(given["scenario"] or DEFAULT_SCENARIO, overrides)
 
 
 def _milliseconds(duration: str | None) -> int | None:

@@ -109,7 +109,7 @@ def test_the_producers_settings_are_part_of_the_contract() -> None:
     nothing = dict.fromkeys(inspect.signature(cli.run).parameters)
     given = {"retries": 0, "max_in_flight": 1, "linger_ms": 2.5, "batch_size": 4096}
 
-    contract = scenario_of(None, {**nothing, **given}).contract
+    contract = scenario_of({**nothing, **given}).contract
 
     assert (contract.retries, contract.max_in_flight) == (0, 1)
     assert (contract.linger_ms, contract.batch_size_bytes) == (2.5, 4096)
