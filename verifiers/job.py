@@ -19,7 +19,7 @@ from verifiers.judgement import judge_findings, verdict_of, why_not_valid
 from verifiers.lanes import Lanes, bin_width_ns, draw
 from verifiers.result import Report, write_verdict
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
-from verifiers.session import open_session, tuned
+from verifiers.session import in_service, open_session, tuned
 
 __all__ = ["Report", "verify", "write_verdict"]
 
@@ -53,7 +53,11 @@ def verify(
         files = check_history(run.path)
         with watch("verify: start Spark"):
             spark = open_session(master)
-        with _unreadable_named(run.path), tuned(spark, rows=count_rows(files)):
+        with (
+            in_service(spark),
+            _unreadable_named(run.path),
+            tuned(spark, rows=count_rows(files)),
+        ):
             history = _history(spark, run, files)
             # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
             # large ones.

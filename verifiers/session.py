@@ -61,14 +61,45 @@ def open_session(
     # The JVM inherits the file and may go on writing to it; nobody reads it after the start.
     with tempfile.NamedTemporaryFile(prefix="kafka-chaos-spark-", suffix=".log") as log:
         try:
-            context = _start(conf, log)
+            # A master that never answers lets the context start, and stops it a minute later.
+            session = SparkSession(_start(conf, log))
         except Exception as error:
+            why = _last_words(log) or _first_line(error)
             raise EnvironmentBroken(
-                f"Spark did not start with master {wanted}: {_last_words(log) or error}"
+                f"Spark did not start with master {wanted} ({why}): is that master running, and "
+                "does it take applications? Without --master this machine alone is used."
             ) from error
-    session = SparkSession(context)
     _LOG.debug("spark %s at %s", session.version, wanted)
     return session
+
+
+@contextmanager
+def in_service(session: SparkSession) -> Iterator[None]:
+    """Say that the master has gone away, instead of whatever failed because of it.
+
+    A master that never answered looks the same: Spark starts, asks for a minute, and gives up.
+
+    Raises:
+        EnvironmentBroken: the session ended while it was needed.
+    """
+    master = session.sparkContext.master
+
+    def has_ended() -> bool:
+        java = session.sparkContext._jsc
+        return java is None or bool(java.sc().isStopped())
+
+    gone = EnvironmentBroken(
+        f"The Spark master {master} cannot be reached, or went away: is it running, and does it "
+        "take this application? Without --master the verifier runs on this machine alone."
+    )
+    try:
+        yield
+    except Exception as error:
+        if has_ended():
+            raise gone from error
+        raise
+    if has_ended():
+        raise gone
 
 
 @contextmanager
@@ -90,6 +121,12 @@ def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
         for key, known in before.items():
             if known is not None:
                 session.conf.set(key, known)
+
+
+def _first_line(error: Exception) -> str:
+    """Return what a Java error says of itself, without its forty frames."""
+    lines = [line.removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("java.")), lines[0] if lines else "?")
 
 
 def find_java() -> Path:
@@ -183,4 +220,4 @@ def _last_words(log: IO[bytes]) -> str:
     except OSError:
         return ""
     errors = [line for line in lines if "rror" in line or "xception" in line]
-    return (errors or lines or [""])[0][:500]
+    return errors[0][:500] if errors else ""
