@@ -130,10 +130,21 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
     text = _template("kraft.yaml.j2").render(
         project=project, run=run, image=image, agent_image=agent_image, nodes=nodes, owner=owner,
         client_port=CLIENT_PORT, heap_mib=spec.heap_mib, tuned=spec.tuned,
-        cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
+        cluster_id=_cluster_id(),
     )  # fmt: skip
     yaml.safe_load(text)  # a template that renders no YAML is our error: fail here, not in Compose
     return Topology(project=project, compose=text, nodes=tuple(nodes), agent=f"{project}-agent")
+
+
+def _cluster_id() -> str:
+    """Return a random id in Kafka's form: 16 bytes in base64, 22 characters.
+
+    Kafka's own tools take one that begins with a dash for a flag.
+    """
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
 
 
 def _service(node_id: int) -> str:

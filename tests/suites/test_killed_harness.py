@@ -25,15 +25,16 @@ def killed_run(tmp_path: Path) -> Iterator[Path]:
     harness = subprocess.Popen(
         [*CLI, "run", "--faults", "partition", "--duration", "40s", "--seed", "7",
          "--store", str(tmp_path)],
-        stderr=subprocess.DEVNULL,
+        stderr=(tmp_path / "stderr").open("wb"),
     )  # fmt: skip
+    journal = tmp_path / "latest" / "faults.jsonl"
+
+    def is_in_force() -> bool:
+        assert harness.poll() is None, (tmp_path / "stderr").read_text()
+        return journal.exists() and '"injected"' in journal.read_text()
+
     try:
-        journal = tmp_path / "latest" / "faults.jsonl"
-        wait_until(
-            lambda: journal.exists() and '"injected"' in journal.read_text(),
-            timeout_s=120,
-            what="a fault in force",
-        )
+        wait_until(is_in_force, timeout_s=120, what="a fault in force")
     finally:
         harness.send_signal(signal.SIGKILL)
         harness.wait(timeout=30)
