@@ -22,11 +22,12 @@ CLI = [sys.executable, "-m", "harness.cli"]
 @pytest.fixture
 def killed_run(tmp_path: Path) -> Iterator[Path]:
     """The folder of a run whose harness was killed while a broker was cut off."""
-    harness = subprocess.Popen(
-        [*CLI, "run", "--faults", "partition", "--duration", "40s", "--seed", "7",
-         "--store", str(tmp_path)],
-        stderr=(tmp_path / "stderr").open("wb"),
-    )  # fmt: skip
+    with (tmp_path / "stderr").open("wb") as words:
+        harness = subprocess.Popen(
+            [*CLI, "run", "--faults", "partition", "--duration", "40s", "--seed", "7",
+             "--store", str(tmp_path)],
+            stderr=words,
+        )  # fmt: skip
     journal = tmp_path / "latest" / "faults.jsonl"
 
     def is_in_force() -> bool:
