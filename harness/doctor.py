@@ -19,6 +19,8 @@ _CLI_S = 30
 _SPARK_S = 180
 
 _SPARK_TRIAL = """
+import os
+os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
 from pyspark.sql import SparkSession
 session = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
            .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")

@@ -57,6 +57,9 @@ def open_session(
     os.environ["JAVA_HOME"] = str(java.parent.parent)
     # Workers take whatever `python3` is first on the PATH unless they are told.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if wanted.startswith("local"):
+        # Spark asks for this machine's address by its name, and ends where that does not resolve.
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
     conf = _configuration(wanted, heap_mib, _archive_options(java, archive_to))
     # The JVM inherits the file and may go on writing to it; nobody reads it after the start.
     with tempfile.NamedTemporaryFile(prefix="kafka-chaos-spark-", suffix=".log") as log:
