@@ -45,7 +45,7 @@ def taken_name(foreign_image: str) -> Iterator[str]:
         foreign_image, name="kafka-2", entrypoint=["tail", "-f", "/dev/null"], detach=True
     )
     yield str(container.id)
-    container.remove(force=True)
+    container.remove(force=True, v=True)
 
 
 def run(folder: Path, environment: dict[str, str], *flags: str) -> subprocess.CompletedProcess[str]:
