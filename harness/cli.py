@@ -43,6 +43,7 @@ from harness.nemesis import plan as draw_plan
 from harness.nemesis import plan_json
 from harness.run_dir import RunDir
 from harness.runner import KeepCluster, Runner
+from harness.scenario_run import ScenarioRun
 
 app = typer.Typer(
     name="kafka-chaos",
@@ -79,7 +80,7 @@ def run(
         progress.say(f"scenario {chosen.name} · kafka {chosen.cluster.kafka} · seed {seed}")
         progress.say(str(chosen.contract))
         runner = Runner(
-            scenario=chosen,
+            experiment=ScenarioRun(chosen),
             seed=seed,
             store=store,
             command=_command_line(seed),

@@ -6,11 +6,11 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from harness.core.errors import WaitTimeout
+from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.run_dir import RunDir, write_atomically
@@ -36,6 +36,8 @@ class ClientProcess:
     def __init__(self, spec: ClientSpec, settings: dict[str, Any], run_dir: RunDir) -> None:
         self.spec = spec
         self.counts: dict[str, Any] = {}
+        self._orders = 0
+        self._replies: dict[int, dict[str, Any]] = {}
         name = f"process-{spec.process}"
         self.log_file = run_dir.path / "clients" / f"{name}.log"
         settings_file = run_dir.path / "clients" / f"{name}.json"
@@ -51,6 +53,7 @@ class ClientProcess:
                 start_new_session=True,
             )
         self._asked_to_stop = False
+        self.was_killed = False
         assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
         self._listener = threading.Thread(
             target=self._listen, args=(self._process.stdout,), daemon=True, name=name
@@ -64,7 +67,10 @@ class ClientProcess:
             except json.JSONDecodeError:
                 log.warning("%s said %r", self.log_file.stem, line)
                 continue
-            self.counts = {**self.counts, **counts}
+            if "reply" in counts:
+                self._replies[counts.pop("reply")] = counts
+            else:
+                self.counts = {**self.counts, **counts}
 
     @property
     def pid(self) -> int:
@@ -79,12 +85,39 @@ class ClientProcess:
     def failure(self) -> str | None:
         """Return a sentence if the client ended otherwise than it was asked to, else None."""
         code = self._process.poll()
-        if code is None or (code == 0 and (self._asked_to_stop or self.spec.role == "reader")):
+        if (
+            code is None
+            or self.was_killed
+            or (code == 0 and (self._asked_to_stop or self.spec.role == "reader"))
+        ):
             return None
         return (
             f"Client {self.spec.process} ({self.spec.role}) ended by itself with exit code {code}: "
             f"see clients/{self.log_file.name}."
         )
+
+    def order(self, what: Mapping[str, Any]) -> int:
+        """Give the client an order, one JSON line, and return its number; returns at once.
+
+        Raises:
+            ClusterBroken: the client has ended.
+        """
+        self._orders += 1
+        line = json.dumps({**what, "order": self._orders})
+        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError) as error:
+            raise ClusterBroken(
+                f"Client {self.spec.process} has ended, see clients/{self.log_file.name}: "
+                f"it cannot {what.get('do')}."
+            ) from error
+        return self._orders
+
+    def reply(self, order: int) -> dict[str, Any] | None:
+        """Return what the client has answered to an order, or None as long as it has not."""
+        return self._replies.get(order)
 
     def ask_to_stop(self) -> None:
         """Ask the client to finish what it began and to end; returns at once."""
@@ -112,6 +145,7 @@ class ClientProcess:
 
     def kill(self) -> None:
         """SIGKILL the client; its history stays readable, what was pending is INFO."""
+        self.was_killed = True
         self._process.kill()
         self._process.wait(timeout=10)
         self._release()

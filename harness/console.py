@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.spinner import Spinner
 
-from harness.runner import Progress
+from harness.stage import Progress
 
 _MEANING = {
     "start": "starting the cluster",

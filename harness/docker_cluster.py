@@ -4,7 +4,7 @@ import copy
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -254,24 +254,32 @@ class DockerCluster:
                 best = max(best, (int(epoch[1]), int(leader[1])))
         return self._broker(best[1]) if best[1] >= 0 else None
 
-    def is_whole(self, topics: Sequence[str]) -> bool:
-        """Return whether every broker is registered and every ISR of the topics is full."""
-        if self._admin.broker_ids() < {broker.node_id for broker in self.brokers}:
+    def is_whole(self, topics: Sequence[str], *, without: Collection[int] = ()) -> bool:
+        """Return whether every broker is registered and every ISR of the topics is full.
+
+        Args:
+            topics: whose partitions count.
+            without: node ids of brokers that are not waited for.
+        """
+        wanted = {broker.node_id for broker in self.brokers} - set(without)
+        if not self._admin.broker_ids() >= wanted:
             return False
         states = {k: s for k, s in self._admin.partitions().items() if k[0] in topics}
         return bool(states) and all(
-            state.leader is not None and set(state.isr) == set(state.replicas)
+            state.leader is not None and set(state.isr) >= set(state.replicas) - set(without)
             for state in states.values()
         )
 
-    def await_full_isr(self, topics: Sequence[str], *, timeout_s: float) -> None:
+    def await_full_isr(
+        self, topics: Sequence[str], *, timeout_s: float, without: Collection[int] = ()
+    ) -> None:
         """Wait until every broker is registered and every ISR of the topics is full.
 
         Raises:
             WaitTimeout: they were not.
         """
         wait_until(
-            lambda: self.is_whole(topics),
+            lambda: self.is_whole(topics, without=without),
             timeout_s=timeout_s,
             what=f"full in-sync replicas of {', '.join(topics)}",
         )

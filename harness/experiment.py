@@ -207,7 +207,7 @@ def conduct(runner: Runner, *, master: str | None = None) -> Outcome:
         KafkaChaosError: the run could not be made; what was recorded until then lies in its
             folder, sealed, and can be verified.
     """
-    spec = runner.scenario.cluster
+    spec = runner.experiment.cluster
     if not spec.image and not spec.compose:
         reject_unknown_kafka(spec.kafka, say=runner.progress.say)
     return judge(runner.run(), master=master, progress=runner.progress)

@@ -20,6 +20,7 @@ from harness.core.wait import pause
 from harness.experiment import DEFAULT_SCENARIO, Overrides, conduct, configure
 from harness.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.runner import Progress, Runner
+from harness.scenario_run import ScenarioRun
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +218,7 @@ def _run(cell: Cell, night: Night, progress: Progress, stop: threading.Event) ->
             ),
         )
         runner = Runner(
-            scenario=scenario,
+            experiment=ScenarioRun(scenario),
             seed=cell.seed,
             store=night.store,
             command=f"kafka-chaos run {cell.scenario} --acks {cell.acks} "

@@ -219,6 +219,7 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
     """
     from harness.experiment import Overrides, conduct, configure
     from harness.runner import Progress, Runner
+    from harness.scenario_run import ScenarioRun
 
     def run(name: str, *, seed: int | None = None, **overrides: Any) -> Outcome:  # noqa: ANN401
         version = request.config.getoption("--kafka-version")
@@ -226,7 +227,7 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
             overrides["cluster"] = {"kafka": version, **overrides.get("cluster", {})}
         chosen_seed = request.config.getoption("--chaos-seed") if seed is None else seed
         runner = Runner(
-            scenario=configure(name, Overrides(**overrides)),
+            experiment=ScenarioRun(configure(name, Overrides(**overrides))),
             seed=chosen_seed,
             store=Path(request.config.getoption("--chaos-store")),
             command=f"kafka-chaos run {name} --seed {chosen_seed}",

@@ -1,0 +1,44 @@
+"""Kafka's version numbers, compared as numbers."""
+
+import re
+from dataclasses import dataclass
+
+from harness.core.errors import UsageError
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version: (0, 10, 2, 2) of "0.10.2.2"; empty if it has none."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """A range of versions.
+
+    Attributes:
+        since: the first one; empty: from the beginning.
+        before: the first one no longer in it; empty: no end.
+    """
+
+    since: str = ""
+    before: str = ""
+
+    def __post_init__(self) -> None:
+        """Reject what is no range.
+
+        Raises:
+            UsageError: the end does not lie behind the beginning.
+        """
+        if self.since and self.before and numbers(self.since) >= numbers(self.before):
+            raise UsageError(f"From {self.since} to before {self.before} there is no version.")
+
+    def __contains__(self, version: object) -> bool:
+        seen = numbers(str(version))
+        return numbers(self.since) <= seen and (not self.before or seen < numbers(self.before))
+
+    def __str__(self) -> str:
+        if self.since and self.before:
+            return f"{self.since} to before {self.before}"
+        if self.before:
+            return f"before {self.before}"
+        return f"{self.since} and later" if self.since else "all"
