@@ -3,7 +3,7 @@
 import base64
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -194,21 +194,59 @@ class Agent:
         log.debug("agent %s %s → %s", verb, arguments, answer)
         return dict(answer)
 
+    def stream(
+        self, command: Sequence[str], *, may_end_in: Collection[int] = (0,)
+    ) -> Iterator[bytes]:
+        """Yield what a program in the agent's container writes to stdout, as it writes it.
+
+        A busy engine may end the output early: whoever reads it must know its end.
+
+        Args:
+            command: program and arguments.
+            may_end_in: exit codes that are no failure.
+
+        Raises:
+            ClusterBroken: the program failed, or the engine does not answer.
+        """
+        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
+        err = b""
+        try:
+            execution = api.exec_create(self._container.id, list(command))["Id"]
+            for out, more in api.exec_start(execution, demux=True, stream=True):
+                err += more or b""
+                if out:
+                    yield out
+            state = self._end_of(execution, command[0])
+        except ENGINE_ERRORS as error:
+            raise ClusterBroken(
+                f"The fault agent {self.name} does not answer ({error})."
+            ) from error
+        if state["ExitCode"] not in may_end_in:
+            raise ClusterBroken(
+                f"{command[0]} ended in {state['ExitCode']} in {self.name}: "
+                f"{err.decode(errors='replace').strip()[-500:]}"
+            )
+
     def _execute(self, command: list[str]) -> tuple[int, bytes, bytes]:
         """Return exit code, stdout and stderr of a command in the agent's container."""
         api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
         execution = api.exec_create(self._container.id, command)["Id"]
         out, err = cast("tuple[bytes | None, bytes | None]", api.exec_start(execution, demux=True))
+        state = self._end_of(execution, command[1])
+        return int(state["ExitCode"]), out or b"", err or b""
+
+    def _end_of(self, execution: str, what: str) -> dict[str, Any]:
+        """Return how a command ended."""
+        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
 
         def ended() -> dict[str, Any] | None:
             # The output may end before the engine has seen the command end.
             state = cast("dict[str, Any]", api.exec_inspect(execution))
             return None if state["Running"] or state["ExitCode"] is None else state
 
-        state = wait_until(
-            ended, timeout_s=_VERB_S, interval_s=0.01, what=f"the agent to end {command[1]}"
+        return wait_until(
+            ended, timeout_s=_VERB_S, interval_s=0.01, what=f"the agent to end {what}"
         )
-        return int(state["ExitCode"]), out or b"", err or b""
 
 
 _ATTEMPTS = 3

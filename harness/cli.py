@@ -24,6 +24,7 @@ from harness.cli_options import (
     Kafka,
     Keep,
     Master,
+    ReplicaLimit,
     RunFolder,
     Seed,
     Store,
@@ -41,6 +42,7 @@ from harness.core.scenario import SCENARIOS
 from harness.core.workload import WORKLOADS
 from harness.nemesis import plan as draw_plan
 from harness.nemesis import plan_json
+from harness.replica_files import LIMIT_BYTES
 from harness.run_dir import RunDir
 from harness.runner import KeepCluster, Runner
 from harness.scenario_run import ScenarioRun
@@ -70,6 +72,7 @@ def run(
     store: Store = DEFAULT_STORE,
     master: Master = None,
     keep_cluster: Keep = "never",
+    replica_limit_mib: ReplicaLimit = LIMIT_BYTES // 1024**2,
     as_json: Json = False,
 ) -> None:
     """Run an experiment: cluster, load, faults, healing, final reads, verdict, report."""
@@ -85,6 +88,7 @@ def run(
             store=store,
             command=_command_line(seed),
             keep_cluster=_keep(keep_cluster),
+            replica_limit_mib=replica_limit_mib,
             progress=progress,
             stop=stop,
         )

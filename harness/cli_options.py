@@ -137,6 +137,10 @@ Seed = Annotated[int | None, option("--seed", help="Draws the plan; default: a n
 Store = Annotated[Path, option("--store", help="Where run folders lie.")]
 Master = Annotated[str | None, option("--master", help="Spark master; default: local[*].")]
 Keep = Annotated[str, option("--keep-cluster", help="never, failed or always.")]
+ReplicaLimit = Annotated[
+    int,
+    option("--replica-limit-mib", help="Copy the brokers' logs up to so many MiB in all.", min=0),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
 

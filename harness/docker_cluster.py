@@ -4,7 +4,7 @@ import copy
 import logging
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,13 @@ from harness.core.wait import wait_until
 from harness.foreign_topology import complete, kafka_version, prepare
 from harness.images import ensure_agent_image, ensure_broker_image
 from harness.programs import Say
+from harness.replica_files import (
+    LIMIT_BYTES,
+    Source,
+    copy_replicas,
+    effective_settings,
+    log_dirs_of,
+)
 from harness.sweep import owner
 from harness.topology import Node, Topology, render
 
@@ -389,6 +396,25 @@ class DockerCluster:
                 continue
             words = self._places[node.node_id].container.logs(tail=_SAID_LINES)
             self._logs.save(node, words if node.server_log is None else b"", folder)
+
+    def copy_replicas(
+        self, topics: Mapping[str, int], folder: Path, *, limit_bytes: int = LIMIT_BYTES
+    ) -> None:
+        """Copy the topics' replicas from every broker's disk (`harness.replica_files`)."""
+        sources = []
+        for node in self._topology.nodes:
+            if node.port is None:
+                continue
+            settings = effective_settings(folder / node.service)
+            place = self._places.get(node.node_id)
+            source = Source(
+                node_id=node.node_id,
+                service=node.service,
+                container_pid=place.pid if place else None,
+                log_dirs=log_dirs_of(settings, node.data),
+            )
+            sources.append(source)
+        copy_replicas(self._agent, sources, topics, folder, limit_bytes=limit_bytes)
 
     def shut_down(self) -> None:
         """Remove containers, network and volumes.

@@ -19,6 +19,7 @@ from harness.core.wait import pause
 from harness.docker_cluster import DockerCluster
 from harness.history_seal import seal
 from harness.monitor import Monitor
+from harness.replica_files import LIMIT_BYTES
 from harness.run_dir import SCHEMA, Journal, RunDir, write_atomically
 from harness.stage import Experiment, Phases, Progress, Stage
 
@@ -43,6 +44,7 @@ class Runner:
         store: the folder under which run folders lie.
         command: the command line that repeats this run.
         keep_cluster: whether the containers stay.
+        replica_limit_mib: beyond so much in all, the brokers' logs are not copied, MiB.
         progress: who is told.
         stop: set from outside to end early: load stopped, everything healed, history sealed.
     """
@@ -52,6 +54,7 @@ class Runner:
     store: Path
     command: str = ""
     keep_cluster: KeepCluster = "never"
+    replica_limit_mib: int = LIMIT_BYTES // 1024**2
     progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
     _reasons: list[str] = field(default_factory=list)
@@ -182,6 +185,10 @@ class Runner:
     ) -> None:
         """Keep the logs, then remove the cluster; neither may cost the verdict."""
         with phase("stop"):
+            topics = {topic.name: topic.partitions for topic in self.experiment.topics()}
+            cluster.copy_replicas(
+                topics, run_dir.path / "cluster", limit_bytes=self.replica_limit_mib * 1024**2
+            )
             cluster.save_logs(run_dir.path / "cluster")
             failed = bool(self._reasons) or sys.exc_info()[0] is not None
             if self.keep_cluster == "always" or (self.keep_cluster == "failed" and failed):

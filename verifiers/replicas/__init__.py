@@ -1,0 +1,1 @@
+"""What lies on the brokers' disks: batches, checkpoints, and who cut what away."""

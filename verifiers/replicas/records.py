@@ -1,0 +1,154 @@
+"""The records in the bodies of batches: only for those batches that there is a question about."""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from struct import Struct
+from struct import error as StructError
+
+import pyarrow as pa
+
+from verifiers.replicas.segments import (
+    COMPRESSION,
+    LEADING,
+    LEADING_BYTES,
+    OLD_HEADER,
+    TIMESTAMP,
+    V2_HEADER,
+)
+
+# As workloads/record.py writes it: checksum, mark, then the value. Layers do not meet, so a test
+# holds the two together.
+_MARK = b"kch\x01"
+_VALUE = Struct("<4x4sq")
+_LENGTH = Struct(">i")
+_SNAPPY_STREAM = b"\x82SNAPPY\x00"
+_SNAPPY_HEADER_BYTES = 16
+_MOST_BYTES = 256 * 1024**2
+_DAMAGE = (StructError, IndexError, ValueError, OSError, zlib.error, pa.ArrowException)
+
+
+def values_in(batch: bytes) -> list[tuple[int, int | None]]:
+    """Return offset and value of every record in a batch of any format.
+
+    A value is None if the record is none of ours, or a marker of a transaction. What cannot be
+    read, because it is damaged or its compression is unknown, is left out.
+
+    Args:
+        batch: one entry of a segment, its header included.
+    """
+    found: list[tuple[int, int | None]] = []
+    # Where it is damaged, what was read until there counts.
+    with suppress(*_DAMAGE):
+        for offset, content in _records(batch):
+            found.append((offset, _value(content)))
+    return found
+
+
+def _value(content: bytes | None) -> int | None:
+    if content is None or len(content) < _VALUE.size:
+        return None
+    mark, value = _VALUE.unpack_from(content)
+    return int(value) if mark == _MARK else None
+
+
+def _records(batch: bytes) -> Iterator[tuple[int, bytes | None]]:
+    if batch[16] == 2:
+        yield from _batch_records(batch)
+    else:
+        yield from _messages(batch)
+
+
+def _batch_records(batch: bytes) -> Iterator[tuple[int, bytes | None]]:
+    header = V2_HEADER.unpack_from(batch)
+    base, size, attributes, count = header[0], header[1], header[5], header[12]
+    body = _expand(batch[V2_HEADER.size : LEADING_BYTES + size], attributes & COMPRESSION)
+    at = 0
+    for _ in range(count):
+        length, at = _varint(body, at)
+        end = at + length
+        _, place = _varint(body, at + 1)
+        delta, place = _varint(body, place)
+        key_bytes, place = _varint(body, place)
+        value_bytes, place = _varint(body, place + max(key_bytes, 0))
+        yield base + delta, None if value_bytes < 0 else body[place : place + value_bytes]
+        if length <= 0:
+            raise ValueError("a record of no length")
+        at = end
+
+
+def _messages(entries: bytes) -> Iterator[tuple[int, bytes | None]]:
+    at = 0
+    while at < len(entries):
+        offset, size, _, magic, attributes = OLD_HEADER.unpack_from(entries, at)
+        place = at + OLD_HEADER.size + (TIMESTAMP.size if magic == 1 else 0)
+        (key_bytes,) = _LENGTH.unpack_from(entries, place)
+        place += _LENGTH.size + max(key_bytes, 0)
+        (value_bytes,) = _LENGTH.unpack_from(entries, place)
+        place += _LENGTH.size
+        value = None if value_bytes < 0 else entries[place : place + value_bytes]
+        if attributes & COMPRESSION:
+            inner = list(_messages(_expand(value or b"", attributes & COMPRESSION)))
+            # Inner offsets count from 0 in v1 (KIP-31), and are whole in v0.
+            shift = offset - inner[-1][0] if magic == 1 and inner else 0
+            yield from ((shift + inside, content) for inside, content in inner)
+        else:
+            yield offset, value
+        if size <= 0:
+            raise ValueError("an entry of no length")
+        at += LEADING.size + size
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """Return a zigzag number and the place behind it."""
+    raw, shift = 0, 0
+    while True:
+        byte = content[at]
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number that does not end")
+
+
+def _expand(content: bytes, codec: int) -> bytes:
+    if codec == 0:
+        return content
+    if codec == 1:
+        return zlib.decompress(content, wbits=47)
+    if codec == 2:
+        return _unsnap(content)
+    name = {3: "lz4", 4: "zstd"}.get(codec)
+    if name is None:
+        raise ValueError(f"compression {codec} is not known")
+    stream = pa.CompressedInputStream(pa.BufferReader(content), name)
+    return bytes(stream.read(_MOST_BYTES))
+
+
+def _unsnap(content: bytes) -> bytes:
+    """Return what is in a snappy block, or in a stream of them as Java clients write it."""
+    if not content.startswith(_SNAPPY_STREAM):
+        return _unsnap_block(content)
+    parts, at = [], _SNAPPY_HEADER_BYTES
+    while at < len(content):
+        (length,) = _LENGTH.unpack_from(content, at)
+        at += _LENGTH.size
+        if length <= 0:
+            raise ValueError("a block of no length")
+        parts.append(_unsnap_block(content[at : at + length]))
+        at += length
+    return b"".join(parts)
+
+
+def _unsnap_block(block: bytes) -> bytes:
+    size, shift = 0, 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > _MOST_BYTES:
+        raise ValueError("a block too large to be one")
+    return bytes(pa.decompress(block, decompressed_size=size, codec="snappy", asbytes=True))
