@@ -8,6 +8,7 @@ with `{"done": true}` last; stderr is its log.
 import gc
 import json
 import os
+import queue
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.core.errors import KafkaChaosError, UsageError
+from harness.core.wait import pause
 
 Settings = Mapping[str, Any]
 """What a client is told: JSON, checked by `setting` where it is taken out."""
@@ -33,6 +35,8 @@ class Control:
         stop: set when the client is to end.
         orphaned: set too when the harness is gone: nobody waits, so the end must be short.
         interval_s: seconds between two lines of progress; history is flushed twice as often.
+        orders: what the harness wants beyond `stop`: JSON objects with `do`, and `order` for their
+            number.
     """
 
     def __init__(self, interval_s: float = 1.0) -> None:
@@ -44,6 +48,7 @@ class Control:
         self.stop = threading.Event()
         self.orphaned = threading.Event()
         self.interval_s = interval_s
+        self.orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._next_ns = 0
 
     def listen(self) -> None:
@@ -79,15 +84,42 @@ class Control:
         line = {"t_ns": now, **totals, "pending": pending, "polled": polled}
         _say({**line, "partitions_seen": dict(partitions_seen)})
 
+    def answer(self, reply: Mapping[str, object]) -> None:
+        """Answer an order; unlike progress, an answer is not dropped while somebody may read."""
+        line = memoryview(json.dumps(reply).encode() + b"\n")
+        while line and not self.orphaned.is_set():
+            try:
+                line = line[os.write(1, line) :]
+            except BlockingIOError:
+                pause(0.01)
+
+    def _take_order(self, line: bytes) -> None:
+        order = _decode_order(line)
+        if order is None:
+            sys.stderr.write(f"not understood: {line[:200]!r}\n")
+        else:
+            self.orders.put(order)
+
     def _obey(self) -> None:
         # Bytes from the descriptor: a buffered sys.stdin holds a lock that a dying process needs.
         pending = b""
         while chunk := os.read(0, 4096):
-            pending += chunk
-            if b"stop" in pending.split():
-                self.stop.set()
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                if line.strip() == b"stop":
+                    self.stop.set()
+                elif line.strip():
+                    self._take_order(line)
         self.orphaned.set()
         self.stop.set()
+
+
+def _decode_order(line: bytes) -> dict[str, Any] | None:
+    try:
+        order = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return order if isinstance(order, dict) and "do" in order and "order" in order else None
 
 
 def main(run: Callable[[Settings, Control], None]) -> NoReturn:

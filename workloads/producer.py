@@ -48,7 +48,11 @@ Delivery = Callable[[KafkaError | None, Message], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a producer was asked for; the fields are the settings of the same names."""
+    """What a producer was asked for; the fields are the settings of the same names.
+
+    Attributes:
+        first_partition: the lowest of the partitions, 0 unless told otherwise.
+    """
 
     bootstrap: str
     topic: str
@@ -58,9 +62,10 @@ class Plan:
     single_attempt: bool
     flush_s: float
     config: Config
+    first_partition: int = 0
 
 
-class _Pace:
+class Pace:
     """How many records are due at a rate."""
 
     def __init__(self, rate_per_s: float) -> None:
@@ -148,10 +153,11 @@ class SendingProducer:
         """Send these values; return how many found room. This is the loop that must be fast."""
         produce, delivered = self._producer.produce, self._delivered
         topic, partitions, keyed = self._plan.topic, self._plan.partitions, self._plan.keyed
+        lowest = self._plan.first_partition
         skip = values.start - self._encoded_from
         key = None
         for value, payload in zip(values, self._payloads[skip : skip + len(values)], strict=True):
-            place = value % partitions
+            place = lowest + value % partitions
             if keyed:
                 # A place of -1 lets the partitioner choose by the key.
                 key, place = str(value), -1
@@ -276,7 +282,7 @@ def run(settings: Settings, control: Control) -> None:
             force=force,
         )
 
-    pace = _Pace(plan.rate_per_s)
+    pace = Pace(plan.rate_per_s)
     while not control.stop.is_set():
         due, wait_s = pace.due()
         sent = producer.send(due)

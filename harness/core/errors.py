@@ -6,6 +6,7 @@ KafkaChaosError            70   an error of ours that nobody foresaw a better na
 ├── EnvironmentBroken       4   the machine lacks something a run needs
 │   └── ClusterBroken       4   the cluster did not come up, or did not do as it was told
 ├── WaitTimeout             4   a bounded wait ended without its condition
+├── PreconditionUnmet       3   what an experiment needs was not observed: it shows nothing
 └── HealFailed              5   a fault could not be taken back: something may still be broken
 """
 
@@ -44,6 +45,12 @@ class WaitTimeout(KafkaChaosError):
     """A bounded wait ended before its condition held; the message shows the last state seen."""
 
     exit_code = 4
+
+
+class PreconditionUnmet(KafkaChaosError):
+    """A precondition of a scripted experiment was not observed; its outcome is UNKNOWN."""
+
+    exit_code = 3
 
 
 class HealFailed(KafkaChaosError):

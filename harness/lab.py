@@ -1,0 +1,465 @@
+"""The lab: the few words in which claims are scripted.
+
+Every deed is journaled before it is done and observed before the next; every wait is bounded, and
+one that ends without its condition is a precondition that was not met: the claim is then UNKNOWN.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from faults.broker_kill import BrokerKill
+from faults.broker_pause import BrokerPause
+from faults.gc_pause import GcPause
+from faults.partition import Partition
+from harness.clients import ClientProcess
+from harness.core.cluster import Broker, Listener
+from harness.core.contract import Contract
+from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
+from harness.core.fault import Evidence, Fault
+from harness.core.version import Versions
+from harness.core.wait import pause, wait_until
+from harness.core.workload import ClientSpec
+from harness.docker_cluster import DockerCluster
+from harness.injector import Active, Header, Injector
+from harness.run_dir import Journal
+from harness.stage import Stage
+from workloads.client_config import Isolation, consumer_config, producer_config
+from workloads.outcome import single_attempt
+from workloads.record import HEADER_BYTES
+
+log = logging.getLogger(__name__)
+
+WAIT_S = 60.0
+"""The longest that a state is waited for unless a script says otherwise, seconds."""
+_HOLD_S = 240.0
+"""So long may a fault of a script stay in force before the agent takes it back, seconds."""
+_POLL_S = 0.05
+_FIRST_CONSUMER, _MOST_PRODUCERS = 100, 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What became of the records of one order.
+
+    Attributes:
+        name: as in the script.
+        acked: how many were acknowledged.
+        failed: how many were certainly not written.
+        unknown: of how many nobody knows.
+        errors: how often each error was met.
+        first_offset: of the first one acknowledged; None if no offset was told.
+        end_offset: the one after the highest offset acknowledged; None as above.
+    """
+
+    name: str
+    acked: int
+    failed: int
+    unknown: int
+    errors: dict[str, int] = field(default_factory=dict)
+    first_offset: int | None = None
+    end_offset: int | None = None
+
+
+class Pending:
+    """A batch that has been ordered and not been settled yet."""
+
+    def __init__(
+        self, name: str, client: ClientProcess, order: int, note: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._order = order
+        self._note = note
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the producer knows of every record, or knows that it never will."""
+        return self._client.reply(self._order) is not None
+
+    def settle(self, *, timeout_s: float = WAIT_S) -> Batch:
+        """Wait until every record has its outcome, and return the batch.
+
+        Raises:
+            WaitTimeout: they have not.
+        """
+
+        def answered() -> dict[str, Any] | None:
+            if failure := self._client.failure():
+                raise ClusterBroken(failure)
+            return self._client.reply(self._order)
+
+        answer = wait_until(
+            answered, timeout_s=timeout_s, interval_s=_POLL_S, what=f"the batch {self.name!r}"
+        )
+        self._note({"event": "batch", "name": self.name, **answer})
+        told = [(first, count) for _, first, count in answer["ok"] if first is not None]
+        return Batch(
+            name=self.name,
+            acked=sum(count for *_, count in answer["ok"]),
+            failed=sum(count for _, count in answer["fail"]),
+            unknown=sum(count for _, count in answer["info"]),
+            errors=answer["errors"],
+            first_offset=min((first for first, _ in told), default=None),
+            end_offset=max((first + count for first, count in told), default=None),
+        )
+
+
+class LabProducer:
+    """A producer of the script; a process of its own."""
+
+    def __init__(self, client: ClientProcess, note: Callable[[dict[str, Any]], None]) -> None:
+        self._client = client
+        self._note = note
+        self._flow: str | None = None
+
+    @property
+    def acked(self) -> int:
+        """How many records were acknowledged so far, about a second late."""
+        return int(self._client.counts.get("ok", 0))
+
+    def begin(self, name: str, count: int) -> Pending:
+        """Send records; returns at once."""
+        order = self._client.order({"do": "send", "count": count})
+        return Pending(name, self._client, order, self._note)
+
+    def send(self, name: str, count: int, *, timeout_s: float = WAIT_S) -> Batch:
+        """Send records and wait for their outcome."""
+        return self.begin(name, count).settle(timeout_s=timeout_s)
+
+    def flow(self, name: str, rate_per_s: float) -> None:
+        """Send at a rate until `halt`."""
+        self._flow = name
+        self._client.order({"do": "flow", "rate_per_s": rate_per_s})
+
+    def halt(self) -> Pending:
+        """End the flow; what is under way still gets its outcome."""
+        name, self._flow = self._flow or "flow", None
+        return Pending(name, self._client, self._client.order({"do": "halt"}), self._note)
+
+
+class LabConsumer:
+    """A consumer of the script that takes one partition from its beginning and stays with it."""
+
+    def __init__(self, client: ClientProcess) -> None:
+        self._client = client
+
+    @property
+    def polled(self) -> int:
+        """How many records it was given so far, about a second late."""
+        return int(self._client.counts.get("polled", 0))
+
+    def await_polled(self, count: int, *, timeout_s: float = WAIT_S) -> None:
+        """Wait until it was given so many records.
+
+        Raises:
+            WaitTimeout: it was not.
+        """
+        wait_until(
+            lambda: self.polled >= count, timeout_s=timeout_s, what=f"{count} records polled"
+        )
+
+
+class Lab:
+    """What a script can do and ask; one topic, called after its claim.
+
+    Args:
+        stage: the cluster and the folder.
+        contract: of the claim.
+    """
+
+    def __init__(self, stage: Stage, contract: Contract) -> None:
+        self._stage = stage
+        self._contract = contract
+        self._faults = Journal(stage.run_dir.path / "faults.jsonl")
+        self._notes = Journal(stage.run_dir.path / "lab.jsonl")
+        self._injector = Injector(
+            cluster=stage.cluster, journal=self._faults, tell=stage.progress.say
+        )
+        self._count = 0
+        self._begin = time.monotonic()
+        self._producers: dict[tuple[Contract, int, tuple[tuple[str, Any], ...]], LabProducer] = {}
+        self._next_producer, self._next_consumer = 0, _FIRST_CONSUMER
+
+    # -- who there is ------------------------------------------------------------------------------
+
+    @property
+    def cluster(self) -> DockerCluster:
+        """The cluster, for what the words below do not say."""
+        return self._stage.cluster
+
+    @property
+    def topic(self) -> str:
+        """The topic under test."""
+        return self._stage.topics[0]
+
+    @property
+    def kafka(self) -> str:
+        """Version of the brokers."""
+        return self.cluster.spec.kafka
+
+    def since(self, version: str) -> bool:
+        """Return whether the brokers are of this version or later."""
+        return self.kafka in Versions(since=version)
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """The brokers A, B, C, … by node id: `a, b, c = lab.brokers`."""
+        return self.cluster.brokers
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def producer(
+        self,
+        *,
+        partition: int = 0,
+        config: dict[str, Any] | None = None,
+        record_size_bytes: int = 100,
+        **contract: Any,  # noqa: ANN401 (fields of Contract)
+    ) -> LabProducer:
+        """Return the producer with these settings, started if need be.
+
+        Args:
+            partition: where it writes to.
+            config: settings of librdkafka beyond what follows from the contract.
+            record_size_bytes: length of a record's value.
+            contract: fields of `Contract` in which it differs from the claim's.
+        """
+        promised = self._promised(contract)
+        key = (promised, partition, (*(config or {}).items(), ("size", record_size_bytes)))
+        if key not in self._producers:
+            settings = {
+                "topic": self.topic,
+                "partition": partition,
+                "record_size_bytes": max(record_size_bytes, HEADER_BYTES),
+                "single_attempt": single_attempt(promised),
+                "flush_s": promised.delivery_timeout_ms / 1000 + 2.0,
+                "interval_s": 0.5,
+                "config": {**producer_config(promised), **(config or {})},
+            }
+            spec = ClientSpec(
+                process=self._next_producer,
+                role="producer",
+                module="workloads.scripted_producer",
+                settings=settings,
+            )
+            self._next_producer += 1
+            (client,) = self._stage.start_clients([spec])
+            self._producers[key] = LabProducer(client, self._note)
+        return self._producers[key]
+
+    def _promised(self, changes: dict[str, Any]) -> Contract:
+        promised = self._contract
+        if changes.get("acks", promised.acks) != "all" or not self.since("0.11"):
+            # Idempotence needs acks=all, and brokers that know of it (KIP-98, 0.11).
+            changes = {"idempotence": False, **changes}
+        return replace(promised, **changes)
+
+    def produce(self, name: str, count: int, *, timeout_s: float = WAIT_S, **how: Any) -> Batch:  # noqa: ANN401
+        """Send records and wait for their outcome; keywords are those of `producer`."""
+        return self.producer(**how).send(name, count, timeout_s=timeout_s)
+
+    def consumer(
+        self, *, partition: int = 0, isolation: Isolation = "read_uncommitted"
+    ) -> LabConsumer:
+        """Start a consumer that reads a partition from its beginning."""
+        spec = ClientSpec(
+            process=self._next_consumer,
+            role="consumer",
+            module="workloads.consumer",
+            settings={
+                "mode": "assign",
+                "topic": self.topic,
+                "partitions": [partition],
+                "interval_s": 0.5,
+                "config": consumer_config(isolation),
+            },
+        )
+        self._next_consumer += 1
+        (client,) = self._stage.start_clients([spec])
+        return LabConsumer(client)
+
+    # -- faults ------------------------------------------------------------------------------------
+
+    def inject(self, fault: Fault, *victims: Broker, hold_s: float = _HOLD_S) -> Active:
+        """Put a fault in force and return it, for `heal`.
+
+        Raises:
+            PreconditionUnmet: no witness saw it.
+        """
+        self._count += 1
+        header = Header(
+            fault_id=str(self._count),
+            fault=fault,
+            target=" and ".join(_letter(broker) for broker in victims),
+            at_s=round(time.monotonic() - self._begin, 3),
+            hold_s=hold_s,
+        )
+        active = self._injector.inject(header, victims)
+        if active is None or not active.evidence.observed:
+            raise PreconditionUnmet(f"fault {header.fault_id}, {header.name}, was not witnessed")
+        return active
+
+    def heal(self, *faults: Active) -> list[Evidence]:
+        """Take faults back and return what was seen."""
+        return [self._injector.heal(fault) for fault in faults]
+
+    def kill(self, *brokers: Broker) -> Active:
+        """SIGKILL brokers."""
+        return self.inject(BrokerKill(), *brokers)
+
+    def pause(self, *brokers: Broker) -> Active:
+        """SIGSTOP brokers."""
+        return self.inject(BrokerPause(), *brokers)
+
+    def collect_garbage(self, broker: Broker, *, for_s: float) -> Active:
+        """Let a broker collect garbage back to back: a real pause of the whole JVM."""
+        return self.inject(GcPause(), broker, hold_s=for_s)
+
+    def cut(
+        self, broker: Broker, others: Sequence[Broker], *, listener: Listener = "all"
+    ) -> Active:
+        """Cut the links between one broker and others; all other links stay, clients' too."""
+        groups = ((broker.node_id,), tuple(other.node_id for other in others))
+        return self.inject(Partition(listener=listener, groups=groups), broker, *others)
+
+    def start(self, *brokers: Broker) -> None:
+        """Start brokers that are down, and wait until they answer."""
+        for active in self._down(brokers):
+            self.heal(active)
+
+    def _down(self, brokers: Sequence[Broker]) -> list[Active]:
+        """Return the faults that keep brokers from running."""
+        return [
+            active
+            for active in self._injector.active
+            if not isinstance(active.fault, Partition) and set(active.victims) & set(brokers)
+        ]
+
+    def leave_down(self, *brokers: Broker) -> None:
+        """Leave brokers as they are to the end of the run: nobody starts or waits for them."""
+        for active in self._down(brokers):
+            self._injector.active.remove(active)
+        self._stage.left_down |= {broker.node_id for broker in brokers}
+        self._note({"event": "left", "brokers": [broker.node_id for broker in brokers]})
+
+    # -- what Kafka says ---------------------------------------------------------------------------
+
+    def leader(self, partition: int = 0) -> Broker | None:
+        """Return the leader, or None while there is none."""
+        return self.cluster.leader_of(self.topic, partition)
+
+    def isr(self, partition: int = 0) -> frozenset[Broker]:
+        """Return the in-sync replicas."""
+        return frozenset(self.cluster.isr_of(self.topic, partition))
+
+    def await_leader(
+        self, broker: Broker, *, partition: int = 0, timeout_s: float = WAIT_S
+    ) -> float:
+        """Wait until this broker leads; return how long that took, seconds."""
+        return self.wait_until(
+            lambda: self.leader(partition) == broker,
+            what=f"{_letter(broker)} to lead",
+            timeout_s=timeout_s,
+        )
+
+    def await_isr(
+        self, brokers: Collection[Broker], *, partition: int = 0, timeout_s: float = WAIT_S
+    ) -> float:
+        """Wait until the ISR is exactly these; return how long that took, seconds."""
+        names = ", ".join(sorted(_letter(broker) for broker in brokers))
+        return self.wait_until(
+            lambda: self.isr(partition) == frozenset(brokers),
+            what=f"the ISR to be exactly {{{names}}}",
+            timeout_s=timeout_s,
+        )
+
+    def await_whole(self, *, timeout_s: float = WAIT_S) -> float:
+        """Wait until every broker is registered and every ISR is full."""
+        return self.wait_until(
+            lambda: self.cluster.is_whole(self._stage.topics, without=self._stage.left_down),
+            what="the cluster to be whole",
+            timeout_s=timeout_s,
+        )
+
+    # -- time and notes ----------------------------------------------------------------------------
+
+    def wait_until(
+        self, condition: Callable[[], object], *, what: str, timeout_s: float = WAIT_S
+    ) -> float:
+        """Wait for a condition; return how long that took, seconds.
+
+        Raises:
+            PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
+        """
+        begin = time.monotonic()
+        try:
+            wait_until(
+                condition, timeout_s=timeout_s, interval_s=_POLL_S, what=what, stop=self._stage.stop
+            )
+        except WaitTimeout as error:
+            raise PreconditionUnmet(str(error)) from error
+        return time.monotonic() - begin
+
+    def sees(self, condition: Callable[[], object], *, within_s: float) -> float | None:
+        """Return after how many seconds a condition came true, or None if it did not.
+
+        For what a claim is about; for what it needs, there is `wait_until`.
+        """
+        begin = time.monotonic()
+        try:
+            wait_until(
+                condition, timeout_s=within_s, interval_s=_POLL_S, what="it", stop=self._stage.stop
+            )
+        except WaitTimeout:
+            return None
+        return time.monotonic() - begin
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass.
+
+        Raises:
+            PreconditionUnmet: the run is being stopped.
+        """
+        if pause(seconds, self._stage.stop):
+            raise PreconditionUnmet("the run was interrupted")
+
+    def require(self, condition: object, what: str) -> None:
+        """Go on only if this holds.
+
+        Raises:
+            PreconditionUnmet: it does not.
+        """
+        if not condition:
+            raise PreconditionUnmet(what)
+
+    def observe(self, name: str, value: Any) -> None:  # noqa: ANN401 (a JSON value)
+        """Note a fact for the judgement; a name may be used again, for several samples."""
+        self._note({"event": "fact", "name": name, "value": value})
+        self._stage.progress.say(f"observed {name}: {value}")
+
+    def finish(self) -> None:
+        """Heal all that is still in force, and close the journals.
+
+        Raises:
+            HealFailed: something could not be taken back.
+        """
+        try:
+            self._injector.heal_all()
+        finally:
+            self._faults.close()
+            self._notes.close()
+
+    def note_unmet(self, what: str) -> None:
+        """Note a precondition that was not observed."""
+        self._note({"event": "unmet", "what": what})
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        self._notes.append({"time_ns": time.monotonic_ns(), **entry})
+
+
+def _letter(broker: Broker) -> str:
+    """Return A for broker 1, B for broker 2, as recipes call them."""
+    return chr(ord("A") + broker.node_id - 1) if broker.node_id <= 26 else str(broker.node_id)
