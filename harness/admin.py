@@ -1,17 +1,32 @@
 """What is asked of Kafka itself: topics, leaders, in-sync replicas, effective configuration."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
 
 from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken, UsageError
+from harness.core.kafka_version import (
+    FIRST_ELECTIONS,
+    FIRST_IDEMPOTENCE,
+    FIRST_INCREMENTAL_CONFIGS,
+    numbers,
+)
 from harness.core.wait import wait_until
+from harness.metadata import PartitionState
+from harness.zookeeper import ZooKeeper
 
 log = logging.getLogger(__name__)
 
@@ -27,23 +42,28 @@ _CLIENT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionState:
-    """One partition as Kafka's metadata shows it; node ids, and no leader is None."""
-
-    leader: int | None
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
-
-
 class Admin:
     """A client for metadata and administration of one cluster.
 
     Args:
         bootstrap: bootstrap servers; every question goes to whichever broker answers.
+        kafka: version of the brokers, where it is known: old ones are asked in old ways.
+        zookeeper: of the cluster, where it has one.
+        place_on: the only brokers that replicas may be placed on; empty leaves it to Kafka.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        kafka: str = "unknown",
+        zookeeper: ZooKeeper | None = None,
+        place_on: Sequence[int] = (),
+    ) -> None:
+        # An unknown version is taken for a new one.
+        self._version = numbers(kafka) or (999,)
+        self._zookeeper = zookeeper
+        self._place_on = tuple(place_on)
         self._client = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap}, logger=log)
 
     def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
@@ -81,7 +101,7 @@ class Admin:
             UsageError: Kafka calls the request invalid.
             ClusterBroken: it was not created in time, or a setting did not take effect.
         """
-        assigned = [list(replicas) for replicas in topic.assignment]
+        assigned = [list(replicas) for replicas in topic.assignment or self._placed(topic)]
         new = NewTopic(
             topic.name,
             num_partitions=topic.partitions,
@@ -103,6 +123,12 @@ class Admin:
             )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
 
+    def _placed(self, topic: TopicSpec) -> Sequence[Sequence[int]]:
+        """Return replicas dealt in turn to the brokers that may have any; empty if all may."""
+        if not self._place_on:
+            return ()
+        return round_robin(self._place_on, topic.partitions, topic.replication_factor)
+
     def _config_if_known(self, topic: str) -> dict[str, str]:
         """Return a topic's configuration; empty while the broker asked has not heard of it.
 
@@ -120,17 +146,82 @@ class Admin:
             raise
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """Return the effective configuration of a topic."""
+        """Return the effective configuration of a topic; before 0.11 only what it sets itself."""
+        if self._version < FIRST_IDEMPOTENCE and self._zookeeper:
+            return self._zookeeper.topic_config(topic)
         return self._describe(ResourceType.TOPIC, topic)
 
     def broker_config(self, node_id: int) -> dict[str, str]:
         """Return the effective configuration of a running broker; secrets are left out."""
         return self._describe(ResourceType.BROKER, str(node_id))
 
-    def _describe(self, kind: ResourceType, name: str, timeout_s: float = 15.0) -> dict[str, str]:
+    def alter_topic_config(
+        self, topic: str, settings: Mapping[str, str], *, timeout_s: float = 30.0
+    ) -> None:
+        """Change settings of a topic, keep its others, and read them back.
+
+        Raises:
+            UsageError: Kafka calls a setting invalid.
+            ClusterBroken: it did not take effect in time.
+        """
+        if self._version < FIRST_IDEMPOTENCE and self._zookeeper:
+            self._zookeeper.alter_topic_config(topic, settings, timeout_s=timeout_s)
+        elif self._version < FIRST_INCREMENTAL_CONFIGS:
+            # This request replaces all that the topic sets.
+            entries = self._entries(ResourceType.TOPIC, topic, timeout_s)
+            own = {k: e.value or "" for k, e in entries.items() if _is_own(e)} | dict(settings)
+            resource = ConfigResource(ResourceType.TOPIC, topic, set_config=own)
+            futures = self._client.alter_configs([resource], request_timeout=timeout_s)
+            self._settle(next(iter(futures.values())), f"config of {topic}", timeout_s)
+        else:
+            changes = [
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+                for key, value in settings.items()
+            ]
+            resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+            futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
+            self._settle(next(iter(futures.values())), f"config of {topic}", timeout_s)
+        wait_until(
+            lambda: _has(self.topic_config(topic), settings),
+            timeout_s=timeout_s,
+            what=f"the changed configuration of topic {topic!r}",
+        )
+
+    def elect_leader(
+        self, topic: str, partition: int, *, unclean: bool, timeout_s: float = 30.0
+    ) -> None:
+        """Give a partition to its preferred leader, or, unclean, to any replica that lives.
+
+        Nothing happens, and that is no error, if there is nothing to be elected.
+
+        Raises:
+            UsageError: unclean elections cannot be asked for before Kafka 2.4 (KIP-460).
+            ClusterBroken: no leader could be elected.
+        """
+        if self._version < FIRST_ELECTIONS:
+            if unclean or self._zookeeper is None:
+                raise UsageError("Unclean elections can be asked for from Kafka 2.4 on only.")
+            self._zookeeper.elect_preferred_leader(topic, partition, timeout_s=timeout_s)
+            return
+        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        place = TopicPartition(topic, partition)
+        what = f"an election for {topic!r} {partition}"
+        # confluent-kafka 2.16 fails on every keyword here: its own time-outs must do.
+        future = self._client.elect_leaders(kind, [place])
+        for error in self._settle(future, what, timeout_s).values():
+            if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED:
+                raise ClusterBroken(f"Kafka did not manage {what}: {error.str()}")
+
+    def _entries(self, kind: ResourceType, name: str, timeout_s: float) -> dict[str, ConfigEntry]:
         resource = ConfigResource(kind, name)
         futures = self._client.describe_configs([resource], request_timeout=timeout_s)
-        entries = self._settle(next(iter(futures.values())), f"config of {name}", timeout_s)
+        entries: dict[str, ConfigEntry] = self._settle(
+            next(iter(futures.values())), f"config of {name}", timeout_s
+        )
+        return entries
+
+    def _describe(self, kind: ResourceType, name: str, timeout_s: float = 15.0) -> dict[str, str]:
+        entries = self._entries(kind, name, timeout_s)
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
     @staticmethod
@@ -157,6 +248,29 @@ _CALLER_IS_WRONG = {
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.POLICY_VIOLATION,
 }
+
+
+def _is_own(entry: ConfigEntry) -> bool:
+    """Tell whether a topic sets this itself; a broker of 0.11 or 1.0 tells only what is default."""
+    source = ConfigSource(entry.source)
+    if source is ConfigSource.UNKNOWN_CONFIG:
+        return not entry.is_default
+    return source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+
+
+def _has(seen: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(key in seen and _same_value(seen[key], value) for key, value in wanted.items())
+
+
+def round_robin(
+    brokers: Sequence[int], partitions: int, replication_factor: int
+) -> list[tuple[int, ...]]:
+    """Return replicas for each partition, dealt in turn, each partition one broker further."""
+    count = len(brokers)
+    return [
+        tuple(brokers[(number + copy) % count] for copy in range(replication_factor))
+        for number in range(partitions)
+    ]
 
 
 def reject_ignored_config(who: str, wanted: Mapping[str, str], seen: Mapping[str, str]) -> None:

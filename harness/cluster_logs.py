@@ -12,6 +12,7 @@ from harness.topology import Node
 
 log = logging.getLogger(__name__)
 
+_SETTINGS = re.compile(r"KafkaConfig values: ?\n((?:\t.*\n)+)")
 _PAUSE = re.compile(rb"\] *GC\(\d+\) Pause .*?(\d+\.\d+)ms")
 
 
@@ -36,6 +37,16 @@ class ClusterLogs:
         folder = self._folder / "cluster" / node.service
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "effective.json", canonical_json(dict(settings)))
+
+    def logged_settings(self, node: Node) -> dict[str, str]:
+        """Return the configuration that a broker wrote into its log when it started.
+
+        This is how brokers before 0.11 are asked, which cannot describe their configuration.
+        """
+        if node.server_log is None:
+            return {}
+        text, _ = self._agent.read(self._pids[node.node_id], node.server_log)
+        return settings_in(text.decode(errors="replace"))
 
     def save(self, node: Node, words: bytes, folder: Path) -> None:
         """Copy a node's logs into `folder/<service>/`.
@@ -101,3 +112,10 @@ class ClusterLogs:
         path, size = self._marks[fault_id, node_id]
         text, _ = self._agent.read(self._pids[node_id], path, offset=size)
         return [float(match[1]) / 1000 for match in _PAUSE.finditer(text)]
+
+
+def settings_in(log_text: str) -> dict[str, str]:
+    """Return the last configuration in a broker's log; what is null there is left out."""
+    found = _SETTINGS.findall(log_text)
+    pairs = (line.strip().partition(" = ") for line in (found[-1] if found else "").splitlines())
+    return {key: value for key, _, value in pairs if value != "null"}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.admin import Admin, PartitionState, reject_ignored_config
+from harness.admin import Admin, reject_ignored_config
 from harness.agent import Agent, Rule
 from harness.cluster_logs import ClusterLogs
 from harness.compose_file import read_compose_file
@@ -24,9 +24,12 @@ from harness.core.cluster import (
     TopicSpec,
 )
 from harness.core.errors import ClusterBroken, UsageError
+from harness.core.kafka_version import FIRST_IDEMPOTENCE, numbers
 from harness.core.wait import wait_until
 from harness.foreign_topology import complete, kafka_version, prepare
 from harness.images import ensure_agent_image, ensure_broker_image
+from harness.internal_topics import internal_topics
+from harness.metadata import MetadataSource, PartitionState
 from harness.programs import Say
 from harness.replica_files import (
     LIMIT_BYTES,
@@ -37,6 +40,7 @@ from harness.replica_files import (
 )
 from harness.sweep import owner
 from harness.topology import Node, Topology, render
+from harness.zookeeper import ZooKeeper
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +65,17 @@ class DockerCluster:
         self._project = ComposeProject(topology, compose_file, limit_s=limit_s)
         self._folder = compose_file.parent
         self._places: dict[int, Place] = {}
-        self._admin = Admin(topology.bootstrap)
+        keeper = topology.zookeeper
+        self._zookeeper = ZooKeeper(f"127.0.0.1:{keeper.port}") if keeper else None
+        has_extra = any(node.kind == "controller" for node in topology.nodes)
+        self._admin = Admin(
+            topology.bootstrap,
+            kafka=spec.kafka,
+            zookeeper=self._zookeeper,
+            # Kafka itself would place replicas on the extra controllers too.
+            place_on=[b.node_id for b in self.brokers] if keeper and has_extra else (),
+        )
+        self._source: MetadataSource = self._zookeeper or self._admin
         self._lease: Lease | None = None
         self.timing_s: dict[str, float] = {}
 
@@ -106,6 +120,8 @@ class DockerCluster:
     def _up(self, say: Say) -> None:
         begin = time.monotonic()
         self._project.start()
+        if self._zookeeper:
+            self._zookeeper.start()
         self._places = {node.node_id: self._project.find(node) for node in self._topology.nodes}
         self._agent = Agent(self._project.agent())
         pids = {node_id: place.pid for node_id, place in self._places.items()}
@@ -115,12 +131,14 @@ class DockerCluster:
 
         def all_registered() -> bool:
             self._reject_dead()
-            return self._admin.broker_ids(timeout_s=1.0) >= expected
+            return self._source.broker_ids(timeout_s=1.0) >= expected
 
         wait_until(
             all_registered, timeout_s=_READY_S, what="all brokers to register", interval_s=0.1
         )
         self.timing_s["registered"] = time.monotonic() - begin
+        if self._zookeeper:
+            self._prefer_extra_controllers(self._zookeeper)
         copies = len(expected)
         self._admin.create_topic(
             TopicSpec(name=_PROBE_TOPIC, partitions=1, replication_factor=copies)
@@ -128,11 +146,33 @@ class DockerCluster:
         self.await_full_isr([_PROBE_TOPIC], timeout_s=_READY_S)
         self.timing_s["ready"] = time.monotonic() - begin
         for broker in self.brokers:
-            seen = self._admin.broker_config(broker.node_id)
+            seen = self._broker_config(broker)
             self._logs.keep_settings(self._node(broker), seen)
             reject_ignored_config(f"Broker {broker.node_id}", dict(self._spec.config), seen)
         if self._spec.compose:
             self._learn(say)
+
+    def _prefer_extra_controllers(self, zookeeper: ZooKeeper) -> None:
+        """See to it that an extra controller is the controller, and hold no internal topics."""
+        extra = {n.node_id for n in self._topology.nodes if n.kind == "controller"}
+        if not extra:
+            return
+
+        def is_extra() -> bool:
+            active = zookeeper.controller_id()
+            if active is not None and active not in extra:
+                # They are started first, so this is rare; whoever is first is elected next.
+                zookeeper.remove_controller()
+            return active in extra
+
+        wait_until(is_extra, timeout_s=_READY_S, what="an extra controller to be elected")
+        for topic in internal_topics(self._spec):
+            self._admin.create_topic(topic)
+
+    def _broker_config(self, broker: Broker) -> dict[str, str]:
+        if self._spec.compose or numbers(self._spec.kafka) >= FIRST_IDEMPOTENCE:
+            return self._admin.broker_config(broker.node_id)
+        return self._logs.logged_settings(self._node(broker))
 
     def _learn(self, say: Say) -> None:
         """Fill in what a user's Compose file does not say, by asking the running nodes."""
@@ -174,14 +214,16 @@ class DockerCluster:
 
     @property
     def nodes(self) -> tuple[Broker, ...]:
-        """All brokers and isolated controllers."""
+        """All brokers, isolated controllers, and ZooKeeper where there is one."""
         return tuple(Broker(node.node_id, node.container) for node in self._topology.nodes)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """All brokers by node id, running or not."""
         return tuple(
-            Broker(node.node_id, node.container) for node in self._topology.nodes if node.port
+            Broker(node.node_id, node.container)
+            for node in self._topology.nodes
+            if node.kind == "broker"
         )
 
     @property
@@ -229,7 +271,7 @@ class DockerCluster:
         return tuple(self._broker(node_id) for node_id in state.replicas) if state else ()
 
     def _partition(self, topic: str, partition: int) -> PartitionState | None:
-        seen = self._admin.partitions(topic)
+        seen = self._source.partitions(topic)
         if seen and (topic, partition) not in seen:
             raise UsageError(f"The cluster has no partition {partition} of topic {topic!r}.")
         return seen.get((topic, partition))
@@ -243,12 +285,41 @@ class DockerCluster:
     def _node(self, broker: Broker) -> Node:
         return next(node for node in self._topology.nodes if node.node_id == broker.node_id)
 
-    def controller(self) -> Broker | None:
-        """Return the active controller by the votes that the nodes keep on their disks.
+    def metadata(self) -> MetadataSource:
+        """Return a source of metadata that nobody else asks: ZooKeeper, or the brokers.
 
-        Metadata cannot be asked: under KRaft every broker names a random one. Each voter's
-        `quorum-state` names the leader that it knows, and in which epoch; the highest epoch wins.
+        It may be asked as long as the cluster is there.
         """
+        return self._zookeeper or Admin(self._topology.bootstrap)
+
+    def alter_topic(self, topic: str, settings: Mapping[str, str]) -> None:
+        """Change settings of a topic, keep its others, and read them back.
+
+        Raises:
+            UsageError: Kafka calls a setting invalid.
+            ClusterBroken: it did not take effect.
+        """
+        self._admin.alter_topic_config(topic, settings)
+
+    def elect(self, topic: str, partition: int, *, unclean: bool = False) -> None:
+        """Give a partition to its preferred leader, or, unclean, to any replica that lives.
+
+        Raises:
+            UsageError: unclean elections cannot be asked for before Kafka 2.4.
+            ClusterBroken: no leader could be elected.
+        """
+        self._admin.elect_leader(topic, partition, unclean=unclean)
+
+    def controller(self) -> Broker | None:
+        """Return the active controller, by its znode or by the votes on the nodes' disks.
+
+        In ZooKeeper mode the znode says. Under KRaft metadata cannot be asked: every broker
+        names a random one. Each voter's `quorum-state` names the leader that it knows, and in
+        which epoch; the highest epoch wins.
+        """
+        if self._zookeeper:
+            active = self._zookeeper.controller_id()
+            return None if active is None else self._broker(active)
         best: tuple[int, int] = (-1, -1)
         for node in self._topology.nodes:
             if node.data is None:
@@ -269,9 +340,9 @@ class DockerCluster:
             without: node ids of brokers that are not waited for.
         """
         wanted = {broker.node_id for broker in self.brokers} - set(without)
-        if not self._admin.broker_ids() >= wanted:
+        if not self._source.broker_ids() >= wanted:
             return False
-        states = {k: s for k, s in self._admin.partitions().items() if k[0] in topics}
+        states = {k: s for k, s in self._source.partitions().items() if k[0] in topics}
         return bool(states) and all(
             state.leader is not None and set(state.isr) >= set(state.replicas) - set(without)
             for state in states.values()
@@ -346,13 +417,15 @@ class DockerCluster:
 
     def cut(self, pairs: Sequence[tuple[Broker, Broker]], *, listener: Listener) -> None:
         """Drop every packet between the two nodes of each pair, both ways."""
-        peers: dict[int, list[str]] = {}
+        peers: dict[tuple[int, tuple[int, ...] | None], list[str]] = {}
         for one, other in pairs:
-            peers.setdefault(one.node_id, []).extend(self._places[other.node_id].addresses.values())
-        ports = self._topology.listener_ports(listener)
+            ports = self._topology.ports_between(self._node(one), self._node(other), listener)
+            if ports != ():
+                hosts = peers.setdefault((one.node_id, ports), [])
+                hosts.extend(self._places[other.node_id].addresses.values())
         rules = [
             Rule(container_pid=self._places[node].pid, peers=tuple(hosts), ports=ports)
-            for node, hosts in peers.items()
+            for (node, ports), hosts in peers.items()
         ]
         self._agent.cut(rules, self.lease)
 
@@ -423,5 +496,7 @@ class DockerCluster:
             ClusterBroken: something is left; `kafka-chaos clean` finds it by its label.
         """
         begin = time.monotonic()
+        if self._zookeeper:
+            self._zookeeper.close()
         self._project.remove()
         self.timing_s["stopped"] = time.monotonic() - begin

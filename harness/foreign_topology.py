@@ -256,6 +256,7 @@ def _node(node: ForeignNode, service: Service, told: Mapping[str, str]) -> Node:
         service=node.service,
         container=service["container_name"],
         port=node.port,
+        kind="broker" if node.port else "controller",
         replication_port=_number(labels.get("kafka-chaos.replication-port"))
         or replication_port(told),
         controller_port=_number(labels.get("kafka-chaos.controller-port")) or controller_port(told),

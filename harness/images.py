@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.core.errors import EnvironmentBroken, UsageError
+from harness.core.kafka_version import numbers
 from harness.core.wait import pause
 from harness.programs import Say, last_words, run, run_checked, run_logged
 
@@ -28,7 +29,10 @@ DEFAULT_KAFKA = "4.3.1"
 _BASE_SOURCE = "debian:bookworm-slim"
 _BASE_RECIPE = "debian bookworm minbase 1"
 _GROUP = "org.apache.kafka"
-_FIRST_KRAFT = (3, 3)
+_FIRST = (0, 10, 2)
+# Between them these two were published with every version since.
+_BROKERS = ("kafka_2.12", "kafka_2.13")
+_TOOLS = "kafka-tools-api"
 _FIRST_TOOLS_API = (3, 5)
 
 _PULL_S = 90
@@ -149,7 +153,7 @@ def ensure_broker_image(kafka: str, *, say: Say) -> str:
     """Return the tag of the broker image of a Kafka version, built if it is missing.
 
     Args:
-        kafka: a version of Apache Kafka on Maven Central that knows KRaft, such as "4.3.1".
+        kafka: a version of Apache Kafka on Maven Central since 0.10.2, such as "4.3.1".
         say: is told what is being built, and every few seconds how far it is.
 
     Raises:
@@ -200,7 +204,7 @@ def kafka_versions(say: Say) -> list[str]:
     tag = f"kafka-chaos/maven:{recipe_hash('maven')}"
     if not image_exists(tag):
         _build(tag, "maven", {}, "Maven, to ask for the versions of Kafka", say)
-    artifacts = ("kafka_2.13", "kafka-tools-api")
+    artifacts = (*_BROKERS, _TOOLS)
     say(f"Asking Maven which versions of Kafka there are (at most {_LIST_S} s).")
     lines = run_checked(
         ["docker", "run", "--rm", "--network", "host", "--label", "kafka-chaos=1", tag,
@@ -213,7 +217,8 @@ def kafka_versions(say: Say) -> list[str]:
         artifact, _, version = line.partition(" ")
         if re.fullmatch(r"[\d.]+", version):
             published[artifact].append(version)
-    return usable_versions(*published.values())
+    brokers = {version for artifact in _BROKERS for version in published[artifact]}
+    return usable_versions(sorted(brokers), published[_TOOLS])
 
 
 def usable_versions(published: Sequence[str], with_tools: Sequence[str]) -> list[str]:
@@ -225,14 +230,10 @@ def usable_versions(published: Sequence[str], with_tools: Sequence[str]) -> list
     """
     return [
         version
-        for version in sorted(published, key=_numbers)
-        if _numbers(version) >= _FIRST_KRAFT
-        and (_numbers(version) < _FIRST_TOOLS_API or version in with_tools)
+        for version in sorted(published, key=numbers)
+        if numbers(version) >= _FIRST
+        and (numbers(version) < _FIRST_TOOLS_API or version in with_tools)
     ]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 @functools.cache

@@ -4,8 +4,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from harness.admin import Admin, PartitionState
 from harness.core.wait import pause
+from harness.metadata import MetadataSource, PartitionState
 from harness.run_dir import Journal
 
 _EVERY_S = 0.25
@@ -18,14 +18,14 @@ class Monitor:
     no broker answers.
 
     Args:
-        bootstrap: bootstrap servers.
+        source: who is asked; not shared with others, as a question that hangs here must not hold
+            up a fault's.
         topics: whose partitions are watched.
         journal: timeline.jsonl.
     """
 
-    def __init__(self, bootstrap: str, topics: Sequence[str], journal: Journal) -> None:
-        # A client of its own: a question that hangs here must not hold up a fault's.
-        self._admin = Admin(bootstrap)
+    def __init__(self, source: MetadataSource, topics: Sequence[str], journal: Journal) -> None:
+        self._source = source
         self._topics = frozenset(topics)
         self._journal = journal
         self._stop = threading.Event()
@@ -43,7 +43,7 @@ class Monitor:
     def _watch(self) -> None:
         known: dict[tuple[str, int], tuple[int | None, frozenset[int]]] = {}
         while not pause(_EVERY_S, self._stop):
-            for key, state in self._admin.partitions(timeout_s=1.0).items():
+            for key, state in self._source.partitions(timeout_s=1.0).items():
                 seen = (state.leader, frozenset(state.isr))
                 if key[0] in self._topics and known.get(key) != seen:
                     known[key] = seen

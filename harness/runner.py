@@ -110,7 +110,7 @@ class Runner:
             run_dir.update(cluster_timing_s=cluster.timing_s, **_described(cluster.spec))
         timeline = Journal(run_dir.path / "timeline.jsonl")
         stack.callback(timeline.close)
-        monitor = Monitor(cluster.bootstrap, names, timeline)
+        monitor = Monitor(cluster.metadata(), names, timeline)
         monitor.start()
         stack.callback(monitor.stop)
         stage = Stage(

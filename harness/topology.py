@@ -3,14 +3,17 @@
 import base64
 import socket
 import uuid
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Literal
 
 import jinja2
 import yaml
 
 from harness.core.cluster import ClusterSpec, Listener
 from harness.core.errors import ClusterBroken
+from harness.core.kafka_version import FIRST_IDEMPOTENCE, numbers
 from harness.images import compose_folder
 
 REPLICATION_PORT = 9092
@@ -19,47 +22,68 @@ CONTROLLER_PORT = 9093
 CLIENT_PORT = 9094
 """Inside the container; outside it is published on a port of 127.0.0.1 that stays the same."""
 
+ZOOKEEPER_PORT = 2181
+OFFSETS_PARTITIONS = 6
+TRANSACTIONS_PARTITIONS = 6
+
 _FIRST_CONTROLLER = 101
+_ZOOKEEPER = 201
+_ZOOKEEPER_HEAP_MIB = 128
+_FOLDER = "/var/lib/kafka/data"
 _COMBINED_CONTROLLERS = 3
+
+
+NodeKind = Literal["broker", "controller", "zookeeper"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One container that runs Kafka.
+    """One container that runs Kafka, or its ZooKeeper.
 
     Attributes:
-        node_id: `node.id`.
+        node_id: `node.id`, in ZooKeeper mode `broker.id`.
+        kind: what it is to users and faults: an isolated controller is no broker.
         service: name in the Compose file, and host name inside the network.
         container: name of the container.
-        port: published client port on 127.0.0.1; None for an isolated controller.
+        port: published client port on 127.0.0.1; None for an isolated KRaft controller.
         properties: its server.properties, whole; empty if they are not ours to write.
         replication_port: where other brokers talk to it, inside the network; None: not known.
         controller_port: where controllers are talked to; None: it is none, or not known.
         data: folder of its metadata log; None: not known.
         gc_log: where its JVM logs collections, `%p` standing for the JVM's pid; None: nowhere.
         server_log: its log file; None: it has none beyond what the container says.
+        heap_mib: heap of its JVM, MiB, where it is ours to say.
+        wait_for: `host:port` of the listeners that must be open before it starts.
     """
 
     node_id: int
     service: str
     container: str
     port: int | None
+    kind: NodeKind = "broker"
     properties: str = ""
     replication_port: int | None = REPLICATION_PORT
     controller_port: int | None = CONTROLLER_PORT
     data: str | None = "/var/lib/kafka/data"
     gc_log: str | None = "/var/log/kafka/gc.log"
     server_log: str | None = "/var/log/kafka/server.log"
+    heap_mib: int = 256
+    wait_for: tuple[str, ...] = ()
+
+    @property
+    def client_port(self) -> int:
+        """The port inside the container that is published."""
+        return ZOOKEEPER_PORT if self.kind == "zookeeper" else CLIENT_PORT
 
     @property
     def health_port(self) -> int:
         """A port inside the container that is open when a node of ours is up."""
-        return CLIENT_PORT if self.port else CONTROLLER_PORT
+        return self.client_port if self.port else CONTROLLER_PORT
 
     @property
     def probe_port(self) -> int | None:
         """The port that its peers are asked to knock at; None: not known."""
-        return self.replication_port if self.port else self.controller_port
+        return self.replication_port if self.kind == "broker" else self.controller_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +98,29 @@ class Topology:
     @property
     def bootstrap(self) -> str:
         """Bootstrap servers for clients on this machine."""
-        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes if node.port)
+        brokers = [node for node in self.nodes if node.kind == "broker"]
+        return ",".join(f"127.0.0.1:{node.port}" for node in brokers)
+
+    @property
+    def zookeeper(self) -> Node | None:
+        """The ZooKeeper of the cluster, if it has one."""
+        return next((node for node in self.nodes if node.kind == "zookeeper"), None)
+
+    def ports_between(self, one: Node, other: Node, listener: Listener) -> tuple[int, ...] | None:
+        """Return the ports of one kind of traffic between two nodes, or None for all traffic.
+
+        In ZooKeeper mode replicas and an extra controller's commands go to the same port, so
+        that it depends on the nodes what a port is for.
+
+        Raises:
+            ClusterBroken: no node's port of that kind is known.
+        """
+        ports = self.listener_ports(listener)
+        if ports is None or self.zookeeper is None:
+            return ports
+        if listener == "replication":
+            return ports if one.kind == other.kind == "broker" else ()
+        return tuple(sorted({p for node in (one, other) if (p := node.controller_port)}))
 
     def listener_ports(self, listener: Listener) -> tuple[int, ...] | None:
         """Return the ports that one kind of traffic goes to, or None for all traffic.
@@ -107,8 +153,18 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
         agent_image: fault-agent image.
         owner: who may still use it: `harness.sweep` leaves the living alone.
     """
-    token = uuid.uuid4().hex[:8]
-    project = f"kc-{token}"
+    project = f"kc-{uuid.uuid4().hex[:8]}"
+    nodes = _kraft(spec, project) if spec.mode == "kraft" else _zookeeper(spec, project)
+    text = _template(f"{spec.mode}.yaml.j2").render(
+        project=project, run=run, image=image, agent_image=agent_image, nodes=nodes, owner=owner,
+        tuned=spec.tuned, cluster_id=_cluster_id(),
+        features=" ".join(f"{name}={level}" for name, level in spec.features),
+    )  # fmt: skip
+    yaml.safe_load(text)  # a template that renders no YAML is our error: fail here, not in Compose
+    return Topology(project=project, compose=text, nodes=tuple(nodes), agent=f"{project}-agent")
+
+
+def _kraft(spec: ClusterSpec, project: str) -> list[Node]:
     ports = _free_ports(spec.brokers)
     voters = _voters(spec)
     quorum = ",".join(f"{n}@{_service(n)}:{CONTROLLER_PORT}" for n in voters)
@@ -122,18 +178,61 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
                 service=_service(node_id),
                 container=f"{project}-{_service(node_id)}",
                 port=port,
-                properties=_properties(spec, node_id, voters, quorum, port),
+                kind="broker" if is_broker else "controller",
+                properties=_kraft_properties(spec, node_id, voters, quorum, port),
                 replication_port=REPLICATION_PORT if is_broker else None,
                 controller_port=CONTROLLER_PORT if node_id in voters else None,
+                heap_mib=spec.heap_mib,
             )
         )
-    text = _template("kraft.yaml.j2").render(
-        project=project, run=run, image=image, agent_image=agent_image, nodes=nodes, owner=owner,
-        client_port=CLIENT_PORT, heap_mib=spec.heap_mib, tuned=spec.tuned,
-        cluster_id=_cluster_id(),
-    )  # fmt: skip
-    yaml.safe_load(text)  # a template that renders no YAML is our error: fail here, not in Compose
-    return Topology(project=project, compose=text, nodes=tuple(nodes), agent=f"{project}-agent")
+    return nodes
+
+
+def _zookeeper(spec: ClusterSpec, project: str) -> list[Node]:
+    """Return brokers, extra controllers and ZooKeeper; each kind waits for the one before it."""
+    extra = tuple(range(_FIRST_CONTROLLER, _FIRST_CONTROLLER + spec.controllers))
+    ports = _free_ports(spec.brokers + spec.controllers + 1)
+    keeper = f"{_service(_ZOOKEEPER)}:{ZOOKEEPER_PORT}"
+    first = tuple(f"{_service(node_id)}:{REPLICATION_PORT}" for node_id in extra)
+    nodes = [
+        Node(
+            node_id=node_id,
+            service=_service(node_id),
+            container=f"{project}-{_service(node_id)}",
+            port=port,
+            kind="controller" if node_id in extra else "broker",
+            properties=_zookeeper_properties(spec, node_id, keeper, port),
+            # All that an extra controller hears and says is its business as a controller.
+            replication_port=None if node_id in extra else REPLICATION_PORT,
+            controller_port=REPLICATION_PORT if node_id in extra else None,
+            heap_mib=spec.heap_mib,
+            wait_for=(keeper,) if node_id in extra else (keeper, *first),
+        )
+        for node_id, port in zip((*range(1, spec.brokers + 1), *extra), ports, strict=False)
+    ]
+    settings = {
+        "dataDir": _FOLDER,
+        "clientPort": ZOOKEEPER_PORT,
+        "tickTime": 2000,
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "dump,srvr",
+    }
+    service = _service(_ZOOKEEPER)
+    nodes.append(
+        Node(
+            node_id=_ZOOKEEPER,
+            service=service,
+            container=f"{project}-{service}",
+            port=ports[-1],
+            kind="zookeeper",
+            properties=_lines(settings),
+            replication_port=None,
+            controller_port=ZOOKEEPER_PORT,
+            heap_mib=_ZOOKEEPER_HEAP_MIB,
+        )
+    )
+    return nodes
 
 
 def _cluster_id() -> str:
@@ -148,6 +247,8 @@ def _cluster_id() -> str:
 
 
 def _service(node_id: int) -> str:
+    if node_id == _ZOOKEEPER:
+        return "zookeeper"
     kind = "broker" if node_id < _FIRST_CONTROLLER else "controller"
     return f"{kind}-{node_id}"
 
@@ -161,11 +262,10 @@ def _voters(spec: ClusterSpec) -> list[int]:
     )
 
 
-def _properties(
+def _kraft_properties(
     spec: ClusterSpec, node_id: int, voters: list[int], quorum: str, port: int | None
 ) -> str:
     roles = (["broker"] if port else []) + (["controller"] if node_id in voters else [])
-    copies = min(3, spec.brokers)
     settings = {
         "process.roles": ",".join(roles),
         "node.id": node_id,
@@ -175,27 +275,59 @@ def _properties(
             "CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT"
         ),
         "listeners": _listeners(roles),
-        "log.dirs": "/var/lib/kafka/data",
+        **_common(spec),
+    }
+    if port:
+        settings |= _advertised(node_id, port)
+    return _lines(settings | dict(spec.config))
+
+
+def _zookeeper_properties(spec: ClusterSpec, node_id: int, keeper: str, port: int) -> str:
+    settings = {
+        "broker.id": node_id,
+        "zookeeper.connect": keeper,
+        "listener.security.protocol.map": "REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT",
+        "listeners": _listeners(["broker"]),
+        **_common(spec),
+        **_advertised(node_id, port),
+    }
+    return _lines(settings | dict(spec.config))
+
+
+def _advertised(node_id: int, port: int) -> dict[str, object]:
+    return {
+        "inter.broker.listener.name": "REPLICATION",
+        "advertised.listeners": (
+            f"REPLICATION://{_service(node_id)}:{REPLICATION_PORT},CLIENT://127.0.0.1:{port}"
+        ),
+    }
+
+
+def _common(spec: ClusterSpec) -> dict[str, object]:
+    copies = min(3, spec.brokers)
+    settings: dict[str, object] = {
+        "log.dirs": _FOLDER,
         # Leaders move because of a fault or not at all: an experiment must not be tidied up.
         "auto.leader.rebalance.enable": "false",
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": copies,
-        "offsets.topic.num.partitions": 6,
-        "transaction.state.log.replication.factor": copies,
-        "transaction.state.log.min.isr": max(1, copies - 1),
-        "transaction.state.log.num.partitions": 6,
-        "group.initial.rebalance.delay.ms": 0,
+        "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
         # Sized for a small heap; the defaults reserve 128 MiB for the cleaner alone.
         "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
         "num.network.threads": 2,
         "num.io.threads": 4,
     }
-    if port:
-        settings["inter.broker.listener.name"] = "REPLICATION"
-        settings["advertised.listeners"] = (
-            f"REPLICATION://{_service(node_id)}:{REPLICATION_PORT},CLIENT://127.0.0.1:{port}"
-        )
-    settings |= dict(spec.config)
+    if numbers(spec.kafka) >= FIRST_IDEMPOTENCE or not numbers(spec.kafka):
+        settings |= {
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": max(1, copies - 1),
+            "transaction.state.log.num.partitions": TRANSACTIONS_PARTITIONS,
+            "group.initial.rebalance.delay.ms": 0,
+        }
+    return settings
+
+
+def _lines(settings: Mapping[str, object]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 

@@ -1,11 +1,13 @@
 """What a cluster is asked for, and what a running one can be asked to do."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol
 
 from harness.core.errors import UsageError
+from harness.core.kafka_version import FIRST_KRAFT, FIRST_WITHOUT_ZOOKEEPER, numbers
 
 MAX_BROKERS = 9
 
@@ -20,11 +22,20 @@ _SET_BY_HARNESS = frozenset(
         "log.dir",
         "controller.quorum.voters",
         "inter.broker.listener.name",
+        "zookeeper.connect",
     }
 )
 
 Listener = Literal["all", "replication", "controller"]
-"""Which traffic: everything, what brokers say to brokers, or what goes to the controllers."""
+"""Which traffic: everything, what brokers say to brokers, or what goes to the controllers.
+
+In ZooKeeper mode the last is the sessions with ZooKeeper, and all that an extra controller hears
+and says. A controller that is an ordinary broker commands the others by their replication
+listener, as it did before KRaft: cut that, and its commands are cut too.
+"""
+
+Metadata = Literal["kraft", "zookeeper"]
+"""Where a cluster keeps its metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +46,11 @@ class ClusterSpec:
         kafka: version of Apache Kafka, as on Maven Central.
         brokers: how many brokers, 1 to 9; node ids count from 1.
         controllers: isolated KRaft controllers, node ids from 101; 0 means that every broker
-            (up to three of them) is a controller too, "combined" mode.
+            (up to three of them) is a controller too, "combined" mode. In ZooKeeper mode: extra
+            brokers that are started first, so that one of them is the controller, and that hold
+            no replicas; 0 means that the broker who comes first is the controller.
+        metadata: where the metadata is kept; None means KRaft from 3.3 on, ZooKeeper before.
+        features: features that a KRaft log directory is formatted with, and their levels.
         heap_mib: heap of each JVM, MiB.
         config: broker properties beyond our own; each is read back from the running broker.
         tuned: start with the class-data archive and the flags for small machines.
@@ -47,6 +62,8 @@ class ClusterSpec:
     kafka: str = "4.3.1"
     brokers: int = 3
     controllers: int = 0
+    metadata: Metadata | None = None
+    features: tuple[tuple[str, int], ...] = ()
     heap_mib: int = 256
     config: tuple[tuple[str, str], ...] = ()
     tuned: bool = True
@@ -70,6 +87,29 @@ class ClusterSpec:
                 raise UsageError(f"The value of the broker property {key} holds a line break.")
         if self.heap_mib < 128:
             raise UsageError(f"A heap of {self.heap_mib} MiB is too small: at least 128.")
+        if self.compose is None:
+            self._reject_mode()
+
+    def _reject_mode(self) -> None:
+        version = numbers(self.kafka)
+        if self.metadata not in (None, "kraft", "zookeeper"):
+            raise UsageError(f"metadata={self.metadata!r} is none of kraft, zookeeper.")
+        if self.metadata == "kraft" and version < FIRST_KRAFT:
+            raise UsageError(f"Kafka {self.kafka} has no KRaft: it needs 3.3 or later.")
+        if self.metadata == "zookeeper" and version >= FIRST_WITHOUT_ZOOKEEPER:
+            raise UsageError(f"Kafka {self.kafka} has no ZooKeeper mode: 3.9 was the last.")
+        if self.features and self.mode == "zookeeper":
+            raise UsageError("Features are set when KRaft formats a disk: ZooKeeper mode has none.")
+        for name, level in self.features:
+            if not re.fullmatch(r"[a-z][a-z.]*", name) or level < 0:
+                raise UsageError(f"{name}={level} is no feature: write one as metadata.version=20.")
+
+    @property
+    def mode(self) -> Metadata:
+        """Where the metadata is kept, the default resolved; a user's own file is KRaft."""
+        if self.metadata is not None or self.compose is not None:
+            return self.metadata or "kraft"
+        return "kraft" if numbers(self.kafka) >= FIRST_KRAFT else "zookeeper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +207,7 @@ class Cluster(Protocol):
 
     @property
     def nodes(self) -> tuple[Broker, ...]:
-        """All brokers and isolated controllers."""
+        """All brokers, isolated controllers, and ZooKeeper where there is one."""
         ...
 
     @property

@@ -89,12 +89,12 @@ def test_what_is_no_version_is_refused_before_the_engine_is_asked(version: str) 
         images.ensure_broker_image(version, say=print)
 
 
-def test_versions_without_kraft_or_without_tools_cannot_be_started() -> None:
-    published = ["2.8.2", "3.10.0", "3.3.0", "3.9.1", "4.4.0"]
+def test_versions_before_two_listeners_or_without_tools_cannot_be_started() -> None:
+    published = ["0.10.1.1", "0.10.2.0", "2.8.2", "3.10.0", "3.3.0", "3.9.1", "4.4.0"]
 
     usable = images.usable_versions(published, with_tools=["3.9.1", "3.10.0"])
 
-    assert usable == ["3.3.0", "3.9.1", "3.10.0"]
+    assert usable == ["0.10.2.0", "2.8.2", "3.3.0", "3.9.1", "3.10.0"]
 
 
 def test_a_command_that_fails_shows_its_last_words_and_names_its_log(tmp_path: Path) -> None:

@@ -1,0 +1,36 @@
+"""What a cluster's metadata says, whoever is asked: a broker, or ZooKeeper."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition as the metadata shows it; node ids, and no leader is None.
+
+    Attributes:
+        leader: who leads.
+        isr: the in-sync replicas.
+        replicas: the assigned replicas, the preferred leader first.
+        leader_epoch: how often the leadership was given anew; None where the source does not
+            tell: brokers know it, librdkafka does not hand it on.
+    """
+
+    leader: int | None
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    leader_epoch: int | None = None
+
+
+class MetadataSource(Protocol):
+    """Who can be asked about brokers and partitions."""
+
+    def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
+        """Return the ids of the registered brokers; empty if nobody answers."""
+        ...
+
+    def partitions(
+        self, topic: str | None = None, *, timeout_s: float = 3.0
+    ) -> dict[tuple[str, int], PartitionState]:
+        """Return the state of every partition, of one topic or of all; empty if nobody answers."""
+        ...
