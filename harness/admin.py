@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken, UsageError
-from harness.core.kafka_version import (
+from harness.core.version import (
     FIRST_ELECTIONS,
     FIRST_IDEMPOTENCE,
     FIRST_INCREMENTAL_CONFIGS,

@@ -24,7 +24,7 @@ from harness.core.cluster import (
     TopicSpec,
 )
 from harness.core.errors import ClusterBroken, UsageError
-from harness.core.kafka_version import FIRST_IDEMPOTENCE, numbers
+from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.core.wait import wait_until
 from harness.foreign_topology import complete, kafka_version, prepare
 from harness.images import ensure_agent_image, ensure_broker_image

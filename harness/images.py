@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.core.errors import EnvironmentBroken, UsageError
-from harness.core.kafka_version import numbers
+from harness.core.version import numbers
 from harness.core.wait import pause
 from harness.programs import Say, last_words, run, run_checked, run_logged
 

@@ -1,7 +1,7 @@
 """The topics that Kafka makes for itself, made by us where it would place them wrongly."""
 
 from harness.core.cluster import ClusterSpec, TopicSpec
-from harness.core.kafka_version import FIRST_IDEMPOTENCE, numbers
+from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.topology import OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS
 
 # As GroupCoordinator and TransactionStateManager make them in every version.

@@ -13,7 +13,7 @@ import yaml
 
 from harness.core.cluster import ClusterSpec, Listener
 from harness.core.errors import ClusterBroken
-from harness.core.kafka_version import FIRST_IDEMPOTENCE, numbers
+from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.images import compose_folder
 
 REPLICATION_PORT = 9092

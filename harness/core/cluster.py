@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 from harness.core.errors import UsageError
-from harness.core.kafka_version import FIRST_KRAFT, FIRST_WITHOUT_ZOOKEEPER, numbers
+from harness.core.version import FIRST_KRAFT, FIRST_WITHOUT_ZOOKEEPER, numbers
 
 MAX_BROKERS = 9
 

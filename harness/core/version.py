@@ -5,6 +5,16 @@ from dataclasses import dataclass
 
 from harness.core.errors import UsageError
 
+FIRST_IDEMPOTENCE = (0, 11)
+"""Idempotent and transactional producers, record format v2, leader epochs, DescribeConfigs."""
+FIRST_INCREMENTAL_CONFIGS = (2, 3)
+"""IncrementalAlterConfigs (KIP-339)."""
+FIRST_ELECTIONS = (2, 4)
+"""ElectLeaders, unclean ones included (KIP-460)."""
+FIRST_KRAFT = (3, 3)
+"""KRaft is called ready for production (KIP-833)."""
+FIRST_WITHOUT_ZOOKEEPER = (4,)
+
 
 def numbers(version: str) -> tuple[int, ...]:
     """Return the numbers of a version: (0, 10, 2, 2) of "0.10.2.2"; empty if it has none."""
