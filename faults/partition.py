@@ -89,6 +89,14 @@ class Partition:
         )
 
     def _pairs(self, cluster: Cluster, victims: Sequence[Broker]) -> Pairs:
+        pairs = self._all_pairs(cluster, victims)
+        if self.listener != "replication":
+            return pairs
+        # Nothing is replicated to controllers or ZooKeeper: those links stay, and answer.
+        brokers = set(cluster.brokers)
+        return [pair for pair in pairs if brokers.issuperset(pair)]
+
+    def _all_pairs(self, cluster: Cluster, victims: Sequence[Broker]) -> Pairs:
         if not self.groups:
             rest = [node for node in cluster.nodes if node not in victims]
             return list(product(victims, rest))

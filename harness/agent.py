@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from docker.models.containers import Container
 
@@ -15,6 +15,9 @@ from harness.core.wait import wait_until
 from harness.engine import ENGINE_ERRORS
 
 log = logging.getLogger(__name__)
+
+Protocol = Literal["kafka", "zookeeper"]
+"""What a listener speaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +115,16 @@ class Agent:
         """Take away the lease's rules; idempotent."""
         self._ask("mend", lease=lease.fault_id)
 
-    def probe(self, probes: Sequence[tuple[int, str, int]], *, timeout_s: float) -> list[Answer]:
-        """Return what each (container pid, host, port) answers to ApiVersions."""
+    def probe(
+        self, probes: Sequence[tuple[int, str, int, Protocol]], *, timeout_s: float
+    ) -> list[Answer]:
+        """Return what each (container pid, host, port, protocol) answers to its first question."""
         answers = self._ask(
             "probe",
-            probes=[{"container_pid": p, "host": h, "port": n} for p, h, n in probes],
+            probes=[
+                {"container_pid": pid, "host": host, "port": port, "protocol": protocol}
+                for pid, host, port, protocol in probes
+            ],
             timeout_ms=int(timeout_s * 1000),
         )["answers"]
         return [Answer(answer) for answer in answers]

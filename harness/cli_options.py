@@ -94,6 +94,14 @@ Brokers = Annotated[int | None, option("--brokers", help="How many brokers, 1 to
 Controllers = Annotated[
     int | None, option("--controllers", help="Isolated controllers; 0: brokers are controllers.")
 ]
+Metadata = Annotated[
+    str | None,
+    option("--metadata", help="kraft or zookeeper; default: KRaft from 3.3 on."),
+]
+Feature = Annotated[
+    list[str] | None,
+    option("--feature", help="Feature NAME=LEVEL that KRaft formats disks with; repeatable."),
+]
 HeapMib = Annotated[int | None, option("--heap-mib", help="Heap of each JVM, MiB.")]
 BrokerConfig = Annotated[
     list[str] | None, option("--broker-config", help="Broker property KEY=VALUE; repeatable.")
@@ -158,6 +166,8 @@ class Experiment:
     compose: Compose
     brokers: Brokers
     controllers: Controllers
+    metadata: Metadata
+    feature: Feature
     heap_mib: HeapMib
     broker_config: BrokerConfig
     topic_partitions: Partitions
@@ -223,6 +233,8 @@ def scenario_of(given: Flags) -> Scenario:
             "compose": given["compose"],
             "brokers": given["brokers"],
             "controllers": given["controllers"],
+            "metadata": given["metadata"],
+            "features": _levels(given["feature"]),
             "heap_mib": given["heap_mib"],
             "config": _properties(given["broker_config"]),
         },
@@ -257,11 +269,24 @@ def _milliseconds(duration: str | None) -> int | None:
     return None if duration is None else round(parse_duration_s(str(duration)) * 1000)
 
 
-def _properties(pairs: list[str] | None) -> tuple[tuple[str, str], ...] | None:
+def _levels(pairs: list[str] | None) -> tuple[tuple[str, int], ...] | None:
+    levels = _properties(pairs, flag="--feature NAME=LEVEL")
+    if levels is None:
+        return None
+    for name, level in levels:
+        if not level.isdecimal():
+            raise UsageError(f"--feature {name}={level}: a level is a whole number.")
+    return tuple((name, int(level)) for name, level in levels)
+
+
+def _properties(
+    pairs: list[str] | None, *, flag: str = "--broker-config KEY=VALUE"
+) -> tuple[tuple[str, str], ...] | None:
     if not pairs:
         return None
+    name, form = flag.split()
     split = [pair.partition("=") for pair in pairs]
     for key, sign, _ in split:
         if not key or not sign:
-            raise UsageError(f"--broker-config {key!r} is not KEY=VALUE.")
+            raise UsageError(f"{name} {key!r} is not {form}.")
     return tuple((key.strip(), value.strip()) for key, _, value in split)

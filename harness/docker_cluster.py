@@ -389,7 +389,8 @@ class DockerCluster:
         probes = []
         for source, target in pairs:
             address = self._places[target.node_id].address_from(self._places[source.node_id])
-            probes.append((self._pid(source), address, self._probe_port(target)))
+            speaks = self._node(target).protocol
+            probes.append((self._pid(source), address, self._probe_port(target), speaks))
         answers = self._agent.probe(probes, timeout_s=timeout_s)
         return {
             (source.node_id, target.node_id): answer
@@ -476,7 +477,7 @@ class DockerCluster:
         """Copy the topics' replicas from every broker's disk (`harness.replica_files`)."""
         sources = []
         for node in self._topology.nodes:
-            if node.port is None:
+            if node.kind != "broker":
                 continue
             settings = effective_settings(folder / node.service)
             place = self._places.get(node.node_id)

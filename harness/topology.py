@@ -11,6 +11,7 @@ from typing import Literal
 import jinja2
 import yaml
 
+from harness.agent import Protocol
 from harness.core.cluster import ClusterSpec, Listener
 from harness.core.errors import ClusterBroken
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
@@ -74,6 +75,11 @@ class Node:
     def client_port(self) -> int:
         """The port inside the container that is published."""
         return ZOOKEEPER_PORT if self.kind == "zookeeper" else CLIENT_PORT
+
+    @property
+    def protocol(self) -> Protocol:
+        """What its listeners speak."""
+        return "zookeeper" if self.kind == "zookeeper" else "kafka"
 
     @property
     def health_port(self) -> int:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 from harness.core.errors import UsageError
-from harness.core.version import FIRST_KRAFT, FIRST_WITHOUT_ZOOKEEPER, numbers
+from harness.core.version import FIRST_FEATURE_FLAGS, FIRST_KRAFT, FIRST_WITHOUT_ZOOKEEPER, numbers
 
 MAX_BROKERS = 9
 
@@ -100,6 +100,8 @@ class ClusterSpec:
             raise UsageError(f"Kafka {self.kafka} has no ZooKeeper mode: 3.9 was the last.")
         if self.features and self.mode == "zookeeper":
             raise UsageError("Features are set when KRaft formats a disk: ZooKeeper mode has none.")
+        if self.features and version < FIRST_FEATURE_FLAGS:
+            raise UsageError(f"Kafka {self.kafka} formats without features: 3.9 or later can.")
         for name, level in self.features:
             if not re.fullmatch(r"[a-z][a-z.]*", name) or level < 0:
                 raise UsageError(f"{name}={level} is no feature: write one as metadata.version=20.")

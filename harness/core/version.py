@@ -13,6 +13,8 @@ FIRST_ELECTIONS = (2, 4)
 """ElectLeaders, unclean ones included (KIP-460)."""
 FIRST_KRAFT = (3, 3)
 """KRaft is called ready for production (KIP-833)."""
+FIRST_FEATURE_FLAGS = (3, 9)
+"""The storage formatter takes --feature (KIP-1022)."""
 FIRST_WITHOUT_ZOOKEEPER = (4,)
 
 

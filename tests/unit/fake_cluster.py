@@ -24,6 +24,7 @@ class FakeCluster:
     log: list[str] = field(default_factory=list)
     current_lease: Lease | None = None
     processes: dict[int, ProcessState | None] = field(default_factory=dict)
+    controllers: tuple[int, ...] = ()
     cuts: set[frozenset[int]] = field(default_factory=set)
     pauses: dict[int, list[float]] = field(default_factory=dict)
 
@@ -37,7 +38,8 @@ class FakeCluster:
 
     @property
     def nodes(self) -> tuple[Broker, ...]:
-        return self.brokers
+        others = [Broker(node, f"controller-{node}") for node in self.controllers]
+        return (*self.brokers, *others)
 
     @property
     def lease(self) -> Lease:

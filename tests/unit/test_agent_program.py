@@ -257,9 +257,9 @@ def listener() -> "socket.socket":
     return server
 
 
-def _ask(server: socket.socket, timeout_s: float = 5.0) -> str:
+def _ask(server: socket.socket, timeout_s: float = 5.0, protocol: str = "kafka") -> str:
     host, port = server.getsockname()
-    return ask(host, port, time.monotonic() + timeout_s)
+    return ask(host, port, time.monotonic() + timeout_s, protocol=protocol)
 
 
 def _serve(server: socket.socket, answer: bytes) -> threading.Thread:
@@ -281,6 +281,21 @@ def test_a_listener_that_answers_the_request_has_answered(listener: socket.socke
         thread.join()
 
     assert answer == "answered"
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [(b"Zookeeper version: 3.4.9", "answered"), (b"This ZooKeeper ", "refused"), (b"", "refused")],
+)
+def test_zookeeper_has_answered_if_it_tells_its_version(
+    listener: socket.socket, said: bytes, answer: str
+) -> None:
+    with listener:
+        thread = _serve(listener, said)
+        seen = _ask(listener, protocol="zookeeper")
+        thread.join()
+
+    assert seen == answer
 
 
 def test_a_listener_that_hangs_up_has_refused(listener: socket.socket) -> None:

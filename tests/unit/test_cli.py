@@ -162,6 +162,26 @@ def test_a_scenario_file_with_a_mistake_is_refused(
     assert "mine.yaml" in err.replace("\n", "")
 
 
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--kafka", "4.3.1", "--metadata", "zookeeper"), "no ZooKeeper mode"),
+        (("--kafka", "2.8.2", "--metadata", "kraft"), "has no KRaft"),
+        (("--kafka", "0.10.2.2", "--idempotence", "on"), "no idempotent producers"),
+        (("--kafka", "2.8.2", "--feature", "metadata.version=7"), "ZooKeeper mode has none"),
+        (("--feature", "metadata.version"), "is not NAME=LEVEL"),
+        (("--feature", "metadata.version=new"), "a level is a whole number"),
+    ],
+)
+def test_what_a_version_does_not_have_is_a_usage_error(
+    invoke: Invoke, flags: tuple[str, ...], sentence: str
+) -> None:
+    code, _, err = invoke("plan", *flags)
+
+    assert code == 2
+    assert sentence in " ".join(err.split())
+
+
 def test_every_error_of_ours_has_the_exit_code_of_the_design() -> None:
     codes = {
         error.__name__: error.exit_code

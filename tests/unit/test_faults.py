@@ -91,6 +91,23 @@ def test_a_partition_by_groups_cuts_between_groups_only() -> None:
     assert cluster.cuts == {frozenset((1, 2))}
 
 
+def test_a_partition_of_replication_leaves_links_to_controllers_alone() -> None:
+    cluster = FakeCluster(controllers=(101, 201))
+
+    seen = Partition(listener="replication").inject(cluster.leased(LEASE), ONE)
+
+    assert seen.observed
+    assert cluster.cuts == {frozenset((1, 2)), frozenset((1, 3))}
+
+
+def test_a_partition_of_all_traffic_cuts_controllers_off_too() -> None:
+    cluster = FakeCluster(controllers=(201,))
+
+    Partition().inject(cluster.leased(LEASE), ONE)
+
+    assert frozenset((1, 201)) in cluster.cuts
+
+
 @pytest.mark.parametrize("groups", [((1, 2), (2, 3)), ((1, 2),)])
 def test_groups_that_make_no_partition_are_refused(groups: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(UsageError, match="make no partition"):

@@ -1,4 +1,4 @@
-"""Probes: what a Kafka listener answers when it is asked from inside a container's network."""
+"""Probes: what a listener of Kafka or ZooKeeper answers, asked from a container's network."""
 
 import ctypes
 import os
@@ -25,11 +25,13 @@ class Probe:
         container_pid: from inside which container's network.
         host: IP address of the listener.
         port: its TCP port.
+        protocol: "kafka", or "zookeeper".
     """
 
     container_pid: int
     host: str
     port: int
+    protocol: str = "kafka"
 
 
 def probe(probes: Sequence[Probe], *, timeout_s: float) -> list[str]:
@@ -55,11 +57,12 @@ def request() -> bytes:
 
 def _ask(one: Probe, deadline: float) -> str:
     _enter_network(one.container_pid)
-    return ask(one.host, one.port, deadline)
+    return ask(one.host, one.port, deadline, protocol=one.protocol)
 
 
-def ask(host: str, port: int, deadline: float) -> str:
+def ask(host: str, port: int, deadline: float, *, protocol: str = "kafka") -> str:
     """Ask one listener from where the thread is; `deadline` on the monotonic clock, in seconds."""
+    question = b"srvr" if protocol == "zookeeper" else request()
     try:
         connection = socket.create_connection((host, port), timeout=_left(deadline))
     except (ConnectionRefusedError, ConnectionResetError):
@@ -69,7 +72,7 @@ def ask(host: str, port: int, deadline: float) -> str:
     with connection:
         try:
             connection.settimeout(_left(deadline))
-            connection.sendall(request())
+            connection.sendall(question)
             answer = b""
             while len(answer) < 8:
                 connection.settimeout(_left(deadline))
@@ -81,6 +84,8 @@ def ask(host: str, port: int, deadline: float) -> str:
             return "silent"
         except OSError:
             return "refused"
+    if protocol == "zookeeper":
+        return "answered" if answer.startswith(b"Zookeeper"[:8]) else "refused"
     return "answered" if struct.unpack(">i", answer[4:8])[0] == _CORRELATION else "refused"
 
 

@@ -199,12 +199,15 @@ def mend(given: Arguments) -> Answer:
 
 
 def probe(given: Arguments) -> Answer:
-    """Ask Kafka listeners from inside containers."""
+    """Ask listeners from inside containers."""
     from fault_agent import probe as probes
 
     questions = [
         probes.Probe(
-            container_pid=one.whole("container_pid"), host=one.text("host"), port=one.whole("port")
+            container_pid=one.whole("container_pid"),
+            host=one.text("host"),
+            port=one.whole("port"),
+            protocol=one.optional_text("protocol") or "kafka",
         )
         for one in given.documents("probes")
     ]
