@@ -3,13 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from faults.witness import answers
+from faults.witness import answers, killed, restarted
 from harness.core.cluster import Answer, Broker, Cluster
 from harness.core.fault import Evidence, fault
-from harness.core.wait import wait_until
-
-_DEATH_S = 10.0
-_RESTART_S = 90.0
 
 
 @fault("broker_kill")
@@ -25,16 +21,7 @@ class BrokerKill:
     def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Kill; the kernel must no longer have the processes, and the listeners must refuse."""
         before = {b.node_id: cluster.process_of(b) for b in victims}
-        for broker in victims:
-            cluster.hold_down(broker)
-            cluster.signal(broker, "SIGKILL")
-        for broker in victims:
-            wait_until(
-                lambda broker=broker: cluster.process_of(broker) is None,  # type: ignore[misc]
-                timeout_s=_DEATH_S,
-                what=f"the death of broker {broker.node_id}",
-                interval_s=0.05,
-            )
+        killed(cluster, victims)
         seen = answers(cluster, victims)
         was_running = [node for node, process in before.items() if process is not None]
         refused = [node for node, answer in seen.items() if answer is Answer.REFUSED]
@@ -50,13 +37,4 @@ class BrokerKill:
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Start; every victim must have a process again, and answer."""
-        for broker in victims:
-            cluster.start(broker)
-        for broker in victims:
-            cluster.await_serving(broker, timeout_s=_RESTART_S)
-        after = {b.node_id: cluster.process_of(b) for b in victims}
-        return Evidence(
-            "heal",
-            observed=all(after.values()),
-            details={"process": {n: p and asdict(p) for n, p in after.items()}},
-        )
+        return restarted(cluster, victims)

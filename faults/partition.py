@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
+from faults.witness import by_link, mended, swallowed
 from harness.core.cluster import Answer, Broker, Cluster, Listener
-from harness.core.errors import UsageError, WaitTimeout
+from harness.core.errors import UsageError
 from harness.core.fault import Evidence, fault
-from harness.core.wait import wait_until
 
-_TRAFFIC_S = 3.0
 _PROBE_S = 0.5
-_MENDED_S = 10.0
 
 Pairs = list[tuple[Broker, Broker]]
 
@@ -52,41 +50,18 @@ class Partition:
         """Cut; rules must have swallowed the cluster's own packets, and probes must get nothing."""
         pairs = self._pairs(cluster, victims)
         cluster.cut(pairs, listener=self.listener)
-        # Counted before our own probes, so that what was swallowed is the cluster's traffic.
-        try:
-            dropped = wait_until(
-                cluster.dropped_packets, timeout_s=_TRAFFIC_S, what="traffic to swallow"
-            )
-        except WaitTimeout:
-            dropped = 0
+        dropped = swallowed(cluster)
         seen = self._probe(cluster, pairs)
         blocked = self.listener == "controller" or set(seen.values()) == {Answer.UNREACHABLE}
         return Evidence(
             "inject",
             observed=dropped > 0 and blocked,
-            details={"dropped_packets": dropped, "probes": _by_link(seen)},
+            details={"dropped_packets": dropped, "probes": by_link(seen)},
         )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Mend; every link must carry packets again, if only to a process that refuses them."""
-        pairs = self._pairs(cluster, victims)
-        dropped = cluster.dropped_packets()
-        cluster.mend()
-        seen: dict[tuple[int, int], Answer] = {}
-
-        def all_links_carry() -> bool:
-            seen.update(self._probe(cluster, pairs))
-            return Answer.UNREACHABLE not in seen.values()
-
-        try:
-            mended = wait_until(all_links_carry, timeout_s=_MENDED_S, what="the links to carry")
-        except WaitTimeout:
-            mended = False
-        return Evidence(
-            "heal",
-            observed=mended,
-            details={"dropped_packets": dropped, "probes": _by_link(seen)},
-        )
+        return mended(cluster, self._pairs(cluster, victims), probe_s=_PROBE_S)
 
     def _pairs(self, cluster: Cluster, victims: Sequence[Broker]) -> Pairs:
         pairs = self._all_pairs(cluster, victims)
@@ -111,7 +86,3 @@ class Partition:
     def _probe(cluster: Cluster, pairs: Pairs) -> dict[tuple[int, int], Answer]:
         both_ways = [*pairs, *((other, one) for one, other in pairs)]
         return cluster.probe(both_ways, timeout_s=_PROBE_S)
-
-
-def _by_link(seen: dict[tuple[int, int], Answer]) -> dict[str, str]:
-    return {f"{source}→{target}": str(answer) for (source, target), answer in seen.items()}

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
 from harness.core.cluster import Broker, Cluster
 from harness.core.fault import target
@@ -34,6 +35,23 @@ class FollowerOf:
         leader = cluster.leader_of(self.topic, self.partition)
         followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
         return (_draw(followers, random),) if followers else ()
+
+
+@target("leader_and_follower")
+@dataclass(frozen=True, slots=True)
+class LeaderAndFollower:
+    """The leader of one partition and one in-sync follower of it: the two ends of a link."""
+
+    hits_pairs: ClassVar[bool] = True
+
+    topic: str
+    partition: int = 0
+
+    def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:
+        """Return the leader, then the follower, drawn; nobody unless there are both."""
+        leader = LeaderOf(self.topic, self.partition).choose(cluster, random)
+        follower = FollowerOf(self.topic, self.partition).choose(cluster, random)
+        return (*leader, *follower) if leader and follower else ()
 
 
 @target("controller")

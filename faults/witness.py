@@ -1,11 +1,21 @@
-"""Who can be asked whether a broker still answers."""
+"""Who can be asked whether a broker still answers, and whether a link still carries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from harness.core.cluster import Answer, Broker, Cluster
+from harness.core.errors import WaitTimeout
+from harness.core.fault import Evidence
+from harness.core.wait import wait_until
 
 PROBE_S = 1.0
 """Longer than a JVM on a busy machine needs to answer, seconds."""
+_DEATH_S = 10.0
+_RESTART_S = 90.0
+_TRAFFIC_S = 3.0
+_MENDED_S = 10.0
+
+Links = Sequence[tuple[Broker, Broker]]
 
 
 def answers(
@@ -18,3 +28,83 @@ def answers(
     """
     seen = cluster.probe([(victim, victim) for victim in victims], timeout_s=timeout_s)
     return {target: answer for (_, target), answer in seen.items()}
+
+
+def killed(cluster: Cluster, victims: Sequence[Broker]) -> bool:
+    """Kill the JVMs, wait until the kernel has none of them, and return whether all were running.
+
+    Raises:
+        WaitTimeout: one is still there.
+    """
+    before = [cluster.process_of(broker) for broker in victims]
+    for broker in victims:
+        cluster.hold_down(broker)
+        cluster.signal(broker, "SIGKILL")
+    for broker in victims:
+        wait_until(
+            lambda broker=broker: cluster.process_of(broker) is None,  # type: ignore[misc]
+            timeout_s=_DEATH_S,
+            what=f"the death of broker {broker.node_id}",
+            interval_s=0.05,
+        )
+    return all(process is not None for process in before)
+
+
+def restarted(cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    """Start the JVMs; every victim must have a process again, and answer.
+
+    Raises:
+        WaitTimeout: one does not answer.
+    """
+    for broker in victims:
+        cluster.start(broker)
+    for broker in victims:
+        cluster.await_serving(broker, timeout_s=_RESTART_S)
+    after = {b.node_id: cluster.process_of(b) for b in victims}
+    return Evidence(
+        "heal",
+        observed=all(after.values()),
+        details={"process": {n: p and asdict(p) for n, p in after.items()}},
+    )
+
+
+def swallowed(cluster: Cluster) -> int:
+    """Return how many packets the rules of the lease have dropped, once there are some.
+
+    To be asked before our own probes, so that what was swallowed is other people's traffic. 0:
+    nobody sent anything for three seconds.
+    """
+    try:
+        return wait_until(cluster.dropped_packets, timeout_s=_TRAFFIC_S, what="traffic to swallow")
+    except WaitTimeout:
+        return 0
+
+
+def mended(cluster: Cluster, links: Links, *, probe_s: float) -> Evidence:
+    """Mend the cuts of the lease; both ends of every link must reach each other again.
+
+    A refusal will do: it says that packets pass, and the process may be dead of another fault.
+    """
+    dropped = cluster.dropped_packets()
+    cluster.mend()
+    both_ways = [*links, *((other, one) for one, other in links)]
+    seen: dict[tuple[int, int], Answer] = {}
+
+    def all_links_carry() -> bool:
+        seen.update(cluster.probe(both_ways, timeout_s=probe_s))
+        return Answer.UNREACHABLE not in seen.values()
+
+    try:
+        carry = wait_until(all_links_carry, timeout_s=_MENDED_S, what="the links to carry")
+    except WaitTimeout:
+        carry = False
+    return Evidence(
+        "heal",
+        observed=carry,
+        details={"dropped_packets": dropped, "probes": by_link(seen)},
+    )
+
+
+def by_link(seen: Mapping[tuple[int, int], Answer]) -> dict[str, str]:
+    """Return answers as evidence holds them: "1→2": "answered"."""
+    return {f"{source}→{target}": str(answer) for (source, target), answer in seen.items()}

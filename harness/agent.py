@@ -4,12 +4,12 @@ import base64
 import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
 from docker.models.containers import Container
 
-from harness.core.cluster import Answer, Lease, ProcessState
+from harness.core.cluster import Answer, CutLog, Lease, ProcessState
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
 from harness.engine import ENGINE_ERRORS
@@ -26,13 +26,19 @@ class Rule:
 
     Attributes:
         container_pid: first process of the container, in the engine's pid namespace.
-        peers: addresses whose packets are dropped, both ways.
+        peers: addresses whose packets are dropped; None for everybody who is not spared.
         ports: only TCP packets from or to these ports; None for everything.
+        spared: addresses whose packets pass.
+        direction: "in" drops what comes from the peers, "out" what goes to them, or "both".
+        longer_than: only IP packets of more bytes are dropped, as the packet filter sees them.
     """
 
     container_pid: int
-    peers: tuple[str, ...]
+    peers: tuple[str, ...] | None
     ports: tuple[int, ...] | None
+    spared: tuple[str, ...] = ()
+    direction: str = "both"
+    longer_than: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +103,7 @@ class Agent:
         self._ask(
             "cut",
             lease=_lease(lease),
-            rules=[
-                {
-                    "container_pid": rule.container_pid,
-                    "peers": list(rule.peers),
-                    "ports": None if rule.ports is None else list(rule.ports),
-                }
-                for rule in rules
-            ],
+            rules=[asdict(rule) for rule in rules],
         )
 
     def dropped(self, lease: Lease) -> int:
@@ -128,6 +127,31 @@ class Agent:
             timeout_ms=int(timeout_s * 1000),
         )["answers"]
         return [Answer(answer) for answer in answers]
+
+    def cut_tail(
+        self,
+        container_pid: int,
+        log_dirs: Sequence[str],
+        *,
+        topic: str | None,
+        partition: int | None,
+        offset: int | None,
+    ) -> tuple[CutLog, ...]:
+        """Cut what was not flushed from the logs in the folders; refused while a JVM runs."""
+        cut = self._ask(
+            "cut_tail",
+            container_pid=container_pid,
+            log_dirs=list(log_dirs),
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )["logs"]
+        return tuple(CutLog(**log) for log in cut)
+
+    def log_sizes(self, container_pid: int, log_dirs: Sequence[str]) -> dict[tuple[str, int], int]:
+        """Return the bytes of all segments of each partition log in the folders."""
+        found = self._ask("log_sizes", container_pid=container_pid, log_dirs=list(log_dirs))["logs"]
+        return {(log["topic"], log["partition"]): log["bytes"] for log in found}
 
     def gc_storm(self, container_pid: int, *, duration_s: float, nodes: int, lease: Lease) -> None:
         """Make the JVM collect garbage back to back for so long, with a heap of so many nodes."""
@@ -162,6 +186,10 @@ class Agent:
     def size(self, container_pid: int, path: str) -> int:
         """Return the size of a container's file in bytes; 0 if there is none."""
         return int(self._ask("read", container_pid=container_pid, path=path, limit=1)["size"])
+
+    def exists(self, container_pid: int, path: str) -> bool:
+        """Return whether a container has a regular file of that path."""
+        return bool(self._ask("read", container_pid=container_pid, path=path, limit=1)["exists"])
 
     def leases(self) -> list[str]:
         """Return the ids of the leases that are in force."""

@@ -1,6 +1,7 @@
 """A running cluster in containers."""
 
 import copy
+import json
 import logging
 import re
 import time
@@ -9,15 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.admin import Admin, reject_ignored_config
-from harness.agent import Agent, Rule
+from harness.agent import Agent
 from harness.cluster_logs import ClusterLogs
 from harness.compose_file import read_compose_file
 from harness.compose_project import ComposeProject, Place
 from harness.core.cluster import (
     Answer,
     Broker,
+    ClientDirection,
     Cluster,
     ClusterSpec,
+    CutLog,
+    Direction,
     Lease,
     Listener,
     ProcessState,
@@ -29,6 +33,7 @@ from harness.core.wait import wait_until
 from harness.foreign_topology import complete, kafka_version, prepare
 from harness.images import ensure_agent_image, ensure_broker_image
 from harness.internal_topics import internal_topics
+from harness.links import client_rule, knock, link_rules
 from harness.metadata import MetadataSource, PartitionState
 from harness.programs import Say
 from harness.replica_files import (
@@ -368,6 +373,18 @@ class DockerCluster:
         """Return the node's JVM, or None if it has none."""
         return self._agent.state(self._pid(broker))
 
+    def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
+        """Return how each of the node's JVMs ended so far, as its supervisor saw it."""
+        lines, _ = self._agent.read(self._pid(broker), "/run/kafka-chaos/exits")
+        return tuple(int(json.loads(line)["status"]) for line in lines.splitlines())
+
+    def is_shut_down_cleanly(self, broker: Broker) -> bool:
+        """Return whether the broker left its marker of a clean shutdown in every log directory."""
+        # The marker of old versions is an empty file, and reading does not tell it from none.
+        folders = self._log_dirs(broker)
+        pid = self._pid(broker)
+        return all(self._agent.exists(pid, f"{f}/.kafka_cleanshutdown") for f in folders)
+
     def start(self, broker: Broker) -> None:
         """Let the supervisor start the JVM if it is not running."""
         self._agent.wish(self._pid(broker), "up", self._lease)
@@ -416,27 +433,73 @@ class DockerCluster:
         """Tell the supervisor not to start the JVM again until `start`, or the lease's end."""
         self._agent.wish(self._pid(broker), "down", self.lease)
 
-    def cut(self, pairs: Sequence[tuple[Broker, Broker]], *, listener: Listener) -> None:
-        """Drop every packet between the two nodes of each pair, both ways."""
-        peers: dict[tuple[int, tuple[int, ...] | None], list[str]] = {}
+    def cut(
+        self,
+        pairs: Sequence[tuple[Broker, Broker]],
+        *,
+        listener: Listener,
+        direction: Direction = "both",
+        longer_than: int = 0,
+    ) -> None:
+        """Drop packets between the two nodes of each pair, as `link_rules` says."""
+        links = []
         for one, other in pairs:
             ports = self._topology.ports_between(self._node(one), self._node(other), listener)
-            if ports != ():
-                hosts = peers.setdefault((one.node_id, ports), [])
-                hosts.extend(self._places[other.node_id].addresses.values())
+            links.append((self._places[one.node_id], self._places[other.node_id], ports))
+        rules = link_rules(links, direction=direction, longer_than=longer_than)
+        self._agent.cut(rules, self.lease)
+
+    def cut_clients(self, brokers: Sequence[Broker], *, direction: ClientDirection) -> None:
+        """Drop packets between client listeners and everybody outside the cluster."""
+        places = list(self._places.values())
         rules = [
-            Rule(container_pid=self._places[node].pid, peers=tuple(hosts), ports=ports)
-            for (node, ports), hosts in peers.items()
+            client_rule(self._places[b.node_id], self._node(b), places, direction=direction)
+            for b in brokers
         ]
         self._agent.cut(rules, self.lease)
 
+    def probe_from_outside(
+        self, brokers: Sequence[Broker], *, timeout_s: float
+    ) -> dict[int, Answer]:
+        """Ask each broker's client listener from this machine, as a client would."""
+        ports = {broker.node_id: self._node(broker).port for broker in brokers}
+        return knock(ports, timeout_s=timeout_s)
+
     def mend(self) -> None:
-        """Take away all that `cut` did under this lease."""
+        """Take away all cuts of links under this lease."""
         self._agent.mend(self.lease)
 
     def dropped_packets(self) -> int:
         """Return how many packets the rules of this lease have swallowed."""
         return self._agent.dropped(self.lease)
+
+    def cut_tail(
+        self,
+        broker: Broker,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> tuple[CutLog, ...]:
+        """Cut the ends of a dead broker's logs at batch boundaries; nothing brings them back."""
+        # Whoever cuts must have the right to break this cluster now.
+        log.debug("tails are cut under lease %s", self.lease.fault_id)
+        return self._agent.cut_tail(
+            self._pid(broker), self._log_dirs(broker),
+            topic=topic, partition=partition, offset=offset,
+        )  # fmt: skip
+
+    def log_sizes(self, broker: Broker) -> dict[tuple[str, int], int]:
+        """Return the bytes of all segments of each of the broker's logs."""
+        return self._agent.log_sizes(self._pid(broker), self._log_dirs(broker))
+
+    def _log_dirs(self, broker: Broker) -> tuple[str, ...]:
+        node = self._node(broker)
+        settings = effective_settings(self._folder / "cluster" / node.service)
+        folders = log_dirs_of(settings, node.data)
+        if not folders:
+            raise ClusterBroken(f"Where node {broker.node_id} keeps its logs is not known.")
+        return folders
 
     def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
         """Make the JVM collect garbage back to back for so many seconds; returns at once."""

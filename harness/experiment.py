@@ -10,13 +10,14 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from faults.link import Link
 from faults.partition import Partition
-from faults.targets import FollowerOf
+from faults.targets import FollowerOf, LeaderAndFollower
 from harness.compose_file import read_compose_file
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from harness.core.fault import FAULTS, Fault
+from harness.core.fault import FAULTS, Fault, hits_pairs
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
@@ -111,11 +112,13 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
     """
     faults, targets = mix.faults, mix.targets
     if cluster.brokers + cluster.controllers == 1:
-        faults = tuple(fault for fault in faults if not isinstance(fault, Partition))
+        faults = tuple(fault for fault in faults if not isinstance(fault, Partition | Link))
         if not faults:
             raise UsageError("A single node has no links to cut: raise --brokers.")
     if contract.replication_factor == 1:
-        targets = tuple(target for target in targets if not isinstance(target, FollowerOf))
+        if any(hits_pairs(fault) for fault in faults):
+            raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
+        targets = tuple(t for t in targets if not isinstance(t, FollowerOf | LeaderAndFollower))
     return replace(mix, faults=faults, targets=targets)
 
 
@@ -163,7 +166,8 @@ def parse_fault(text: str) -> Fault:
         raise UsageError(f"{text!r} is no fault: write name or name(parameter=value).")
     name, inside = match[1], match[2] or ""
     make: Any = FAULTS[name]
-    known = get_type_hints(make)
+    hints = get_type_hints(make)
+    known = {entry.name: hints[entry.name] for entry in fields(make)}
     given = {}
     for part in filter(None, (part.strip() for part in inside.split(","))):
         key, sign, word = (piece.strip() for piece in part.partition("="))

@@ -19,7 +19,9 @@ def in_words(details: Details) -> str:
 
 def question(fault: str, details: Details) -> str:
     """Return what a person should ask who wonders why a fault has no witness; may be empty."""
-    if fault == "partition" and details.get("dropped_packets") == 0:
+    if details.get("still_running"):
+        return "does its shutdown take longer than limit_s?"
+    if fault in ("partition", "link", "client_link") and details.get("dropped_packets") == 0:
         return "was the topic idle?"
     seen = details.get("listener")
     answers = set(seen.values()) if isinstance(seen, Mapping) else set()
@@ -103,6 +105,26 @@ def _pauses(node: str, seen: Mapping[str, Any]) -> str:
     return f"broker {node} logged {spoken(seen['pauses'])} pauses of {total} s in all"
 
 
+def _outside(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return f"from outside {spoken(value)}"
+    told = ", ".join(
+        f"from outside broker {node} {_ANSWERS.get(str(answer), spoken(answer))}"
+        for node, answer in value.items()
+    )
+    return told or "nobody was asked from outside"
+
+
+def _clean(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return f"clean shutdown {spoken(value)}"
+    told = ", ".join(
+        f"broker {node} left {'its' if clean else 'no'} marker of a clean shutdown"
+        for node, clean in value.items()
+    )
+    return told or "no marker was looked for"
+
+
 _ANSWERS = {
     "answered": "answered",
     "silent": "accepted and stayed silent",
@@ -113,10 +135,15 @@ _STATES = {"T": "stopped", "S": "running", "R": "running", "D": "running", "Z": 
 _PHRASES: Mapping[str, Callable[[object], str]] = {
     "process_before": _process("had"),
     "process_after": _process("then had"),
+    "still_running": lambda value: f"still running: {spoken(value)}",
+    "limit_s": lambda value: f"{spoken(value)} s were given",
+    "exit_status": lambda value: f"exit status {spoken(value)}",
+    "clean_shutdown": _clean,
     "process": _process("has"),
     "process_state": _states,
     "listener": _listener,
     "dropped_packets": _dropped,
+    "from_outside": _outside,
     "probes": _probes,
     "wanted_s": lambda value: f"{spoken(value)} s were wanted",
 }

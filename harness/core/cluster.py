@@ -37,6 +37,11 @@ listener, as it did before KRaft: cut that, and its commands are cut too.
 Metadata = Literal["kraft", "zookeeper"]
 """Where a cluster keeps its metadata."""
 
+Direction = Literal["both", "forth", "back"]
+"""Of a link between a first and a second node: from the first to the second is forth."""
+ClientDirection = Literal["both", "to_client", "to_broker"]
+"""Of what a broker and clients outside the cluster say to each other."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
@@ -148,6 +153,28 @@ class Answer(StrEnum):
     """The connection was reset: the host is there, the process is not."""
     UNREACHABLE = "unreachable"
     """Not even a refusal came back: the network swallows packets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutLog:
+    """What was cut from the end of one replica's log.
+
+    Attributes:
+        topic: topic name.
+        partition: its number.
+        recovery_point: the offset below which the broker had flushed everything, by its own
+            checkpoint.
+        end_before: log end offset before the cut.
+        end_after: log end offset after it.
+        bytes_cut: bytes of batches taken away; 0 if there was nothing beyond the recovery point.
+    """
+
+    topic: str
+    partition: int
+    recovery_point: int
+    end_before: int
+    end_after: int
+    bytes_cut: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,12 +296,70 @@ class Cluster(Protocol):
         """
         ...
 
-    def cut(self, pairs: Sequence[tuple[Broker, Broker]], *, listener: Listener) -> None:
-        """Drop every packet between the two nodes of each pair, both ways."""
+    def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
+        """Return how each of the node's JVMs ended so far, oldest first; 128 + n: by signal n."""
+        ...
+
+    def is_shut_down_cleanly(self, broker: Broker) -> bool:
+        """Return whether the broker left its marker of a clean shutdown in every log directory."""
+        ...
+
+    def cut(
+        self,
+        pairs: Sequence[tuple[Broker, Broker]],
+        *,
+        listener: Listener,
+        direction: Direction = "both",
+        longer_than: int = 0,
+    ) -> None:
+        """Drop packets between the two nodes of each pair.
+
+        Args:
+            pairs: first and second node of each link.
+            listener: which traffic.
+            direction: which way.
+            longer_than: only IP packets of more bytes, as the packet filter sees them; 0 for all.
+        """
+        ...
+
+    def cut_clients(self, brokers: Sequence[Broker], *, direction: ClientDirection) -> None:
+        """Drop packets between each broker's client listener and everybody outside the cluster."""
+        ...
+
+    def probe_from_outside(
+        self, brokers: Sequence[Broker], *, timeout_s: float
+    ) -> dict[int, Answer]:
+        """Ask each broker's client listener from this machine, as a client would, by node id."""
+        ...
+
+    def cut_tail(
+        self,
+        broker: Broker,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> tuple[CutLog, ...]:
+        """Cut the ends of a dead broker's logs at batch boundaries; nothing brings them back.
+
+        Args:
+            broker: it must have no JVM.
+            topic: only logs of this topic; None for all but the cluster's metadata.
+            partition: only this partition of it.
+            offset: cut at the first boundary at or above it; None for the recovery point.
+
+        Raises:
+            ClusterBroken: a JVM runs, there is no such log, or the offset lies below the recovery
+                point: that would be corruption and no power cut.
+        """
+        ...
+
+    def log_sizes(self, broker: Broker) -> dict[tuple[str, int], int]:
+        """Return the bytes of all segments of each of the broker's logs, by topic and partition."""
         ...
 
     def mend(self) -> None:
-        """Take away all that `cut` did under this lease; harmless if there was nothing."""
+        """Take away all cuts of links under this lease; harmless if there was nothing."""
         ...
 
     def dropped_packets(self) -> int:

@@ -46,6 +46,14 @@ class Target(Protocol):
         ...
 
 
+def hits_pairs(thing: Fault | Target) -> bool:
+    """Return whether a fault needs, or a target chooses, exactly two nodes: the ends of a link.
+
+    Such faults and targets say so by a class variable of this name.
+    """
+    return bool(getattr(thing, "hits_pairs", False))
+
+
 def describe(thing: Fault | Target) -> dict[str, Any]:
     """Return name and parameters of a fault or a target, as plan and journal hold them."""
     registry: Registry[Any] = FAULTS if isinstance(thing, Fault) else TARGETS
@@ -58,7 +66,9 @@ def describe(thing: Fault | Target) -> dict[str, Any]:
 
 def phrase(described: Mapping[str, Any]) -> str:
     """Return `name` or `name(value, value)` for what `describe` returned."""
-    values = ", ".join(str(value) for value in described["parameters"].values() if value != ())
+    values = ", ".join(
+        str(value) for value in described["parameters"].values() if value not in (None, ())
+    )
     return f"{described['name']}({values})" if values else str(described["name"])
 
 

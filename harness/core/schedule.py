@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from harness.core.errors import UsageError
-from harness.core.fault import Fault, Target
+from harness.core.fault import Fault, Target, hits_pairs
 from harness.core.scenario import Step
 
 
@@ -43,7 +43,8 @@ class Mix:
 
     Attributes:
         faults: the kinds to deal.
-        targets: who may be hit; drawn anew each time.
+        targets: who may be hit; drawn anew each time, pairs for faults that need pairs, others
+            for all others.
         hold_s: shortest and longest hold, seconds.
         quiet_s: shortest gap between two faults, and before the first, seconds.
     """
@@ -57,10 +58,15 @@ class Mix:
         """Reject a mix of nothing.
 
         Raises:
-            UsageError: no faults, no targets, or a hold that ends before it begins.
+            UsageError: no faults, a fault that no target fits, or a hold that ends before it
+                begins.
         """
         if not self.faults or not self.targets:
             raise UsageError("A mix needs at least one fault and one target.")
+        for fault in self.faults:
+            if not self._targets_of(fault):
+                name = type(fault).__name__
+                raise UsageError(f"No target of this mix names whom {name} could hit.")
         if not 0 < self.hold_s[0] <= self.hold_s[1]:
             raise UsageError(f"Holds from {self.hold_s[0]:g} s to {self.hold_s[1]:g} s cannot be.")
 
@@ -88,6 +94,10 @@ class Mix:
             hold_s = round(random.uniform(shortest, min(longest, slot_s - self.quiet_s)), 1)
             slack_s = slot_s - self.quiet_s - hold_s
             at_s = number * slot_s + self.quiet_s + random.uniform(0, max(0.0, slack_s))
-            target = random.choice(self.targets)
-            steps.append(Step(at_s=round(at_s, 1), fault=deck.pop(), target=target, hold_s=hold_s))
+            fault = deck.pop()
+            target = random.choice(self._targets_of(fault))
+            steps.append(Step(at_s=round(at_s, 1), fault=fault, target=target, hold_s=hold_s))
         return tuple(steps)
+
+    def _targets_of(self, fault: Fault) -> tuple[Target, ...]:
+        return tuple(t for t in self.targets if hits_pairs(t) == hits_pairs(fault))

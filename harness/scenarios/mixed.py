@@ -4,7 +4,7 @@ from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.gc_pause import GcPause
 from faults.partition import Partition
-from faults.targets import Controller, FollowerOf, LeaderOf, RandomBroker
+from faults.targets import Controller, FollowerOf, LeaderAndFollower, LeaderOf, RandomBroker
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.scenario import Scenario, scenario
@@ -26,7 +26,13 @@ def mixed() -> Scenario:
         workload=SendPoll(),
         schedule=Mix(
             faults=(BrokerKill(), Partition(), GcPause(), BrokerPause()),
-            targets=(LeaderOf("orders", 0), FollowerOf("orders", 0), Controller(), RandomBroker()),
+            targets=(
+                LeaderOf("orders", 0),
+                FollowerOf("orders", 0),
+                Controller(),
+                RandomBroker(),
+                LeaderAndFollower("orders", 0),
+            ),
         ),
         duration_s=60,
     )

@@ -1,16 +1,24 @@
 """Each fault on a real cluster, checked by the kernel's and the broker's own word, not by ours."""
 
+import json
+import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, Message, Producer
 
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
+from faults.broker_stop import BrokerStop
+from faults.client_link import ClientLink
 from faults.gc_pause import GcPause
+from faults.link import Link
 from faults.partition import Partition
-from harness.core.cluster import Broker, ClusterSpec, Lease
+from harness.core.cluster import Broker, ClientDirection, ClusterSpec, Direction, Lease
 from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.fault import Fault
 from harness.core.wait import pause, wait_until
@@ -68,6 +76,67 @@ def java_states(container: str) -> list[str]:
 
 def connects(container: str, host: str) -> bool:
     return shell(container, f"timeout 2 bash -c '</dev/tcp/{host}/9092'").returncode == 0
+
+
+def ends(cluster: DockerCluster, leader: Broker) -> tuple[Broker, Broker]:
+    """The ends of a link: the leader and a follower."""
+    return leader, next(broker for broker in cluster.isr_of(READY, 0) if broker != leader)
+
+
+def accepted(at: Broker, of: Broker, cluster: DockerCluster) -> int:
+    """How many connections of another node the kernel of a node agrees to (SYN, ACK), counted."""
+    caller = shell(of.container, "hostname -I").stdout.split()[0]
+    agreed = f"-d {caller} -p tcp --sport 9092 --tcp-flags SYN,ACK SYN,ACK".split()
+
+    def iptables(*words: str) -> str:
+        pid = shell_of_engine("inspect", "--format", "{{.State.Pid}}", at.container).strip()
+        enter = ["exec", cluster.agent.name, "nsenter", f"--net=/proc/{pid}/ns/net"]
+        return shell_of_engine(*enter, "iptables", "-t", "mangle", *words)
+
+    # Before the filter of what leaves, and after the filter of what comes in.
+    iptables("-A", "OUTPUT", *agreed)
+    try:
+        connects(of.container, f"broker-{at.node_id}")
+        line = iptables("-nvxL", "OUTPUT").splitlines()[-1]
+    finally:
+        iptables("-D", "OUTPUT", *agreed)
+    return int(line.split()[0])
+
+
+def shell_of_engine(*words: str) -> str:
+    return subprocess.run(
+        ["docker", *words], capture_output=True, text=True, timeout=30, check=True
+    ).stdout
+
+
+def log_bytes(broker: Broker, topic: str) -> int:
+    sizes = shell(broker.container, f"stat -c %s /var/lib/kafka/data/{topic}-0/*.log").stdout
+    return sum(map(int, sizes.split()))
+
+
+@contextmanager
+def produced(producer: Producer, topic: str, *, size: int) -> Iterator[list[int]]:
+    """Produce a record every 20 ms; the list holds the offsets acknowledged so far."""
+    acknowledged: list[int] = []
+    stop = threading.Event()
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            acknowledged.append(message.offset() or 0)
+
+    def work() -> None:
+        while not stop.is_set():
+            producer.produce(topic, os.urandom(size), on_delivery=on_delivery)
+            producer.poll(0.02)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield acknowledged
+    finally:
+        stop.set()
+        thread.join()
+        producer.flush(10)
 
 
 def test_a_killed_broker_is_gone_and_comes_back_as_another_process(
@@ -148,6 +217,169 @@ def test_a_cut_of_one_listener_leaves_the_other_open(
         fault.heal(there, (victim,))
 
 
+def test_a_link_that_is_cut_leaves_all_other_links(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    pair = ends(cluster, victim)
+    third = next(broker for broker in cluster.brokers if broker not in pair)
+    there = leased()
+
+    injected = Link().inject(there, pair)
+    try:
+        assert injected.observed, injected.details
+        assert not connects(pair[0].container, f"broker-{pair[1].node_id}")
+        assert not connects(pair[1].container, f"broker-{pair[0].node_id}")
+        for end in pair:
+            assert connects(third.container, f"broker-{end.node_id}")
+            assert connects(end.container, f"broker-{third.node_id}")
+    finally:
+        healed = Link().heal(there, pair)
+
+    assert healed.observed
+    assert connects(pair[0].container, f"broker-{pair[1].node_id}")
+
+
+@pytest.mark.parametrize("direction", ["forth", "back"])
+def test_a_link_cut_one_way_drops_only_what_goes_that_way(
+    cluster: DockerCluster, victim: Broker, leased: Leased, direction: Direction
+) -> None:
+    pair = ends(cluster, victim)
+    source, sink = pair if direction == "forth" else pair[::-1]
+    there = leased()
+    fault = Link(direction=direction)
+
+    injected = fault.inject(there, pair)
+    try:
+        assert injected.observed, injected.details
+        # What comes from the sink arrives, and only the answer is lost on its way back.
+        assert accepted(source, sink, cluster) > 0
+        assert accepted(sink, source, cluster) == 0
+    finally:
+        healed = fault.heal(there, pair)
+
+    assert healed.observed
+
+
+def test_a_link_cut_of_the_replication_listener_leaves_the_controllers(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    pair = ends(cluster, victim)
+    host = f"broker-{pair[1].node_id}"
+    there = leased()
+    fault = Link(listener="replication")
+
+    injected = fault.inject(there, pair)
+    try:
+        assert injected.observed, injected.details
+        assert not connects(pair[0].container, host)
+        controller = shell(pair[0].container, f"timeout 2 bash -c '</dev/tcp/{host}/9093'")
+        assert controller.returncode == 0
+    finally:
+        fault.heal(there, pair)
+
+
+def test_a_link_that_drops_long_packets_carries_short_ones(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    leader, follower = ends(cluster, victim)
+    there = leased()
+    fault = Link(direction="forth", listener="replication", min_bytes=200)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": 1})
+
+    with produced(producer, READY, size=600):
+        injected = fault.inject(there, (leader, follower))
+        try:
+            assert injected.observed, injected.details
+            assert connects(follower.container, f"broker-{leader.node_id}")
+            wait_until(
+                lambda: follower not in cluster.isr_of(READY, 0),
+                timeout_s=60,
+                what="a follower that hears nothing but empty answers to leave the ISR",
+            )
+            assert connects(follower.container, f"broker-{leader.node_id}")
+        finally:
+            healed = fault.heal(there, (leader, follower))
+
+    assert healed.observed
+    cluster.await_full_isr([READY], timeout_s=90)
+
+
+@pytest.mark.parametrize("direction", ["both", "to_client", "to_broker"])
+def test_clients_that_are_cut_off_get_no_acknowledgement_and_brokers_notice_nothing(
+    cluster: DockerCluster, victim: Broker, leased: Leased, direction: ClientDirection
+) -> None:
+    peer = next(broker for broker in cluster.brokers if broker != victim)
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "acks": "all", "message.timeout.ms": 60_000}
+    )
+    there = leased()
+    fault = ClientLink(direction=direction)
+
+    with produced(producer, READY, size=20) as acknowledged:
+        wait_until(lambda: acknowledged, timeout_s=30, what="a first acknowledgement")
+        end = log_bytes(victim, READY)
+        injected = fault.inject(there, (victim,))
+        try:
+            assert injected.observed, injected.details
+            before = len(acknowledged)
+            pause(2.0)
+            assert len(acknowledged) == before
+            assert (log_bytes(victim, READY) > end) or direction != "to_client"
+            assert connects(peer.container, f"broker-{victim.node_id}")
+        finally:
+            healed = fault.heal(there, (victim,))
+        assert healed.observed, healed.details
+        wait_until(lambda: len(acknowledged) > before, timeout_s=60, what="acks to flow again")
+
+
+def test_a_stopped_broker_has_ended_in_order_and_comes_back(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    there = leased()
+
+    injected = BrokerStop().inject(there, (victim,))
+    try:
+        assert injected.observed, injected.details
+        assert java_states(victim.container) == []
+        last = shell(victim.container, "tail -n 1 /run/kafka-chaos/exits").stdout
+        assert json.loads(last)["status"] == 143
+        assert (
+            shell(victim.container, "ls /var/lib/kafka/data/.kafka_cleanshutdown").returncode == 0
+        )
+        assert cluster.leader_of(READY, 0) not in (None, victim)
+    finally:
+        healed = BrokerStop().heal(there, (victim,))
+
+    assert healed.observed
+    assert java_states(victim.container) == ["S"]
+    cluster.await_full_isr([READY], timeout_s=90)
+
+
+def test_a_shutdown_that_takes_too_long_is_no_proof_and_is_not_helped_along(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    there = leased()
+    # A frozen JVM gets the signal only when it is thawed, which is longer than the limit.
+    there.signal(victim, "SIGSTOP")
+
+    injected = BrokerStop(limit_s=1).inject(there, (victim,))
+    try:
+        assert not injected.observed
+        assert injected.details["still_running"] == [victim.node_id]
+        assert java_states(victim.container) == ["T"]
+    finally:
+        there.signal(victim, "SIGCONT")
+        healed = BrokerStop().heal(there, (victim,))
+
+    # It had to end first: starting in its place would have been lost, and nobody would run now.
+    assert healed.observed
+    assert (
+        json.loads(shell(victim.container, "tail -n 1 /run/kafka-chaos/exits").stdout)["status"]
+        == 143
+    )
+    assert java_states(victim.container) == ["S"]
+
+
 def test_a_gc_pause_is_real_in_the_brokers_own_log(victim: Broker, leased: Leased) -> None:
     there = leased(hold_s=5.0)
     count = "grep -c 'Pause Full (System.gc())' /var/log/kafka/gc.log"
@@ -170,7 +402,7 @@ class Harmless:
         self._cluster = cluster
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("signal", "cut", "hold_down"):
+        if name in ("signal", "cut", "cut_clients", "hold_down"):
             return lambda *_, **__: None
         if name == "collect_garbage":
             # A storm of no length: the log is marked, and nothing happens.
@@ -179,19 +411,31 @@ class Harmless:
 
 
 @pytest.mark.parametrize(
-    "fault", [BrokerKill(), BrokerPause(), GcPause(), Partition()], ids=lambda f: type(f).__name__
+    "fault",
+    [
+        BrokerKill(),
+        BrokerPause(),
+        BrokerStop(limit_s=3),
+        ClientLink(),
+        GcPause(),
+        Link(),
+        Link(min_bytes=200),
+        Partition(),
+    ],
+    ids=str,
 )
 def test_a_fault_that_does_nothing_is_never_proven(
-    victim: Broker, leased: Leased, fault: Fault
+    cluster: DockerCluster, victim: Broker, leased: Leased, fault: Fault
 ) -> None:
     there = Harmless(leased(hold_s=1.0))
+    hit = ends(cluster, victim) if isinstance(fault, Link) else (victim,)
 
     try:
-        injected = fault.inject(there, (victim,))
+        injected = fault.inject(there, hit)
     except WaitTimeout:
         return
 
-    healed = fault.heal(there, (victim,))
+    healed = fault.heal(there, hit)
     assert not (injected.observed and healed.observed)
 
 

@@ -6,6 +6,7 @@ import struct
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -220,6 +221,55 @@ def test_a_cut_of_one_port_hits_it_on_either_end_and_nothing_else() -> None:
     assert len(drops) == 4
     assert all("-p tcp" in line and "9092" in line for line in drops)
     assert sum("--sport" in line for line in drops) == 2
+
+
+@pytest.mark.parametrize(
+    ("direction", "side", "hook"), [("in", "-s", "INPUT"), ("out", "-d", "OUTPUT")]
+)
+def test_a_cut_of_one_way_leaves_the_other(direction: str, side: str, hook: str) -> None:
+    cut = Cut(container_pid=1, peers=("10.0.0.2",), ports=None, direction=direction)
+
+    lines = drop_rules("KC-1-0", cut, "x").splitlines()
+
+    assert [line for line in lines if line.endswith("DROP")] == [
+        f"-A KC-1-0 {side} 10.0.0.2 -m comment --comment x -j DROP"
+    ]
+    assert [line for line in lines if line.startswith("-I")] == [f"-I {hook} 1 -j KC-1-0"]
+
+
+def test_a_cut_of_long_packets_names_the_first_length_that_is_dropped() -> None:
+    cut = Cut(container_pid=1, peers=("10.0.0.2",), ports=None, longer_than=200)
+
+    drops = [line for line in drop_rules("c", cut, "x").splitlines() if line.endswith("DROP")]
+
+    assert all("-m length --length 201:65535" in line for line in drops)
+
+
+def test_a_cut_from_everybody_spares_the_container_itself_and_the_spared() -> None:
+    cut = Cut(container_pid=1, peers=None, ports=(9094,), spared=("10.0.0.3",), direction="out")
+
+    text = drop_rules("c", cut, "x")
+
+    passing = [line for line in text.splitlines() if line.endswith("RETURN")]
+    assert passing == [
+        "-A c -i lo -j RETURN",
+        "-A c -o lo -j RETURN",
+        "-A c -s 10.0.0.3 -j RETURN",
+        "-A c -d 10.0.0.3 -j RETURN",
+    ]
+    assert text.index("RETURN") < text.index("DROP")
+    assert "-A c -p tcp --sport 9094 -m comment" in text
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"peers": None}, {"direction": "up"}, {"longer_than": -1}, {"spared": ("broker-1",)}],
+)
+def test_a_cut_in_an_odd_way_is_refused(odd: dict[str, Any]) -> None:
+    whole: dict[str, Any] = {"container_pid": 1, "peers": ("10.0.0.2",), "ports": None}
+
+    with pytest.raises(AgentError):
+        Cut(**(whole | odd))
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,41 @@ import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
+from faults.broker_stop import BrokerStop
+from faults.client_link import ClientLink
 from faults.gc_pause import GcPause
+from faults.link import Link
 from faults.partition import Partition
-from faults.targets import AllBrokers, Controller, FollowerOf, LeaderOf, RandomBroker
+from faults.targets import (
+    AllBrokers,
+    Controller,
+    FollowerOf,
+    LeaderAndFollower,
+    LeaderOf,
+    RandomBroker,
+)
 from harness.core.cluster import Broker, Lease
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
-from harness.core.fault import FAULTS, Fault
+from harness.core.fault import FAULTS, Fault, hits_pairs
 from tests.unit.fake_cluster import FakeCluster
 
 LEASE = Lease(fault_id="1", hold_s=6.0, limit_s=30.0)
 ONE = (Broker(1, "broker-1"),)
-FAULT_LIST = [BrokerKill(), BrokerPause(), GcPause(), Partition()]
+TWO = (Broker(1, "broker-1"), Broker(2, "broker-2"))
+FAULT_LIST = [
+    BrokerKill(),
+    BrokerPause(),
+    BrokerStop(),
+    ClientLink(),
+    GcPause(),
+    Link(),
+    Link(min_bytes=200),
+    Partition(),
+]
+
+
+def hit(fault: Fault) -> tuple[Broker, ...]:
+    return TWO if hits_pairs(fault) else ONE
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +51,8 @@ def test_a_fault_that_bites_is_proven(fault: Fault) -> None:
     cluster = FakeCluster()
     leased = cluster.leased(LEASE)
 
-    injected = fault.inject(leased, ONE)
-    healed = fault.heal(leased, ONE)
+    injected = fault.inject(leased, hit(fault))
+    healed = fault.heal(leased, hit(fault))
 
     assert injected.observed, injected.details
     assert healed.observed, healed.details
@@ -39,11 +63,11 @@ def test_a_fault_that_does_nothing_is_never_proven(fault: Fault) -> None:
     leased = FakeCluster(ignores_damage=True).leased(LEASE)
 
     try:
-        injected = fault.inject(leased, ONE)
+        injected = fault.inject(leased, hit(fault))
     except WaitTimeout:
         return
 
-    assert not (injected.observed and fault.heal(leased, ONE).observed)
+    assert not (injected.observed and fault.heal(leased, hit(fault)).observed)
 
 
 @pytest.mark.parametrize("fault", FAULT_LIST, ids=lambda f: type(f).__name__)
@@ -51,18 +75,85 @@ def test_healing_leaves_the_cluster_as_it_was(fault: Fault) -> None:
     cluster = FakeCluster()
     leased = cluster.leased(LEASE)
 
-    fault.inject(leased, ONE)
-    fault.heal(leased, ONE)
+    fault.inject(leased, hit(fault))
+    fault.heal(leased, hit(fault))
 
     assert not cluster.cuts
+    assert not cluster.deaf
     assert all(process and process.state == "S" for process in cluster.processes.values())
 
 
-@pytest.mark.parametrize("fault", [BrokerKill(), BrokerPause(), Partition()])
+@pytest.mark.parametrize("fault", [f for f in FAULT_LIST if not isinstance(f, GcPause)])
 def test_healing_what_was_never_broken_is_safe(fault: Fault) -> None:
     leased = FakeCluster().leased(LEASE)
 
-    assert fault.heal(leased, ONE).observed
+    assert fault.heal(leased, hit(fault)).observed
+
+
+@pytest.mark.parametrize("victims", [ONE, (), (*TWO, Broker(3, "broker-3")), ONE * 2])
+def test_a_link_has_two_ends(victims: tuple[Broker, ...]) -> None:
+    with pytest.raises(UsageError, match="between two nodes"):
+        Link().inject(FakeCluster().leased(LEASE), victims)
+
+
+@pytest.mark.parametrize("min_bytes", [-1, 1, 63, 1401])
+def test_a_link_that_would_drop_all_or_nothing_is_refused(min_bytes: int) -> None:
+    with pytest.raises(UsageError, match="min_bytes"):
+        Link(min_bytes=min_bytes)
+
+
+def test_a_link_hands_on_which_way_and_what() -> None:
+    cluster = FakeCluster()
+
+    Link(direction="back", listener="replication", min_bytes=99).inject(cluster.leased(LEASE), TWO)
+
+    assert cluster.log[0] == "cut [(1, 2)] replication back 99"
+
+
+@pytest.mark.parametrize("fault", [Link(), ClientLink()])
+def test_a_link_without_traffic_has_no_witness(fault: Fault) -> None:
+    leased = FakeCluster(is_idle=True).leased(LEASE)
+
+    assert not fault.inject(leased, hit(fault)).observed
+
+
+def test_a_broker_that_hears_nobody_is_not_cut_off_from_its_clients_alone() -> None:
+    cluster = FakeCluster()
+    cluster.processes[1] = None
+
+    assert not ClientLink().inject(cluster.leased(LEASE), ONE).observed
+
+
+def test_a_shutdown_that_takes_too_long_is_reported_and_nobody_is_killed() -> None:
+    cluster = FakeCluster(ignores_damage=True)
+
+    injected = BrokerStop(limit_s=2).inject(cluster.leased(LEASE), ONE)
+
+    assert not injected.observed
+    assert injected.details == {"still_running": [1], "limit_s": 2}
+    assert cluster.log == ["hold_down 1", "SIGTERM 1"]
+
+
+def test_a_broker_that_somebody_kills_has_not_been_stopped_in_order() -> None:
+    class Killed(FakeCluster):
+        def signal(self, broker: Broker, signal: str) -> None:
+            super().signal(broker, "SIGKILL")
+
+    assert not BrokerStop().inject(Killed().leased(LEASE), ONE).observed
+
+
+def test_a_stopped_broker_is_started_when_it_has_ended() -> None:
+    class Slow(FakeCluster):
+        def start(self, broker: Broker) -> None:
+            super().start(broker)
+            if len(self.log) < 5:
+                raise ClusterBroken("has not ended yet")
+
+    cluster = Slow()
+    leased = cluster.leased(LEASE)
+    BrokerStop().inject(leased, ONE)
+
+    assert BrokerStop().heal(leased, ONE).observed
 
 
 def test_a_partition_of_an_idle_network_has_no_witness() -> None:
@@ -152,6 +243,7 @@ def test_targets_choose_by_the_state_at_inject_time() -> None:
 
     assert [b.node_id for b in LeaderOf("orders").choose(cluster, random)] == [2]
     assert [b.node_id for b in FollowerOf("orders").choose(cluster, random)] == [3]
+    assert [b.node_id for b in LeaderAndFollower("orders").choose(cluster, random)] == [2, 3]
     assert [b.node_id for b in Controller().choose(cluster, random)] == [3]
     assert len(RandomBroker().choose(cluster, random)) == 1
     assert len(AllBrokers().choose(cluster, random)) == 3
@@ -171,8 +263,15 @@ def test_targets_name_nobody_when_there_is_nobody() -> None:
 
     cluster = FakeCluster(leader=None, isr=(), active_controller=None)
 
-    for target in (LeaderOf("orders"), FollowerOf("orders"), Controller()):
+    for target in (
+        LeaderOf("orders"),
+        FollowerOf("orders"),
+        LeaderAndFollower("orders"),
+        Controller(),
+    ):
         assert target.choose(cluster, Random(1)) == ()
+    alone = FakeCluster(leader=1, isr=(1,))
+    assert LeaderAndFollower("orders").choose(alone, Random(1)) == ()
 
 
 def test_a_storm_that_is_deaf_at_first_is_told_again() -> None:

@@ -33,6 +33,19 @@ from verifiers.report.meanings import MEANINGS
             {"broker_1": {"pauses": 71, "total_s": 1.2, "longest_s": 0.1}, "wanted_s": 4},
             "broker 1 logged 71 pauses of 1.2 s in all, 4 s were wanted",
         ),
+        (
+            {"limit_s": 25, "still_running": [2]},
+            "still running: 2, 25 s were given",
+        ),
+        (
+            {"exit_status": {"1": 143}, "clean_shutdown": {"1": True, "2": False}},
+            "exit status 1: 143, broker 1 left its marker of a clean shutdown, "
+            "broker 2 left no marker of a clean shutdown",
+        ),
+        (
+            {"from_outside": {"1": "silent"}, "listener": {"1": "answered"}},
+            "the listener of broker 1 answered, from outside broker 1 accepted and stayed silent",
+        ),
         ({"pid": "changed", "seen": {"a": [1, 2]}}, "pid changed, seen a: 1 2"),
     ],
 )

@@ -15,7 +15,10 @@ _WITNESSES = {
     "process_before": "process table",
     "process_after": "process table",
     "process_state": "process state",
+    "exit_status": "exit status",
+    "clean_shutdown": "marker of a clean shutdown",
     "listener": "probe of the listener",
+    "from_outside": "probe from outside",
     "probes": "probe connections",
     "dropped_packets": "packet counters",
 }
@@ -27,6 +30,9 @@ _PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "ver
 
 _CURES = {
     "broker_kill": "the process must be gone and the listener refuse, then answer again",
+    "broker_stop": "the process must end by SIGTERM in time and leave its clean-shutdown marker",
+    "link": "packets must have been dropped and probes unanswered: an idle link shows neither",
+    "client_link": "clients' packets must have been dropped: who leads nothing hears none",
     "broker_pause": "the kernel must show the process stopped and a probe stay unanswered",
     "gc_pause": "the pauses in the broker's GC log must add up to most of the time held",
     "partition": "packets must have been dropped and probes unanswered: an idle link shows neither",

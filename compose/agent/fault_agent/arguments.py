@@ -58,6 +58,10 @@ class Arguments:
         """Return a text, or None if it is missing."""
         return None if self.fields.get(name) is None else self.text(name)
 
+    def optional_whole(self, name: str) -> int | None:
+        """Return a whole number, or None if it is missing."""
+        return None if self.fields.get(name) is None else self.whole(name)
+
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of texts."""
         return tuple(Arguments({name: value}).text(name) for value in self._list(name))

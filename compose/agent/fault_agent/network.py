@@ -10,6 +10,9 @@ from fault_agent import AgentError
 from fault_agent.processes import is_living
 
 _LIMIT_S = 5
+_LONGEST_BYTES = 65535
+_HOOKS = {"both": ("INPUT", "OUTPUT"), "in": ("INPUT",), "out": ("OUTPUT",)}
+_SIDES = {"INPUT": "-s", "OUTPUT": "-d"}
 _COUNTED = re.compile(r"\[(\d+):(\d+)\] -A (\S+) .*-j DROP")
 
 
@@ -19,27 +22,44 @@ class Cut:
 
     Attributes:
         container_pid: first process of the container.
-        peers: IPv4 addresses.
+        peers: IPv4 addresses; None for everybody who is not spared, and then ports must be named.
         ports: TCP ports; None for every packet.
+        spared: IPv4 addresses whose packets pass; the container's own always do.
+        direction: "in" drops what comes from the peers, "out" what goes to them.
+        longer_than: only IP packets of more bytes are dropped; 0 for all. The filter sees what the
+            network stack hands over, which may be many segments merged into one packet.
     """
 
     container_pid: int
-    peers: tuple[str, ...]
+    peers: tuple[str, ...] | None
     ports: tuple[int, ...] | None
+    spared: tuple[str, ...] = ()
+    direction: str = "both"
+    longer_than: int = 0
 
     def __post_init__(self) -> None:
         """Reject what the packet filter would.
 
         Raises:
-            AgentError: a peer is no IPv4 address, or there is no peer or port.
+            AgentError: a peer is no IPv4 address, there is no peer or port, or a direction or a
+                length that cannot be.
         """
-        for peer in self.peers:
+        for peer in (*(self.peers or ()), *self.spared):
             try:
                 ipaddress.IPv4Address(peer)
             except ValueError:
                 raise AgentError(f"The peer {peer!r} is no IPv4 address.") from None
-        if not self.peers or self.ports == ():
+        if self.peers == () or self.ports == () or (self.peers is None and self.ports is None):
             raise AgentError("A cut without peers or without ports would cut nothing.")
+        if self.direction not in _HOOKS:
+            raise AgentError(f"The direction {self.direction!r} is none of {', '.join(_HOOKS)}.")
+        if not 0 <= self.longer_than < _LONGEST_BYTES:
+            raise AgentError(f"No packet is longer than {self.longer_than} bytes.")
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The chains of the kernel that this one is called from."""
+        return _HOOKS[self.direction]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,26 +84,34 @@ def drop_rules(chain: str, cut: Cut, comment: str) -> str:
     One chain serves both hooks: in INPUT the peer is the source, in OUTPUT the destination. A port
     may be the peer's or our own: of two brokers either may have opened the connection.
     """
+    length = (
+        f" -m length --length {cut.longer_than + 1}:{_LONGEST_BYTES}" if cut.longer_than else ""
+    )
     matches = []
-    for peer in cut.peers:
-        for side in ("-s", "-d"):
+    # What a container says to itself is no link to anybody.
+    passing = ["-i lo", "-o lo"] if cut.peers is None else []
+    passing += [f"{side} {address}" for address in cut.spared for side in ("-s", "-d")]
+    for peer in ("",) if cut.peers is None else cut.peers:
+        for side in [_SIDES[hook] for hook in cut.hooks]:
+            whom = f"{side} {peer} " if peer else ""
             if cut.ports is None:
-                matches.append(f"{side} {peer}")
+                matches.append(whom.strip())
             else:
                 ends = [f"--{end} {port}" for port in cut.ports for end in ("sport", "dport")]
-                matches += [f"{side} {peer} -p tcp {end}" for end in ends]
+                matches += [f"{whom}-p tcp {end}" for end in ends]
     words = re.sub(r"[^\w.:-]", "-", comment)[:200]
     return "\n".join(
         [
             "*filter",
             f":{chain} - [0:0]",
-            *(f"-A {chain} {match} -m comment --comment {words} -j DROP" for match in matches),
-            f"-I INPUT 1 -j {chain}",
-            f"-I OUTPUT 1 -j {chain}",
+            *(f"-A {chain} {match} -j RETURN" for match in passing),
+            *(f"-A {chain} {match}{length} -m comment --comment {words} -j DROP"
+              for match in dict.fromkeys(matches)),
+            *(f"-I {hook} 1 -j {chain}" for hook in cut.hooks),
             "COMMIT",
             "",
         ]
-    )
+    )  # fmt: skip
 
 
 def make_cut(chain: str, cut: Cut, comment: str) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fault_agent import AgentError
@@ -119,6 +120,8 @@ def wish(given: Arguments) -> Answer:
     container_pid, wanted = given.whole("container_pid"), given.text("wish")
     lease = given.get("lease")
     if wanted == "up":
+        if lease is not None:
+            _reject_dying(lease, container_pid)
         seen = start_jvm(container_pid)
         if lease is not None:
             _give_back(lease, container_pid, "start")
@@ -129,6 +132,15 @@ def wish(given: Arguments) -> Answer:
         Leases().add(lease, (_action("start", container_pid),))
     tell_supervisor(container_pid, "down")
     return {"process": _shown(jvm_of(container_pid))}
+
+
+def _reject_dying(lease: object, container_pid: int) -> None:
+    """Refuse to start a JVM in place of one that was told to end and has not: it would be lost."""
+    known = Leases().get(lease_id(lease))
+    running = jvm_of(container_pid)
+    owed = [a for a in known.actions if a.kind == "start"] if known and running else []
+    if running and (running.pid, running.start_ticks) in [(a.pid, a.start_ticks) for a in owed]:
+        raise AgentError(f"The JVM {running.pid} has not ended yet.")
 
 
 def cut(given: Arguments) -> Answer:
@@ -144,8 +156,11 @@ def cut(given: Arguments) -> Answer:
     cuts = [
         network.Cut(
             container_pid=rule.whole("container_pid"),
-            peers=rule.texts("peers"),
+            peers=None if rule.get("peers") is None else rule.texts("peers"),
             ports=None if rule.get("ports") is None else rule.wholes("ports"),
+            spared=() if rule.get("spared") is None else rule.texts("spared"),
+            direction=rule.optional_text("direction") or "both",
+            longer_than=0 if rule.get("longer_than") is None else rule.whole("longer_than"),
         )
         for rule in given.documents("rules")
     ]
@@ -251,18 +266,61 @@ def read(given: Arguments) -> Answer:
     if not path.startswith("/") or offset < 0 or not 0 < limit <= _MOST_READ_BYTES:
         raise AgentError(f"Cannot read {limit} bytes at {offset} of {path!r}.")
     _container(container_pid)
-    size, content = 0, b""
+    size, content, exists = 0, b"", False
     try:
         with open(PROC / str(container_pid) / f"root{path}", "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise AgentError(f"{path} is no regular file.")
-            size = found.st_size
+            size, exists = found.st_size, True
             file.seek(offset)
             content = file.read(limit)
     except FileNotFoundError:
         pass
-    return {"size": size, "offset": offset, "base64": base64.b64encode(content).decode()}
+    encoded = base64.b64encode(content).decode()
+    return {"exists": exists, "size": size, "offset": offset, "base64": encoded}
+
+
+def cut_tail(given: Arguments) -> Answer:
+    """Cut what a dead broker had not flushed from the ends of its logs."""
+    from fault_agent import tails
+
+    container_pid = given.whole("container_pid")
+    topic = given.optional_text("topic")
+    partition, offset = given.optional_whole("partition"), given.optional_whole("offset")
+    if (partition is not None and topic is None) or (offset is not None and partition is None):
+        raise AgentError("A partition needs its topic, and an offset needs its partition.")
+    _container(container_pid)
+    if (target := jvm_of(container_pid)) is not None:
+        raise AgentError(f"The JVM {target.pid} still runs: only a dead broker's logs are cut.")
+    wanted = tails.Wanted(topic=topic, partition=partition, offset=offset)
+    cut = tails.cut_tails(_log_dirs(given, container_pid), wanted)
+    if not cut and topic is not None:
+        raise AgentError(f"There is no log of {topic} {'' if partition is None else partition}.")
+    return {"logs": [asdict(log) for log in cut]}
+
+
+def log_sizes(given: Arguments) -> Answer:
+    """Tell the bytes of all segments of each log."""
+    from fault_agent import tails
+
+    container_pid = given.whole("container_pid")
+    _container(container_pid)
+    return {
+        "logs": [
+            {"topic": log.topic, "partition": log.partition, "bytes": log.size_bytes()}
+            for folder in _log_dirs(given, container_pid)
+            for log in tails.logs_in(folder)
+        ]
+    }
+
+
+def _log_dirs(given: Arguments, container_pid: int) -> list[Path]:
+    folders = given.texts("log_dirs")
+    for folder in folders:
+        if not folder.startswith("/"):
+            raise AgentError(f"A log directory is an absolute path, not {folder!r}.")
+    return [PROC / str(container_pid) / f"root{folder}" for folder in folders]
 
 
 def leases(given: Arguments) -> Answer:
@@ -301,7 +359,8 @@ def heal(given: Arguments) -> Answer:
 VERBS: Mapping[str, Callable[[Arguments], Answer]] = {
     verb.__name__: verb
     for verb in (
-        state, jvm, signal, wish, cut, counters, mend, probe, gc_storm, gc_stop, read, leases, heal
+        state, jvm, signal, wish, cut, counters, mend, probe, gc_storm, gc_stop, read,
+        cut_tail, log_sizes, leases, heal,
     )
 }  # fmt: skip
 

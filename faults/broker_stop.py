@@ -1,0 +1,100 @@
+"""The broker is shut down in order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faults.witness import answers, restarted
+from harness.core.cluster import Answer, Broker, Cluster
+from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
+from harness.core.fault import Evidence, fault
+from harness.core.wait import wait_until
+
+_RESTART_S = 90.0
+_IN_ORDER = (0, 143)
+"""What a JVM ends with that was asked to: 128 + SIGTERM, unless something made it 0."""
+
+
+@fault("broker_stop")
+@dataclass(frozen=True, slots=True)
+class BrokerStop:
+    """SIGTERM the brokers' JVMs and wait for their end; heal by starting them again.
+
+    Stands for a rolling restart: leadership is handed over, logs are flushed and closed.
+    Not for a crash: that is broker_kill. A shutdown that takes too long is reported, and never
+    helped along with a SIGKILL.
+
+    Attributes:
+        limit_s: how long the shutdowns may take, seconds.
+    """
+
+    limit_s: float = 25.0
+
+    def __post_init__(self) -> None:
+        """Reject a limit that nothing can meet.
+
+        Raises:
+            UsageError: it is not above 0.
+        """
+        if self.limit_s <= 0:
+            raise UsageError(f"limit_s={self.limit_s} is no time: give seconds above 0.")
+
+    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        """Stop; processes must end by SIGTERM, listeners refuse, markers of a clean end be there.
+
+        The marker that a broker leaves in its log directories is its own word that everything
+        was flushed and closed; it removes an old one when it starts. Isolated controllers
+        leave none.
+        """
+        before = {broker: len(cluster.exit_statuses(broker)) for broker in victims}
+        for broker in victims:
+            cluster.hold_down(broker)
+            cluster.signal(broker, "SIGTERM")
+        try:
+            wait_until(
+                lambda: all(len(cluster.exit_statuses(b)) > before[b] for b in victims),
+                timeout_s=self.limit_s,
+                what="the brokers to shut down",
+            )
+        except WaitTimeout:
+            running = [b.node_id for b in victims if cluster.process_of(b) is not None]
+            return Evidence(
+                "inject",
+                observed=False,
+                details={"still_running": running, "limit_s": self.limit_s},
+            )
+        ended = {b.node_id: list(cluster.exit_statuses(b)[before[b] :]) for b in victims}
+        gone = all(cluster.process_of(broker) is None for broker in victims)
+        seen = answers(cluster, victims)
+        clean = {
+            b.node_id: cluster.is_shut_down_cleanly(b) for b in victims if b in cluster.brokers
+        }
+        in_order = all(len(codes) == 1 and codes[0] in _IN_ORDER for codes in ended.values())
+        refused = [node for node, answer in seen.items() if answer is Answer.REFUSED]
+        return Evidence(
+            "inject",
+            observed=gone and in_order and all(clean.values()) and len(refused) == len(victims),
+            details={
+                "exit_status": {node: codes[-1] for node, codes in ended.items()},
+                "clean_shutdown": clean,
+                "listener": {node: str(answer) for node, answer in seen.items()},
+            },
+        )
+
+    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        """Start, once the old processes have ended; every victim must answer again."""
+        for broker in victims:
+            wait_until(
+                lambda broker=broker: _started(cluster, broker),  # type: ignore[misc]
+                timeout_s=_RESTART_S,
+                what=f"broker {broker.node_id} to end, so that it can be started",
+            )
+        return restarted(cluster, victims)
+
+
+def _started(cluster: Cluster, broker: Broker) -> bool:
+    try:
+        cluster.start(broker)
+    except ClusterBroken:
+        # The agent starts nothing in place of a JVM that was told to end and has not.
+        return False
+    return True
