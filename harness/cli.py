@@ -16,6 +16,7 @@ import typer
 from rich.logging import RichHandler
 
 from harness import console
+from harness.cli_claims import claims
 from harness.cli_options import (
     DEFAULT_STORE,
     Duration,
@@ -33,7 +34,13 @@ from harness.cli_options import (
     read_project_settings,
     scenario_of,
 )
-from harness.cli_process import check_siblings, is_wrong_usage, stoppable
+from harness.cli_process import (
+    INTERRUPTED,
+    check_siblings,
+    is_wrong_usage,
+    keep_cluster_of,
+    stoppable,
+)
 from harness.core.duration import parse_duration_s
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.fault import FAULTS, TARGETS
@@ -44,7 +51,7 @@ from harness.nemesis import plan as draw_plan
 from harness.nemesis import plan_json
 from harness.replica_files import LIMIT_BYTES
 from harness.run_dir import RunDir
-from harness.runner import KeepCluster, Runner
+from harness.runner import Runner
 from harness.scenario_run import ScenarioRun
 
 app = typer.Typer(
@@ -55,8 +62,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-INTERRUPTED = 130
 INTERNAL = 70
+
+
+app.add_typer(claims, name="claims")
 
 
 @app.callback()
@@ -87,7 +96,7 @@ def run(
             seed=seed,
             store=store,
             command=_command_line(seed),
-            keep_cluster=_keep(keep_cluster),
+            keep_cluster=keep_cluster_of(keep_cluster),
             replica_limit_mib=replica_limit_mib,
             progress=progress,
             stop=stop,
@@ -268,14 +277,6 @@ def _new_seed() -> int:
 def _seed_of(given: Flags) -> int:
     seed: int | None = given["seed"]
     return _new_seed() if seed is None else seed
-
-
-def _keep(word: str) -> KeepCluster:
-    match word:
-        case "never" | "failed" | "always":
-            return word
-        case _:
-            raise UsageError(f"--keep-cluster {word!r} is none of never, failed, always.")
 
 
 def _command_line(seed: int) -> str:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from harness import console
 from harness.core.errors import UsageError
+from harness.runner import KeepCluster
+
+INTERRUPTED = 130
 
 
 @contextmanager
@@ -31,6 +34,19 @@ def stoppable() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def keep_cluster_of(word: str) -> KeepCluster:
+    """Return what --keep-cluster says.
+
+    Raises:
+        UsageError: it says nothing that is known.
+    """
+    match word:
+        case "never" | "failed" | "always":
+            return word
+        case _:
+            raise UsageError(f"--keep-cluster {word!r} is none of never, failed, always.")
 
 
 def check_siblings() -> None:

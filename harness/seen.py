@@ -1,5 +1,6 @@
 """What was seen in the run of a claim: read from its folder, and from nowhere else."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -130,6 +131,12 @@ class Seen:
             if line["event"] == "fact" and line["name"] == name
         ]
 
+    @property
+    def all_facts(self) -> dict[str, list[Any]]:
+        """Everything that the script has noted, by name."""
+        names = {str(line["name"]): None for line in self._lines if line["event"] == "fact"}
+        return {name: self.facts(name) for name in names}
+
     def anomalies(self, name: str) -> list[Row]:
         """Return every occurrence of an anomaly that the verifier has found."""
         return [row for row in self._rows if row["anomaly"] == name]
@@ -150,6 +157,4 @@ class Seen:
 
 
 def _json_list(path: Path) -> list[Row]:
-    import json
-
     return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []

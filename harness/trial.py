@@ -1,88 +1,137 @@
 """Trials: one claim on one version, from its run to its outcome."""
 
-from dataclasses import asdict, dataclass, field
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from harness.claim import Claim, Expectation, Finding, Outcome
 from harness.claim_run import ClaimRun
+from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.experiment import conduct
 from harness.run_dir import SCHEMA, RunDir, canonical_json, write_atomically
 from harness.runner import Runner
 from harness.seen import Seen
 
+TRIAL_FILE = "claim.json"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of one claim on one version.
+    """What came of one claim on one version; claim.json in the folder of its run.
 
     Attributes:
         claim: its name.
         number: its number in the catalogue.
         sentence: what is claimed.
+        source: where that is written.
         kafka: version of the brokers.
-        expected: what is expected of this version, in words.
+        metadata: where the cluster keeps its metadata: "kraft" or "zookeeper".
+        expected: what is expected of this version, in words; None if the claim is silent on it.
         outcome: CONFIRMED, REFUTED or UNKNOWN.
         words: what was seen.
-        run: name of the run's folder; None if there was no run.
-        started_utc: when the run began.
+        run: name of the run's folder; empty if there was no run.
+        started_utc: when the run began; empty if there was no run.
         seconds: how long it took, verification included.
-        lost: how many acknowledged records were lost.
-        located: of those, how many were found on a broker's disk, or their cut in a log.
+        anomalies: how many of each were found.
+        located: lost records located on the brokers' disks and in their logs, see run-folder.md.
+        facts: what the script noted, by name.
     """
 
     claim: str
     number: int
     sentence: str
+    source: str
     kafka: str
-    expected: str
+    metadata: str
+    expected: str | None
     outcome: Outcome
     words: str
-    run: str | None
-    started_utc: str
-    seconds: float
-    anomalies: dict[str, int] = field(default_factory=dict)
-    replicas: dict[str, Any] = field(default_factory=dict)
+    run: str = ""
+    started_utc: str = ""
+    seconds: float = 0.0
+    anomalies: Mapping[str, int] = field(default_factory=dict)
+    located: Any = None
+    facts: Mapping[str, list[Any]] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Return the trial as JSON."""
+        """Return the trial as a JSON object."""
         return {"schema": SCHEMA, **asdict(self)}
 
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "Trial":
+        """Return the trial in a JSON object.
 
-def conduct_trial(
-    runner: Runner, run: ClaimRun, *, master: str | None = None
-) -> tuple[RunDir, Finding]:
-    """Run a claim, verify what was recorded, judge it, and write claim.json and the report.
+        Raises:
+            HistoryUnreadable: it holds none.
+        """
+        known = {entry.name for entry in fields(cls)}
+        try:
+            given = {key: value for key, value in document.items() if key in known}
+            return cls(**{**given, "outcome": Outcome(given["outcome"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise HistoryUnreadable(f"{document} is no trial of a claim ({error!r}).") from error
+
+
+def conduct_trial(runner: Runner, run: ClaimRun, *, master: str | None = None) -> Trial:
+    """Run a claim, verify what was recorded, and judge it.
+
+    A run that could not be made is UNKNOWN, with its error for words.
 
     Raises:
-        KafkaChaosError: the run could not be made.
+        UsageError: what was asked for cannot be; nothing was started.
+        HealFailed: something may still be broken.
     """
+    begin = time.monotonic()
     outcome = conduct(runner, master=master)
-    finding = judge_claim(outcome.run_dir, run.claim, run.name)
-    return outcome.run_dir, finding
+    return judge_claim(
+        outcome.run_dir, run.claim, run.name, seconds=round(time.monotonic() - begin, 1)
+    )
 
 
-def judge_claim(run_dir: RunDir, claim: Claim, name: str) -> Finding:
+def failed_trial(run: ClaimRun, error: KafkaChaosError, *, seconds: float) -> Trial:
+    """Return the trial of a run that could not be made."""
+    expectation = run.claim.expectation(run.kafka)
+    return Trial(
+        claim=run.name,
+        number=run.claim.number,
+        sentence=run.claim.sentence,
+        source=run.claim.source,
+        kafka=run.kafka,
+        metadata="",
+        expected=expectation.words if expectation else None,
+        outcome=Outcome.UNKNOWN,
+        words=f"The run could not be made: {error}",
+        seconds=round(seconds, 1),
+    )
+
+
+def judge_claim(run_dir: RunDir, claim: Claim, name: str, *, seconds: float) -> Trial:
     """Return what a verified run says of a claim, and write it down as claim.json."""
     seen = Seen(run_dir)
     expectation = claim.expectation(seen.kafka)
     finding = _judge(seen, expectation)
-    write_atomically(
-        run_dir.path / "claim.json",
-        canonical_json(
-            {
-                "schema": SCHEMA,
-                "claim": name,
-                "number": claim.number,
-                "sentence": claim.sentence,
-                "source": claim.source,
-                "kafka": seen.kafka,
-                "expected": expectation.words if expectation else None,
-                "outcome": finding.outcome,
-                "words": finding.words,
-            }
-        ),
+    trial = Trial(
+        claim=name,
+        number=claim.number,
+        sentence=claim.sentence,
+        source=claim.source,
+        kafka=seen.kafka,
+        metadata=str(seen.meta["cluster"].get("metadata") or "kraft"),
+        expected=expectation.words if expectation else None,
+        outcome=finding.outcome,
+        words=finding.words,
+        run=run_dir.name,
+        started_utc=str(seen.meta["started_utc"]),
+        seconds=seconds,
+        anomalies={name: found["count"] for name, found in seen.verdict["anomalies"].items()},
+        located=(seen.verdict.get("replicas") or {}).get("located"),
+        facts=seen.all_facts,
     )
-    return finding
+    write_atomically(run_dir.path / TRIAL_FILE, canonical_json(trial.document()))
+    return trial
 
 
 def _judge(seen: Seen, expectation: Expectation | None) -> Finding:
@@ -94,3 +143,26 @@ def _judge(seen: Seen, expectation: Expectation | None) -> Finding:
         words = "; ".join(seen.unmet)
         return Finding(outcome=Outcome.UNKNOWN, words=f"A precondition was not met: {words}.")
     return expectation.test(seen)
+
+
+def trials_in(store: Path) -> Iterator[Trial]:
+    """Yield the trials of every run folder in a store, the oldest first."""
+    for file in sorted(store.glob(f"*/{TRIAL_FILE}")):
+        if not file.parent.is_symlink():
+            yield Trial.read(json.loads(file.read_text(encoding="utf-8")))
+
+
+def merged(store: Path, measured: Path | None) -> list[Trial]:
+    """Return the trials of a store and those of a file of JSON lines, each run once, by time.
+
+    Raises:
+        HistoryUnreadable: the file holds something else.
+    """
+    known: dict[str, Trial] = {}
+    if measured is not None and measured.exists():
+        for line in measured.read_text(encoding="utf-8").splitlines():
+            trial = Trial.read(json.loads(line))
+            known[trial.run] = trial
+    for trial in trials_in(store):
+        known[trial.run] = trial
+    return sorted(known.values(), key=lambda trial: (trial.started_utc, trial.run))

@@ -1,0 +1,208 @@
+"""The matrix: claims × versions, one trial a cell, resumable after an interruption."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.claim import Claim, Outcome
+from harness.claim_page import html_page, markdown_page
+from harness.claim_run import ClaimRun
+from harness.core.errors import HealFailed, KafkaChaosError, UsageError
+from harness.core.version import numbers
+from harness.run_dir import SCHEMA, Journal, canonical_json, write_atomically
+from harness.runner import KeepCluster, Runner
+from harness.stage import Progress
+from harness.trial import Trial, conduct_trial, failed_trial
+
+log = logging.getLogger(__name__)
+
+_PREFIX = "claims-"
+_PLAN, _DONE = "matrix.json", "trials.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """Which claims are tried on which versions.
+
+    Attributes:
+        claims: by name.
+        versions: of Kafka.
+        store: where run folders and the folder of the matrix lie.
+        seed: of every run.
+        master: Spark master.
+        keep_cluster: whether the containers stay.
+    """
+
+    claims: dict[str, Claim]
+    versions: tuple[str, ...]
+    store: Path
+    seed: int = 1
+    master: str | None = None
+    keep_cluster: KeepCluster = "never"
+
+    def cells(self) -> list[ClaimRun]:
+        """Return what is to be run: version by version, equal clusters one after the other."""
+        cells = [
+            ClaimRun(name=name, claim=claim, kafka=kafka)
+            for kafka in self.versions
+            for name, claim in self.claims.items()
+            if claim.expectation(kafka) is not None
+        ]
+        return sorted(
+            cells, key=lambda cell: (numbers(cell.kafka), str(cell.cluster), cell.claim.number)
+        )
+
+
+@dataclass(slots=True)
+class Tally:
+    """A matrix that was run, or as much of it as there was time for.
+
+    Attributes:
+        folder: where its pages lie.
+        trials: what came of each cell.
+        wanted: how many cells there are.
+    """
+
+    folder: Path
+    wanted: int
+    trials: list[Trial] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0: all as expected; 1: something was refuted; 3: something is not known."""
+        outcomes = {trial.outcome for trial in self.trials}
+        if Outcome.REFUTED in outcomes:
+            return 1
+        return 3 if Outcome.UNKNOWN in outcomes or len(self.trials) < self.wanted else 0
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as one JSON object."""
+        return {
+            "schema": SCHEMA,
+            "folder": self.folder.name,
+            "wanted": self.wanted,
+            "outcomes": {
+                str(outcome): sum(trial.outcome is outcome for trial in self.trials)
+                for outcome in Outcome
+            },
+            "trials": [trial.document() for trial in self.trials],
+        }
+
+
+def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: threading.Event) -> Tally:
+    """Run every cell that has no outcome yet; pages are written anew after each.
+
+    Args:
+        matrix: what is wanted.
+        resume: go on with the newest matrix of the store that was asked the same.
+        progress: who is told.
+        stop: set from outside to end after what is under way.
+
+    Raises:
+        UsageError: no claim speaks of any of the versions, or there is nothing to go on with.
+        HealFailed: something may still be broken; nothing more was run.
+    """
+    cells = matrix.cells()
+    if not cells:
+        raise UsageError(
+            f"None of these claims speaks of Kafka {', '.join(matrix.versions)}: "
+            "`kafka-chaos claims` tells which versions each one speaks of."
+        )
+    folder = _unfinished(matrix) if resume else _new_folder(matrix)
+    tally = Tally(folder=folder, wanted=len(cells), trials=_done(folder))
+    known = {(trial.claim, trial.kafka) for trial in tally.trials if trial.run}
+    tally.trials = [trial for trial in tally.trials if trial.run]
+    journal = Journal(folder / _DONE)
+    try:
+        for cell in cells:
+            if stop.is_set():
+                break
+            if (cell.name, cell.kafka) in known:
+                continue
+            progress.say(f"claim {cell.claim.number}, {cell.name}, on Kafka {cell.kafka}")
+            trial = _try(cell, matrix, progress, stop)
+            if stop.is_set():
+                break
+            tally.trials.append(trial)
+            journal.append(trial.document(), sync=True)
+            progress.say(f"{trial.outcome}: {trial.words}")
+            write_pages(folder, tally.trials)
+    finally:
+        journal.close()
+    write_pages(folder, tally.trials)
+    return tally
+
+
+def write_pages(folder: Path, trials: Sequence[Trial]) -> None:
+    """Write the matrix as one page of HTML and one of Markdown, linked to the runs beside it."""
+    write_atomically(folder / "matrix.html", html_page(trials, runs="../"))
+    write_atomically(folder / "matrix.md", markdown_page(trials, runs="../"))
+
+
+def _try(cell: ClaimRun, matrix: Matrix, progress: Progress, stop: threading.Event) -> Trial:
+    begin = time.monotonic()
+    runner = Runner(
+        experiment=cell,
+        seed=matrix.seed,
+        store=matrix.store,
+        command=f"kafka-chaos claims run {cell.name} --kafka {cell.kafka}",
+        keep_cluster=matrix.keep_cluster,
+        progress=progress,
+        stop=stop,
+    )
+    try:
+        return conduct_trial(runner, cell, master=matrix.master)
+    except (HealFailed, UsageError):
+        raise
+    except KafkaChaosError as error:
+        # One cluster that did not start must not cost the night.
+        log.warning("%s on %s could not be run: %s", cell.name, cell.kafka, error)
+        return failed_trial(cell, error, seconds=time.monotonic() - begin)
+
+
+def _asked(matrix: Matrix) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "claims": sorted(matrix.claims),
+        "versions": list(matrix.versions),
+        "seed": matrix.seed,
+    }
+
+
+def _new_folder(matrix: Matrix) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    folder = matrix.store.resolve() / f"{_PREFIX}{stamp}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(
+            f"The store {matrix.store} cannot hold the matrix ({error.strerror}): "
+            "choose another with --store."
+        ) from error
+    write_atomically(folder / _PLAN, canonical_json(_asked(matrix)))
+    return folder
+
+
+def _unfinished(matrix: Matrix) -> Path:
+    asked = _asked(matrix)
+    for file in sorted(matrix.store.resolve().glob(f"{_PREFIX}*/{_PLAN}"), reverse=True):
+        if json.loads(file.read_text(encoding="utf-8")) == asked:
+            return file.parent
+    raise UsageError(
+        f"There is no matrix of these claims and versions in {matrix.store} to go on with: "
+        "leave out --resume."
+    )
+
+
+def _done(folder: Path) -> list[Trial]:
+    file = folder / _DONE
+    if not file.exists():
+        return []
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [Trial.read(json.loads(line)) for line in lines if line.endswith("\n")]
