@@ -28,10 +28,13 @@ class Partition:
             heartbeat, or the reverse.
         groups: node ids of each side; a node in no group keeps all its links. Empty: the victims
             on one side and all other nodes on the other.
+        quiet: the links may carry nothing at the time: that probes are swallowed and get no
+            answer is then proof enough of the cut.
     """
 
     listener: Listener = "all"
     groups: tuple[tuple[int, ...], ...] = ()
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         """Reject groups that overlap, or that are alone.
@@ -50,8 +53,11 @@ class Partition:
         """Cut; rules must have swallowed the cluster's own packets, and probes must get nothing."""
         pairs = self._pairs(cluster, victims)
         cluster.cut(pairs, listener=self.listener)
-        dropped = swallowed(cluster)
+        # Of quiet links only our own probes, below, can be swallowed.
+        dropped = 0 if self.quiet else swallowed(cluster)
         seen = self._probe(cluster, pairs)
+        if self.quiet:
+            dropped = cluster.dropped_packets()
         blocked = self.listener == "controller" or set(seen.values()) == {Answer.UNREACHABLE}
         return Evidence(
             "inject",

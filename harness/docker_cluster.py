@@ -275,6 +275,13 @@ class DockerCluster:
         state = self._partition(topic, partition)
         return tuple(self._broker(node_id) for node_id in state.replicas) if state else ()
 
+    def leader_known_by(self, broker: Broker, topic: str, partition: int) -> Broker | None:
+        """Return the leader that one broker's own metadata names; None if it names none."""
+        port = self._node(broker).port
+        # A client that knows no other broker yet can only ask this one.
+        state = Admin(f"127.0.0.1:{port}").partitions(topic).get((topic, partition))
+        return self._broker(state.leader) if state and state.leader is not None else None
+
     def _partition(self, topic: str, partition: int) -> PartitionState | None:
         seen = self._source.partitions(topic)
         if seen and (topic, partition) not in seen:
@@ -518,6 +525,20 @@ class DockerCluster:
     def gc_pauses_s(self, broker: Broker) -> list[float]:
         """Return the stop-the-world pauses logged since `collect_garbage` under this lease."""
         return self._logs.pauses_s(broker.node_id, self.lease.fault_id)
+
+    # -- what lies on the disks --------------------------------------------------------------------
+
+    def read_data(self, broker: Broker, path: str) -> bytes:
+        """Return a file of a node's data folder, running or not; empty if there is none.
+
+        Raises:
+            ClusterBroken: the node's data folder is not known.
+        """
+        folder = self._node(broker).data
+        if folder is None:
+            raise ClusterBroken(f"The data folder of node {broker.node_id} is not known.")
+        content, _ = self._agent.read(self._pid(broker), f"{folder}/{path}")
+        return content
 
     # -- the end -----------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ from harness.docker_cluster import DockerCluster
 from harness.injector import Active, Header, Injector
 from harness.run_dir import Journal
 from harness.stage import Stage
+from verifiers.replicas.checkpoints import epochs_in, offsets_in
+from verifiers.replicas.segments import parse
 from workloads.client_config import Isolation, consumer_config, producer_config
 from workloads.outcome import single_attempt
 from workloads.record import HEADER_BYTES
@@ -319,11 +321,24 @@ class Lab:
         return self.inject(GcPause(), broker, hold_s=for_s)
 
     def cut(
-        self, broker: Broker, others: Sequence[Broker], *, listener: Listener = "all"
+        self,
+        broker: Broker,
+        others: Sequence[Broker],
+        *,
+        listener: Listener = "all",
+        quiet: bool = False,
     ) -> Active:
-        """Cut the links between one broker and others; all other links stay, clients' too."""
+        """Cut the links between one broker and others; all other links stay, clients' too.
+
+        Args:
+            broker: one side.
+            others: the other side.
+            listener: which traffic.
+            quiet: the links carry nothing at the time, so no lost packet can be waited for.
+        """
         groups = ((broker.node_id,), tuple(other.node_id for other in others))
-        return self.inject(Partition(listener=listener, groups=groups), broker, *others)
+        fault = Partition(listener=listener, groups=groups, quiet=quiet)
+        return self.inject(fault, broker, *others)
 
     def start(self, *brokers: Broker) -> None:
         """Start brokers that are down, and wait until they answer."""
@@ -381,6 +396,56 @@ class Lab:
         return self.wait_until(
             lambda: self.cluster.is_whole(self._stage.topics, without=self._stage.left_down),
             what="the cluster to be whole",
+            timeout_s=timeout_s,
+        )
+
+    def leader_known_by(self, broker: Broker, partition: int = 0) -> Broker | None:
+        """Return the leader that a broker itself would name to its clients, or None."""
+        return self.cluster.leader_known_by(broker, self.topic, partition)
+
+    def await_follower(self, broker: Broker, *, of: Broker, timeout_s: float = WAIT_S) -> float:
+        """Wait until a broker has heard that another one leads; return how long that took."""
+        return self.wait_until(
+            lambda: self.leader_known_by(broker) == of,
+            what=f"{_letter(broker)} to know {_letter(of)} as leader",
+            timeout_s=timeout_s,
+        )
+
+    # -- what lies on the brokers' disks -----------------------------------------------------------
+
+    def checkpoint(self, broker: Broker, name: str, partition: int = 0) -> int | None:
+        """Return a partition's offset in a broker's checkpoint file; None if it is not there.
+
+        Args:
+            broker: whose.
+            name: `replication-offset-checkpoint` (the high watermark, written every five
+                seconds), `recovery-point-offset-checkpoint` or `log-start-offset-checkpoint`.
+            partition: of the topic under test.
+        """
+        text = self.cluster.read_data(broker, name).decode()
+        return offsets_in(text).get((self.topic, partition))
+
+    def log_end(self, broker: Broker, partition: int = 0) -> int:
+        """Return the offset after the last record in a broker's log, as it lies on its disk."""
+        path = f"{self.topic}-{partition}/{0:020d}.log"
+        lasts = parse(self.cluster.read_data(broker, path)).columns["last_offset"]
+        return max((last + 1 for last in lasts if last is not None), default=0)
+
+    def epochs(self, broker: Broker, partition: int = 0) -> tuple[tuple[int, int], ...]:
+        """Return a broker's leader epochs, each with its first offset; empty before 0.11."""
+        path = f"{self.topic}-{partition}/leader-epoch-checkpoint"
+        return epochs_in(self.cluster.read_data(broker, path).decode())
+
+    def await_high_watermark(
+        self, offset: int | None, *, on: Sequence[Broker], timeout_s: float = WAIT_S
+    ) -> float:
+        """Wait until these brokers have written this high watermark down."""
+        names = ", ".join(_letter(broker) for broker in on)
+        return self.wait_until(
+            lambda: all(
+                self.checkpoint(broker, "replication-offset-checkpoint") == offset for broker in on
+            ),
+            what=f"high watermark {offset} on the disks of {names}",
             timeout_s=timeout_s,
         )
 

@@ -203,7 +203,8 @@ class Runner:
 
 
 def _described(spec: ClusterSpec) -> dict[str, Any]:
-    return {"kafka": spec.kafka, "cluster": {**asdict(spec), "config": dict(spec.config)}}
+    cluster = {**asdict(spec), "config": dict(spec.config), "metadata": spec.mode}
+    return {"kafka": spec.kafka, "cluster": cluster}
 
 
 def _versions() -> dict[str, str]:

@@ -119,7 +119,7 @@ def judge_claim(run_dir: RunDir, claim: Claim, name: str, *, seconds: float) -> 
         sentence=claim.sentence,
         source=claim.source,
         kafka=seen.kafka,
-        metadata=str(seen.meta["cluster"].get("metadata") or "kraft"),
+        metadata=str(seen.meta["cluster"]["metadata"]),
         expected=expectation.words if expectation else None,
         outcome=finding.outcome,
         words=finding.words,

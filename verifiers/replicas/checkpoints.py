@@ -15,13 +15,27 @@ def read_epochs(path: Path) -> tuple[tuple[int, int], ...]:
 
     A file that is not what it should be, as a power cut leaves it, has no entries.
     """
-    return tuple((words[0], words[1]) for words in _entries(path, numbers=2))
+    return epochs_in(_text(path))
 
 
 def read_offsets(path: Path) -> dict[tuple[str, int], int]:
     """Return the offset of each topic and partition; none if there is no file."""
+    return offsets_in(_text(path))
+
+
+def epochs_in(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the (epoch, first offset) pairs in the text of a leader-epoch-checkpoint."""
+    try:
+        entries = [[int(word) for word in line.split()] for line in _lines(text)]
+        return tuple((epoch, start) for epoch, start in entries)
+    except ValueError:
+        return ()
+
+
+def offsets_in(text: str) -> dict[tuple[str, int], int]:
+    """Return the offset of each topic and partition in the text of a checkpoint."""
     offsets: dict[tuple[str, int], int] = {}
-    for line in _lines(path):
+    for line in _lines(text):
         topic, _, numbers = line.partition(" ")
         try:
             partition, offset = (int(word) for word in numbers.split())
@@ -31,19 +45,18 @@ def read_offsets(path: Path) -> dict[tuple[str, int], int]:
     return offsets
 
 
-def _entries(path: Path, *, numbers: int) -> list[list[int]]:
+def _text(path: Path) -> str:
     try:
-        entries = [[int(word) for word in line.split()] for line in _lines(path)]
-    except ValueError:
-        return []
-    return entries if all(len(entry) == numbers for entry in entries) else []
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(text: str) -> list[str]:
     """Return the lines behind version and count; none if the count is wrong."""
+    lines = text.splitlines()
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         count = int(lines[1])
-    except (OSError, IndexError, ValueError):
+    except (IndexError, ValueError):
         return []
     return lines[2:] if len(lines) == count + 2 else []
