@@ -167,6 +167,16 @@ class Agent:
         """End a storm that still goes on."""
         self._ask("gc_stop", container_pid=container_pid, lease=lease.fault_id)
 
+    def mbeans(self, container_pid: int, names: Sequence[str]) -> dict[tuple[str, str], float]:
+        """Return the numbers that the JVM's MBeans give, by object name and attribute.
+
+        Args:
+            container_pid: first process of the container.
+            names: object names, which may be patterns.
+        """
+        values = self._ask("mbeans", container_pid=container_pid, names=list(names))["values"]
+        return {(row["name"], row["attribute"]): float(row["value"]) for row in values}
+
     def read(self, container_pid: int, path: str, *, offset: int = 0) -> tuple[bytes, int]:
         """Return the bytes of a container's file from `offset` on, and the file's size.
 

@@ -430,6 +430,32 @@ class DockerCluster:
             )
         return port
 
+    def jmx(
+        self, broker: Broker, object_names: str | Sequence[str], attribute: str
+    ) -> dict[str, float]:
+        """Return one attribute of the MBeans that the broker's own JVM holds.
+
+        The MBean server is asked inside the JVM, so it costs no JVM and no port, and works on any
+        version; a JVM that is frozen or collects garbage answers late or not at all.
+
+        Args:
+            broker: it must run.
+            object_names: one or more, such as
+                "kafka.server:type=ReplicaManager,name=IsrShrinksPerSec"; each may be a pattern
+                ("kafka.cluster:type=Partition,name=UnderReplicated,*").
+            attribute: such as "Value" of a gauge, "Count" of a meter.
+
+        Returns:
+            By object name as the JVM writes it; a boolean is 0 or 1. What does not exist, has no
+            such attribute, or is no number, is left out.
+
+        Raises:
+            ClusterBroken: there is no JVM, it does not answer, or a name is malformed.
+        """
+        names = [object_names] if isinstance(object_names, str) else object_names
+        seen = self._agent.mbeans(self._pid(broker), names)
+        return {name: value for (name, known), value in seen.items() if known == attribute}
+
     # -- what is broken, always under a lease ------------------------------------------------------
 
     def signal(self, broker: Broker, signal: str) -> None:

@@ -29,6 +29,8 @@ def question(fault: str, details: Details) -> str:
         return "did a partition hide the broker from its witness?"
     if fault == "broker_kill" and "answered" in answers:
         return "was the broker started again by somebody else?"
+    if fault == "power_loss":
+        return "was everything flushed, or nothing written?"
     if fault == "gc_pause":
         return "was the JVM busy, paused or killed by something else?"
     return ""
@@ -125,6 +127,31 @@ def _clean(value: object) -> str:
     return told or "no marker was looked for"
 
 
+def _cut(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return f"cut {spoken(value)}"
+    told = [
+        f"broker {node} lost {log} from offset {cut.get('end_after')} to {cut.get('end_before')} "
+        f"({cut.get('bytes')} bytes)"
+        for node, logs in value.items()
+        for log, cut in (logs.items() if isinstance(logs, Mapping) else ())
+    ]
+    shown = ", ".join(told[:_MOST_LOGS])
+    more = f" and {len(told) - _MOST_LOGS} more logs were cut" if len(told) > _MOST_LOGS else ""
+    return f"{shown}{more}" or "nothing was cut"
+
+
+def _shorter(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return f"files shorter {spoken(value)}"
+    told = ", ".join(
+        f"the files of broker {node} are {'' if shorter else 'not '}shorter by as much"
+        for node, shorter in value.items()
+    )
+    return told or "no files were looked at"
+
+
+_MOST_LOGS = 4
 _ANSWERS = {
     "answered": "answered",
     "silent": "accepted and stayed silent",
@@ -142,6 +169,8 @@ _PHRASES: Mapping[str, Callable[[object], str]] = {
     "process": _process("has"),
     "process_state": _states,
     "listener": _listener,
+    "cut": _cut,
+    "files_shorter": _shorter,
     "dropped_packets": _dropped,
     "from_outside": _outside,
     "probes": _probes,

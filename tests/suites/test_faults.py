@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
@@ -18,6 +18,7 @@ from faults.client_link import ClientLink
 from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
+from faults.power_loss import PowerLoss
 from harness.core.cluster import Broker, ClientDirection, ClusterSpec, Direction, Lease
 from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.fault import Fault
@@ -112,6 +113,23 @@ def shell_of_engine(*words: str) -> str:
 def log_bytes(broker: Broker, topic: str) -> int:
     sizes = shell(broker.container, f"stat -c %s /var/lib/kafka/data/{topic}-0/*.log").stdout
     return sum(map(int, sizes.split()))
+
+
+def produce(cluster: DockerCluster, topic: str, *, records: int) -> int:
+    """Produce records, each a batch of its own, and return the log end offset then."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0})
+    for _ in range(records):
+        producer.produce(topic, os.urandom(100))
+        assert producer.flush(30) == 0
+    return end_offset(cluster, topic)
+
+
+def end_offset(cluster: DockerCluster, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "end"})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+    finally:
+        consumer.close()
 
 
 @contextmanager
@@ -355,6 +373,82 @@ def test_a_stopped_broker_has_ended_in_order_and_comes_back(
     cluster.await_full_isr([READY], timeout_s=90)
 
 
+def test_a_power_loss_takes_what_was_not_flushed_and_other_replicas_give_it_back(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    produce(cluster, READY, records=50)
+    before = log_bytes(victim, READY)
+    there = leased()
+    fault = PowerLoss(topic=READY, partition=0)
+
+    injected = fault.inject(there, (victim,))
+    try:
+        assert injected.observed, injected.details
+        assert java_states(victim.container) == []
+        cut = injected.details["cut"][victim.node_id][f"{READY}-0"]
+        assert log_bytes(victim, READY) == before - cut["bytes"]
+        assert cut["end_after"] < cut["end_before"]
+    finally:
+        healed = fault.heal(there, (victim,))
+
+    assert healed.observed
+    cluster.await_full_isr([READY], timeout_s=90)
+    assert {log_bytes(broker, READY) for broker in cluster.brokers} == {before}
+
+
+def test_a_power_loss_of_all_brokers_loses_acknowledged_records(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    end = produce(cluster, READY, records=50)
+    there = leased()
+    fault = PowerLoss(topic=READY, partition=0, offset=end - 20)
+
+    injected = fault.inject(there, cluster.brokers)
+    try:
+        assert injected.observed, injected.details
+    finally:
+        fault.heal(there, cluster.brokers)
+
+    cluster.await_full_isr([READY], timeout_s=90)
+    cut = {logs[f"{READY}-0"]["end_after"] for logs in injected.details["cut"].values()}
+    # Kafka's own word: the log ends where it was cut, and takes records again.
+    assert cut == {end_offset(cluster, READY)}
+    assert end - 20 <= min(cut) < end
+    assert produce(cluster, READY, records=5) == min(cut) + 5
+
+
+def test_a_cut_below_the_recovery_point_is_refused_and_the_broker_comes_back(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    produce(cluster, READY, records=5)
+    there = leased()
+    # A shutdown in order flushes everything, and says so.
+    BrokerStop().inject(there, (victim,))
+    BrokerStop().heal(there, (victim,))
+    cluster.await_full_isr([READY], timeout_s=90)
+    before = log_bytes(victim, READY)
+
+    try:
+        with pytest.raises(ClusterBroken, match="below the recovery point"):
+            PowerLoss(topic=READY, partition=0, offset=1).inject(there, (victim,))
+        assert log_bytes(victim, READY) == before
+    finally:
+        healed = BrokerKill().heal(there, (victim,))
+
+    assert healed.observed
+
+
+def test_a_living_brokers_tail_is_not_cut(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    before = log_bytes(victim, READY)
+
+    with pytest.raises(ClusterBroken, match="still runs"):
+        leased().cut_tail(victim, topic=READY, partition=0)
+
+    assert log_bytes(victim, READY) == before
+
+
 def test_a_shutdown_that_takes_too_long_is_no_proof_and_is_not_helped_along(
     cluster: DockerCluster, victim: Broker, leased: Leased
 ) -> None:
@@ -404,6 +498,8 @@ class Harmless:
     def __getattr__(self, name: str) -> Any:
         if name in ("signal", "cut", "cut_clients", "hold_down"):
             return lambda *_, **__: None
+        if name == "cut_tail":
+            return lambda *_, **__: ()
         if name == "collect_garbage":
             # A storm of no length: the log is marked, and nothing happens.
             return lambda broker, **_: self._cluster.collect_garbage(broker, duration_s=0.001)
@@ -421,6 +517,7 @@ class Harmless:
         Link(),
         Link(min_bytes=200),
         Partition(),
+        PowerLoss(),
     ],
     ids=str,
 )
@@ -470,3 +567,25 @@ def test_a_fault_heals_by_itself_when_its_lease_ends(
         what="the agent to heal by itself",
     )
     assert cluster.agent.leases() == []
+
+
+def test_a_brokers_own_mbeans_can_be_read(cluster: DockerCluster, victim: Broker) -> None:
+    manager = "kafka.server:type=ReplicaManager,name="
+
+    partitions = cluster.jmx(victim, [f"{manager}PartitionCount", f"{manager}LeaderCount"], "Value")
+    shrinks = cluster.jmx(victim, f"{manager}IsrShrinksPerSec", "Count")
+    under = cluster.jmx(
+        victim, f"kafka.cluster:type=Partition,name=UnderReplicated,topic={READY},*", "Value"
+    )
+    sessions = cluster.jmx(
+        victim, "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions,*", "Value"
+    )
+
+    assert set(partitions) == {f"{manager}PartitionCount", f"{manager}LeaderCount"}
+    assert all(value >= 1 for value in partitions.values())
+    assert shrinks[f"{manager}IsrShrinksPerSec"] >= 0
+    assert list(under.values()) == [0.0]
+    assert sum(sessions.values()) >= 1
+    assert cluster.jmx(victim, "nobody:type=Nothing", "Value") == {}
+    with pytest.raises(ClusterBroken, match="object names"):
+        cluster.jmx(victim, "no name at all", "Value")

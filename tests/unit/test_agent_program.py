@@ -390,6 +390,8 @@ def test_a_port_where_nobody_listens_refuses(listener: socket.socket) -> None:
         ("wish", '{"container_pid": 7, "wish": "down"}', "takes no wishes"),
         ("gc_storm", '{"container_pid": 7, "duration_ms": 0}', "is none"),
         ("gc_storm", '{"container_pid": 7, "duration_ms": 10}', "no JVM"),
+        ("mbeans", '{"container_pid": 7, "names": []}', "names are wanted"),
+        ("mbeans", '{"container_pid": 7, "names": ["a:b=c"]}', "no JVM"),
         ("read", '{"container_pid": 7, "path": "relative"}', "Cannot read"),
         ("read", '{"container_pid": 7, "path": "/etc/hosts"}', "gone"),
     ],

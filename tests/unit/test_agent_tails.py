@@ -204,6 +204,28 @@ def test_checkpoints_and_snapshots_do_not_point_beyond_the_cut(disk: Disk) -> No
     assert not (disk.folder / ".kafka_cleanshutdown").exists()
 
 
+def test_a_young_brokers_checkpoints_are_empty_files(disk: Disk) -> None:
+    disk.segment(0, v2(0, 5))
+    names = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+    for name in names:
+        (disk.folder / name).write_text("")
+
+    (cut,) = cut_tails([disk.folder], ALL)
+
+    assert (cut.recovery_point, cut.end_after, cut.bytes_cut) == (0, 0, 100)
+    assert [(disk.folder / name).read_text() for name in names] == ["", ""]
+
+
+def test_a_checkpoint_that_is_none_stops_the_cut(disk: Disk) -> None:
+    path = disk.segment(0, v2(0, 5))
+    (disk.folder / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 x\n")
+
+    with pytest.raises(AgentError, match="cannot be understood"):
+        cut_tails([disk.folder], ALL)
+
+    assert path.stat().st_size == 100
+
+
 def test_only_the_wanted_logs_are_cut_and_the_metadata_never(disk: Disk) -> None:
     disk.segment(0, v2(0, 5))
     for name in ("orders-1", "a-b-0", "__cluster_metadata-0", "orders-9.1f2e-delete"):

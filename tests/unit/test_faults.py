@@ -1,5 +1,7 @@
 """Each fault: proven when it bites, unproven when it does nothing, healed without a trace."""
 
+from typing import Any
+
 import pytest
 
 from faults.broker_kill import BrokerKill
@@ -9,6 +11,7 @@ from faults.client_link import ClientLink
 from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
+from faults.power_loss import PowerLoss
 from faults.targets import (
     AllBrokers,
     Controller,
@@ -34,6 +37,7 @@ FAULT_LIST = [
     Link(),
     Link(min_bytes=200),
     Partition(),
+    PowerLoss(),
 ]
 
 
@@ -88,6 +92,34 @@ def test_healing_what_was_never_broken_is_safe(fault: Fault) -> None:
     leased = FakeCluster().leased(LEASE)
 
     assert fault.heal(leased, hit(fault)).observed
+
+
+def test_a_power_loss_that_takes_nothing_is_a_kill() -> None:
+    cluster = FakeCluster(is_idle=True)
+
+    assert not PowerLoss().inject(cluster.leased(LEASE), ONE).observed
+
+
+def test_a_cut_that_the_files_do_not_show_is_no_proof() -> None:
+    class Liar(FakeCluster):
+        def log_sizes(self, broker: Broker) -> dict[tuple[str, int], int]:
+            return {("orders", 0): 1000}
+
+    assert not PowerLoss().inject(Liar().leased(LEASE), ONE).observed
+
+
+def test_the_power_is_lost_before_the_tail_is_cut() -> None:
+    cluster = FakeCluster()
+
+    PowerLoss(topic="orders", partition=0, offset=3).inject(cluster.leased(LEASE), ONE)
+
+    assert cluster.log == ["hold_down 1", "SIGKILL 1", "cut_tail 1 orders 0 3"]
+
+
+@pytest.mark.parametrize("place", [{"partition": 0}, {"topic": "orders", "offset": 3}])
+def test_a_place_that_is_not_wholly_named_is_refused(place: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="needs its"):
+        PowerLoss(**place)
 
 
 @pytest.mark.parametrize("victims", [ONE, (), (*TWO, Broker(3, "broker-3")), ONE * 2])

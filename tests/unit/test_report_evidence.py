@@ -34,6 +34,15 @@ from verifiers.report.meanings import MEANINGS
             "broker 1 logged 71 pauses of 1.2 s in all, 4 s were wanted",
         ),
         (
+            {
+                "cut": {"2": {"orders-0": {"end_before": 9, "end_after": 4, "bytes": 700}}},
+                "files_shorter": {"2": True},
+            },
+            "broker 2 lost orders-0 from offset 4 to 9 (700 bytes), "
+            "the files of broker 2 are shorter by as much",
+        ),
+        ({"cut": {"2": {}}}, "nothing was cut"),
+        (
             {"limit_s": 25, "still_running": [2]},
             "still running: 2, 25 s were given",
         ),

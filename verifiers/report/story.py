@@ -19,6 +19,7 @@ _WITNESSES = {
     "clean_shutdown": "marker of a clean shutdown",
     "listener": "probe of the listener",
     "from_outside": "probe from outside",
+    "files_shorter": "sizes of the log files",
     "probes": "probe connections",
     "dropped_packets": "packet counters",
 }
@@ -31,6 +32,7 @@ _PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "ver
 _CURES = {
     "broker_kill": "the process must be gone and the listener refuse, then answer again",
     "broker_stop": "the process must end by SIGTERM in time and leave its clean-shutdown marker",
+    "power_loss": "something must lie above the recovery point, to be cut from the files",
     "link": "packets must have been dropped and probes unanswered: an idle link shows neither",
     "client_link": "clients' packets must have been dropped: who leads nothing hears none",
     "broker_pause": "the kernel must show the process stopped and a probe stay unanswered",

@@ -1,4 +1,4 @@
-"""Attaching to a running HotSpot JVM in another container, to load the GC-storm agent into it.
+"""Attaching to a running HotSpot JVM in another container, to load our Java agents into it.
 
 It speaks HotSpot's own attach protocol: `jcmd` would do the same, after starting a JVM of its own
 for half a second.
@@ -6,13 +6,15 @@ for half a second.
 
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from fault_agent import AgentError
 from fault_agent.processes import PROC, Process, pid_inside, send, wait_for
 
 STORM_JAR = Path("/opt/kafka-chaos/gcstorm.jar")
-_JAR_INSIDE = "/tmp/kafka-chaos-gcstorm.jar"  # noqa: S108  # where a JVM's user can always read
+MBEANS_JAR = Path("/opt/kafka-chaos/mbeans.jar")
+_TMP_INSIDE = "/tmp"  # noqa: S108  # where a JVM's user can always read
 _LISTENER_S = 5.0
 # On a crowded machine full collections take seconds each, and a JVM that does nothing else takes a
 # command between two of them.
@@ -29,8 +31,44 @@ def storm(target: Process, argument: str) -> str:
     Raises:
         AgentError: the JVM does not listen (it is frozen, or no HotSpot), or refused.
     """
-    _put_jar(target)
-    said = command(target, "load", "instrument", "false", f"{_JAR_INSIDE}={argument}")
+    return _load(target, STORM_JAR, argument)
+
+
+def mbeans(target: Process, names: Sequence[str]) -> list[tuple[str, str, float]]:
+    """Return what a JVM's own MBeans say: object name, attribute and number of each.
+
+    Args:
+        target: the JVM.
+        names: object names, which may be patterns; one that nothing matches has no rows.
+
+    Raises:
+        AgentError: the JVM does not listen (it is frozen, or no HotSpot), or a name is none.
+    """
+    # As the JVM's user sees it: two who ask at once have a file each.
+    inside = f"{_TMP_INSIDE}/kafka-chaos-mbeans-{os.getpid()}"
+    question = PROC / str(target.pid) / f"root{inside}"
+    answer = question.with_name(f"{question.name}.out")
+    question.write_text("".join(f"{name}\n" for name in names))
+    question.chmod(0o644)
+    # The JVM's user may be no root, and then may not make a file beside one of root's: it may fill
+    # one that is there.
+    answer.touch()
+    answer.chmod(0o666)
+    try:
+        _load(target, MBEANS_JAR, inside)
+        rows = [line.split("\t") for line in answer.read_text().splitlines()]
+        for name, error, _ in rows:
+            if name == "!":
+                raise AgentError(f"The JVM {target.pid} says of the object names: {error}.")
+        return [(name, attribute, float(number)) for name, attribute, number in rows]
+    finally:
+        question.unlink(missing_ok=True)
+        answer.unlink(missing_ok=True)
+
+
+def _load(target: Process, jar: Path, argument: str) -> str:
+    inside = _put_jar(target, jar)
+    said = command(target, "load", "instrument", "false", f"{inside}={argument}")
     code = said.rpartition(":")[2].strip()
     if code != "0":
         raise AgentError(f"The JVM {target.pid} did not load the agent: {said or code}.")
@@ -78,13 +116,15 @@ def _listening_socket(target: Process) -> str:
     return str(path)
 
 
-def _put_jar(target: Process) -> None:
-    wanted = STORM_JAR.read_bytes()
-    path = PROC / str(target.pid) / f"root{_JAR_INSIDE}"
+def _put_jar(target: Process, jar: Path) -> str:
+    wanted = jar.read_bytes()
+    inside = f"{_TMP_INSIDE}/kafka-chaos-{jar.name}"
+    path = PROC / str(target.pid) / f"root{inside}"
     if path.exists() and path.read_bytes() == wanted:
-        return
+        return inside
     # A JVM may have the old file mapped: it keeps the old one, the name goes to the new one.
     half = path.with_suffix(f".{os.getpid()}")
     half.write_bytes(wanted)
     half.chmod(0o644)
     half.rename(path)
+    return inside

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import os
 import stat
 import sys
@@ -258,6 +259,26 @@ def gc_stop(given: Arguments) -> Answer:
     return {"process": _shown(target), "said": said}
 
 
+def mbeans(given: Arguments) -> Answer:
+    """Read a JVM's MBeans."""
+    from fault_agent import attach
+
+    container_pid, names = given.whole("container_pid"), given.texts("names")
+    if not names or any("\n" in name for name in names):
+        raise AgentError("Object names are wanted, one at least, each on one line.")
+    target = jvm_of(container_pid)
+    if target is None:
+        raise AgentError(f"Below process {container_pid} runs no JVM to be asked.")
+    # JSON knows no infinity, and no number that is none.
+    return {
+        "values": [
+            {"name": name, "attribute": attribute, "value": value}
+            for name, attribute, value in attach.mbeans(target, names)
+            if math.isfinite(value)
+        ]
+    }
+
+
 def read(given: Arguments) -> Answer:
     """Read a part of a container's file; one that does not exist has the size 0."""
     container_pid, path = given.whole("container_pid"), given.text("path")
@@ -359,7 +380,7 @@ def heal(given: Arguments) -> Answer:
 VERBS: Mapping[str, Callable[[Arguments], Answer]] = {
     verb.__name__: verb
     for verb in (
-        state, jvm, signal, wish, cut, counters, mend, probe, gc_storm, gc_stop, read,
+        state, jvm, signal, wish, cut, counters, mend, probe, gc_storm, gc_stop, mbeans, read,
         cut_tail, log_sizes, leases, heal,
     )
 }  # fmt: skip

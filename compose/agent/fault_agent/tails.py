@@ -201,18 +201,29 @@ def _lower_high_watermark(log: Log, end: int) -> None:
 
 
 def _partitions(path: Path) -> dict[tuple[str, int], int]:
-    if not path.exists():
-        return {}
-    rows = [line.split() for line in path.read_text().splitlines()[2:]]
-    return {(row[0], int(row[1])): int(row[2]) for row in rows if row}
+    _, rows = _checkpoint(path)
+    return {(row[0], int(row[1])): int(row[2]) for row in rows}
 
 
 def _rewrite(path: Path, change: Callable[[Sequence[str]], Sequence[str] | None]) -> None:
-    """Change the rows of a checkpoint: a version, a count, then one row a line."""
-    if not path.exists():
-        return
-    version, _, *rows = path.read_text().splitlines()
-    changed = [change(row.split()) for row in rows if row.strip()]
-    kept = [" ".join(fields) for fields in changed if fields is not None]
-    # In place: the file keeps its owner, who may be any user of any image.
-    path.write_text("\n".join([version, str(len(kept)), *kept, ""]))
+    """Change the rows of a checkpoint."""
+    version, rows = _checkpoint(path)
+    kept = [" ".join(fields) for row in rows if (fields := change(row)) is not None]
+    if rows:
+        # In place: the file keeps its owner, who may be any user of any image.
+        path.write_text("\n".join([version, str(len(kept)), *kept, ""]))
+
+
+def _checkpoint(path: Path) -> tuple[str, list[list[str]]]:
+    """Return version and rows of a checkpoint: a version, a count, then one row a line.
+
+    A broker makes empty files when it starts, and fills them later: they have no rows.
+
+    Raises:
+        AgentError: it is none.
+    """
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows = [line.split() for line in lines[2:] if line.strip()]
+    if lines and (len(lines) == 1 or not all(row[-1].isdecimal() for row in rows)):
+        raise AgentError(f"The checkpoint {path.name} cannot be understood.")
+    return (lines[0] if lines else "0"), rows

@@ -1,0 +1,97 @@
+"""The broker loses power, and with it what it had not flushed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from faults.witness import answers, killed, restarted
+from harness.core.cluster import Answer, Broker, Cluster, CutLog
+from harness.core.errors import UsageError
+from harness.core.fault import Evidence, fault
+
+
+@fault("power_loss")
+@dataclass(frozen=True, slots=True)
+class PowerLoss:
+    """SIGKILL the brokers' JVMs and cut the unflushed ends of their logs; heal by starting them.
+
+    Stands for a machine that loses power: what was acknowledged and lay in the page cache only is
+    gone. By default it is the worst power cut that a broker must reckon with: each log ends at
+    the first batch boundary at or above its recovery point, below which the broker has written
+    down that all is flushed. It writes that down once a minute, so what it flushed since then,
+    when a segment was full, counts as not flushed. Not for a damaged disk: nothing below the
+    recovery point is touched, nor the metadata log, which KRaft flushes. The cut is final: the
+    healing starts the broker, and other replicas give back what they have.
+
+    Attributes:
+        topic: only its logs; None for all, internal topics too.
+        partition: only this partition of the topic.
+        offset: cut at the first boundary at or above it; None for the recovery point.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def __post_init__(self) -> None:
+        """Reject a place that is not wholly named.
+
+        Raises:
+            UsageError: a partition without its topic, or an offset without its partition.
+        """
+        if (self.partition is not None and self.topic is None) or (
+            self.offset is not None and self.partition is None
+        ):
+            raise UsageError("A partition needs its topic, and an offset needs its partition.")
+
+    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        """Kill and cut; processes must be gone, and every victim's files shorter by what was cut.
+
+        Raises:
+            ClusterBroken: the offset lies below the recovery point, or there is no such log.
+        """
+        was_running = killed(cluster, victims)
+        cut: dict[int, tuple[CutLog, ...]] = {}
+        shorter: dict[int, bool] = {}
+        for broker in victims:
+            before = cluster.log_sizes(broker)
+            cut[broker.node_id] = logs = tuple(
+                log
+                for log in cluster.cut_tail(
+                    broker, topic=self.topic, partition=self.partition, offset=self.offset
+                )
+                if log.bytes_cut
+            )
+            after = cluster.log_sizes(broker)
+            missing = {place: before[place] - after.get(place, 0) for place in before}
+            shorter[broker.node_id] = bool(logs) and all(
+                missing.get((log.topic, log.partition)) == log.bytes_cut for log in logs
+            )
+        seen = answers(cluster, victims)
+        refused = [node for node, answer in seen.items() if answer is Answer.REFUSED]
+        return Evidence(
+            "inject",
+            observed=was_running and len(refused) == len(victims) and all(shorter.values()),
+            details={
+                "process_after": None,
+                "listener": {node: str(answer) for node, answer in seen.items()},
+                "cut": {node: _by_log(logs) for node, logs in cut.items()},
+                "files_shorter": shorter,
+            },
+        )
+
+    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        """Start; every victim must have a process again, and answer."""
+        return restarted(cluster, victims)
+
+
+def _by_log(logs: Sequence[CutLog]) -> Mapping[str, Mapping[str, Any]]:
+    return {
+        f"{log.topic}-{log.partition}": {
+            "recovery_point": log.recovery_point,
+            "end_before": log.end_before,
+            "end_after": log.end_after,
+            "bytes": log.bytes_cut,
+        }
+        for log in logs
+    }
