@@ -380,6 +380,17 @@ class Lab:
             timeout_s=timeout_s,
         )
 
+    def await_failover(
+        self, broker: Broker, *, partition: int = 0, timeout_s: float = WAIT_S
+    ) -> Broker:
+        """Wait until another broker leads, and return it."""
+        self.wait_until(
+            lambda: self.leader(partition) not in (None, broker),
+            what=f"another leader than {_letter(broker)}",
+            timeout_s=timeout_s,
+        )
+        return self.leader(partition) or broker
+
     def await_isr(
         self, brokers: Collection[Broker], *, partition: int = 0, timeout_s: float = WAIT_S
     ) -> float:

@@ -15,7 +15,7 @@ def script(lab: Lab) -> None:
     lab.require(doomed.acked == 1000, f"only {doomed.acked} of 1000 records were acknowledged")
     lab.require(lab.isr() == {a, b, c}, "a follower left the ISR too early")
     lab.kill(a)
-    lab.wait_until(lambda: lab.leader() in (b, c), what="a follower to lead")
+    lab.await_failover(a)
     lab.heal(cut)
     lab.start(a)
 
