@@ -5,12 +5,15 @@ from random import Random
 import pytest
 
 from faults.broker_kill import BrokerKill
+from faults.link import Link
 from faults.partition import Partition
-from faults.targets import FollowerOf, LeaderOf
+from faults.power_loss import PowerLoss
+from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf
 from harness.core.errors import UsageError
+from harness.core.fault import Fault
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
-from harness.experiment import Overrides, configure
+from harness.experiment import Overrides, configure, parse_fault
 from harness.nemesis import plan, plan_json
 
 
@@ -53,6 +56,42 @@ def test_faults_of_a_mix_never_overlap_and_end_in_time(seed: int) -> None:
     assert starts[0] >= mix.quiet_s - 0.1
     assert all(end + mix.quiet_s - 0.2 <= start for end, start in zip(ends, starts[1:]))  # noqa: B905
     assert ends[-1] <= 100.1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_link_is_dealt_to_pairs_and_nothing_else_is(seed: int) -> None:
+    scenario = configure("mixed", Overrides(faults=("link", "broker_kill"), duration_s=120))
+
+    for step in plan(scenario, seed):
+        assert isinstance(step.target, LeaderAndFollower) == isinstance(step.fault, Link)
+
+
+def test_a_mix_without_a_pair_for_its_link_is_refused() -> None:
+    with pytest.raises(UsageError, match="whom Link could hit"):
+        Mix(faults=(Link(),), targets=(LeaderOf("orders"),))
+
+
+def test_a_link_without_a_second_replica_is_refused() -> None:
+    alone = {"replication_factor": 1, "min_isr": 1}
+
+    with pytest.raises(UsageError, match="leader and a follower"):
+        configure("mixed", Overrides(faults=("link",), contract=alone))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("link(direction=forth,min_bytes=200)", Link(direction="forth", min_bytes=200)),
+        ("power_loss(topic=orders,partition=0)", PowerLoss(topic="orders", partition=0)),
+    ],
+)
+def test_a_fault_is_read_from_its_words(text: str, fault: Fault) -> None:
+    assert parse_fault(text) == fault
+
+
+def test_what_is_no_parameter_of_a_fault_is_refused_with_those_that_are() -> None:
+    with pytest.raises(UsageError, match="it has direction, listener, min_bytes"):
+        parse_fault("link(hits_pairs=true)")
 
 
 def test_a_run_too_short_for_one_fault_is_refused() -> None:
