@@ -19,6 +19,7 @@ _WITNESSES = {
     "clean_shutdown": "marker of a clean shutdown",
     "listener": "probe of the listener",
     "from_outside": "probe from outside",
+    "cut": "log end offsets",
     "files_shorter": "sizes of the log files",
     "probes": "probe connections",
     "dropped_packets": "packet counters",
