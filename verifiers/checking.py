@@ -51,6 +51,10 @@ class Frames:
     kept: tuple[DataFrame, ...]
     empty: frozenset[str] = frozenset()
 
+    def with_more(self, frames: Mapping[str, DataFrame], empty: frozenset[str]) -> "Frames":
+        """Return these and others, of whose suspects some are known to be none."""
+        return Frames(by_name={**self.by_name, **frames}, kept=self.kept, empty=self.empty | empty)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:

@@ -3,20 +3,24 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.core.errors import HistoryUnreadable
 from harness.history_seal import seal
+from harness.run_dir import RunDir
 from verifiers.checking import SPARK_ERRORS, Found, build, first_line, is_unreadable, run_checkers
 from verifiers.folder import RunInput, check_history, count_rows, read_run
 from verifiers.frames import ANY_PARTITION, History
 from verifiers.judgement import judge_findings, verdict_of, why_not_valid
 from verifiers.lanes import Lanes, bin_width_ns, draw
+from verifiers.replicas.comparison import Comparison, compare, located_in
+from verifiers.replicas.copied import read_copied
 from verifiers.result import Report, write_verdict
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.session import in_service, open_session, tuned
@@ -62,15 +66,16 @@ def verify(
             # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
             # large ones.
             with ThreadPoolExecutor(1, "lanes") as aside:
+                comparing = aside.submit(_compare, spark, run, watch)
                 drawing = aside.submit(_draw, run, history, watch)
-                found = _check(spark, run, history, watch)
+                found, replicas = _check(spark, run, history, comparing, watch)
                 lanes = drawing.result()
             lanes.write(run.path)
             tell(
                 f"Checked {lanes.counts.sends:,} sends, {lanes.counts.read:,} reads and "
                 f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
             )
-    return _conclude(run, lanes, found, watch)
+    return _conclude(run, lanes, found, replicas, watch)
 
 
 @dataclass(slots=True)
@@ -128,20 +133,51 @@ def _draw(run: RunInput, history: History, watch: _Watch) -> Lanes:
         return draw(history, origin_ns=run.origin_ns, bin_ns=bin_ns)
 
 
-def _check(spark: SparkSession, run: RunInput, history: History, watch: _Watch) -> Found:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Replicas:
+    """What the verdict says of the replicas, and why they are not compared in full."""
+
+    told: Mapping[str, Any]
+    reasons: tuple[str, ...]
+
+
+def _compare(spark: SparkSession, run: RunInput, watch: _Watch) -> Comparison:
+    with watch("verify: compare replicas"):
+        copied = read_copied(RunDir(run.path), run.meta)
+        ends = {(end.topic, end.partition): end.high for end in run.ends}
+        return compare(spark, copied, ends, run.path)
+
+
+def _check(
+    spark: SparkSession,
+    run: RunInput,
+    history: History,
+    comparing: Future[Comparison],
+    watch: _Watch,
+) -> tuple[Found, _Replicas]:
     with watch("verify: build frames"):
         built = build(history)
+    kept = built.kept
     try:
+        compared = comparing.result()
+        kept += compared.kept
+        built = built.with_more(compared.frames(spark, built.by_name["values"]), compared.empty)
         with watch("verify: run checkers"):
-            return run_checkers(spark, run.path, built)
+            found = run_checkers(spark, run.path, built)
+        told = dict(compared.to_json())
+        if any(anomaly == "lost-write" for anomaly, _ in found.counts):
+            told["located"] = located_in(spark, run.path / "anomalies")
+        return found, _Replicas(told=told, reasons=compared.reasons)
     finally:
-        for frame in built.kept:
+        for frame in kept:
             frame.unpersist()
 
 
-def _conclude(run: RunInput, lanes: Lanes, found: Found, watch: _Watch) -> Report:
+def _conclude(
+    run: RunInput, lanes: Lanes, found: Found, replicas: _Replicas, watch: _Watch
+) -> Report:
     findings = judge_findings(run, found)
-    reasons = why_not_valid(run, lanes.counts, found, findings)
+    reasons = why_not_valid(run, lanes.counts, found, findings, replicas.reasons)
     return Report(
         run=str(run.meta.get("run", run.path.name)),
         scenario=str(run.meta.get("scenario", "")),
@@ -154,6 +190,7 @@ def _conclude(run: RunInput, lanes: Lanes, found: Found, watch: _Watch) -> Repor
         faults=run.faults,
         checkers=found.checkers,
         timing_s={**_phases(run), **watch.seconds},
+        replicas=replicas.told,
     )
 
 

@@ -52,15 +52,28 @@ def verdict_of(findings: Mapping[str, Finding], reasons: Sequence[str]) -> Verdi
 
 
 def why_not_valid(
-    run: RunInput, counts: Counts, found: Found, findings: Mapping[str, Finding]
+    run: RunInput,
+    counts: Counts,
+    found: Found,
+    findings: Mapping[str, Finding],
+    uncompared: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return, in sentences, all that keeps the run from being VALID; what is forbidden first."""
+    """Return, in sentences, all that keeps the run from being VALID; what is forbidden first.
+
+    Args:
+        run: what was run.
+        counts: how many operations there were.
+        found: what the checkers found.
+        findings: the same, judged.
+        uncompared: why replicas were not compared in full.
+    """
     return (
         *_forbidden(findings),
         *_unfinished(run),
         *_undamaged(run.faults),
         *_too_little(counts),
         *_unread(run),
+        *uncompared,
         *found.crashes,
         *_unprovoked(run, findings),
     )

@@ -177,6 +177,19 @@ _COMMITTED = (
     "the acks, and with unclean election off it stays (replication design, KIP-207)."
 )
 
+_OUT_OF_SYNC = (
+    "A replica outside the ISR is no copy: it may hold what was never committed, and cuts it off "
+    "before it is let in again (Kafka documentation, replication design; KIP-101)."
+)
+_OLD_DIVERGENCE = (
+    "Kafka up to 0.10.2 cuts followers by high watermark, and what lay above it on a broker that "
+    "led before can stay there under other records' offsets (KIP-101, scenario 2)."
+)
+_ONE_LOG = (
+    "Members of the ISR hold the same batches below the high watermark: since 0.11 a follower cuts "
+    "its log by leader epoch before it copies (KIP-101)."
+)
+
 _TABLE: tuple[_Row, ...] = (
     # Acknowledged, and not there.
     _Row(anomaly="lost-write", given=_acks("0"), permits="acks=0", why=_ACKS_0),
@@ -222,6 +235,20 @@ _TABLE: tuple[_Row, ...] = (
     _Row(anomaly="inconsistent-offsets", given=_old, permitted=False, why=_KIP_101),
     _Row(anomaly="inconsistent-offsets", kinds=_kinds("reads"), permitted=False, why=_COMMITTED),
     _Row(anomaly="inconsistent-offsets", permitted=False, why=_KEEPS),
+    # One offset, another record on each disk.
+    _Row(
+        anomaly="replica-divergence",
+        kinds=_kinds("out-of-sync"),
+        permits="being outside the ISR",
+        why=_OUT_OF_SYNC,
+    ),
+    _Row(
+        anomaly="replica-divergence",
+        given=_old,
+        permits="Kafka before 0.11",
+        why=_OLD_DIVERGENCE,
+    ),
+    _Row(anomaly="replica-divergence", permitted=False, why=_ONE_LOG),
     # Read, and gone.
     _Row(anomaly="dirty-read", given=_unclean, permits="unclean election", why=_UNCLEAN),
     _Row(
@@ -314,6 +341,10 @@ _TABLE: tuple[_Row, ...] = (
 
 _GIVEN_IN_ORDER = "A consumer is given a partition in the order of its offsets, none left out."
 _NEVER = {
+    "epoch-disorder": (
+        "Leader epochs grow along a log, and an epoch has one leader, so epoch and offset name one "
+        "batch: no contract permits otherwise (KIP-101)."
+    ),
     "G1a": "What certainly failed must never be read: no contract permits it (Adya, G1a).",
     "phantom": "What nobody wrote must never be read: no contract permits it.",
     "corrupt-record": "A record must be read as it was written: no contract permits otherwise.",

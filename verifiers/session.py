@@ -57,6 +57,10 @@ def open_session(
     os.environ["JAVA_HOME"] = str(java.parent.parent)
     # Workers take whatever `python3` is first on the PATH unless they are told.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers on this machine import what we import, also where nothing is installed.
+    ours = str(Path(__file__).parents[1])
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ours, *filter(None, known)]))
     if wanted.startswith("local"):
         # Spark asks for this machine's address by its name, and ends where that does not resolve.
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")

@@ -13,6 +13,8 @@ from verifiers import frames, places
 from verifiers.checker import CHECKERS, frames_wanted
 from verifiers.checking import Found, build, run_checkers
 from verifiers.frames import ANY_PARTITION, History
+from verifiers.replicas.comparison import compare
+from verifiers.replicas.copied import Copied
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.session import open_session
 
@@ -41,7 +43,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def find(spark: SparkSession) -> Find:
+def find(spark: SparkSession, tmp_path: Path) -> Find:
     """Return a function that runs one checker on some ops and returns its rows in order."""
 
     def run(
@@ -55,6 +57,7 @@ def find(spark: SparkSession) -> Find:
         check = CHECKERS[name]
         wanted = set(frames_wanted(check))
         built = dict(history.recorded())
+        built |= compare(spark, Copied(), {}, tmp_path).frames(spark, frames.values(history))
         if wanted & {"values", "producing", "slots"}:
             built["values"] = frames.values(history)
         if wanted & {"log", "slots"}:
@@ -77,6 +80,8 @@ def find_all(spark: SparkSession, tmp_path: Path) -> FindAll:
 
     def run(ops: Sequence[Op]) -> Found:
         built = build(to_history(spark, ops))
+        none = compare(spark, Copied(), {}, tmp_path)
+        built = built.with_more(none.frames(spark, built.by_name["values"]), none.empty)
         try:
             return run_checkers(spark, tmp_path, built)
         finally:

@@ -167,7 +167,18 @@ class Folder:
                 pq.write_table(table, folder / f"{process}.parquet")
         ends = [end(partition=p) for p in (0, 1)] if self.ends is None else self.ends
         (path / "history" / "ends.json").write_text(json.dumps(list(ends)))
+        self._write_disks(path, ends)
         return path
+
+    def _write_disks(self, path: Path, ends: Sequence[dict[str, Any]]) -> None:
+        """Give every broker the same logs, as long as the final read says that they are."""
+        from tests.spark.disks import Disk, alike, whole, write_disks
+
+        highs = {0: 0, 1: 0} | {e["partition"]: e["high"] for e in ends}
+        disks: dict[tuple[int, int], Disk] = {}
+        for partition, high in highs.items():
+            disks |= alike(whole(high, partition=partition), partition=partition)
+        write_disks(path, disks)
 
 
 def fault(number: int, event: str, **other: Any) -> dict[str, Any]:

@@ -4,25 +4,29 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checker import checker, offences
+from verifiers.lost import lost
 from verifiers.story import send_story
 
 
 @checker("lost-write")
-def lost_write(values: DataFrame) -> DataFrame:
+def lost_write(values: DataFrame, located: DataFrame) -> DataFrame:
     """Return the acknowledged records that the final read lacks, the tail included.
 
     Only where the final read certainly looked: elsewhere a record is unseen, not lost.
 
     Args:
         values: what is known of each value.
+        located: where lost records still lie, and who cut them.
 
     Returns:
         One row per lost record; offset as acknowledged, null under acks=0; time of the
-        acknowledgement. `polled` in the detail counts consumers' reads before it was lost.
+        acknowledgement. `polled` in the detail counts consumers' reads before it was lost;
+        `held_by`, `lacking`, `cut_by`, `cut_to`, `cut_at_utc` and `cut_epoch` say which brokers
+        still have it on disk and which do not, and who cut it where and when.
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority.
     """
-    elsewhere = F.col("final_partition") != F.col("partition")
-    absent = (F.col("finals") == 0) | F.coalesce(elsewhere, F.lit(False))
-    lost = values.where((F.col("type") == "ok") & F.col("searched") & absent)
-    return offences(lost, time_ns="complete_ns", detail=send_story())
+    places = [name for name in located.columns if name not in ("topic", "partition", "value")]
+    found = lost(values).join(located.drop("partition"), ["topic", "value"], "left")
+    told = {name: F.col(name) for name in places}
+    return offences(found, time_ns="complete_ns", detail=send_story() | told)

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from struct import Struct
 from struct import error as StructError
 
@@ -26,6 +27,20 @@ _SNAPPY_STREAM = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER_BYTES = 16
 _MOST_BYTES = 256 * 1024**2
 _DAMAGE = (StructError, IndexError, ValueError, OSError, zlib.error, pa.ArrowException)
+
+
+def read_batch(root: str, segment: str, position: int, size: int) -> bytes:
+    """Return the bytes of one batch.
+
+    Args:
+        root: the run's folder.
+        segment: path of the segment in it.
+        position: where it begins, in bytes.
+        size: how long it is, in bytes.
+    """
+    with (Path(root) / segment).open("rb") as file:
+        file.seek(position)
+        return file.read(size)
 
 
 def values_in(batch: bytes) -> list[tuple[int, int | None]]:

@@ -40,6 +40,16 @@ MEANINGS: dict[str, Meaning] = {
         "records are in the log more than once",
         "One send left the same record at two or more offsets of its partition.",
     ),
+    "replica-divergence": Meaning(
+        "stretch of offsets holds other records on another replica",
+        "stretches of offsets hold other records on another replica",
+        "Two brokers' logs, as they lie on disk, hold different batches below the high watermark.",
+    ),
+    "epoch-disorder": Meaning(
+        "batch has a leader epoch that it must not have",
+        "batches have a leader epoch that they must not have",
+        "Leader epochs fall along a log, contradict its checkpoint, or do not name one batch.",
+    ),
     "inconsistent-offsets": Meaning(
         "offset was seen with different records",
         "offsets were seen with different records",

@@ -271,10 +271,10 @@ def unchecked(record: RunRecord) -> tuple[str, ...]:
     found = [f"{name}: {state}." for name, state in states.items() if state != "ran"]
     if not states:
         found.append("No checker has run.")
-    if not record.judgement.replicas:
+    if not record.judgement.replicas.get("compared"):
         found.append(
-            "The logs on the brokers' disks were not compared: a replica that differs where nobody "
-            "reads would not be seen."
+            "The logs on the brokers' disks were not compared in full: a replica that differs "
+            "where nobody reads would not be seen."
         )
     return (*found, *record.missing)
 

@@ -1,0 +1,89 @@
+"""What brokers note of their logs: checkpoints, and truncations in their own words."""
+
+from pathlib import Path
+
+import pytest
+
+from verifiers.replicas.checkpoints import read_epochs, read_offsets
+from verifiers.replicas.cuts import read_cuts
+
+NEW = (
+    "[2026-11-21 14:08:18,021] INFO [UnifiedLog partition=orders-0, dir=/var/lib/kafka/data] "
+    "Truncating to offset 6581 (org.apache.kafka.storage.internals.log.UnifiedLog)\n"
+)
+NEW_IDLE = (
+    "[2026-11-21 14:07:49,814] INFO [UnifiedLog partition=orders-0, dir=/var/lib/kafka/data] "
+    "Truncating to 0 has no effect as the largest offset in the log is -1 (…)\n"
+)
+ONE = "[2019-11-19 13:09:05,115] INFO [Log partition=a-b-12, dir=/d] Truncating to offset 7 (…)\n"
+OLD = "[2026-11-21 14:08:18,021] INFO Truncating log orders-0 to offset 12. (kafka.log.Log)\n"
+OLD_IDLE = (
+    "[2026-11-21 14:08:18,021] INFO Truncating orders-0 to 12 has no effect as the largest offset "
+    "in the log is 9. (kafka.log.Log)\n"
+)
+RECOVERED = (
+    "[2026-11-21 14:08:18,021] WARN [LogLoader partition=orders-1, dir=/data] Corruption found in "
+    "segment 0, truncating to offset 33 (…)\n"
+)
+FETCHER = (
+    "[2026-11-21 14:08:18,020] INFO [ReplicaFetcher replicaId=3, leaderId=1, fetcherId=0] "
+    "Truncating partition orders-0 with TruncationState(offset=6581, completed=true) due to "
+    "leader epoch and offset EpochEndOffset(…)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cuts"),
+    [
+        (NEW, [("orders", 0, 6581)]),
+        (NEW_IDLE, []),
+        (ONE, [("a-b", 12, 7)]),
+        (OLD, [("orders", 0, 12)]),
+        (OLD + OLD_IDLE, []),
+        (OLD + NEW_IDLE + OLD, [("orders", 0, 12), ("orders", 0, 12)]),
+        (RECOVERED, [("orders", 1, 33)]),
+        (FETCHER, []),
+        ("", []),
+    ],
+)
+def test_truncations_are_read_in_the_words_of_every_generation(
+    tmp_path: Path, text: str, cuts: list[tuple[str, int, int]]
+) -> None:
+    (tmp_path / "server.log").write_text(text)
+
+    found = read_cuts(tmp_path / "server.log", 3)
+
+    assert [(cut.topic, cut.partition, cut.to) for cut in found] == cuts
+    assert all(cut.broker == 3 for cut in found)
+
+
+def test_a_truncation_has_the_time_that_the_broker_gave_it(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(NEW)
+
+    assert read_cuts(tmp_path / "server.log", 1)[0].at_utc == "2026-11-21 14:08:18.021"
+
+
+def test_a_log_that_is_not_there_tells_of_nothing(tmp_path: Path) -> None:
+    assert read_cuts(tmp_path / "server.log", 1) == []
+
+
+def test_epochs_come_in_the_order_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "epochs").write_text("0\n2\n0 0\n3 6581\n")
+
+    assert read_epochs(tmp_path / "epochs") == ((0, 0), (3, 6581))
+
+
+def test_offsets_are_found_by_topic_and_partition(tmp_path: Path) -> None:
+    (tmp_path / "hw").write_text("0\n2\norders 0 12\norders 1 7\n")
+
+    assert read_offsets(tmp_path / "hw") == {("orders", 0): 12, ("orders", 1): 7}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0\n", "0\n2\n0 0\n", "0\n1\nx y\n", "garbage", "0\n1\n1 2 3 4\n"]
+)
+def test_a_damaged_checkpoint_says_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text(text)
+
+    assert read_epochs(tmp_path / "file") == ()
+    assert read_offsets(tmp_path / "file") == {}

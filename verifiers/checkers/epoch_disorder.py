@@ -1,0 +1,84 @@
+"""Leader epochs that fall, or that do not name one batch."""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+
+_KNOWN = 0
+
+
+@checker("epoch-disorder")
+def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFrame) -> DataFrame:
+    """Return the batches whose leader epoch is not what it must be.
+
+    Batches of formats before v2 have no epoch.
+
+    Args:
+        disordered: the batches of replicas that are worth a closer look.
+        epochs: what the leader-epoch checkpoints say.
+        differences: where replicas hold different batches.
+
+    Returns:
+        One row per batch, or pair of batches. Kind "decreases" if the epoch is lower than that of
+        the batch before it in the same log; "checkpoint" if the replica's own leader-epoch
+        checkpoint has another epoch for its offsets; "ambiguous" if two replicas hold different
+        batches under one epoch and offset; "renamed" if they hold the same one under two epochs.
+
+    Source: KIP-101, which has one leader an epoch, whose log is what its followers have.
+    """
+    known = disordered.where(F.col("problem").isNull() & (F.col("leader_epoch") >= _KNOWN))
+    log = Window.partitionBy("broker", "topic", "partition").orderBy("base_offset")
+    before = F.lag("leader_epoch").over(log)
+    falling = _told(
+        known.withColumn("before", before).where(F.col("before") > F.col("leader_epoch")),
+        kind=F.lit("decreases"),
+        epoch_before=F.col("before"),
+    )
+    # A replica without the file is not compared with it.
+    noted = epochs.select("broker", "topic", "partition", "log_start").distinct()
+    key = ["broker", "topic", "partition"]
+    against = known.join(noted, key).join(epochs.drop("log_start"), [*key, "leader_epoch"], "left")
+    outside = (
+        F.col("since").isNull()
+        | (F.greatest("base_offset", "log_start") < F.col("since"))
+        | (F.col("last_offset") >= F.col("until"))
+    )
+    contradicting = _told(
+        against.where(outside & (F.col("last_offset") >= F.col("log_start"))),
+        kind=F.lit("checkpoint"),
+        checkpoint_since=F.col("since"),
+        checkpoint_until=F.col("until"),
+    )
+    same = F.col("epoch") == F.col("other_epoch")
+    renamed = F.col("same_records") & (F.col("epoch") != F.col("other_epoch"))
+    two = offences(
+        differences.where(renamed | (same & ~F.col("same_records"))),
+        offset="first",
+        kind=F.when(F.col("same_records"), "renamed").otherwise("ambiguous"),
+        detail={
+            "last_offset": F.col("last"),
+            "broker": F.col("broker"),
+            "other_broker": F.col("other_broker"),
+            "epoch": F.col("epoch"),
+            "other_epoch": F.col("other_epoch"),
+            "holds": F.col("holds"),
+            "other_holds": F.col("other_holds"),
+        },
+    )
+    return falling.unionByName(contradicting).unionByName(two)
+
+
+def _told(batches: DataFrame, *, kind: Column, **more: Column) -> DataFrame:
+    return offences(
+        batches,
+        offset="base_offset",
+        value=None,
+        kind=kind,
+        detail={
+            "last_offset": F.col("last_offset"),
+            "broker": F.col("broker"),
+            "epoch": F.col("leader_epoch"),
+            **more,
+        },
+    )

@@ -1,0 +1,43 @@
+"""One offset, another record on each disk."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.frames import producer_of
+
+
+@checker("replica-divergence")
+def replica_divergence(differences: DataFrame) -> DataFrame:
+    """Return where two replicas hold different batches below the high watermark, at rest.
+
+    Args:
+        differences: where replicas hold different batches.
+
+    Returns:
+        One row per pair of batches; offset is the first at which they differ, `last_offset` in
+        the detail the last. Kind "in-sync" if the other replica was in the ISR when the run
+        ended, so that it counts as a copy and may lead; else "out-of-sync": it cuts its log
+        before it is let in again. An end that such a replica lacks is no divergence. Value is
+        what the leader holds at the offset, or whoever stands for it; `other_value` what the
+        other one has; `holds` and `other_holds` name the records on each side.
+
+    Source: KIP-101, scenario 2.
+    """
+    rows = differences.where(~F.col("same_records"))
+    return offences(
+        rows,
+        offset="first",
+        process=producer_of(F.col("value")),
+        kind=F.when(F.col("in_sync"), "in-sync").otherwise("out-of-sync"),
+        detail={
+            "last_offset": F.col("last"),
+            "broker": F.col("broker"),
+            "other_broker": F.col("other_broker"),
+            "epoch": F.col("epoch"),
+            "other_epoch": F.col("other_epoch"),
+            "holds": F.col("holds"),
+            "other_holds": F.col("other_holds"),
+            "other_value": F.col("other_value"),
+        },
+    )

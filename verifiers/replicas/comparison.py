@@ -1,0 +1,245 @@
+"""Replicas compared: the frames that checkers ask for, and what the verdict says of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from verifiers.lost import lost
+from verifiers.replicas.copied import Copied, Place
+from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
+from verifiers.replicas.locations import LOCATION_SCHEMA, locate
+from verifiers.replicas.survey import (
+    BATCH_SCHEMA,
+    Summary,
+    batches_of,
+    known_bounds,
+    summarise,
+)
+
+EPOCH_SCHEMA = StructType(
+    [
+        StructField("broker", IntegerType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("leader_epoch", IntegerType()),
+        StructField("since", LongType()),
+        StructField("until", LongType()),
+        StructField("log_start", LongType()),
+    ]
+)
+"""One row per entry of a leader-epoch checkpoint: the epoch's offsets, from `since` to before
+`until`; below `log_start` it says nothing any more.
+"""
+
+_MOST_CUTS = 32
+_MOST_EPOCHS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The replicas of a run, compared.
+
+    Attributes:
+        folder: of the run.
+        copied: what lay on the disks.
+        summaries: each replica's batches, summed up; empty if there are none.
+        reasons: why they are not compared in full, in sentences.
+        batches: of all replicas (BATCH_SCHEMA).
+        differences: where replicas differ (DIFFERENCE_SCHEMA).
+        disordered: the batches of replicas whose epochs are worth a closer look.
+        epochs: what their leader-epoch checkpoints say (EPOCH_SCHEMA).
+        empty: which of the suspects among the frames are none.
+        kept: frames that occupy memory until they are unpersisted.
+    """
+
+    folder: Path
+    copied: Copied
+    summaries: tuple[Summary, ...]
+    reasons: tuple[str, ...]
+    batches: DataFrame
+    differences: DataFrame
+    disordered: DataFrame
+    epochs: DataFrame
+    empty: frozenset[str]
+    kept: tuple[DataFrame, ...] = field(default=())
+
+    def frames(self, spark: SparkSession, values: DataFrame) -> Mapping[str, DataFrame]:
+        """Return the frames by the names that checkers ask for.
+
+        Args:
+            spark: the session.
+            values: what is known of each value (`verifiers.frames`).
+        """
+        located = (
+            locate(spark, lost(values), self.batches, self.copied, self.folder)
+            if self.copied.replicas
+            else spark.createDataFrame([], LOCATION_SCHEMA)
+        )
+        return {
+            "differences": self.differences,
+            "disordered": self.disordered,
+            "epochs": self.epochs,
+            "located": located,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what verdict.json says of the replicas, but for what was located."""
+        brokers: dict[str, dict[str, Any]] = {}
+        for one in self.summaries:
+            replica = one.replica
+            brokers.setdefault(str(replica.broker), {})[replica.name] = {
+                "leo": one.end,
+                "high_watermark": replica.high_watermark,
+                "recovery_point": replica.recovery_point,
+                "log_start": one.start,
+                "batches": one.batches,
+                "size_bytes": one.size_bytes,
+                "epochs": [list(entry) for entry in (replica.epochs or ())[-_MOST_EPOCHS:]],
+                "in_sync": replica.in_sync,
+                "leader": replica.leads,
+                "problem": one.problem,
+            }
+        return {
+            "compared": not self.reasons,
+            "brokers": brokers,
+            "cuts": len(self.copied.cuts),
+            "located": {},
+        }
+
+
+def compare(
+    spark: SparkSession, copied: Copied, ends: Mapping[Place, int], folder: Path
+) -> Comparison:
+    """Return the replicas compared; a pass over all headers, and nothing more where all agree.
+
+    Args:
+        spark: the session.
+        copied: what lay on the disks.
+        ends: the end that the final read found, by partition.
+        folder: of the run; `replicas/batches/` is written there.
+    """
+    batches = batches_of(spark, copied.replicas, folder)
+    kept: list[DataFrame] = []
+    summaries: tuple[Summary, ...] = ()
+    groups: list[Group] = []
+    differing = spark.createDataFrame([], DIFFERENCE_SCHEMA)
+    disordered = spark.createDataFrame([], BATCH_SCHEMA)
+    empty = {"differences", "disordered"}
+    if copied.replicas:
+        bounds = known_bounds(copied, ends)
+        summaries = summarise(batches, copied, bounds)
+        groups = group(summaries, bounds)
+        unlike = [some for some in groups if not some.alike]
+        if unlike:
+            differing = differences(spark, batches, unlike, folder).persist()
+            kept.append(differing)
+            if differing.limit(1).collect():
+                empty.discard("differences")
+        strange = [one for one in summaries if one.disordered]
+        if strange:
+            disordered = batches.where(_any_of(strange))
+            empty.discard("disordered")
+    return Comparison(
+        folder=folder,
+        copied=copied,
+        summaries=summaries,
+        reasons=(*copied.reasons, *_damaged(summaries), *_short(groups)),
+        batches=batches,
+        differences=differing,
+        disordered=disordered,
+        epochs=spark.createDataFrame(_epochs(summaries), EPOCH_SCHEMA),
+        empty=frozenset(empty),
+        kept=tuple(kept),
+    )
+
+
+def _any_of(summaries: list[Summary]) -> Any:  # noqa: ANN401  (a Column)
+    chosen = F.lit(False)
+    for one in summaries:
+        topic, partition = one.replica.place
+        chosen |= (
+            (F.col("broker") == one.replica.broker)
+            & (F.col("topic") == topic)
+            & (F.col("partition") == partition)
+        )
+    return chosen
+
+
+def _epochs(summaries: tuple[Summary, ...]) -> list[tuple[object, ...]]:
+    return [
+        (one.replica.broker, *one.replica.place, epoch, since, until, one.start)
+        for one in summaries
+        for epoch, since, until in one.replica.epoch_offsets
+    ]
+
+
+def _damaged(summaries: tuple[Summary, ...]) -> list[str]:
+    """Return, in sentences, which logs cannot be read to their end though they count.
+
+    A broker that is down may well have half a batch at its end: it cuts it when it starts.
+    """
+    return [
+        f"The log of {one.replica.name} on broker {one.replica.broker} cannot be read to its end: "
+        f"{one.problem}."
+        for one in summaries
+        if one.problem and one.replica.in_sync is not False
+    ]
+
+
+def _short(groups: Sequence[Group]) -> list[str]:
+    """Return, in sentences, where the log that all are compared with lacks what was read of it."""
+    return [
+        f"The log of {some.reference.replica.name} that was copied from broker "
+        f"{some.reference.replica.broker} ends at {some.reference.end}, below the high watermark "
+        f"of {some.bound}."
+        for some in groups
+        if some.reference.end < some.bound
+    ]
+
+
+def located_in(spark: SparkSession, anomalies: Path) -> dict[str, Any]:
+    """Return what became of the lost records on the disks, summed up.
+
+    Args:
+        spark: the session.
+        anomalies: the folder of what was found.
+
+    Returns:
+        `lost`, of which `held` still lie on a disk, `gone` on none, and `unplaced` have no offset
+        that is known; `cuts`: which stretches of them were cut by whom, where and when.
+    """
+    detail = F.col("detail")
+    rows = (
+        spark.read.parquet(str(anomalies))
+        .where(F.col("anomaly") == "lost-write")
+        .groupBy(
+            "topic",
+            "partition",
+            *(
+                detail[name].alias(name)
+                for name in ("held_by", "lacking", "cut_by", "cut_to", "cut_at_utc", "cut_epoch")
+            ),
+        )
+        .agg(
+            F.count("*").alias("count"),
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+        )
+        .orderBy("topic", "partition", "first")
+        .collect()
+    )
+    cuts = [row.asDict() for row in rows if row["lacking"] is not None or row["held_by"]]
+    return {
+        "lost": sum(row["count"] for row in rows),
+        "held": sum(row["count"] for row in rows if row["held_by"]),
+        "gone": sum(row["count"] for row in cuts if not row["held_by"]),
+        "unplaced": sum(
+            row["count"] for row in rows if not row["held_by"] and row["lacking"] is None
+        ),
+        "stretches": cuts[:_MOST_CUTS],
+    }

@@ -1,0 +1,202 @@
+"""What was copied from the brokers' disks, and what their checkpoints and logs say of it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import HistoryUnreadable
+from harness.replica_files import EPOCHS, MANIFEST
+from harness.run_dir import RunDir
+from verifiers.replicas.checkpoints import read_epochs, read_offsets
+from verifiers.replicas.cuts import Cut, read_cuts
+
+FOR_EVER = (1 << 63) - 1
+"""An offset that no log comes to."""
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """One replica as it lies on a broker's disk.
+
+    Attributes:
+        broker: node id.
+        topic: its topic.
+        partition: its number.
+        segments: its segment files, by offset.
+        epochs: (leader epoch, first offset) of each entry of its leader-epoch checkpoint; None if
+            it has no such file, as before 0.11.
+        high_watermark: as checkpointed, which happens every five seconds; None if it is not.
+        recovery_point: all below is flushed; None if it is not checkpointed.
+        log_start: what lies below is as good as deleted.
+        in_sync: whether it was in the ISR at the end; None if nobody knows.
+        leads: whether it was the leader then.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    segments: tuple[Path, ...]
+    epochs: tuple[tuple[int, int], ...] | None
+    high_watermark: int | None
+    recovery_point: int | None
+    log_start: int
+    in_sync: bool | None
+    leads: bool
+
+    @property
+    def place(self) -> Place:
+        """Where it belongs."""
+        return (self.topic, self.partition)
+
+    @property
+    def name(self) -> str:
+        """As Kafka names its folder."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def epoch_offsets(self) -> tuple[tuple[int, int, int], ...]:
+        """Each epoch of the checkpoint, its first offset, and the one after its last."""
+        entries = self.epochs or ()
+        ends = [first for _, first in entries[1:]] + [FOR_EVER]
+        return tuple(
+            (epoch, since, until) for (epoch, since), until in zip(entries, ends, strict=False)
+        )
+
+    @property
+    def first_segment(self) -> int:
+        """Offset that its first segment is called after; 0 if it has none."""
+        return int(self.segments[0].stem) if self.segments else 0
+
+    @property
+    def last_segment(self) -> int:
+        """Offset that its last segment is called after; 0 if it has none."""
+        return int(self.segments[-1].stem) if self.segments else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """All replicas of a run.
+
+    Attributes:
+        replicas: by topic, partition and broker.
+        cuts: truncations that the brokers' logs tell of.
+        reasons: why they are not all that there should be, in sentences.
+    """
+
+    replicas: tuple[Replica, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Those that hold any replica, by id."""
+        return tuple(sorted({replica.broker for replica in self.replicas}))
+
+    def by_place(self) -> dict[Place, list[Replica]]:
+        """Return the replicas of each partition."""
+        found: dict[Place, list[Replica]] = {}
+        for replica in self.replicas:
+            found.setdefault(replica.place, []).append(replica)
+        return found
+
+
+def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
+    """Return the replicas in a run's folder.
+
+    Args:
+        folder: the run.
+        meta: its run.json.
+
+    Raises:
+        HistoryUnreadable: the manifest is damaged.
+    """
+    path = folder.path / "cluster" / MANIFEST
+    if not path.is_file():
+        return Copied(reasons=("The brokers' logs were not copied: replicas are not compared.",))
+    manifest = folder.read_json(f"cluster/{MANIFEST}")
+    try:
+        last = _last_states(folder)
+        reasons = [str(reason) for reason in manifest["reasons"]]
+        replicas: list[Replica] = []
+        cuts: list[Cut] = []
+        for number, broker in sorted(manifest["brokers"].items(), key=lambda item: int(item[0])):
+            home = folder.path / "cluster" / str(broker["service"])
+            cuts += read_cuts(home / "server.log", int(number))
+            if broker["copied"]:
+                wanted = {str(name) for name in broker["partitions"]}
+                replicas += _replicas(home, int(number), wanted, last)
+            elif broker["why"]:
+                reasons.append(f"The logs of broker {number} were not copied: {broker['why']}.")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryUnreadable(
+            f"{path} does not say what was copied ({error!r}): restore it, or run again."
+        ) from error
+    if not reasons:
+        reasons += _missing(replicas, meta, last)
+    replicas.sort(key=lambda one: (one.topic, one.partition, one.broker))
+    return Copied(replicas=tuple(replicas), cuts=tuple(cuts), reasons=tuple(reasons))
+
+
+def _last_states(folder: RunDir) -> dict[Place, Mapping[str, Any]]:
+    """Return leader and ISR of each partition, as last seen."""
+    return {
+        (str(line["topic"]), int(line["partition"])): line
+        for line in folder.lines("timeline.jsonl")
+    }
+
+
+def _replicas(
+    home: Path, broker: int, wanted: set[str], last: Mapping[Place, Mapping[str, Any]]
+) -> Iterator[Replica]:
+    for disk in sorted(home.glob("data*")):
+        if not disk.is_dir():
+            continue
+        watermarks = read_offsets(disk / "replication-offset-checkpoint")
+        recovered = read_offsets(disk / "recovery-point-offset-checkpoint")
+        starts = read_offsets(disk / "log-start-offset-checkpoint")
+        for log in sorted(disk.iterdir()):
+            if log.name not in wanted or not log.is_dir():
+                continue
+            topic, _, number = log.name.rpartition("-")
+            place = (topic, int(number))
+            epochs = log / EPOCHS
+            state = last.get(place)
+            yield Replica(
+                broker=broker,
+                topic=topic,
+                partition=int(number),
+                segments=tuple(sorted(log.glob("*.log"))),
+                epochs=read_epochs(epochs) if epochs.is_file() else None,
+                high_watermark=watermarks.get(place),
+                recovery_point=recovered.get(place),
+                log_start=starts.get(place, 0),
+                in_sync=None if state is None else broker in state["isr"],
+                leads=state is not None and state["leader"] == broker,
+            )
+
+
+def _missing(
+    replicas: list[Replica], meta: Mapping[str, Any], last: Mapping[Place, Mapping[str, Any]]
+) -> list[str]:
+    """Return, in sentences, what keeps the replicas from being compared in full."""
+    counts: dict[Place, int] = {}
+    for replica in replicas:
+        counts[replica.place] = counts.get(replica.place, 0) + 1
+    words = []
+    for topic in meta.get("topics", []):
+        for partition in range(topic["partitions"]):
+            place = (topic["name"], partition)
+            here, wanted = counts.get(place, 0), topic["replication_factor"]
+            name = f"{topic['name']}-{partition}"
+            if here < wanted:
+                words.append(f"{name} has {here} of its {wanted} replicas on disk")
+            elif place not in last:
+                words.append(f"who was in the ISR of {name} at the end is not known")
+    if not words:
+        return []
+    shown = "; ".join(words[:5]) + ("; …" if len(words) > 5 else "")
+    return [f"Not all replicas could be compared: {shown}."]

@@ -1,0 +1,311 @@
+"""Where replicas of one partition hold different batches."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from harness.core.op import SEQUENCE_BITS
+from verifiers.replicas.records import read_batch, values_in
+from verifiers.replicas.survey import Summary
+
+SHOWN_VALUES = 8
+"""So many values of each side are put into words."""
+
+_KEY = ("base_offset", "last_offset", "crc", "leader_epoch")
+
+
+def _whole(name: str) -> StructField:
+    return StructField(name, LongType(), nullable=True)
+
+
+DIFFERENCE_SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        _whole("first"),
+        _whole("last"),
+        StructField("broker", IntegerType()),
+        StructField("other_broker", IntegerType()),
+        StructField("in_sync", BooleanType()),
+        StructField("same_records", BooleanType()),
+        _whole("epoch"),
+        _whole("other_epoch"),
+        _whole("value"),
+        _whole("other_value"),
+        StructField("holds", StringType()),
+        StructField("other_holds", StringType()),
+    ]
+)
+"""One row per pair of batches that two replicas hold for the same offsets, from `first` to `last`.
+
+`broker` is the leader at the end, or who stands for it; `other_broker` differs from it, and was in
+the ISR at the end if `in_sync`. `same_records` are the same bytes under another leader epoch.
+`holds` and `other_holds` name the values on each side, `producer:sequence`, and `value` and
+`other_value` the first of them; an epoch is null where there is no batch, or none of format v2.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The replicas of one partition, to be compared with one of them.
+
+    Attributes:
+        reference: whom the others are compared with.
+        others: the others.
+        bound: the high watermark at rest: from there on nothing is compared.
+    """
+
+    reference: Summary
+    others: tuple[Summary, ...]
+    bound: int
+
+    @property
+    def alike(self) -> bool:
+        """Whether all hold the same batches; false is worth a closer look."""
+        return all(
+            one.start == self.reference.start
+            and one.digest == self.reference.digest
+            and one.compared == self.reference.compared
+            for one in self.others
+        )
+
+
+def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> list[Group]:
+    """Return the replicas by partition, each with the one that the others are compared with.
+
+    That is the leader at the end; where there is none, a member of the ISR, else the longest log.
+    """
+    places: dict[tuple[str, int], list[Summary]] = {}
+    for one in summaries:
+        places.setdefault(one.replica.place, []).append(one)
+
+    def weight(one: Summary) -> tuple[bool, bool, int, int]:
+        return (one.replica.leads, bool(one.replica.in_sync), one.end, -one.replica.broker)
+
+    groups = []
+    for place, some in places.items():
+        ordered = sorted(some, key=weight, reverse=True)
+        groups.append(
+            Group(reference=ordered[0], others=tuple(ordered[1:]), bound=bounds.get(place, 0))
+        )
+    return groups
+
+
+def differences(
+    spark: SparkSession, batches: DataFrame, groups: Sequence[Group], folder: Path
+) -> DataFrame:
+    """Return where replicas hold different batches below the high watermark (DIFFERENCE_SCHEMA).
+
+    A replica outside the ISR may lack the end of the log: that is no difference.
+
+    Args:
+        spark: the session.
+        batches: of all replicas (BATCH_SCHEMA).
+        groups: the partitions to look at.
+        folder: of the run.
+    """
+    members = spark.createDataFrame(_members(groups), _MEMBERS_SCHEMA)
+    mine = batches.where(F.col("problem").isNull()).join(
+        F.broadcast(members), ["topic", "partition"]
+    )
+    mine = mine.where(F.col("base_offset") < F.col("bound")).withColumn(
+        "bit",
+        F.aggregate(
+            "members",
+            F.lit(0).cast("long"),
+            lambda bits, one: bits.bitwiseOR(
+                F.when(one["broker"] == F.col("broker"), one["bit"]).otherwise(F.lit(0))
+            ),
+        ),
+    )
+    held = mine.groupBy("topic", "partition", *_KEY).agg(
+        F.bit_or("bit").alias("holders"),
+        F.first("bound").alias("bound"),
+        F.first("members").alias("members"),
+        F.first("reference").alias("reference"),
+    )
+    odd = held.withColumn("excused", _excused()).where(
+        F.col("holders").bitwiseOR(F.col("excused")) != _all_bits()
+    )
+    pairs = _pairs(odd)
+    placed = _with_place(_with_place(pairs, batches, "broker", ""), batches, "other_broker", "o_")
+    read = _reader(folder)
+    told = placed.select(
+        "*",
+        read("segment", "position", "size", "first", "last").alias("ours"),
+        read("o_segment", "o_position", "o_size", "first", "last").alias("theirs"),
+    )
+    one, other = F.col("batch"), F.col("o_batch")
+    same = [one[name] == other[name] for name in _KEY[:3]]
+    return told.select(
+        "topic",
+        "partition",
+        "first",
+        "last",
+        "broker",
+        "other_broker",
+        "in_sync",
+        F.coalesce(same[0] & same[1] & same[2], F.lit(False)).alias("same_records"),
+        one["leader_epoch"].cast("long").alias("epoch"),
+        other["leader_epoch"].cast("long").alias("other_epoch"),
+        F.col("ours")["value"].alias("value"),
+        F.col("theirs")["value"].alias("other_value"),
+        F.col("ours")["holds"].alias("holds"),
+        F.col("theirs")["holds"].alias("other_holds"),
+    )
+
+
+_MEMBERS_SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("bound", LongType()),
+        StructField("reference", LongType()),
+        StructField(
+            "members",
+            ArrayType(
+                StructType(
+                    [
+                        StructField("broker", IntegerType()),
+                        StructField("bit", LongType()),
+                        StructField("start", LongType()),
+                        StructField("end", LongType()),
+                        StructField("in_sync", BooleanType()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+
+
+def _members(groups: Sequence[Group]) -> list[tuple[object, ...]]:
+    """Return the partitions, each replica with a bit of its own; the reference has the first."""
+    return [
+        (
+            *some.reference.replica.place,
+            some.bound,
+            1,
+            [
+                (one.replica.broker, 1 << place, one.start, one.end, bool(one.replica.in_sync))
+                for place, one in enumerate((some.reference, *some.others))
+            ],
+        )
+        for some in groups
+    ]
+
+
+def _all_bits() -> Column:
+    return F.aggregate("members", F.lit(0).cast("long"), lambda b, one: b.bitwiseOR(one["bit"]))
+
+
+def _excused() -> Column:
+    """Return the bits of those who need not hold a batch: it is below or above all they have."""
+    return F.aggregate(
+        "members",
+        F.lit(0).cast("long"),
+        lambda bits, one: bits.bitwiseOR(
+            F.when(
+                (F.col("last_offset") < one["start"])
+                | (~one["in_sync"] & (F.col("base_offset") >= one["end"])),
+                one["bit"],
+            ).otherwise(F.lit(0))
+        ),
+    )
+
+
+def _pairs(odd: DataFrame) -> DataFrame:
+    """Return each pair of differing batches once, with the offsets that both speak of."""
+
+    def has(bits: str) -> Column:
+        return F.col(bits).bitwiseAND(F.col("reference")) != 0
+
+    def spread(rows: DataFrame, sign: str, which: Column) -> DataFrame:
+        chosen = F.filter("members", lambda one: one["bit"].bitwiseAND(which) != 0)
+        last = F.least(F.col("last_offset"), F.col("bound") - 1)
+        return rows.select(
+            "topic",
+            "partition",
+            F.explode(chosen).alias("member"),
+            F.col("members")[0]["broker"].alias("leader"),
+            F.struct(*_KEY).alias(f"{sign}batch"),
+            F.col("base_offset").alias("from"),
+            last.alias("to"),
+        ).select(
+            "topic",
+            "partition",
+            F.col("member")["broker"].alias("other_broker"),
+            F.col("member")["in_sync"].alias("in_sync"),
+            F.col("leader").alias("broker"),
+            f"{sign}batch",
+            F.explode(F.sequence("from", "to")).alias("offset"),
+        )
+
+    absent = _all_bits().bitwiseAND(F.bitwise_not(F.col("holders").bitwiseOR(F.col("excused"))))
+    ours = spread(odd.where(has("holders")), "", absent)
+    theirs = spread(odd.where(~has("holders") & ~has("excused")), "o_", F.col("holders"))
+    # Joined by offset, not by overlap: that grows with what differs, not with its square.
+    key = ["topic", "partition", "broker", "other_broker", "in_sync", "offset"]
+    met = ours.join(theirs, key, "full_outer")
+    return met.groupBy(*key[:-1], "batch", "o_batch").agg(
+        F.min("offset").alias("first"), F.max("offset").alias("last")
+    )
+
+
+def _with_place(pairs: DataFrame, batches: DataFrame, who: str, sign: str) -> DataFrame:
+    """Add where the batch of one side lies: segment, position and size; null if it has none."""
+    lie = batches.where(F.col("problem").isNull()).select(
+        "topic",
+        "partition",
+        F.col("broker").alias(who),
+        F.struct(*_KEY).alias(f"{sign}batch"),
+        F.col("segment").alias(f"{sign}segment"),
+        F.col("position").alias(f"{sign}position"),
+        F.col("size").alias(f"{sign}size"),
+    )
+    batch = f"{sign}batch"
+    return pairs.join(lie, ["topic", "partition", who, batch], "left")
+
+
+_SIDE_SCHEMA = StructType([_whole("value"), StructField("holds", StringType())])
+
+
+def _reader(folder: Path) -> Callable[..., Column]:
+    """Return the function that reads one side of a pair: its first value, and all in words."""
+    root = str(folder)
+
+    def side(
+        segment: str | None, position: int, size: int, first: int, last: int
+    ) -> tuple[int | None, str]:
+        if segment is None:
+            return None, "nothing"
+        batch = read_batch(root, segment, position, size)
+        held = [value for offset, value in values_in(batch) if first <= offset <= last]
+        return next((value for value in held if value is not None), None), _in_words(held)
+
+    return F.udf(side, _SIDE_SCHEMA, useArrow=False)
+
+
+def _in_words(held: Sequence[int | None]) -> str:
+    if not held:
+        return "a batch without records that could be read"
+    words = [
+        "a record of no producer of ours"
+        if value is None
+        else f"{value >> SEQUENCE_BITS}:{value & ((1 << SEQUENCE_BITS) - 1)}"
+        for value in held[:SHOWN_VALUES]
+    ]
+    more = len(held) - len(words)
+    return " ".join(words) + (f" and {more} more" if more > 0 else "")

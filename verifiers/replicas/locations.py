@@ -1,0 +1,169 @@
+"""Where lost records still lie, and who cut them away."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+
+from verifiers.replicas.copied import FOR_EVER, Copied, Replica
+from verifiers.replicas.cuts import Cut
+from verifiers.replicas.records import read_batch, values_in
+
+_BLOCK_BITS = 8
+
+LOCATION_SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("value", LongType()),
+        StructField("held_by", StringType()),
+        StructField("lacking", StringType()),
+        StructField("cut_by", StringType()),
+        StructField("cut_to", StringType()),
+        StructField("cut_at_utc", StringType()),
+        StructField("cut_epoch", StringType()),
+    ]
+)
+"""One row per lost record whose offset is known.
+
+`held_by` and `lacking` are brokers that have a replica. `cut_by` are those whose logs tell that
+they cut theirs at or below the record, nearest to it; `cut_to` and `cut_at_utc` say where and when,
+in the same order; null if nobody told. `cut_epoch` is the leader epoch whose interval covers the
+offset now: the one under which the log went on without the record.
+"""
+
+_RECORDS_SCHEMA = ArrayType(
+    StructType([StructField("offset", LongType()), StructField("value", LongType())])
+)
+_STRETCH_SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("since", LongType()),
+        StructField("until", LongType()),
+        *LOCATION_SCHEMA.fields[5:],
+        StructField("replicas", StringType()),
+    ]
+)
+
+
+def locate(
+    spark: SparkSession, lost: DataFrame, batches: DataFrame, copied: Copied, folder: Path
+) -> DataFrame:
+    """Return where lost records lie, and who cut them (LOCATION_SCHEMA).
+
+    Args:
+        spark: the session.
+        lost: topic, partition, offset and value of lost records; the offset may be null.
+        batches: of all replicas (BATCH_SCHEMA).
+        copied: the replicas, and what was cut.
+        folder: of the run.
+    """
+    wanted = lost.where(F.col("offset").isNotNull() & F.col("partition").isNotNull()).select(
+        "topic", "partition", "offset", "value", F.shiftright("offset", _BLOCK_BITS).alias("block")
+    )
+    near = batches.where(F.col("problem").isNull()).select(
+        "topic", "partition", "broker", "segment", "position", "size", "base_offset",
+        "last_offset", F.explode(F.sequence(
+            F.shiftright("base_offset", _BLOCK_BITS), F.shiftright("last_offset", _BLOCK_BITS)
+        )).alias("block"),
+    )  # fmt: skip
+    asked = near.join(
+        wanted.select("topic", "partition", "block").distinct(),
+        ["topic", "partition", "block"],
+        "left_semi",
+    )
+    found = (
+        asked.drop("block")
+        .distinct()
+        .select(
+            "topic",
+            "partition",
+            "broker",
+            F.explode(_reader(folder)("segment", "position", "size")).alias("record"),
+        )
+        .select("topic", "partition", "broker", "record.offset", "record.value")
+        .groupBy("topic", "partition", "offset", "value")
+        .agg(F.collect_set(F.col("broker").cast("string")).alias("holders"))
+    )
+    stretches = F.broadcast(spark.createDataFrame(_stretches(copied), _STRETCH_SCHEMA))
+    placed = wanted.join(found, ["topic", "partition", "offset", "value"], "left").withColumn(
+        "holders", F.array_sort(F.coalesce("holders", F.array().cast("array<string>")))
+    )
+    here = (
+        (placed["topic"] == stretches["topic"])
+        & (placed["partition"] == stretches["partition"])
+        & (placed["offset"] >= stretches["since"])
+        & (placed["offset"] < stretches["until"])
+    )
+    lacking = F.array_except(F.split(stretches["replicas"], ","), F.col("holders"))
+    return placed.join(stretches, here).select(
+        placed["topic"],
+        placed["partition"],
+        placed["value"],
+        F.array_join("holders", ",").alias("held_by"),
+        F.array_join(lacking, ",").alias("lacking"),
+        "cut_by",
+        "cut_to",
+        "cut_at_utc",
+        "cut_epoch",
+    )
+
+
+def _reader(folder: Path) -> Callable[..., Column]:
+    """Return the function that reads the records of a batch: their offsets and values."""
+    root = str(folder)
+
+    def records(segment: str, position: int, size: int) -> list[tuple[int, int | None]]:
+        return values_in(read_batch(root, segment, position, size))
+
+    return F.udf(records, _RECORDS_SCHEMA, useArrow=False)
+
+
+def _stretches(copied: Copied) -> list[tuple[object, ...]]:
+    """Return the offsets of each partition in stretches between which nothing changes.
+
+    Within one the same truncations are the nearest, and the same epoch covers it: there are a few
+    dozen, however many records were lost.
+    """
+    rows: list[tuple[object, ...]] = []
+    for (topic, partition), replicas in copied.by_place().items():
+        cuts = [one for one in copied.cuts if (one.topic, one.partition) == (topic, partition)]
+        epochs = _authority(replicas).epochs or ()
+        points = sorted({0, *(cut.to for cut in cuts), *(first for _, first in epochs)})
+        everybody = ",".join(str(one.broker) for one in replicas)
+        for since, until in zip(points, [*points[1:], FOR_EVER], strict=True):
+            near = _nearest(cuts, since)
+            epoch = [number for number, first in epochs if first <= since]
+            rows.append(
+                (
+                    topic, partition, since, until,
+                    ",".join(str(cut.broker) for cut in near) or None,
+                    ",".join(str(cut.to) for cut in near) or None,
+                    ",".join(cut.at_utc for cut in near) or None,
+                    str(epoch[-1]) if epoch else None,
+                    everybody,
+                )
+            )  # fmt: skip
+    return rows
+
+
+def _nearest(cuts: Sequence[Cut], offset: int) -> list[Cut]:
+    """Return each broker's truncation nearest at or below an offset; of equal ones the first.
+
+    A log grows between two truncations, so what a broker cut away was cut by the nearest.
+    """
+    near: dict[int, Cut] = {}
+    for cut in cuts:
+        known = near.get(cut.broker)
+        if cut.to <= offset and (known is None or cut.to > known.to):
+            near[cut.broker] = cut
+    highest = max((cut.to for cut in near.values()), default=0)
+    chosen = [cut for cut in near.values() if cut.to == highest]
+    return sorted(chosen, key=lambda cut: (cut.at_utc, cut.broker))
+
+
+def _authority(replicas: Sequence[Replica]) -> Replica:
+    return max(replicas, key=lambda one: (one.leads, bool(one.in_sync), -one.broker))

@@ -1,0 +1,279 @@
+"""The batches of all replicas in one frame, and what they come to, replica by replica."""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BooleanType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from verifiers.replicas.copied import Copied, Place, Replica
+from verifiers.replicas.segments import COLUMNS, read_headers
+
+_KEY = (
+    StructField("broker", IntegerType(), nullable=False),
+    StructField("topic", StringType(), nullable=False),
+    StructField("partition", IntegerType(), nullable=False),
+    StructField("segment", StringType(), nullable=False),
+)
+_WHOLE, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
+_KINDS = {
+    "magic": IntegerType(),
+    "leader_epoch": IntegerType(),
+    "producer_epoch": ShortType(),
+    "base_sequence": IntegerType(),
+    "is_transactional": _FLAG,
+    "is_control": _FLAG,
+    "problem": _TEXT,
+}
+BATCH_SCHEMA = StructType(
+    [*_KEY, *(StructField(name, _KINDS.get(name, _WHOLE), nullable=True) for name in COLUMNS)]
+)
+"""One row per batch of a replica; `segment` is the file's path within the run's folder,
+`position` a byte in it.
+
+`leader_epoch` is null before format v2. A row with a `problem` is a stretch of bytes, `size` long,
+that is no batch: nothing else is known of it.
+"""
+
+_FEW_BYTES = 64 * 1024**2
+"""So much is read here: a worker takes longer to start than to read this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """One segment: whose, its path within the run's folder, and its size."""
+
+    broker: int
+    topic: str
+    partition: int
+    segment: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Neighbouring batches of one leader epoch in one replica.
+
+    Attributes:
+        epoch: their leader epoch; None before format v2.
+        first: the lowest offset.
+        last: the highest.
+        batches: how many.
+    """
+
+    epoch: int | None
+    first: int
+    last: int
+    batches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What one replica's batches come to.
+
+    Attributes:
+        replica: which.
+        runs: by epoch.
+        size_bytes: of all batches.
+        compared: how many batches lie below the bound up to which replicas are compared.
+        digest: of these; equal for equal batches.
+        problem: what follows the last batch, if it is no batch.
+        end: the log end offset.
+    """
+
+    replica: Replica
+    runs: tuple[Run, ...]
+    size_bytes: int
+    compared: int
+    digest: int
+    problem: str | None
+    end: int
+
+    @property
+    def batches(self) -> int:
+        """How many there are."""
+        return sum(run.batches for run in self.runs)
+
+    @property
+    def start(self) -> int:
+        """The first offset that counts."""
+        return max(self.replica.log_start, self.replica.first_segment)
+
+    @property
+    def disordered(self) -> bool:
+        """Whether epochs fall, or are not those of the checkpoint; true is worth a closer look."""
+        runs = sorted((run for run in self.runs if run.epoch is not None), key=lambda r: r.first)
+        epochs = [run.epoch for run in runs]
+        apart = all(one.last < other.first for one, other in pairwise(runs))
+        if not apart or epochs != sorted(e for e in epochs if e is not None):
+            return True
+        return any(not _agrees(run, self.replica, self.start) for run in runs)
+
+
+def _agrees(run: Run, replica: Replica, start: int) -> bool:
+    """Tell whether a run lies within its epoch's offsets; below the log's start nobody asks."""
+    if run.last < start or run.epoch == -1 or not replica.epochs:
+        return True
+    return any(
+        epoch == run.epoch and since <= max(run.first, start) and run.last < until
+        for epoch, since, until in replica.epoch_offsets
+    )
+
+
+def batches_of(spark: SparkSession, replicas: Iterable[Replica], folder: Path) -> DataFrame:
+    """Return the batches of replicas (BATCH_SCHEMA), headers only, kept as Parquet in the run.
+
+    Args:
+        spark: the session.
+        replicas: whose.
+        folder: of the run; what `replicas/batches/` in it held is replaced.
+    """
+    target = folder / "replicas" / "batches"
+    shutil.rmtree(target, ignore_errors=True)
+    files = [
+        File(
+            broker=replica.broker,
+            topic=replica.topic,
+            partition=replica.partition,
+            segment=str(segment.relative_to(folder)),
+            size_bytes=segment.stat().st_size,
+        )
+        for replica in replicas
+        for segment in replica.segments
+        if segment.stat().st_size
+    ]
+    if not files:
+        return spark.createDataFrame([], BATCH_SCHEMA)
+    target.mkdir(parents=True)
+    root = str(folder)
+    if sum(file.size_bytes for file in files) <= _FEW_BYTES:
+        _index(root, files, 0)
+    else:
+        # Each task writes what it found: rows that came back one by one would cost more.
+        tasks = min(len(files), 4 * spark.sparkContext.defaultParallelism)
+        shares = spark.sparkContext.parallelize(files, tasks)
+        shares.mapPartitionsWithIndex(lambda task, some: [_index(root, some, task)]).collect()
+    return spark.read.schema(BATCH_SCHEMA).parquet(str(target))
+
+
+def _index(root: str, files: Iterable[File], number: int) -> int:
+    """Write the batches of some segments to a Parquet file of the run; return how many."""
+    schema = to_arrow_schema(BATCH_SCHEMA)
+    target = Path(root) / "replicas" / "batches" / f"part-{number}.parquet"
+    rows = 0
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        for file in files:
+            columns = read_headers(Path(root) / file.segment).columns
+            count = len(columns["position"])
+            made: dict[str, object] = {
+                "broker": [file.broker] * count,
+                "topic": [file.topic] * count,
+                "partition": [file.partition] * count,
+                "segment": [file.segment] * count,
+                **columns,
+            }
+            arrays = [pa.array(made[field.name], field.type) for field in schema]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            rows += count
+    return rows
+
+
+def known_bounds(copied: Copied, ends: Mapping[Place, int]) -> dict[Place, int]:
+    """Return the high watermark at rest of each partition.
+
+    That is where the final read ended, which consumers cannot pass. Where there was none, the
+    highest that a replica in the ISR has checkpointed, or any replica if nobody knows the ISR.
+
+    Args:
+        copied: the replicas.
+        ends: the end that the final read found, by partition.
+    """
+    bounds = {}
+    for place, replicas in copied.by_place().items():
+        in_sync = [replica for replica in replicas if replica.in_sync] or replicas
+        noted = [one.high_watermark for one in in_sync if one.high_watermark is not None]
+        bounds[place] = ends.get(place, max(noted, default=0))
+    return bounds
+
+
+def summarise(
+    batches: DataFrame, copied: Copied, bounds: Mapping[Place, int]
+) -> tuple[Summary, ...]:
+    """Return what each replica's batches come to, in one job."""
+    bound = places_column(bounds)
+    below = F.col("base_offset") < bound
+    names = ("base_offset", "last_offset", "crc", "leader_epoch")
+    found = (
+        batches.groupBy("broker", "topic", "partition", "leader_epoch", "problem")
+        .agg(
+            F.count("*").alias("batches"),
+            F.sum("size").alias("size"),
+            F.min("base_offset").alias("first"),
+            F.max("last_offset").alias("last"),
+            F.count_if(below).alias("compared"),
+            F.bit_xor(F.when(below, F.xxhash64(*names))).alias("digest"),
+            F.min_by(F.struct("segment", "position", "size"), "position").alias("where"),
+        )
+        .collect()
+    )
+    by_replica: dict[tuple[int, str, int], list[Any]] = {}
+    for row in found:
+        key = (row["broker"], row["topic"], row["partition"])
+        by_replica.setdefault(key, []).append(row)
+    return tuple(
+        _summary(one, by_replica.get((one.broker, *one.place), [])) for one in copied.replicas
+    )
+
+
+def _summary(replica: Replica, rows: list[Any]) -> Summary:
+    whole = [row for row in rows if row["problem"] is None]
+    broken = [row for row in rows if row["problem"] is not None]
+    digest = 0
+    for row in whole:
+        digest ^= row["digest"] or 0
+    runs = tuple(
+        Run(epoch=row["leader_epoch"], first=row["first"], last=row["last"], batches=row["batches"])
+        for row in sorted(whole, key=lambda row: row["first"])
+    )
+    return Summary(
+        replica=replica,
+        runs=runs,
+        size_bytes=sum(row["size"] for row in whole),
+        compared=sum(row["compared"] for row in whole),
+        digest=digest,
+        problem=_in_words(broken[0]) if broken else None,
+        end=max([replica.last_segment, *(run.last + 1 for run in runs)]),
+    )
+
+
+def _in_words(row: Any) -> str:  # noqa: ANN401  (a Row)
+    where = row["where"]
+    return (
+        f"{row['problem']} at byte {where['position']:,} of {Path(where['segment']).name}, "
+        f"{where['size']:,} bytes before its end"
+    )
+
+
+def places_column(known: Mapping[Place, int]) -> Column:
+    """Return a column that has a number for each partition; null for one that has none."""
+    column = F.lit(None).cast("long")
+    for (topic, partition), number in known.items():
+        here = (F.col("topic") == topic) & (F.col("partition") == partition)
+        column = F.when(here, F.lit(number)).otherwise(column)
+    return column

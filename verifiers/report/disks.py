@@ -1,0 +1,119 @@
+"""The logs on the brokers' disks, in words and as a table."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from verifiers.report.units import count
+
+Json = Mapping[str, Any]
+
+_MOST_ROWS = 300
+_MOST_STRETCHES = 10
+_MOST_EPOCHS = 6
+
+
+def table(replicas: Json) -> list[dict[str, str]]:
+    """Return a row a replica, by partition and broker; empty if none was looked at."""
+    brokers = replicas.get("brokers")
+    if not isinstance(brokers, Mapping):
+        return []
+    rows = [
+        (name, int(broker), seen)
+        for broker, logs in brokers.items()
+        if isinstance(logs, Mapping) and str(broker).isdigit()
+        for name, seen in logs.items()
+        if isinstance(seen, Mapping)
+    ]
+    rows.sort(key=lambda row: (_place(row[0]), row[1]))
+    return [_row(name, broker, seen) for name, broker, seen in rows[:_MOST_ROWS]]
+
+
+def _place(name: str) -> tuple[str, int]:
+    topic, _, number = name.rpartition("-")
+    return (topic, int(number) if number.isdigit() else 0)
+
+
+def _row(name: str, broker: int, seen: Json) -> dict[str, str]:
+    in_sync = seen.get("in_sync")
+    role = "unknown" if in_sync is None else "in the ISR" if in_sync else "not in the ISR"
+    if seen.get("leader"):
+        role = "leader"
+    return {
+        "partition": name,
+        "broker": str(broker),
+        "role": role,
+        "leo": _number(seen.get("leo")),
+        "high_watermark": _number(seen.get("high_watermark")),
+        "recovery_point": _number(seen.get("recovery_point")),
+        "batches": _number(seen.get("batches")),
+        "size": _number(seen.get("size_bytes")),
+        "epochs": _epochs(seen.get("epochs")),
+        "problem": str(seen.get("problem") or ""),
+    }
+
+
+def _number(value: object) -> str:
+    return count(value) if isinstance(value, int) else "—"
+
+
+def _epochs(entries: object) -> str:
+    if not isinstance(entries, list) or not entries:
+        return "—"
+    told = [
+        f"{entry[0]} from {_number(entry[1])}"
+        for entry in entries[-_MOST_EPOCHS:]
+        if isinstance(entry, list) and len(entry) == 2
+    ]
+    return ("… " if len(entries) > _MOST_EPOCHS else "") + ", ".join(told)
+
+
+def sentences(replicas: Json) -> list[str]:
+    """Return what is to be said of the replicas: whether they agree, and where losses went."""
+    if not replicas:
+        return []
+    told = []
+    if replicas.get("compared"):
+        told.append("The replicas were compared batch by batch, up to the high watermark.")
+    else:
+        told.append("The replicas were not compared in full: the reasons say why.")
+    located = replicas.get("located")
+    if isinstance(located, Mapping) and located:
+        told += _located(located)
+    return told
+
+
+def _located(located: Json) -> Iterator[str]:
+    held, gone = int(located.get("held", 0)), int(located.get("gone", 0))
+    yield (
+        f"Of {_number(located.get('lost'))} lost records {count(held)} still lie on a disk, and "
+        f"{count(gone)} on none."
+    )
+    stretches = [s for s in located.get("stretches", ()) if isinstance(s, Mapping)]
+    for stretch in stretches[:_MOST_STRETCHES]:
+        yield _stretch(stretch)
+    if len(stretches) > _MOST_STRETCHES:
+        yield f"{len(stretches) - _MOST_STRETCHES} more stretches: verdict.json has them."
+
+
+def _stretch(stretch: Json) -> str:
+    first, last = _number(stretch.get("first")), _number(stretch.get("last"))
+    where = f"{stretch.get('topic')}/{stretch.get('partition')}"
+    what = f"{where}, offsets {first} to {last} ({_number(stretch.get('count'))} lost)"
+    held, lacking = str(stretch.get("held_by") or ""), str(stretch.get("lacking") or "")
+    kept = f"still on {_brokers(held)}, not on {_brokers(lacking)}" if held else "on no broker"
+    cut = "; no broker's log tells of a truncation there"
+    if stretch.get("cut_by"):
+        epoch = stretch.get("cut_epoch")
+        under = f", leader epoch {epoch} goes on from there" if epoch is not None else ""
+        cut = (
+            f"; {_brokers(str(stretch['cut_by']))} cut its log to offset {stretch.get('cut_to')} "
+            f"at {stretch.get('cut_at_utc') or 'a time that is not known'}{under}"
+        )
+    return f"{what}: {kept}{cut}."
+
+
+def _brokers(ids: str) -> str:
+    names = [name for name in ids.split(",") if name]
+    if not names:
+        return "no broker"
+    return ("broker " if len(names) == 1 else "brokers ") + ", ".join(names)
