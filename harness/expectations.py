@@ -88,6 +88,8 @@ def finds(anomaly: str) -> Test:
         found = seen.anomalies(anomaly)
         if found:
             return _confirmed(f"{anomaly}: {len(found)}, the first {_place(found[0])}.")
+        if seen.did_not_look_for(anomaly):
+            return _unknown(f"Nobody looked for {anomaly}.")
         return _say_unchecked(seen) if seen.unchecked else _refuted(f"There was no {anomaly}.")
 
     return test
@@ -103,6 +105,8 @@ def finds_no(*anomalies: str) -> Test:
                 f"{name}: {len(rows)}, the first {_place(rows[0])}" for name, rows in found.items()
             )
             return _refuted(f"{told}.")
+        if ignored := [name for name in anomalies if seen.did_not_look_for(name)]:
+            return _unknown(f"Nobody looked for {', '.join(ignored)}.")
         if seen.unchecked:
             return _say_unchecked(seen)
         return _confirmed(f"There was no {' and no '.join(anomalies)}.")

@@ -12,8 +12,10 @@ from typing import Any
 
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
+from faults.broker_stop import BrokerStop
 from faults.gc_pause import GcPause
 from faults.partition import Partition
+from faults.power_loss import PowerLoss
 from harness.clients import ClientProcess
 from harness.core.cluster import Broker, Listener
 from harness.core.contract import Contract
@@ -26,6 +28,7 @@ from harness.docker_cluster import DockerCluster
 from harness.injector import Active, Header, Injector
 from harness.run_dir import Journal
 from harness.stage import Stage
+from harness.topology import FIRST_CONTROLLER, ZOOKEEPER_ID
 from verifiers.replicas.checkpoints import epochs_in, offsets_in
 from verifiers.replicas.segments import parse
 from workloads.client_config import Isolation, consumer_config, producer_config
@@ -211,6 +214,13 @@ class Lab:
         """The brokers A, B, C, … by node id: `a, b, c = lab.brokers`."""
         return self.cluster.brokers
 
+    @property
+    def controllers(self) -> tuple[Broker, ...]:
+        """The isolated controllers (KRaft), or the extra brokers that serve as such."""
+        return tuple(
+            node for node in self.cluster.nodes if FIRST_CONTROLLER <= node.node_id < ZOOKEEPER_ID
+        )
+
     # -- records -----------------------------------------------------------------------------------
 
     def producer(
@@ -311,6 +321,23 @@ class Lab:
     def kill(self, *brokers: Broker) -> Active:
         """SIGKILL brokers."""
         return self.inject(BrokerKill(), *brokers)
+
+    def stop(self, *brokers: Broker) -> Active:
+        """Stop brokers in order: SIGTERM, and a controlled shutdown."""
+        return self.inject(BrokerStop(), *brokers)
+
+    def power_loss(
+        self, broker: Broker, *, offset: int | None = None, partition: int = 0
+    ) -> Active:
+        """Kill a broker and cut the unflushed end of its log of the partition under test.
+
+        Args:
+            broker: who loses power.
+            offset: the first one to be lost, not below the recovery point; None for that point.
+            partition: of the topic under test.
+        """
+        fault = PowerLoss(topic=self.topic, partition=partition, offset=offset)
+        return self.inject(fault, broker)
 
     def pause(self, *brokers: Broker) -> Active:
         """SIGSTOP brokers."""

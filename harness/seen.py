@@ -117,6 +117,10 @@ class Seen:
         ]
         return words
 
+    def did_not_look_for(self, anomaly: str) -> bool:
+        """Return whether no checker of this name ran: that nothing was found proves nothing."""
+        return self.verdict["checkers"].get(anomaly) != "ran"
+
     @cached_property
     def batches(self) -> Mapping[str, SeenBatch]:
         """The batches of the script by name."""

@@ -27,8 +27,8 @@ ZOOKEEPER_PORT = 2181
 OFFSETS_PARTITIONS = 6
 TRANSACTIONS_PARTITIONS = 6
 
-_FIRST_CONTROLLER = 101
-_ZOOKEEPER = 201
+FIRST_CONTROLLER = 101
+ZOOKEEPER_ID = 201
 _ZOOKEEPER_HEAP_MIB = 128
 _FOLDER = "/var/lib/kafka/data"
 _COMBINED_CONTROLLERS = 3
@@ -175,8 +175,8 @@ def _kraft(spec: ClusterSpec, project: str) -> list[Node]:
     voters = _voters(spec)
     quorum = ",".join(f"{n}@{_service(n)}:{CONTROLLER_PORT}" for n in voters)
     nodes = []
-    for node_id in (*range(1, spec.brokers + 1), *(v for v in voters if v >= _FIRST_CONTROLLER)):
-        is_broker = node_id < _FIRST_CONTROLLER
+    for node_id in (*range(1, spec.brokers + 1), *(v for v in voters if v >= FIRST_CONTROLLER)):
+        is_broker = node_id < FIRST_CONTROLLER
         port = ports[node_id - 1] if is_broker else None
         nodes.append(
             Node(
@@ -196,9 +196,9 @@ def _kraft(spec: ClusterSpec, project: str) -> list[Node]:
 
 def _zookeeper(spec: ClusterSpec, project: str) -> list[Node]:
     """Return brokers, extra controllers and ZooKeeper; each kind waits for the one before it."""
-    extra = tuple(range(_FIRST_CONTROLLER, _FIRST_CONTROLLER + spec.controllers))
+    extra = tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers))
     ports = _free_ports(spec.brokers + spec.controllers + 1)
-    keeper = f"{_service(_ZOOKEEPER)}:{ZOOKEEPER_PORT}"
+    keeper = f"{_service(ZOOKEEPER_ID)}:{ZOOKEEPER_PORT}"
     first = tuple(f"{_service(node_id)}:{REPLICATION_PORT}" for node_id in extra)
     nodes = [
         Node(
@@ -224,10 +224,10 @@ def _zookeeper(spec: ClusterSpec, project: str) -> list[Node]:
         "admin.enableServer": "false",
         "4lw.commands.whitelist": "dump,srvr",
     }
-    service = _service(_ZOOKEEPER)
+    service = _service(ZOOKEEPER_ID)
     nodes.append(
         Node(
-            node_id=_ZOOKEEPER,
+            node_id=ZOOKEEPER_ID,
             service=service,
             container=f"{project}-{service}",
             port=ports[-1],
@@ -253,15 +253,15 @@ def _cluster_id() -> str:
 
 
 def _service(node_id: int) -> str:
-    if node_id == _ZOOKEEPER:
+    if node_id == ZOOKEEPER_ID:
         return "zookeeper"
-    kind = "broker" if node_id < _FIRST_CONTROLLER else "controller"
+    kind = "broker" if node_id < FIRST_CONTROLLER else "controller"
     return f"{kind}-{node_id}"
 
 
 def _voters(spec: ClusterSpec) -> list[int]:
     if spec.controllers:
-        return list(range(_FIRST_CONTROLLER, _FIRST_CONTROLLER + spec.controllers))
+        return list(range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers))
     # An even number of voters tolerates no more than the odd number below it.
     return list(
         range(1, (_COMBINED_CONTROLLERS if spec.brokers >= _COMBINED_CONTROLLERS else 1) + 1)

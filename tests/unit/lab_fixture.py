@@ -74,7 +74,7 @@ def seen(
     folder.mkdir(parents=True, exist_ok=True)
     meta = run_document(kafka=kafka, claim=TOPIC, cluster={"metadata": "kraft"}, **run)
     write_json(folder / "run.json", meta)
-    checkers = {"lost-write": "ran", "replica-divergence": "ran"}
+    checkers = dict.fromkeys(("lost-write", "replica-divergence", "epoch-disorder"), "ran")
     verdict = verdict_document(faults=faults or [WITNESSED], checkers=checkers, kafka=kafka)
     write_json(folder / "verdict.json", verdict)
     write_lines(folder / "lab.jsonl", lines)

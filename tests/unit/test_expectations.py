@@ -59,6 +59,13 @@ def test_anomalies_are_looked_for_by_name(tmp_path: Path) -> None:
     assert finds_no("epoch-disorder", "lost-write")(folder).outcome is Outcome.CONFIRMED
 
 
+def test_what_nobody_looked_for_is_neither_there_nor_absent(tmp_path: Path) -> None:
+    folder = seen(tmp_path, lines=BATCHES)
+
+    assert finds("nonesuch")(folder).outcome is Outcome.UNKNOWN
+    assert finds_no("lost-write", "nonesuch")(folder).outcome is Outcome.UNKNOWN
+
+
 def test_every_sample_of_a_fact_must_hold(tmp_path: Path) -> None:
     folder = seen(tmp_path, lines=[fact("shrink_s", 4.5), fact("shrink_s", 9.0)])
 
