@@ -27,7 +27,11 @@ class Link:
 
     With `min_bytes` only long packets are dropped: requests, acknowledgements and empty answers
     pass, and answers that carry records do not. Sizes are those of IP packets as the packet
-    filter sees them, and between containers these may be many segments merged into one.
+    filter sees them, and between containers these may be many segments merged into one. Seen
+    between two brokers of 4.3.1 with one partition: acknowledgements 52 bytes, fetch requests 125
+    to 176, empty answers 73; of an answer with records a front of up to 167, and the records in a
+    packet of their own: 52 bytes and the batches (140 for one record of 20 bytes). So 200 stops
+    batches of 150 bytes and more; make the records long, rather than the limit short.
 
     Attributes:
         direction: "both"; "forth" drops what the first victim sends to the second, "back" what
