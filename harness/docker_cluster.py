@@ -566,6 +566,14 @@ class DockerCluster:
         content, _ = self._agent.read(self._pid(broker), f"{folder}/{path}")
         return content
 
+    def said(self, broker: Broker) -> str:
+        """Return what a node's process has written into its log so far; empty if it has none."""
+        path = self._node(broker).server_log
+        if path is None:
+            return ""
+        content, _ = self._agent.read(self._pid(broker), path)
+        return content.decode(errors="replace")
+
     # -- the end -----------------------------------------------------------------------------------
 
     def save_logs(self, folder: Path) -> None:

@@ -6,7 +6,7 @@ one that ends without its condition is a precondition that was not met: the clai
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from harness.run_dir import Journal
 from harness.stage import Stage
 from harness.topology import FIRST_CONTROLLER, ZOOKEEPER_ID
 from verifiers.replicas.checkpoints import epochs_in, offsets_in
+from verifiers.replicas.isr_changes import IsrChange, isr_changes_in
 from verifiers.replicas.segments import parse
 from workloads.client_config import Isolation, consumer_config, producer_config
 from workloads.outcome import single_attempt
@@ -448,6 +449,18 @@ class Lab:
             what=f"{_letter(broker)} to know {_letter(of)} as leader",
             timeout_s=timeout_s,
         )
+
+    def isr_changes(self, leader: Broker) -> list[IsrChange]:
+        """Return every change of the topic's ISRs that a leader has announced in its own log."""
+        changes = isr_changes_in(self.cluster.said(leader))
+        return [change for change in changes if change.topic == self.topic]
+
+    def timeline(self) -> list[Mapping[str, Any]]:
+        """Return who led and who was in the ISR, and when we saw it: the lines of timeline.jsonl.
+
+        Another thread asks the metadata, about four times a second.
+        """
+        return list(self._stage.run_dir.lines("timeline.jsonl"))
 
     # -- what lies on the brokers' disks -----------------------------------------------------------
 

@@ -40,7 +40,7 @@ def test_a_claim_is_a_sentence_with_its_source_in_a_file_of_its_name(name: str) 
 
     assert claim.sentence.endswith(".")
     assert claim.source
-    assert CLAIMS[name].__module__ == f"harness.claims.{name.replace('-', '_')}"
+    assert CLAIMS[name].__module__ == f"harness.claims.{name.translate(str.maketrans('-.', '__'))}"
     assert importlib.import_module(CLAIMS[name].__module__).__doc__
 
 

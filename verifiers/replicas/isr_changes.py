@@ -1,0 +1,85 @@
+r"""Who left the ISR and who came back, by the leaders' own logs.
+
+    0.10.2      Partition [t,0] on broker 1: Shrinking ISR for partition [t,0] from 1,2 to 1
+    0.11, 1.0   Partition [t,0] on broker 1: Shrinking ISR from 1,2 to 1
+    1.1 –       [Partition t-0 broker=1] Shrinking ISR from 1,2 to 1
+    2.8         … to 1. Leader: (highWatermark: 7, endOffset: 9). Out of sync replicas:
+                (brokerId: 2, endOffset: 7).
+    4.3         … (brokerId: 2, endOffset: 7, lastCaughtUpTimeMs: 1795271362223).
+
+The last has all that the leader decided by, on one clock: the time of the line less that of the
+last catching up is how long it has waited.
+
+Source: kafka.cluster.Partition, maybeShrinkIsr and maybeExpandIsr.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+_LINE = re.compile(
+    r"\[(?P<when>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\].*?Partition \[?(?P<topic>[\w.-]+)"
+    r"[,-](?P<partition>\d+)\]? .*?(?P<what>Shrinking|Expanding) ISR (?:for partition \S+ )?"
+    r"from (?P<before>[\d,]+) to (?P<after>[\d,]+)"
+)
+_OUT = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)(?:, lastCaughtUpTimeMs: (-?\d+))?\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrChange:
+    """One change of an ISR, as its leader has announced it.
+
+    Attributes:
+        topic: of the partition.
+        partition: its number.
+        at_ms: when, by the broker's clock, milliseconds since 1970.
+        before: node ids in the ISR until then.
+        after: those after it.
+        caught_up_ms: when each that left had last caught up, by the same clock; old versions do
+            not tell.
+        end_offsets: where the leader knew the log of each that left to end; neither do they.
+    """
+
+    topic: str
+    partition: int
+    at_ms: int
+    before: frozenset[int]
+    after: frozenset[int]
+    caught_up_ms: dict[int, int]
+    end_offsets: dict[int, int]
+
+    @property
+    def left(self) -> frozenset[int]:
+        """Who left."""
+        return self.before - self.after
+
+    @property
+    def came(self) -> frozenset[int]:
+        """Who came back."""
+        return self.after - self.before
+
+
+def isr_changes_in(text: str) -> list[IsrChange]:
+    """Return the changes of ISRs that a broker's log tells of, in their order.
+
+    A leader says what it wants: where the controller refuses, the change is announced again.
+    """
+    return [_change(found, line) for line in text.splitlines() if (found := _LINE.search(line))]
+
+
+def _change(found: re.Match[str], line: str) -> IsrChange:
+    when = datetime.fromisoformat(found["when"].replace(",", ".") + "+00:00")
+    out = [(int(node), int(end), caught) for node, end, caught in _OUT.findall(line)]
+    return IsrChange(
+        topic=found["topic"],
+        partition=int(found["partition"]),
+        at_ms=round(when.timestamp() * 1000),
+        before=_ids(found["before"]),
+        after=_ids(found["after"]),
+        caught_up_ms={node: int(caught) for node, _, caught in out if caught},
+        end_offsets={node: end for node, end, _ in out},
+    )
+
+
+def _ids(words: str) -> frozenset[int]:
+    return frozenset(int(word) for word in words.split(",") if word)
