@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
 from faults.broker_kill import BrokerKill
@@ -20,7 +21,8 @@ from harness.clients import ClientProcess
 from harness.core.cluster import Broker, Listener
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
-from harness.core.fault import Evidence, Fault
+from harness.core.fault import Evidence, Fault, describe
+from harness.core.schedule import Mix
 from harness.core.version import Versions
 from harness.core.wait import pause, wait_until
 from harness.core.workload import ClientSpec
@@ -126,9 +128,10 @@ class LabProducer:
         """How many records were acknowledged so far, about a second late."""
         return int(self._client.counts.get("ok", 0))
 
-    def begin(self, name: str, count: int) -> Pending:
-        """Send records; returns at once."""
-        order = self._client.order({"do": "send", "count": count})
+    def begin(self, name: str, count: int, *, partition: int | None = None) -> Pending:
+        """Send records, to the producer's own partition or to another; returns at once."""
+        place = {} if partition is None else {"partition": partition}
+        order = self._client.order({"do": "send", "count": count, **place})
         return Pending(name, self._client, order, self._note)
 
     def send(self, name: str, count: int, *, timeout_s: float = WAIT_S) -> Batch:
@@ -367,6 +370,25 @@ class Lab:
         groups = ((broker.node_id,), tuple(other.node_id for other in others))
         fault = Partition(listener=listener, groups=groups, quiet=quiet)
         return self.inject(fault, broker, *others)
+
+    def nemesis(self, mix: Mix, *, for_s: float) -> None:
+        """Deal faults as the seed has it, one at a time, each to a cluster that is whole.
+
+        It takes longer than `for_s` where the cluster is slow to recover.
+
+        Raises:
+            PreconditionUnmet: nobody was there to be hit, or no witness saw it.
+        """
+        random = Random(self._stage.seed)  # noqa: S311
+        begin = time.monotonic()
+        for step in mix.steps(random, for_s):
+            self.wait(begin + step.at_s - time.monotonic())
+            self.await_whole(timeout_s=2 * WAIT_S)
+            victims = step.target.choose(self.cluster, random)
+            self.require(victims, f"there was nobody to hit with {describe(step.fault)['name']}")
+            active = self.inject(step.fault, *victims, hold_s=step.hold_s)
+            self.wait(step.hold_s)
+            self.heal(active)
 
     def start(self, *brokers: Broker) -> None:
         """Start brokers that are down, and wait until they answer."""

@@ -52,6 +52,11 @@ class SeenBatch:
         """The values that were acknowledged."""
         return frozenset(self.offsets)
 
+    @property
+    def values(self) -> frozenset[int]:
+        """All values that were sent."""
+        return self.acked | self.failed | self.unknown
+
 
 def _values(runs: list[list[int]]) -> list[int]:
     return [first + place for first, count in runs for place in range(count)]
@@ -119,7 +124,7 @@ class Seen:
 
     def did_not_look_for(self, anomaly: str) -> bool:
         """Return whether no checker of this name ran: that nothing was found proves nothing."""
-        return self.verdict["checkers"].get(anomaly) != "ran"
+        return bool(self.verdict["checkers"].get(anomaly) != "ran")
 
     @cached_property
     def batches(self) -> Mapping[str, SeenBatch]:
@@ -158,6 +163,13 @@ class Seen:
     def lost(self) -> frozenset[int]:
         """Values of the acknowledged records that the verifier found lost."""
         return frozenset(int(row["value"]) for row in self.anomalies("lost-write"))
+
+    @cached_property
+    def final(self) -> frozenset[int]:
+        """Values that the final read found."""
+        files = sorted((self._run_dir.path / "history" / "final").glob("*.parquet"))
+        columns = (pq.read_table(file, columns=["value"]).column(0) for file in files)
+        return frozenset(value for column in columns for value in column.drop_null().to_pylist())
 
 
 def _json_list(path: Path) -> list[Row]:

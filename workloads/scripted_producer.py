@@ -1,10 +1,11 @@
 """The scripted producer: sends what it is ordered to, batch by batch, and records all of it.
 
 Settings are those of `workloads.producer`, but for `partitions`, `keyed` and `rate_per_s`: it
-writes to one `partition`. Orders come on stdin, one JSON object a line, each with its number as
-`order`:
+writes to one `partition` unless an order names another. Orders come on stdin, one JSON object a
+line, each with its number as `order`:
 
     {"do": "send", "count": n, "order": …}           answered when every record has its outcome
+    {"do": "send", "count": n, "partition": p, …}    the same to another partition
     {"do": "flow", "rate_per_s": r, "order": …}      goes on until halted; answered at once
     {"do": "halt", "order": …}                       answered with the outcome of all that flowed
 
@@ -18,7 +19,7 @@ import queue
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class Batch:
 
     Attributes:
         order: its number.
+        partition: where it goes.
         values: first value, and the one after the last, of each stretch that was sent.
         open: whether more may be sent.
         offsets: by value, the offset of what was acknowledged, None if it was not told.
@@ -50,6 +52,7 @@ class Batch:
     """
 
     order: int
+    partition: int
     values: list[range] = field(default_factory=list)
     open: bool = True
     offsets: dict[int, int | None] = field(default_factory=dict)
@@ -115,6 +118,7 @@ class ScriptedProducer(SendingProducer):
 
     def send_for(self, batch: Batch, count: int) -> int:
         """Send up to `count` records of a batch; return how many found room."""
+        self._plan = replace(self._plan, first_partition=batch.partition)
         before = value_of(self._recorder.identity.process, self.used)
         sent = self.send(count)
         stretch = range(before, before + sent)
@@ -200,7 +204,7 @@ def run(settings: Settings, control: Control) -> None:
         flush_s=control.interval_s / 2,
     )
     producer = ScriptedProducer(plan, recorder, encode)
-    _Script(producer, control).obey(recorder, plan)
+    _Script(producer, control, plan.first_partition).obey(recorder, plan)
     stopped = time.monotonic()
 
     def left_s() -> float:
@@ -214,9 +218,10 @@ def run(settings: Settings, control: Control) -> None:
 class _Script:
     """The orders under way."""
 
-    def __init__(self, producer: ScriptedProducer, control: Control) -> None:
+    def __init__(self, producer: ScriptedProducer, control: Control, partition: int) -> None:
         self._producer = producer
         self._control = control
+        self._partition = partition
         self._due: list[tuple[Batch, int]] = []
         self._flow: tuple[Batch, Pace] | None = None
 
@@ -242,11 +247,12 @@ class _Script:
                 return
             number_, what = int(order["order"]), order["do"]
             if what == "send":
-                batch = Batch(order=number_)
+                place = int(order.get("partition", self._partition))
+                batch = Batch(order=number_, partition=place)
                 self._producer.batches.append(batch)
                 self._due.append((batch, int(order["count"])))
             elif what == "flow":
-                batch = Batch(order=number_)
+                batch = Batch(order=number_, partition=self._partition)
                 self._producer.batches.append(batch)
                 self._flow = (batch, Pace(float(order["rate_per_s"])))
             elif what == "halt" and self._flow is not None:

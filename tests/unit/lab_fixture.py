@@ -58,6 +58,7 @@ def seen(
     kafka: str = "4.3.1",
     complete: bool = True,
     faults: list[Mapping[str, Any]] | None = None,
+    checkers: Iterable[str] = ("lost-write", "replica-divergence", "epoch-disorder"),
     **run: object,
 ) -> Seen:
     """Write a run folder and return what is seen in it.
@@ -69,13 +70,14 @@ def seen(
         kafka: version.
         complete: whether the final read got to the end.
         faults: of verdict.json.
+        checkers: those that ran.
         run: fields of run.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
     meta = run_document(kafka=kafka, claim=TOPIC, cluster={"metadata": "kraft"}, **run)
     write_json(folder / "run.json", meta)
-    checkers = dict.fromkeys(("lost-write", "replica-divergence", "epoch-disorder"), "ran")
-    verdict = verdict_document(faults=faults or [WITNESSED], checkers=checkers, kafka=kafka)
+    ran = dict.fromkeys(checkers, "ran")
+    verdict = verdict_document(faults=faults or [WITNESSED], checkers=ran, kafka=kafka)
     write_json(folder / "verdict.json", verdict)
     write_lines(folder / "lab.jsonl", lines)
     end = {"topic": TOPIC, "partition": 0, "low": 0, "high": 100, "reached": 100}

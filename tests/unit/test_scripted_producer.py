@@ -67,6 +67,21 @@ def test_each_batch_is_answered_with_its_values_and_offsets(run: Run) -> None:
     assert {row["type"] for row in sends} == {"ok"}
 
 
+def test_an_order_may_name_another_partition_than_the_producers_own(run: Run) -> None:
+    producer = run.start(SPEC)
+
+    order(producer, do="send", count=2, order=1)
+    order(producer, do="send", count=2, partition=3, order=2)
+    order(producer, do="send", count=2, order=3)
+    for number in (1, 2, 3):
+        reply(producer, number)
+
+    assert producer.stop() == 0
+    seal(run.folder)
+    rows = sorted(run.rows("send"), key=lambda row: row["op"])
+    assert [row["partition"] for row in rows] == [2, 2, 3, 3, 2, 2]
+
+
 def test_a_flow_ends_when_it_is_halted_and_batches_may_come_between(run: Run) -> None:
     producer = run.start(SPEC)
 

@@ -1,0 +1,48 @@
+"""Claim 17: acks=0 means that nobody has it."""
+
+from harness.claim import Claim, Expectation, claim
+from harness.core.contract import Contract
+from harness.expectations import all_of, loses, sees
+from harness.lab import Lab
+
+
+def script(lab: Lab) -> None:
+    """Freeze the leader, write to it with acks=0 and with acks=1, and kill it as it lies."""
+    a, *_ = lab.brokers
+    lab.produce("shared", 10, acks="1")
+    unheard, waiting = lab.producer(acks="0"), lab.producer(acks="1")
+    unheard.send("heard", 10)
+    frozen = lab.pause(a)
+    waited = waiting.begin("waited", 500)
+    sent = unheard.send("sent", 500)
+    lab.observe("offset of a record that was sent", sent.first_offset)
+    killed = lab.kill(a)
+    lab.await_failover(a)
+    waited.settle()
+    lab.heal(killed, frozen)
+
+
+@claim("acks0-loss")
+def acks0_loss() -> Claim:
+    """With acks=0 a send succeeds when it has left the client, whatever becomes of it.
+
+    The leader is frozen first: what is sent then certainly reaches its host, not its log. The same
+    damage under acks=1 costs nothing: that producer hears nothing, and sends again.
+    """
+    return Claim(
+        number=17,
+        sentence="With acks=0 a producer is told that records are sent which no broker has ever "
+        "read; it learns no offset, and never that they are lost.",
+        source="Kafka's documentation of the producer's acks",
+        contract=Contract(acks="0"),
+        script=script,
+        expects=(
+            Expectation(
+                words="loses what the dead leader had not read",
+                test=all_of(
+                    loses("sent"),
+                    sees("offset of a record that was sent", lambda o: o is None, "no offset"),
+                ),
+            ),
+        ),
+    )

@@ -1,0 +1,66 @@
+"""Claim 27: unclean election buys availability with what was acknowledged."""
+
+from harness.claim import Claim, Expectation, Test, claim
+from harness.core.contract import Contract
+from harness.core.version import Versions
+from harness.expectations import all_of, loses, sees
+from harness.lab import Lab
+
+LED_AFTER = "seconds until the stale replica led by itself"
+
+
+def script(lab: Lab) -> None:
+    """Leave the follower behind, kill the leader, and bring back the follower only."""
+    a, b = lab.brokers
+    lab.produce("shared", 10)
+    lab.kill(b)
+    lab.await_isr({a})
+    lab.produce("alone", 100)
+    lab.kill(a)
+    lab.start(b)
+    led_after_s = lab.sees(lambda: lab.leader() == b, within_s=15.0)
+    lab.observe(LED_AFTER, led_after_s)
+    if led_after_s is None and lab.since("2.4"):
+        lab.cluster.elect(lab.topic, 0, unclean=True)
+        lab.await_leader(b)
+    lab.produce("after", 10, delivery_timeout_ms=20_000)
+    lab.start(a)
+    lab.await_whole()
+
+
+def _expect(*, by_itself: bool) -> Test:
+    if by_itself:
+        led = sees(LED_AFTER, lambda after_s: after_s is not None, "a leader again")
+    else:
+        led = sees(LED_AFTER, lambda after_s: after_s is None, "no leader until asked for")
+    return all_of(loses("alone"), led)
+
+
+@claim("unclean-on-loses")
+def unclean_on_loses() -> Claim:
+    """With unclean election on, a stale replica leads within seconds, and the others cut theirs.
+
+    KRaft reads the setting since 3.9 only; before, nobody leads until an operator asks for an
+    unclean election (KIP-460), and then the same is lost. Versions from 3.3 on run on KRaft here.
+    """
+    return Claim(
+        number=27,
+        sentence="With unclean.leader.election.enable=true a replica outside the ISR leads when no "
+        "other is left, and what it had not copied is lost though it was acknowledged.",
+        source="KAFKA-1028; KAFKA-12670 for KRaft; KIP-460",
+        contract=Contract(min_isr=1, replication_factor=2, unclean_election=True),
+        assignment=((1, 2),),
+        brokers=2,
+        script=script,
+        expects=(
+            Expectation(
+                versions=Versions(since="3.3", before="3.9"),
+                words="no leader until it is asked for, then loses what it lacks",
+                test=_expect(by_itself=False),
+            ),
+            Expectation(
+                words="loses what the stale replica lacked",
+                test=_expect(by_itself=True),
+            ),
+        ),
+    )

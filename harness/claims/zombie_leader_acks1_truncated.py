@@ -1,0 +1,70 @@
+"""Claim 25: a deposed leader that does not know it yet acknowledges what will be cut."""
+
+from harness.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.core.contract import Contract
+from harness.expectations import all_of, finds_no, loses_some
+from harness.lab import Lab
+from harness.seen import Seen
+
+ROUNDS = 2
+PATIENT = {"batch.num.messages": 1, "linger.ms": 0, "socket.timeout.ms": 120_000}
+"""One record a request, and a client that holds on to the connection of a frozen broker."""
+
+
+def script(lab: Lab) -> None:
+    """Freeze the leader with requests in its socket, let another lead, and thaw it."""
+    one, every = (
+        lab.producer(acks=acks, idempotence=False, max_in_flight=1000, config=PATIENT)
+        for acks in ("1", "all")
+    )
+    leader = lab.brokers[0]
+    for sample in range(1, ROUNDS + 1):
+        lab.await_whole()
+        one.send(f"warm {sample}", 10)
+        every.send(f"warm too {sample}", 10)
+        frozen = lab.pause(leader)
+        queued = one.begin(f"queued {sample}", 200)
+        waiting = every.begin(f"waiting {sample}", 50)
+        leader = lab.await_failover(leader)
+        lab.heal(frozen)
+        queued.settle()
+        waiting.settle()
+    lab.await_whole()
+
+
+def _cuts_what_was_acknowledged(seen: Seen) -> Finding:
+    queued = [f"queued {sample}" for sample in range(1, ROUNDS + 1)]
+    finding = loses_some(*queued)(seen)
+    if finding.outcome is Outcome.REFUTED and not seen.lost:
+        # Whether the old leader acknowledges anything is a race with the news of its fall.
+        return Finding(
+            outcome=Outcome.UNKNOWN,
+            words=f"In {ROUNDS} of {ROUNDS} samples the deposed leader acknowledged nothing.",
+        )
+    hit = sum(bool(seen.lost & seen.batches[name].acked) for name in queued)
+    return Finding(
+        outcome=finding.outcome, words=f"{finding.words} Seen in {hit} of {ROUNDS} samples."
+    )
+
+
+@claim("zombie-leader-acks1-truncated")
+def zombie_leader_acks1_truncated() -> Claim:
+    """What a frozen leader finds in its sockets when it wakes, it acknowledges with acks=1.
+
+    It has been deposed meanwhile, and cuts its log to the new leader's as soon as it hears of it.
+    With acks=all the same damage costs nothing, since the ISR can no longer acknowledge.
+    """
+    return Claim(
+        number=25,
+        sentence="A leader that was paused and deposed still acknowledges acks=1 writes that it "
+        "then cuts away; acks=all writes are not acknowledged, and none of them is lost.",
+        source="KIP-101; KIP-320 on zombie leaders",
+        contract=Contract(acks="1"),
+        script=script,
+        expects=(
+            Expectation(
+                words="loses what the deposed leader acknowledged with acks=1 only",
+                test=all_of(_cuts_what_was_acknowledged, finds_no("replica-divergence")),
+            ),
+        ),
+    )
