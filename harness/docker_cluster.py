@@ -344,6 +344,10 @@ class DockerCluster:
                 best = max(best, (int(epoch[1]), int(leader[1])))
         return self._broker(best[1]) if best[1] >= 0 else None
 
+    def registered(self) -> frozenset[int]:
+        """Return the ids of the brokers that are registered; empty if nobody can be asked."""
+        return frozenset(self._source.broker_ids())
+
     def is_whole(self, topics: Sequence[str], *, without: Collection[int] = ()) -> bool:
         """Return whether every broker is registered and every ISR of the topics is full.
 

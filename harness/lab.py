@@ -452,6 +452,15 @@ class Lab:
             timeout_s=timeout_s,
         )
 
+    def await_unregistered(self, *brokers: Broker, timeout_s: float = WAIT_S) -> float:
+        """Wait until the cluster has given these brokers up, or nobody is left to ask."""
+        names = ", ".join(_letter(broker) for broker in brokers)
+        return self.wait_until(
+            lambda: not self.cluster.registered() & {broker.node_id for broker in brokers},
+            what=f"the registration of {names} to end",
+            timeout_s=timeout_s,
+        )
+
     def await_whole(self, *, timeout_s: float = WAIT_S) -> float:
         """Wait until every broker is registered and every ISR is full."""
         return self.wait_until(
