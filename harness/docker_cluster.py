@@ -298,9 +298,9 @@ class DockerCluster:
         return next(node for node in self._topology.nodes if node.node_id == broker.node_id)
 
     def metadata(self) -> MetadataSource:
-        """Return a source of metadata that nobody else asks: ZooKeeper, or the brokers.
+        """Return a source of metadata for as long as the cluster is there.
 
-        It may be asked as long as the cluster is there.
+        A question that hangs in it does not hold up those that are asked elsewhere.
         """
         return self._zookeeper or Admin(self._topology.bootstrap)
 
