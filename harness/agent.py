@@ -4,6 +4,7 @@ import base64
 import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
@@ -258,10 +259,12 @@ class Agent:
         err = b""
         try:
             execution = api.exec_create(self._container.id, list(command))["Id"]
-            for out, more in api.exec_start(execution, demux=True, stream=True):
-                err += more or b""
-                if out:
-                    yield out
+            # The library leaves the connection of a stream to the garbage collector.
+            with closing(api.exec_start(execution, demux=True, stream=True)) as parts:
+                for out, more in parts:
+                    err += more or b""
+                    if out:
+                        yield out
             state = self._end_of(execution, command[0])
         except ENGINE_ERRORS as error:
             raise ClusterBroken(

@@ -54,7 +54,7 @@ class Node:
         gc_log: where its JVM logs collections, `%p` standing for the JVM's pid; None: nowhere.
         server_log: its log file; None: it has none beyond what the container says.
         heap_mib: heap of its JVM, MiB, where it is ours to say.
-        wait_for: `host:port` of the listeners that must be open before it starts.
+        wait_for: `host:port` of the listeners that must be open before its very first start.
     """
 
     node_id: int
@@ -195,7 +195,7 @@ def _kraft(spec: ClusterSpec, project: str) -> list[Node]:
 
 
 def _zookeeper(spec: ClusterSpec, project: str) -> list[Node]:
-    """Return brokers, extra controllers and ZooKeeper; each kind waits for the one before it."""
+    """Return brokers, extra controllers and ZooKeeper; brokers wait for what they need."""
     extra = tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers))
     ports = _free_ports(spec.brokers + spec.controllers + 1)
     keeper = f"{_service(ZOOKEEPER_ID)}:{ZOOKEEPER_PORT}"
@@ -212,7 +212,7 @@ def _zookeeper(spec: ClusterSpec, project: str) -> list[Node]:
             replication_port=None if node_id in extra else REPLICATION_PORT,
             controller_port=REPLICATION_PORT if node_id in extra else None,
             heap_mib=spec.heap_mib,
-            wait_for=(keeper,) if node_id in extra else (keeper, *first),
+            wait_for=() if node_id in extra else first,
         )
         for node_id, port in zip((*range(1, spec.brokers + 1), *extra), ports, strict=False)
     ]

@@ -104,15 +104,15 @@ def test_there_are_brokers_extra_controllers_and_one_zookeeper(
         assert service["restart"] == "no"
 
 
-def test_every_node_waits_for_those_before_it() -> None:
+def test_brokers_wait_for_the_extra_controllers_and_those_for_zookeeper() -> None:
     topology, document = rendered(controllers=1)
 
     assert node(topology, 201).wait_for == ()
-    assert node(topology, 101).wait_for == ("zookeeper:2181",)
-    assert node(topology, 1).wait_for == ("zookeeper:2181", "controller-101:9092")
+    assert node(topology, 101).wait_for == ()
+    assert node(topology, 1).wait_for == ("controller-101:9092",)
     first = document["services"]["broker-1"]
     assert first["depends_on"] == ["zookeeper"]
-    assert first["environment"]["KC_WAIT_FOR"] == "zookeeper:2181 controller-101:9092"
+    assert first["environment"]["KC_WAIT_FOR"] == "controller-101:9092"
     assert "depends_on" not in document["services"]["zookeeper"]
 
 
