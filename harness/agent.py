@@ -259,8 +259,10 @@ class Agent:
         err = b""
         try:
             execution = api.exec_create(self._container.id, list(command))["Id"]
-            # The library leaves the connection of a stream to the garbage collector.
-            with closing(api.exec_start(execution, demux=True, stream=True)) as parts:
+            parts = api.exec_start(execution, demux=True, stream=True)
+            # The library leaves the connection of a stream to the garbage collector, and what it
+            # has for ending one closes the socket's face only.
+            with closing(parts._response):  # type: ignore[union-attr]  # it has, in every version
                 for out, more in parts:
                     err += more or b""
                     if out:
