@@ -1,18 +1,25 @@
 """Replicas compared, and lost records located, on logs with real bytes."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.core.contract import Contract
 from harness.core.verdict import Verdict
+from harness.run_dir import RunDir
 from tests.batches import GZIP, old, v2, value_of
 from tests.spark.disks import BROKERS, Disk, Disks, alike, whole, write_disks
-from tests.spark.ops import Folder, Rec, end, filler, final, info, ok, poll
+from tests.spark.ops import TOPIC, Folder, Op, Rec, end, filler, final, ok, poll
+from verifiers.checker import CHECKERS, can_find, frames_wanted
 from verifiers.job import Report, verify
+from verifiers.oracle import Circumstances, rule
+from verifiers.replicas.comparison import Comparison, compare
+from verifiers.replicas.copied import read_copied
 
 IN_ORDER = [*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))]
 TEN = [value_of(1, n) for n in range(10)]
@@ -21,155 +28,221 @@ OTHER = [value_of(2, n) for n in range(10)]
 pytestmark = pytest.mark.usefixtures("spark")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What came of a comparison: itself, and the rows of both its checkers."""
+
+    comparison: Comparison
+    divergences: list[dict[str, Any]]
+    disorders: list[dict[str, Any]]
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.divergences or self.disorders or self.comparison.reasons)
+
+
+Look = Callable[..., Seen]
+
+
+@pytest.fixture
+def look(spark: SparkSession, tmp_path: Path) -> Look:
+    """Return a function that compares replicas of one partition, as a verification does."""
+
+    def run(disks: Disks, *, isr: Sequence[int] = BROKERS, high: int = 10) -> Seen:
+        (tmp_path / "run.json").write_text("{}")
+        write_disks(tmp_path, disks, isr=isr)
+        copied = read_copied(RunDir.open(tmp_path), {"topics": [META]})
+        comparison = compare(spark, copied, {(TOPIC, 0): high}, tmp_path)
+        known = {
+            "differences": comparison.differences,
+            "disordered": comparison.disordered,
+            "epochs": comparison.epochs,
+        }
+
+        def rows(name: str) -> list[dict[str, Any]]:
+            check = CHECKERS[name]
+            if not can_find(check, comparison.empty):
+                return []
+            found = check(**{frame: known[frame] for frame in frames_wanted(check)}).collect()
+            flat = [{**row.asDict(), **row["detail"]} for row in found]
+            return sorted(flat, key=lambda row: (row["offset"], row["kind"]))
+
+        return Seen(
+            comparison=comparison,
+            divergences=rows("replica-divergence"),
+            disorders=rows("epoch-disorder"),
+        )
+
+    return run
+
+
+META = {"name": TOPIC, "partitions": 1, "replication_factor": 3}
+
+
+def ruled(kind: str, kafka: str) -> bool:
+    """Return whether a divergence of one kind is permitted on a Kafka."""
+    contract = Contract(acks="all", min_isr=2, replication_factor=3)
+    at = Circumstances(contract=contract, kafka=kafka)
+    return rule("replica-divergence", kind, at).permitted
+
+
 def judged(
     tmp_path: Path,
     disks: Disks,
     *,
     isr: Sequence[int] = BROKERS,
-    high: int = 10,
-    ops: Sequence[Any] = IN_ORDER,
-    **changes: Any,
+    ops: Sequence[Op] = IN_ORDER,
 ) -> Report:
-    """Return the verdict on a run whose partition 0 lies on the disks like this."""
-    ends = [end(partition=0, high=high), end(partition=1, high=0)]
-    path = Folder(list(ops), ends=ends, **changes).write(tmp_path / "run")
-    for old_log in path.glob("cluster/*/data/orders-*/*"):
-        old_log.unlink()
+    """Return the verdict on a whole run whose partition 0 lies on the disks like this."""
+    ends = [end(partition=0, high=10), end(partition=1, high=0)]
+    path = Folder(list(ops), ends=ends).write(tmp_path / "run")
     write_disks(path, {**alike(whole(0), partition=1), **disks}, isr=isr)
     return verify(path, master="local[2]", say=lambda _: None)
 
 
-def found(report: Report, anomaly: str) -> list[dict[str, Any]]:
-    """Return the examples of an anomaly, each with its detail beside the columns."""
-    finding = report.anomalies.get(anomaly)
-    if finding is None:
-        return []
-    return [
-        {"offset": one.offset, "kind": one.kind, "value": one.value, **one.detail}
-        for one in finding.examples
-    ]
+def lost(report: Report) -> list[dict[str, str]]:
+    """Return the details of the lost records, in the order of their offsets."""
+    return [dict(one.detail) for one in report.anomalies["lost-write"].examples]
 
 
-def test_equal_replicas_are_compared_and_nothing_is_found(tmp_path: Path) -> None:
+def test_a_run_whose_replicas_agree_is_valid(tmp_path: Path) -> None:
     report = judged(tmp_path, alike(Disk(content=v2(0, TEN[:4]) + v2(4, TEN[4:]))))
 
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     assert report.replicas["compared"] is True
+    assert report.replicas["located"] == {}
     mine = report.replicas["brokers"]["2"]["orders-0"]
     assert (mine["leo"], mine["batches"], mine["epochs"]) == (10, 2, [[0, 0]])
 
 
-def test_empty_logs_are_equal(tmp_path: Path) -> None:
-    report = judged(tmp_path, alike(whole(0)), high=0)
+def test_a_run_whose_replicas_differ_is_invalid(tmp_path: Path) -> None:
+    disks = alike(Disk(content=v2(0, TEN, epoch=0)))
+    disks[2, 0] = Disk(content=v2(0, OTHER, epoch=0))
 
-    assert report.verdict is Verdict.VALID
-    assert report.replicas["brokers"]["1"]["orders-0"]["leo"] == 0
+    report = judged(tmp_path, disks)
+
+    assert report.verdict is Verdict.INVALID
+    assert report.anomalies["replica-divergence"].kinds == {"in-sync": 1}
+    assert report.anomalies["epoch-disorder"].kinds == {"ambiguous": 1}
+
+
+def test_equal_replicas_have_nothing_to_tell(look: Look) -> None:
+    seen = look(alike(Disk(content=v2(0, TEN[:4]) + v2(4, TEN[4:]))))
+
+    assert seen.nothing
+    assert seen.comparison.empty == {"differences", "disordered"}
+
+
+def test_empty_logs_are_equal(look: Look) -> None:
+    seen = look(alike(whole(0)), high=0)
+
+    assert seen.nothing
+    assert [one.end for one in seen.comparison.summaries] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
-def test_other_records_in_an_in_sync_replica_are_a_divergence(tmp_path: Path, codec: int) -> None:
+def test_other_records_in_an_in_sync_replica_are_a_divergence(look: Look, codec: int) -> None:
     ours = v2(0, TEN[:5]) + v2(5, TEN[5:], epoch=1, codec=codec)
     theirs = v2(0, TEN[:5]) + v2(5, OTHER[:5], epoch=0, codec=codec)
     disks = alike(Disk(content=ours, epochs=[(0, 0), (1, 5)]))
     disks[2, 0] = Disk(content=theirs)
 
-    report = judged(tmp_path, disks)
+    seen = look(disks)
 
-    assert report.verdict is Verdict.INVALID
-    (one,) = found(report, "replica-divergence")
+    (one,) = seen.divergences
     assert (one["offset"], one["last_offset"], one["kind"]) == (5, "9", "in-sync")
     assert (one["broker"], one["other_broker"]) == ("1", "2")
     assert (one["holds"], one["other_holds"]) == ("1:5 1:6 1:7 1:8 1:9", "2:0 2:1 2:2 2:3 2:4")
     assert (one["value"], int(one["other_value"])) == (TEN[5], OTHER[0])
     assert (one["epoch"], one["other_epoch"]) == ("1", "0")
-    assert found(report, "epoch-disorder") == []
+    assert seen.disorders == []
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_formats_diverge_message_by_message(tmp_path: Path, magic: int) -> None:
+def test_old_formats_diverge_message_by_message(look: Look, magic: int) -> None:
     disks = alike(Disk(content=old(0, TEN, magic=magic), epochs=None))
     disks[3, 0] = Disk(content=old(0, [*TEN[:7], *OTHER[:3]], magic=magic), epochs=None)
 
-    report = judged(tmp_path, disks, meta={"kafka": "0.10.2.2"})
+    rows = look(disks).divergences
 
-    rows = found(report, "replica-divergence")
     assert [(row["offset"], row["holds"], row["other_holds"]) for row in rows] == [
         (7, "1:7", "2:0"), (8, "1:8", "2:1"), (9, "1:9", "2:2"),
     ]  # fmt: skip
-    assert report.anomalies["replica-divergence"].permitted is True
-    assert "KIP-101" in report.anomalies["replica-divergence"].why
 
 
-def test_batches_cut_at_other_places_are_told_as_they_overlap(tmp_path: Path) -> None:
+def test_only_old_kafka_may_diverge_within_the_isr() -> None:
+    assert ruled("in-sync", "0.10.2.2")
+    assert not ruled("in-sync", "0.11.0.3")
+    assert ruled("out-of-sync", "4.3.1")
+
+
+def test_batches_cut_at_other_places_are_told_as_they_overlap(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN[:6]) + v2(6, TEN[6:])))
     disks[2, 0] = Disk(content=v2(0, TEN[:3]) + v2(3, OTHER[:7]))
 
-    rows = found(judged(tmp_path, disks), "replica-divergence")
+    rows = look(disks).divergences
 
     assert [(row["offset"], row["last_offset"]) for row in rows] == [
         (0, "2"), (3, "5"), (6, "9"),
     ]  # fmt: skip
 
 
-def test_an_in_sync_replica_that_lacks_the_end_diverges(tmp_path: Path) -> None:
+def test_an_in_sync_replica_that_lacks_the_end_diverges(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN[:6]) + v2(6, TEN[6:])))
     disks[3, 0] = Disk(content=v2(0, TEN[:6]))
 
-    (one,) = found(judged(tmp_path, disks), "replica-divergence")
+    (one,) = look(disks).divergences
 
     assert (one["offset"], one["other_holds"], one["kind"]) == (6, "nothing", "in-sync")
 
 
-def test_a_replica_outside_the_isr_may_lag(tmp_path: Path) -> None:
+def test_a_replica_outside_the_isr_may_lag(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN[:6]) + v2(6, TEN[6:])))
     disks[3, 0] = Disk(content=v2(0, TEN[:6]) + v2(6, TEN[6:])[:-5])
 
-    report = judged(tmp_path, disks, isr=(1, 2))
+    seen = look(disks, isr=(1, 2))
 
-    assert report.anomalies == {}
-    assert report.verdict is Verdict.VALID
-    assert "truncated" in report.replicas["brokers"]["3"]["orders-0"]["problem"]
+    assert seen.nothing
+    assert "truncated" in str(seen.comparison.summaries[2].problem)
 
 
-def test_a_replica_outside_the_isr_that_holds_others_is_named_and_permitted(
-    tmp_path: Path,
-) -> None:
+def test_a_replica_outside_the_isr_that_holds_others_is_named(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN)))
     disks[3, 0] = Disk(content=v2(0, OTHER))
 
-    report = judged(tmp_path, disks, isr=(1, 2))
-
-    (one,) = found(report, "replica-divergence")
-    assert one["kind"] == "out-of-sync"
-    assert report.anomalies["replica-divergence"].permitted is True
+    assert [row["kind"] for row in look(disks, isr=(1, 2)).divergences] == ["out-of-sync"]
 
 
-def test_what_lies_above_the_high_watermark_is_not_compared(tmp_path: Path) -> None:
+def test_what_lies_above_the_high_watermark_is_not_compared(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN[:6]) + v2(6, TEN[6:])))
     disks[2, 0] = Disk(content=v2(0, TEN[:6]) + v2(6, OTHER[:4]))
 
-    assert judged(tmp_path, disks, high=6).anomalies == {}
+    assert look(disks, high=6).nothing
 
 
-def test_half_a_batch_in_an_in_sync_replica_leaves_it_unknown(tmp_path: Path) -> None:
+def test_a_log_that_begins_later_is_compared_from_there(look: Look) -> None:
+    disks = alike(Disk(content=v2(0, TEN[:6]) + v2(6, TEN[6:])))
+    disks[3, 0] = Disk(content=v2(6, TEN[6:]), epochs=[(0, 6)], first=6)
+
+    assert look(disks).nothing
+
+
+def test_half_a_batch_in_an_in_sync_replica_leaves_it_unknown(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN)))
     disks[2, 0] = Disk(content=v2(0, TEN) + v2(10, TEN)[:-9])
 
-    report = judged(tmp_path, disks)
+    comparison = look(disks).comparison
 
-    assert report.verdict is Verdict.UNKNOWN
-    assert report.reasons[0].startswith("The log of orders-0 on broker 2 cannot be read to its end")
-    assert report.replicas["compared"] is False
+    assert comparison.to_json()["compared"] is False
+    (reason,) = comparison.reasons
+    assert reason.startswith("The log of orders-0 on broker 2 cannot be read to its end")
 
 
-def test_a_replica_that_was_not_copied_leaves_it_unknown(tmp_path: Path) -> None:
+def test_a_replica_that_was_not_copied_is_a_reason(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN)))
     del disks[2, 0]
 
-    report = judged(tmp_path, disks)
-
-    assert report.verdict is Verdict.UNKNOWN
-    assert report.reasons == (
+    assert look(disks).comparison.reasons == (
         "Not all replicas could be compared: orders-0 has 2 of its 3 replicas on disk.",
     )
 
@@ -184,11 +257,18 @@ def test_a_run_without_copies_is_unknown(tmp_path: Path) -> None:
     assert report.reasons == ("The brokers' logs were not copied: replicas are not compared.",)
 
 
-def test_a_log_shorter_than_what_was_read_leaves_it_unknown(tmp_path: Path) -> None:
-    report = judged(tmp_path, alike(Disk(content=v2(0, TEN[:5]))))
+def test_a_log_shorter_than_what_was_read_is_a_reason(look: Look) -> None:
+    (reason,) = look(alike(Disk(content=v2(0, TEN[:5])))).comparison.reasons
 
-    assert report.verdict is Verdict.UNKNOWN
-    assert "ends at 5, below the high watermark of 10" in report.reasons[0]
+    assert "ends at 5, below the high watermark of 10" in reason
+
+
+def test_the_batches_can_be_asked_afterwards(look: Look, tmp_path: Path) -> None:
+    look(alike(Disk(content=v2(0, TEN))))
+
+    rows = pq.read_table(tmp_path / "replicas" / "batches").to_pylist()
+    assert {row["broker"] for row in rows} == set(BROKERS)
+    assert rows[0]["segment"] == "cluster/broker-1/data/orders-0/00000000000000000000.log"
 
 
 # -- epochs ----------------------------------------------------------------------------------------
@@ -199,39 +279,35 @@ def test_a_log_shorter_than_what_was_read_leaves_it_unknown(tmp_path: Path) -> N
     [
         (v2(0, TEN[:5], epoch=1) + v2(5, TEN[5:], epoch=2), [(1, 0), (2, 5), (4, 10)], []),
         (v2(0, TEN[:5], epoch=2) + v2(5, TEN[5:], epoch=1), [(1, 0), (2, 5)],
-         ["checkpoint", "decreases", "checkpoint"]),
+         ["checkpoint", "checkpoint", "decreases"]),
         (v2(0, TEN[:5], epoch=1) + v2(5, TEN[5:], epoch=2), [(1, 0), (2, 7)], ["checkpoint"]),
         (v2(0, TEN, epoch=1), [(0, 0)], ["checkpoint"]),
         (v2(0, TEN, epoch=1), None, []),
     ],
 )  # fmt: skip
 def test_epochs_grow_as_the_checkpoint_says(
-    tmp_path: Path, content: bytes, epochs: Any, kinds: list[str]
+    look: Look, content: bytes, epochs: Any, kinds: list[str]
 ) -> None:
-    report = judged(tmp_path, alike(Disk(content=content, epochs=epochs)))
+    rows = look(alike(Disk(content=content, epochs=epochs))).disorders
 
-    rows = [row for row in found(report, "epoch-disorder") if row["broker"] == "2"]
-    assert sorted(row["kind"] for row in rows) == sorted(kinds)
-    assert (report.verdict is Verdict.VALID) == (not kinds)
+    assert sorted(row["kind"] for row in rows if row["broker"] == "2") == kinds
 
 
-def test_one_epoch_and_offset_name_one_batch(tmp_path: Path) -> None:
+def test_one_epoch_and_offset_name_one_batch(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN, epoch=0)))
     disks[2, 0] = Disk(content=v2(0, OTHER, epoch=0))
 
-    report = judged(tmp_path, disks)
-
-    assert [row["kind"] for row in found(report, "epoch-disorder")] == ["ambiguous"]
+    assert [row["kind"] for row in look(disks).disorders] == ["ambiguous"]
 
 
-def test_one_batch_has_one_epoch(tmp_path: Path) -> None:
+def test_one_batch_has_one_epoch(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN, epoch=0)))
     disks[2, 0] = Disk(content=v2(0, TEN, epoch=3), epochs=[(3, 0)])
 
-    report = judged(tmp_path, disks)
+    seen = look(disks)
 
-    assert [row["kind"] for row in found(report, "epoch-disorder")] == ["renamed"]
-    assert found(report, "replica-divergence") == []
+    assert [row["kind"] for row in seen.disorders] == ["renamed"]
+    assert seen.divergences == []
 
 
 # -- lost records ----------------------------------------------------------------------------------
@@ -251,7 +327,7 @@ def test_a_lost_record_is_located(tmp_path: Path) -> None:
 
     report = judged(tmp_path, disks, isr=(1, 2), ops=LOST)
 
-    first, second, third = found(report, "lost-write")
+    first, second, third = lost(report)
     assert (first["held_by"], first["lacking"]) == ("3", "1,2")
     assert (first["cut_by"], first["cut_to"]) == ("2", "5")
     assert first["cut_at_utc"] == "2026-11-21 14:08:18.021"
@@ -267,7 +343,7 @@ def test_a_lost_record_is_located(tmp_path: Path) -> None:
 def test_a_lost_record_that_nobody_cut_is_told_without(tmp_path: Path) -> None:
     report = judged(tmp_path, alike(Disk(content=v2(0, TEN[:5]) + v2(5, OTHER[:5]))), ops=LOST)
 
-    row = found(report, "lost-write")[0]
+    row = lost(report)[0]
     assert (row["held_by"], row["lacking"]) == ("", "1,2,3")
     assert "cut_by" not in row
 
@@ -279,20 +355,3 @@ def test_a_lost_record_without_an_offset_is_lost_all_the_same(tmp_path: Path) ->
 
     assert report.anomalies["lost-write"].count == 3
     assert report.replicas["located"]["unplaced"] == 3
-
-
-def test_nobody_asks_where_an_indeterminate_record_lies(tmp_path: Path) -> None:
-    report = judged(
-        tmp_path, alike(Disk(content=v2(0, TEN))), ops=[*IN_ORDER, info(1, 5), info(1, 6)]
-    )
-
-    assert report.replicas["located"] == {}
-
-
-def test_the_batches_can_be_asked_afterwards(tmp_path: Path, spark: SparkSession) -> None:
-    judged(tmp_path, alike(Disk(content=v2(0, TEN))))
-
-    rows = spark.read.parquet(str(tmp_path / "run" / "replicas" / "batches")).collect()
-    assert {row["broker"] for row in rows} == set(BROKERS)
-    assert rows[0]["segment"] == "cluster/broker-1/data/orders-0/00000000000000000000.log"
-    assert json.dumps(rows[0]["crc"])

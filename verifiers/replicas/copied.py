@@ -83,7 +83,7 @@ class Copied:
 
     Attributes:
         replicas: by topic, partition and broker.
-        cuts: truncations that the brokers' logs tell of.
+        cuts: truncations of these that the brokers' logs tell of.
         reasons: why they are not all that there should be, in sentences.
     """
 
@@ -138,7 +138,9 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     if not reasons:
         reasons += _missing(replicas, meta, last)
     replicas.sort(key=lambda one: (one.topic, one.partition, one.broker))
-    return Copied(replicas=tuple(replicas), cuts=tuple(cuts), reasons=tuple(reasons))
+    ours = {replica.place for replica in replicas}
+    told = tuple(cut for cut in cuts if (cut.topic, cut.partition) in ours)
+    return Copied(replicas=tuple(replicas), cuts=told, reasons=tuple(reasons))
 
 
 def _last_states(folder: RunDir) -> dict[Place, Mapping[str, Any]]:
