@@ -84,7 +84,8 @@ class ClaimRun:
             "claim": self.name,
             "provokes": [],
             "duration_s": 0.0,
-            "fewest_acked": 0,
+            # A script counts its few records one by one.
+            "fewest_acked": 1,
             "clients": [
                 {"process": reader.process, "role": reader.role, "mode": None}
                 for reader in self.readers()

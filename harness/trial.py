@@ -14,6 +14,7 @@ from harness.experiment import conduct
 from harness.run_dir import SCHEMA, RunDir, canonical_json, write_atomically
 from harness.runner import Runner
 from harness.seen import Seen
+from verifiers.report import write_report
 
 TRIAL_FILE = "claim.json"
 
@@ -131,6 +132,7 @@ def judge_claim(run_dir: RunDir, claim: Claim, name: str, *, seconds: float) -> 
         facts=seen.all_facts,
     )
     write_atomically(run_dir.path / TRIAL_FILE, canonical_json(trial.document()))
+    write_report(run_dir.path)  # once more: it begins with the claim
     return trial
 
 

@@ -12,7 +12,7 @@ from verifiers.oracle import Circumstances, rule
 from verifiers.result import Counts, FaultRecord, Finding
 
 FEWEST_ACKED = 100
-"""With fewer acknowledged sends than this a run has shown nothing."""
+"""With fewer acknowledged sends than this a run has shown nothing, unless run.json says so."""
 
 
 def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
@@ -71,7 +71,7 @@ def why_not_valid(
         *_forbidden(findings),
         *_unfinished(run),
         *_undamaged(run.faults),
-        *_too_little(counts),
+        *_too_little(counts, int(run.meta.get("fewest_acked", FEWEST_ACKED))),
         *_unread(run),
         *uncompared,
         *found.crashes,
@@ -129,13 +129,13 @@ def _details(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
     return details if isinstance(details, Mapping) else {}
 
 
-def _too_little(counts: Counts) -> list[str]:
+def _too_little(counts: Counts, fewest: int) -> list[str]:
     reasons: list[str] = []
     if counts.acked == 0:
         reasons.append("No record was acknowledged: there was nothing to lose.")
-    elif counts.acked < FEWEST_ACKED:
+    elif counts.acked < fewest:
         reasons.append(
-            f"Only {counts.acked} records were acknowledged; below {FEWEST_ACKED} a run shows "
+            f"Only {counts.acked} records were acknowledged; below {fewest} a run shows "
             "nothing: let it run longer, or send faster."
         )
     if counts.acked and not counts.final:

@@ -128,7 +128,6 @@ def test_a_damaged_body_gives_what_can_be_read() -> None:
 
 
 @given(st.binary(max_size=600))
-@settings(deadline=None)
 def test_no_bytes_make_the_parser_fail(content: bytes) -> None:
     found = parse(content)
 
@@ -137,7 +136,6 @@ def test_no_bytes_make_the_parser_fail(content: bytes) -> None:
 
 
 @given(st.integers(0, 5), st.data())
-@settings(deadline=None)
 def test_no_damage_makes_the_parser_or_the_decoder_fail(kind: int, data: st.DataObject) -> None:
     whole = [
         v2(0, VALUES) + v2(5, VALUES, epoch=1),

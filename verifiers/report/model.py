@@ -215,6 +215,25 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRecord:
+    """The claim that a run put to the test, and what came of it.
+
+    Attributes:
+        number: its number in the catalogue.
+        sentence: what is claimed.
+        expected: what is expected of this version.
+        outcome: CONFIRMED, REFUTED or UNKNOWN.
+        words: what was seen.
+    """
+
+    number: int
+    sentence: str
+    expected: str
+    outcome: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """All that the report tells of one run.
 
@@ -241,6 +260,7 @@ class RunRecord:
         effective: configuration of each node, read back from it.
         given: the properties that each node was started with.
         plan: plan.json; None if there is none.
+        claim: claim.json; None if the run tested none.
         missing: a sentence for each part that the folder lacks.
     """
 
@@ -266,6 +286,7 @@ class RunRecord:
     effective: Mapping[str, Mapping[str, str]]
     given: Mapping[str, Mapping[str, str]]
     plan: Any
+    claim: ClaimRecord | None
     missing: tuple[str, ...]
 
     @property

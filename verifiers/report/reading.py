@@ -12,6 +12,7 @@ from verifiers.gravity import gravity
 from verifiers.report.model import (
     Anomaly,
     Bin,
+    ClaimRecord,
     Example,
     FaultRecord,
     Gap,
@@ -70,7 +71,21 @@ def read_run(run_dir: Path) -> RunRecord:
         effective=_effective(run_dir),
         given=_given(run_dir),
         plan=_plan(run_dir, missing),
+        claim=_claim(run_dir),
         missing=tuple(missing),
+    )
+
+
+def _claim(run_dir: Path) -> ClaimRecord | None:
+    document = _document(run_dir / "claim.json")
+    if document is None:
+        return None
+    return ClaimRecord(
+        number=_integer(document, "number") or 0,
+        sentence=_text(document, "sentence") or "?",
+        expected=_text(document, "expected") or "nothing",
+        outcome=_text(document, "outcome") or "?",
+        words=_text(document, "words") or "?",
     )
 
 

@@ -21,6 +21,8 @@ def console_lines(record: RunRecord) -> list[str]:
         f"  {story.contract(record)}",
         f"  {' · '.join(story.counts(record))}",
     ]
+    if record.claim:
+        lines.append(f"  {record.claim.outcome} claim {record.claim.number}: {record.claim.words}")
     # Reasons and cures say much the same of an UNKNOWN run; on a console the causes are enough.
     if judgement.verdict is not Verdict.VALID:
         lines += _few([f"  - {reason}" for reason in story.reasons(record)], 5, "reasons")
@@ -58,6 +60,9 @@ def markdown(record: RunRecord) -> str:
         f"- {_safe(story.contract(record))}",
         f"- {_safe(' · '.join(story.counts(record)))}",
     ]
+    if record.claim:
+        told = f"{record.claim.outcome} claim {record.claim.number}: {record.claim.words}"
+        lines.append(f"- {_safe(told)}")
     if judgement.verdict is not Verdict.VALID:
         lines += _few([f"- {_safe(r)}" for r in story.reasons(record)], 3, "reasons", "- ")
     found = [
