@@ -1,11 +1,17 @@
 """What is asked of Kafka itself: topics, leaders, in-sync replicas, effective configuration."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ElectionType,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -64,7 +70,9 @@ class Admin:
         self._version = numbers(kafka) or (999,)
         self._zookeeper = zookeeper
         self._place_on = tuple(place_on)
+        self._bootstrap = bootstrap
         self._client = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap}, logger=log)
+        self._consumers: dict[str, Consumer] = {}
 
     def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
         """Return the ids of the registered, unfenced brokers; empty if nobody answers."""
@@ -92,6 +100,30 @@ class Admin:
             for name, entry in metadata.topics.items()
             if entry.error is None
             for number, state in entry.partitions.items()
+        }
+
+    def group_offsets(
+        self, group: str, topic: str, partitions: Collection[int], *, timeout_s: float = 5.0
+    ) -> dict[int, int]:
+        """Return the committed offset of each partition that a group has one of.
+
+        Empty too if its coordinator cannot be found or does not answer.
+        """
+        places = [TopicPartition(topic, partition) for partition in partitions]
+        if group not in self._consumers:
+            # Not by the admin client: librdkafka 2.16 aborts the whole process when its
+            # ListConsumerGroupOffsets runs out of time before a coordinator is known.
+            config = {**_CLIENT, "bootstrap.servers": self._bootstrap, "group.id": group}
+            self._consumers[group] = Consumer(config, logger=log)
+        try:
+            found = self._consumers[group].committed(places, timeout=timeout_s)
+        except KafkaException as error:
+            log.debug("No offsets of %s: %s", group, error)
+            return {}
+        return {
+            place.partition: place.offset
+            for place in found
+            if place.error is None and place.offset >= 0
         }
 
     def create_topic(self, topic: TopicSpec, *, timeout_s: float = 30.0) -> None:

@@ -126,7 +126,8 @@ class ClientProcess:
         try:
             self._process.stdin.write(b"stop\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):
+            # ValueError: its end was waited for, and the pipe closed.
             log.debug("client %s has already ended", self.spec.process)
 
     def await_end(self, *, timeout_s: float, stop: threading.Event | None = None) -> bool:

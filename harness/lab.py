@@ -28,6 +28,7 @@ from harness.core.wait import pause, wait_until
 from harness.core.workload import ClientSpec
 from harness.docker_cluster import DockerCluster
 from harness.injector import Active, Header, Injector
+from harness.lab_groups import LabGroup
 from harness.run_dir import Journal
 from harness.stage import Stage
 from harness.topology import FIRST_CONTROLLER, ZOOKEEPER_ID
@@ -296,6 +297,41 @@ class Lab:
         self._next_consumer += 1
         (client,) = self._stage.start_clients([spec])
         return LabConsumer(client)
+
+    def group(
+        self,
+        name: str,
+        commits: str,
+        *,
+        poll_records: int = 100,
+        commit_every: int = 100,
+        process_s: float = 0.0,
+        config: dict[str, Any] | None = None,
+    ) -> LabGroup:
+        """Return a consumer group, without members yet.
+
+        Args:
+            name: the group is called after the topic and this.
+            commits: how its members commit, see `workloads.group_member`.
+            poll_records: at most so many records a poll.
+            commit_every: members that commit after processing do so after so many records.
+            process_s: how long the processing of a record takes, seconds.
+            config: settings of librdkafka beyond those of every subscriber.
+        """
+        settings = {
+            "poll_records": poll_records,
+            "poll_s": 0.5,
+            "commit_every": commit_every,
+            "process_s": process_s,
+        }
+        return LabGroup(
+            self._stage,
+            f"{self.topic}-{name}",
+            commits=commits,
+            settings=settings,
+            config=config or {},
+            note=self._note,
+        )
 
     # -- faults ------------------------------------------------------------------------------------
 

@@ -19,6 +19,9 @@ RECORDED, has nothing to look at where all those suspects are none.
 SUSPECTS = frozenset({"values", "turns", "slots", "differences", "disordered"})
 """The frames that hold only what is not plainly in order."""
 
+NEEDED = frozenset({"processing"})
+"""The frames without which a checker that asks for them has nothing to say."""
+
 RECORDED = frozenset({"sends", "polls", "final", "producing"})
 """The frames that hold offences which no suspect points to."""
 
@@ -32,8 +35,10 @@ def frames_wanted(check: Checker) -> tuple[str, ...]:
 
 
 def can_find(check: Checker, empty: Collection[str]) -> bool:
-    """Tell whether a checker could find anything, given which of SUSPECTS are empty."""
+    """Tell whether a checker could find anything, given which of SUSPECTS and NEEDED are empty."""
     wanted = frames_wanted(check)
+    if NEEDED.intersection(wanted, empty):
+        return False
     suspects = SUSPECTS.intersection(wanted)
     return not suspects or not suspects <= set(empty) or not RECORDED.isdisjoint(wanted)
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from verifiers import frames, places
+from verifiers import consumption, frames, places
 from verifiers.checker import CHECKERS, Checker, can_find, frames_wanted
 from verifiers.frames import History
 from verifiers.result import Example
@@ -44,7 +44,7 @@ class Frames:
     Attributes:
         by_name: all of them, by the names that checkers ask for.
         kept: those that occupy memory or disk until they are unpersisted.
-        empty: which of the suspects are known to be none.
+        empty: which of the suspects, and of what checkers need, are known to be none.
     """
 
     by_name: Mapping[str, DataFrame]
@@ -83,11 +83,13 @@ def build(history: History) -> Frames:
     values = frames.values(history).persist()
     log = places.log(history).persist()
     turns = frames.turns(history).persist()
+    processing = consumption.processing(history.events)
     kept = (values, log, turns)
     counted = {
         "values": values,
         "turns": turns,
         "slots": places.suspects(values, log),
+        "processing": processing,
     }
     marks = [frame.select(F.lit(name).alias("frame")) for name, frame in counted.items()]
     sizes = {
@@ -102,6 +104,7 @@ def build(history: History) -> Frames:
         "turns": turns,
         "producing": frames.producing(history, values),
         "slots": places.slots(history, values, log),
+        "processing": processing,
     }
     return Frames(by_name=by_name, kept=kept, empty=frozenset(counted) - frozenset(sizes))
 

@@ -15,6 +15,8 @@ producing
     differs. One shuffle.
 slots
     the offsets that are known to hold more than one value.
+processing
+    what members of consumer groups processed (consumption.py). A few rows of the events.
 
 A history in good order leaves `values`, `turns`, `producing` and `slots` all but empty, so a
 checker costs what there is to say, not what was recorded.

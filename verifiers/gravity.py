@@ -10,12 +10,15 @@ GRAVITY = (
     "replica-divergence",
     "inconsistent-offsets",
     "epoch-disorder",
+    "lost-commit",
+    "consume-skip",
     "unseen",
     "int-nonmonotonic-poll",
     "int-poll-skip",
     "nonmonotonic-poll",
     "poll-skip",
     "nonmonotonic-send",
+    "consume-repeat",
 )
 """Data that is gone or false, then data that is there twice, then unknown, then out of order."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.core.contract import Contract
+from verifiers.consumption import MAY_SKIP
 
 DESTRUCTIVE_FAULTS = frozenset({"power_loss", "disk_loss", "disk_wipe", "tail_cut"})
 """Faults after which what a broker had not flushed, or had, is gone from its disk."""
@@ -88,7 +89,7 @@ class _Row:
 
 def rule(anomaly: str, kind: str | None, circumstances: Circumstances) -> Ruling:
     """Return whether one kind of an anomaly is permitted, and why."""
-    for row in _TABLE:
+    for row in (*_TABLE, *_GROUPS):
         if row.fits(anomaly, kind, circumstances):
             return Ruling(permitted=row.permitted, why=row.why, permits=row.permits)
     if anomaly in _NEVER:
@@ -175,6 +176,10 @@ _RESTARTED = (
 _COMMITTED = (
     "Consumers read below the high watermark only: what they were given was committed, whatever "
     "the acks, and with unclean election off it stays (replication design, KIP-207)."
+)
+_COMMIT_STAYS = (
+    "A commit is acknowledged when the whole ISR of the offsets topic has it, so the next "
+    "coordinator knows of it too (Kafka documentation, offsets.commit.required.acks)."
 )
 
 _OUT_OF_SYNC = (
@@ -337,6 +342,53 @@ _TABLE: tuple[_Row, ...] = (
     _Row(
         anomaly="poll-skip", given=_alone_and_destroyed, permits="min.insync.replicas=1", why=_ALONE
     ),
+)
+
+_GROUPS: tuple[_Row, ...] = (
+    _Row(
+        anomaly="consume-skip",
+        kinds=_kinds(*MAY_SKIP),
+        permits="committing before processing",
+        why=(
+            "A group that commits an offset before the record has been processed is promised at "
+            "most once: what a member had in hand when it died is passed over (Kafka "
+            "documentation, message delivery semantics)."
+        ),
+    ),
+    _Row(anomaly="consume-skip", given=_unclean, permits="unclean election", why=_UNCLEAN),
+    _Row(
+        anomaly="consume-skip",
+        permitted=False,
+        why=(
+            "What is committed only after it has been processed is processed at least once (Kafka "
+            "documentation, message delivery semantics)."
+        ),
+    ),
+    _Row(
+        anomaly="consume-repeat",
+        kinds=_kinds("uncommitted"),
+        permits="at-least-once processing",
+        why=(
+            "What a member had processed and not yet committed when its partition moved on is "
+            "processed again (Kafka documentation, message delivery semantics)."
+        ),
+    ),
+    _Row(anomaly="consume-repeat", given=_unclean, permits="unclean election", why=_UNCLEAN),
+    _Row(
+        anomaly="consume-repeat",
+        given=_alone_and_destroyed,
+        permits="min.insync.replicas=1",
+        why=_ALONE,
+    ),
+    _Row(anomaly="consume-repeat", permitted=False, why=_COMMIT_STAYS),
+    _Row(anomaly="lost-commit", given=_unclean, permits="unclean election", why=_UNCLEAN),
+    _Row(
+        anomaly="lost-commit",
+        given=_alone_and_destroyed,
+        permits="min.insync.replicas=1",
+        why=_ALONE,
+    ),
+    _Row(anomaly="lost-commit", permitted=False, why=_COMMIT_STAYS),
 )
 
 _GIVEN_IN_ORDER = "A consumer is given a partition in the order of its offsets, none left out."

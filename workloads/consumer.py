@@ -13,6 +13,7 @@ One poll is one call of `consume`; polls are numbered from 0, also those that re
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -52,12 +53,18 @@ class RecordingConsumer:
         op: number of the poll that runs, or runs next.
     """
 
-    def __init__(self, config: Config, recorder: PollRecorder, topic: str) -> None:
+    def __init__(
+        self,
+        config: Config,
+        recorder: PollRecorder,
+        topic: str,
+        **callbacks: Callable[..., None],
+    ) -> None:
         self._recorder = recorder
         self._topic = topic
         self._lost: set[int] = set()
         self.op = 0
-        self._consumer = Consumer({**config, "error_cb": self._on_error})
+        self._consumer = Consumer({**config, "error_cb": self._on_error, **callbacks})
 
     def assign(self, partitions: list[int], *, offset: int = OFFSET_BEGINNING) -> None:
         """Take the partitions, each from that offset on."""
@@ -65,9 +72,9 @@ class RecordingConsumer:
         for partition in partitions:
             self._event("assign", partition)
 
-    def subscribe(self) -> None:
+    def subscribe(self, *, detail: str | None = None) -> None:
         """Join the group; partitions come and go during polls, and each move is recorded."""
-        self._recorder.event("subscribe", op=self.op, topic=self._topic)
+        self._recorder.event("subscribe", op=self.op, topic=self._topic, detail=detail)
         self._consumer.subscribe(
             [self._topic],
             on_assign=lambda _, places: self._rebalanced("assigned", places),
@@ -75,10 +82,10 @@ class RecordingConsumer:
             on_lost=lambda _, places: self._rebalanced("lost", places),
         )
 
-    def poll(self) -> None:
-        """Poll once and record what came."""
+    def poll(self, most: int = POLL_RECORDS, wait_s: float = POLL_S) -> list[Message]:
+        """Poll once, record what came and return the records; `most` of them if they are there."""
         try:
-            messages = self._consumer.consume(POLL_RECORDS, POLL_S)
+            messages = self._consumer.consume(most, wait_s)
         except KafkaException as error:
             # A fatal group error; the next polls show whether the consumer is of any more use.
             self._recorder.event("error", op=self.op, detail=str(error.args[0]))
@@ -92,6 +99,7 @@ class RecordingConsumer:
         self.op += 1
         if self._lost:
             self._find_again()
+        return records
 
     def close(self) -> None:
         """Leave, waiting at most `CLOSE_S` for a group that may be out of reach."""

@@ -65,6 +65,7 @@ class Control:
         pending: int = 0,
         polled: int = 0,
         partitions_seen: Mapping[str, int],
+        more: Mapping[str, int] | None = None,
         force: bool = False,
     ) -> None:
         """Say how far the client is, if it is time to.
@@ -74,6 +75,7 @@ class Control:
             pending: sends under way.
             polled: records polled so far.
             partitions_seen: records acknowledged or polled so far, by "topic-partition".
+            more: whatever else this kind of client counts.
             force: say it now.
         """
         now = time.monotonic_ns()
@@ -81,7 +83,7 @@ class Control:
             return
         self._next_ns = now + int(self.interval_s * 1e9)
         totals = {kind: counts.get(kind, 0) for kind in ("ok", "fail", "info")}
-        line = {"t_ns": now, **totals, "pending": pending, "polled": polled}
+        line = {"t_ns": now, **totals, "pending": pending, "polled": polled, **(more or {})}
         _say({**line, "partitions_seen": dict(partitions_seen)})
 
     def answer(self, reply: Mapping[str, object]) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import Row
 
 from tests.spark.ops import TOPIC, Op, end, rows_of
-from verifiers import frames, places
+from verifiers import consumption, frames, places
 from verifiers.checker import CHECKERS, frames_wanted
 from verifiers.checking import Found, build, run_checkers
 from verifiers.frames import ANY_PARTITION, History
@@ -68,6 +68,8 @@ def find(spark: SparkSession, tmp_path: Path) -> Find:
             built["producing"] = frames.producing(history, built["values"])
         if "slots" in wanted:
             built["slots"] = places.slots(history, built["values"], built["log"])
+        if "processing" in wanted:
+            built["processing"] = consumption.processing(history.events)
         found = check(**{frame: built[frame] for frame in wanted}).collect()
         return sorted(found, key=lambda row: (row["partition"] or 0, row["offset"] or 0))
 

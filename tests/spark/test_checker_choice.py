@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from verifiers.checker import CHECKERS, RECORDED, SUSPECTS, can_find, frames_wanted
+from verifiers.checker import CHECKERS, NEEDED, RECORDED, SUSPECTS, can_find, frames_wanted
 
 Check = Callable[..., Any]
 
@@ -30,6 +30,10 @@ def of_reads(polls: Any, final: Any) -> Any:
     return polls, final
 
 
+def of_processing_and_reads(processing: Any, final: Any) -> Any:
+    return processing, final
+
+
 @pytest.mark.parametrize(
     ("check", "empty", "needed"),
     [
@@ -42,6 +46,8 @@ def of_reads(polls: Any, final: Any) -> Any:
         (of_both, {"values", "turns"}, False),
         (of_values_and_sends, {"values"}, True),
         (of_reads, {"values", "turns", "slots"}, True),
+        (of_processing_and_reads, {"processing"}, False),
+        (of_processing_and_reads, {"values", "turns", "slots"}, True),
     ],
 )
 def test_a_checker_is_run_if_anything_is_left_to_look_at(
@@ -51,7 +57,7 @@ def test_a_checker_is_run_if_anything_is_left_to_look_at(
 
 
 def test_in_a_history_in_order_only_what_reads_records_themselves_is_run() -> None:
-    needed = {name for name in CHECKERS if can_find(CHECKERS[name], SUSPECTS)}
+    needed = {name for name in CHECKERS if can_find(CHECKERS[name], SUSPECTS | NEEDED)}
 
     assert needed == {"corrupt-record", "nonmonotonic-send"}
     assert all(RECORDED.intersection(frames_wanted(CHECKERS[name])) for name in needed)

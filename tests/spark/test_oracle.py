@@ -60,6 +60,15 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         ("nonmonotonic-poll", "assign", UNCLEAN, True),
         ("poll-skip", "subscribe", SAFE, True),
         ("poll-skip", "assign", ONE, False),
+        ("consume-skip", "auto-delivered", SAFE, True),
+        ("consume-skip", "before-processing", SAFE, True),
+        ("consume-skip", "auto-stored", SAFE, False),
+        ("consume-skip", "after-processing", ONE, False),
+        ("consume-repeat", "uncommitted", SAFE, True),
+        ("consume-repeat", "committed", SAFE, False),
+        ("consume-repeat", "committed", NONE, False),
+        ("lost-commit", None, NONE, False),
+        ("lost-commit", None, UNCLEAN, True),
     ],
 )
 def test_the_table_rules_by_contract(

@@ -13,6 +13,10 @@ from tests.unit.report_fixture import run_document, verdict_document, write_json
 
 TOPIC = "claim"
 WITNESSED = {"id": "1", "name": "broker_kill", "evidence": {"inject": {"observed": True}}}
+CHECKERS = (
+    *("lost-write", "replica-divergence", "epoch-disorder"),
+    *("consume-skip", "consume-repeat", "lost-commit"),
+)
 _ANOMALIES = pa.schema(
     [
         ("anomaly", pa.string()),
@@ -58,7 +62,7 @@ def seen(
     kafka: str = "4.3.1",
     complete: bool = True,
     faults: list[Mapping[str, Any]] | None = None,
-    checkers: Iterable[str] = ("lost-write", "replica-divergence", "epoch-disorder"),
+    checkers: Iterable[str] = CHECKERS,
     **run: object,
 ) -> Seen:
     """Write a run folder and return what is seen in it.

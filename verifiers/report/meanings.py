@@ -102,6 +102,21 @@ MEANINGS: dict[str, Meaning] = {
         "sends were logged before earlier ones",
         "The log has two records of one producer in the opposite order of their sends.",
     ),
+    "lost-commit": Meaning(
+        "acknowledged offset commit was lost",
+        "acknowledged offset commits were lost",
+        "A group was told of an earlier offset than the last one whose commit was acknowledged.",
+    ),
+    "consume-skip": Meaning(
+        "record was passed over by a group",
+        "records were passed over by a group",
+        "The group committed an offset beyond the record, and none of its members processed it.",
+    ),
+    "consume-repeat": Meaning(
+        "record was processed again by a group",
+        "records were processed again by a group",
+        "Members of one group processed the same record more than once.",
+    ),
 }
 
 

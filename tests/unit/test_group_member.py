@@ -1,0 +1,157 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.wait import wait_until
+from harness.core.workload import ClientSpec
+from harness.history import seal
+from harness.lab_groups import offsets_partition
+from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, RunningClient, mock_run
+from workloads.client_config import subscriber_config
+from workloads.record import encoder
+
+RECORDS = 40
+ENCODE = encoder(run_id=RUN_ID, topic=TOPIC, size_bytes=100)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with mock_run(tmp_path) as made:
+        for value in range(RECORDS):
+            made.kafka.append(ENCODE(value), 0)
+        yield made
+
+
+def member(commits: str, *, process: int = 200, **changes: Any) -> ClientSpec:
+    settings = {
+        "topic": TOPIC,
+        "commits": commits,
+        "poll_records": 10,
+        "poll_s": 0.5,
+        "commit_every": 10,
+        "process_s": 0.0,
+        "config": subscriber_config("read_uncommitted", group="g one")
+        | {"auto.commit.interval.ms": 50},
+    }
+    return ClientSpec(
+        process=process,
+        role="consumer",
+        module="workloads.group_member",
+        settings={**settings, **changes},
+    )
+
+
+def ask(client: RunningClient, what: str) -> dict[str, Any]:
+    client.stdin.write(f'{{"do": "{what}", "order": 1}}\n'.encode())
+    client.stdin.flush()
+
+    def answer() -> dict[str, Any] | None:
+        return next((line for line in client.progress() if line.get("reply") == 1), None)
+
+    return wait_until(answer, timeout_s=20, what="an answer", interval_s=0.02)
+
+
+def offsets(run: Run, f: str, process: int = 200) -> list[int]:
+    return [
+        row["offset"]
+        for row in run.rows("event")
+        if row["f"] == f and row["process"] == process and row["partition"] == 0
+    ]
+
+
+@pytest.mark.parametrize(
+    "commits", ["auto-delivered", "auto-stored", "before-processing", "after-processing"]
+)
+def test_a_member_processes_each_record_once_and_commits_them_all(run: Run, commits: str) -> None:
+    client = run.start(member(commits))
+    client.await_total("processed", RECORDS)
+
+    assert client.stop() == 0
+
+    seal(run.folder)
+    assert offsets(run, "processed") == list(range(RECORDS))
+    assert offsets(run, "committed")[-1] == RECORDS
+    (joined,) = [row for row in run.rows("event") if row["f"] == "subscribe"]
+    assert joined["detail"] == f"{commits} g one"
+    given = {(row["op"], row["offset"]) for row in run.rows("poll")}
+    done = {(row["op"], row["offset"]) for row in run.rows("event") if row["f"] == "processed"}
+    assert done == given
+
+
+def test_before_it_subscribes_a_member_asks_where_its_group_is(run: Run) -> None:
+    first = run.start(member("after-processing"))
+    first.await_total("processed", RECORDS)
+    first.stop()
+    second = run.start(member("after-processing", process=201))
+    second.await_total("rebalances", 1)
+    second.stop()
+
+    seal(run.folder)
+    assert offsets(run, "offset-fetch", 200) == [None]
+    assert offsets(run, "offset-fetch", 201) == [RECORDS]
+    told = [row for row in run.rows("event") if row["f"] == "offset-fetch"]
+    assert len(told) == 2 * PARTITIONS
+    assert all(0 < int(row["detail"]) < row["time_ns"] for row in told)
+
+
+def test_a_member_killed_between_commit_and_processing_has_said_what_was_in_its_hand(
+    run: Run,
+) -> None:
+    client = run.start(
+        member("before-processing", hold={"before": "processing", "count": 15}, poll_s=5.0)
+    )
+
+    held = ask(client, "held")
+    client.process.kill()
+    client.process.wait(10)
+
+    seal(run.folder)
+    assert held["processed"] == 14
+    assert held["unprocessed"] == [[0, offset] for offset in range(14, 20)]
+    assert held["uncommitted"] == []
+    assert offsets(run, "processed") == list(range(14))
+    assert offsets(run, "committed") == [10, 20]
+    assert [row["f"] for row in run.rows("event")][-1] == "crash"
+
+
+def test_a_member_killed_between_processing_and_commit_has_said_so_too(run: Run) -> None:
+    client = run.start(
+        member("after-processing", hold={"before": "commit", "count": 2}, poll_s=5.0)
+    )
+
+    held = ask(client, "held")
+    client.process.kill()
+    client.process.wait(10)
+
+    seal(run.folder)
+    assert held["uncommitted"] == [[0, offset] for offset in range(10, 20)]
+    assert held["unprocessed"] == []
+    assert offsets(run, "processed") == list(range(20))
+    assert offsets(run, "committed") == [10]
+
+
+def test_a_member_that_holds_goes_on_when_told(run: Run) -> None:
+    client = run.start(member("after-processing", hold={"before": "commit", "count": 1}))
+
+    ask(client, "held")
+    client.stdin.write(b'{"do": "go", "order": 2}\n')
+    client.stdin.flush()
+
+    client.await_total("processed", RECORDS)
+
+
+def test_a_way_to_commit_that_does_not_exist_is_refused(run: Run) -> None:
+    client = run.start(member("sometimes"))
+
+    assert client.process.wait(20) == 2
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    # As jshell says; the last one's hash is Integer.MIN_VALUE, of which Utils.abs makes 0.
+    [("", 0), ("a", 1), ("orders", 3), ("ä-group", 0), ("polygenelubricants", 0)],
+)
+def test_a_group_is_kept_where_java_would_keep_it(group: str, partition: int) -> None:
+    assert offsets_partition(group, 6) == partition

@@ -1,0 +1,77 @@
+"""Processed by a group more than once."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.consumption import acknowledged
+
+_PLACE = ("group", "topic", "partition", "offset")
+
+
+@checker("consume-repeat")
+def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -> DataFrame:
+    """Return the records that a group processed again.
+
+    Args:
+        processing: what members of groups processed.
+        events: their commits.
+        polls: when the records were given to them.
+
+    Returns:
+        One row for each time after the first; the process is the member that did it again, the time
+        when it had. Kind "committed" if a commit beyond the record had been acknowledged before it
+        was given out again, so nobody had reason to; else "uncommitted".
+
+    Source: at least once, in Kafka's documentation of message delivery semantics.
+    """
+    order = Window.partitionBy(*_PLACE).orderBy("time_ns", "process")
+    again = processing.select(
+        "*",
+        F.lag("process").over(order).alias("after_process"),
+        F.lag("time_ns").over(order).alias("after_ns"),
+    ).where(F.col("after_process").isNotNull())
+    given = polls.select(
+        "process", "op", "topic", "partition", "offset", F.col("time_ns").alias("given_ns")
+    )
+    dated = again.join(given, ["process", "op", "topic", "partition", "offset"], "left").select(
+        *_PLACE,
+        "process",
+        "op",
+        "time_ns",
+        "after_process",
+        "after_ns",
+        F.coalesce("given_ns", "time_ns").alias("given_ns"),
+    )
+    commits = acknowledged(events).select(
+        F.col("group").alias("of_group"),
+        F.col("topic").alias("of_topic"),
+        F.col("partition").alias("of_partition"),
+        "committed",
+        "committed_ns",
+    )
+    # The commits are some a second and partition; the repeats few, or the group is ill.
+    beyond = (
+        (F.col("group") == F.col("of_group"))
+        & (F.col("topic") == F.col("of_topic"))
+        & (F.col("partition") == F.col("of_partition"))
+        & (F.col("committed") > F.col("offset"))
+        & (F.col("committed_ns") < F.col("given_ns"))
+    )
+    judged = (
+        dated.join(commits, beyond, "left")
+        .groupBy(*dated.columns)
+        .agg(F.max("committed").alias("committed"))
+    )
+    kind = F.when(F.col("committed").isNotNull(), "committed").otherwise("uncommitted")
+    return offences(
+        judged,
+        kind=kind,
+        detail={
+            "group": F.col("group"),
+            "poll": F.col("op"),
+            "after_process": F.col("after_process"),
+            "after_ns": F.col("after_ns"),
+            "committed": F.col("committed"),
+        },
+    )

@@ -1,0 +1,76 @@
+"""Committed by a group, and never processed by it."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.consumption import MAY_SKIP, acknowledged, fetched, members
+from verifiers.frames import readable
+
+_PLACE = ("group", "topic", "partition", "offset")
+
+
+@checker("consume-skip")
+def consume_skip(
+    processing: DataFrame, events: DataFrame, polls: DataFrame, final: DataFrame
+) -> DataFrame:
+    """Return the records that a group passed over: below a committed offset, and not processed.
+
+    A group begins at the beginning of its partitions. What lies above the highest offset that is
+    known to have been committed may still be processed, so nothing is said about it; nor about
+    records that the final read lacks, which are lost to everybody.
+
+    Args:
+        processing: what members of groups processed.
+        events: their commits, acknowledged or found by those who came after them.
+        polls: to whom records were given.
+        final: which records there are.
+
+    Returns:
+        One row per group and record. `given_to` in the detail is the member that was given it last,
+        absent if none was; the time is that of this poll. The kind is how the group commits; of
+        several ways the weakest.
+
+    Source: at most once, in Kafka's documentation of message delivery semantics.
+    """
+    told = (
+        acknowledged(events)
+        .select("group", "topic", "partition", "committed")
+        .unionByName(
+            fetched(events).select(
+                "group", "topic", "partition", F.col("fetched").alias("committed")
+            )
+        )
+    )
+    known = told.groupBy("group", "topic", "partition").agg(F.max("committed").alias("committed"))
+    group_members = members(events)
+    weak = F.when(F.col("commits").isin(*MAY_SKIP), F.col("commits"))
+    kinds = group_members.groupBy("group").agg(
+        F.coalesce(F.min(weak), F.min("commits")).alias("kind")
+    )
+    due = (
+        readable(final)
+        .select("topic", "partition", "offset", "value")
+        .join(F.broadcast(known), ["topic", "partition"])
+        .where(F.col("offset") < F.col("committed"))
+        .dropDuplicates(list(_PLACE))
+    )
+    skipped = due.join(processing.select(*_PLACE), list(_PLACE), "left_anti")
+    given = (
+        polls.join(F.broadcast(group_members.select("process", "group")), "process")
+        .groupBy(*_PLACE)
+        .agg(
+            F.max_by("process", "time_ns").alias("given_to"),
+            F.max("time_ns").alias("time_ns"),
+        )
+    )
+    rows = skipped.join(given, list(_PLACE), "left").join(F.broadcast(kinds), "group")
+    return offences(
+        rows,
+        process="given_to",
+        detail={
+            "group": F.col("group"),
+            "committed": F.col("committed"),
+            "given_to": F.col("given_to"),
+        },
+    )

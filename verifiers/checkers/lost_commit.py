@@ -1,0 +1,47 @@
+"""A commit that was acknowledged, and that the coordinator no longer knows of."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.consumption import acknowledged, fetched
+
+
+@checker("lost-commit")
+def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
+    """Return where a group was told of an earlier offset than it had committed.
+
+    Args:
+        processing: what members of groups processed; where nobody did, nobody committed.
+        events: their commits, and what they were told when they asked for them.
+
+    Returns:
+        One row for each answer that is behind the last commit acknowledged before it was asked for;
+        the offset is the one committed, the process the one that asked. `fetched` in the detail is
+        what it was told; absent if the coordinator knew of no commit at all.
+
+    Source: KAFKA-5600 and KAFKA-20634, both commits that went back with a new coordinator.
+    """
+    del processing
+    asked = fetched(events)
+    earlier = (
+        asked.join(acknowledged(events), ["group", "topic", "partition"])
+        .where(F.col("committed_ns") < F.col("asked_ns"))
+        .groupBy(*asked.columns)
+        .agg(
+            # The last one, not the highest: a group may be set back on purpose.
+            F.max_by("committed", "committed_ns").alias("offset"),
+            F.max_by("committed_by", "committed_ns").alias("committed_by"),
+            F.max("committed_ns").alias("committed_ns"),
+        )
+    )
+    gone = earlier.where(F.coalesce(F.col("fetched"), F.lit(-1)) < F.col("offset"))
+    return offences(
+        gone,
+        detail={
+            "group": F.col("group"),
+            "fetched": F.col("fetched"),
+            "committed_by": F.col("committed_by"),
+            "committed_ns": F.col("committed_ns"),
+        },
+    )

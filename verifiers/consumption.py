@@ -1,0 +1,82 @@
+"""What consumer groups processed and committed: rows of the events that tell of it.
+
+A client that only polls proves nothing about a group: what counts is what its members had done with
+a record when they died. So a member that processes records says so, one event a record, and says
+how it commits when it subscribes.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+MAY_SKIP = ("auto-delivered", "before-processing")
+"""Ways to commit an offset before its record has been processed: at most once."""
+
+
+def members(events: DataFrame) -> DataFrame:
+    """Return who processes records for which group.
+
+    Columns:
+        process, group.
+        commits: how its offsets are committed, see `workloads.group_member`.
+    """
+    # A subscriber that does not process tells no group: nothing is asked of it here.
+    told = events.where((F.col("f") == "subscribe") & F.col("detail").contains(" "))
+    return told.select(
+        "process",
+        F.substring_index("detail", " ", 1).alias("commits"),
+        F.expr("substr(detail, instr(detail, ' ') + 1)").alias("group"),
+    ).distinct()
+
+
+def processing(events: DataFrame) -> DataFrame:
+    """Return one row for each time that a member of a group processed a record.
+
+    Columns:
+        group, process, topic, partition, offset.
+        op: number of the poll that gave it; null if the client does not tell.
+        time_ns: when it had been processed.
+    """
+    done = events.where(F.col("f") == "processed").select(
+        "process", "op", "topic", "partition", "offset", "time_ns"
+    )
+    return done.join(F.broadcast(members(events).select("process", "group")), "process")
+
+
+def acknowledged(events: DataFrame) -> DataFrame:
+    """Return the commits that the group's coordinator acknowledged.
+
+    Columns:
+        group, topic, partition.
+        committed: the offset committed: that of the next record to be read.
+        committed_by, committed_ns: the member, and when it was told.
+    """
+    told = events.where((F.col("f") == "committed") & F.col("offset").isNotNull()).select(
+        F.col("process").alias("committed_by"),
+        "topic",
+        "partition",
+        F.col("offset").alias("committed"),
+        F.col("time_ns").alias("committed_ns"),
+    )
+    return told.join(
+        F.broadcast(members(events).select(F.col("process").alias("committed_by"), "group")),
+        "committed_by",
+    )
+
+
+def fetched(events: DataFrame) -> DataFrame:
+    """Return what members were told when they asked where their group is.
+
+    Columns:
+        group, process, topic, partition.
+        fetched: the committed offset; null if the coordinator knew of none.
+        asked_ns, time_ns: when it was asked and when it was answered.
+    """
+    told = events.where(F.col("f") == "offset-fetch").select(
+        "process",
+        "topic",
+        "partition",
+        F.col("offset").alias("fetched"),
+        F.col("detail").cast("long").alias("asked_ns"),
+        "time_ns",
+    )
+    return told.join(F.broadcast(members(events).select("process", "group")), "process")

@@ -1,0 +1,306 @@
+"""The group member: polls, processes what it polled record by record, and commits.
+
+What counts for a group is not what its members were given but what they had done with it when they
+died. To have processed a record is, here, to have written that down: a `processed` event, handed to
+the operating system at once. Settings, besides those of every client (`workloads.consumer`):
+
+    topic         the topic
+    commits       how its offsets are committed:
+                  "auto-delivered"     automatically; a record counts as consumed when it is handed
+                                       over (librdkafka's default)
+                  "auto-stored"        automatically; it counts when it has been processed
+                                       (enable.auto.offset.store=false)
+                  "before-processing"  each poll, before the first of its records is processed
+                  "after-processing"   after every `commit_every` records, and at a poll's end
+    poll_records  at most so many records a poll
+    poll_s        how long a poll gathers them, seconds
+    commit_every  see above
+    process_s     how long the processing of a record takes, seconds
+    hold          null, or where to stop and wait: {"before": "processing" or "commit", "count": n}
+                  is right before the n-th record is processed, or the n-th commit is made
+    config        librdkafka's settings, with a `group.id`
+
+A commit is recorded when it has been acknowledged (`committed`). Before it subscribes, a member
+asks where its group is (`offset-fetch`). Orders, one JSON object a line on stdin:
+
+    {"do": "hold", "before": …, "count": n, "order": …}   hold as above, counted from now on;
+                                  answered when it knows, between two polls
+    {"do": "held", "order": …}    answered when it holds, see below
+    {"do": "go", "order": …}      go on
+
+The answer of a member that holds tells which of the records that it was given it has not processed,
+and which of those it has processed no acknowledged commit of its own covers:
+
+    {"reply": order, "delivered": n, "processed": n, "committed": {partition: offset, …},
+     "unprocessed": [[partition, offset], …], "uncommitted": [[partition, offset], …]}
+"""
+
+import queue
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from harness.core.errors import UsageError
+from harness.core.wait import pause
+from harness.poll_recorder import PollRecorder
+from harness.recorder import Identity
+from workloads.client_config import Config
+from workloads.consumer import RecordingConsumer
+from workloads.control import Control, Settings, main, number, setting
+from workloads.record import decoder
+
+Commits = Literal["auto-delivered", "auto-stored", "before-processing", "after-processing"]
+Step = Literal["processing", "commit"]
+
+_FETCH_S, _ASK_S, _AGAIN_S = 60.0, 10.0, 0.1
+_HOLD_POLL_S = 0.02
+
+
+class GroupMember(RecordingConsumer):
+    """A member of a group that processes what it is given.
+
+    Attributes:
+        processed: how many records it has processed.
+        rebalances: how often partitions came or went.
+    """
+
+    def __init__(
+        self, config: Config, recorder: PollRecorder, control: Control, settings: Settings
+    ) -> None:
+        self.processed = 0
+        self.rebalances = 0
+        self._control = control
+        self._commits: Commits = setting(settings, "commits", str)
+        self._most = setting(settings, "poll_records", int)
+        self._poll_s = number(settings, "poll_s")
+        self._every = setting(settings, "commit_every", int)
+        self._process_s = number(settings, "process_s")
+        self._hold: dict[str, Any] | None = settings.get("hold")
+        self._steps: Counter[Step] = Counter()
+        self._delivered = 0
+        self._commits_acked = 0
+        self._committed: dict[int, int] = {}
+        self._unprocessed: list[tuple[int, int]] = []
+        self._uncommitted: list[tuple[int, int]] = []
+        topic = setting(settings, "topic", str)
+        super().__init__(config, recorder, topic, on_commit=self._on_commit)
+
+    def fetch_offsets(self) -> None:
+        """Ask the coordinator where the group is, and record what it says.
+
+        Asked again while there is no coordinator: a group's first question makes it one, and after
+        a fault it may take a while. If none answers nothing is recorded, and nothing was learnt.
+        """
+        last_ns = time.monotonic_ns() + int(_FETCH_S * 1e9)
+        while not self._control.stop.is_set() and time.monotonic_ns() < last_ns:
+            asked_ns = time.monotonic_ns()
+            try:
+                metadata = self._consumer.list_topics(self._topic, timeout=_ASK_S)
+                partitions = sorted(metadata.topics[self._topic].partitions)
+                asked = [Place(self._topic, partition) for partition in partitions]
+                places = self._consumer.committed(asked, timeout=_ASK_S)
+            except KafkaException as error:
+                self._recorder.event("error", op=self.op, detail=f"offset-fetch: {error.args[0]}")
+                pause(_AGAIN_S, self._control.stop)
+                continue
+            for place in places:
+                if place.error is None:
+                    offset = place.offset if place.offset >= 0 else None
+                    detail = str(asked_ns)
+                    self._event("offset-fetch", place.partition, offset=offset, detail=detail)
+            return
+
+    def turn(self) -> None:
+        """Poll once, and process and commit what came."""
+        self._take_orders()
+        records = self.poll(self._most, self._poll_s)
+        self._delivered += len(records)
+        # Whoever dies from here on has been given these records.
+        self._recorder.flush()
+        self.report()
+        if not records:
+            return
+        self._unprocessed = [_place(record) for record in records]
+        if self._commits == "before-processing":
+            self._commit(records)
+        uncommitted: list[Message] = []
+        for record in records:
+            if not self._step("processing"):
+                return
+            self._process(record)
+            uncommitted.append(record)
+            if self._commits == "after-processing" and len(uncommitted) >= self._every:
+                self._commit(uncommitted)
+                uncommitted = []
+        if self._commits == "after-processing" and uncommitted:
+            self._commit(uncommitted)
+
+    def _take_orders(self) -> None:
+        """Learn where to hold; whatever else is wanted is for one that holds."""
+        for _ in range(self._control.orders.qsize()):
+            order = self._control.orders.get()
+            if order["do"] == "hold":
+                count = self._steps[order["before"]] + order["count"]
+                self._hold = {"before": order["before"], "count": count}
+                self._control.answer({"reply": order["order"]})
+            else:
+                self._control.orders.put(order)
+
+    def _process(self, record: Message) -> None:
+        if self._process_s:
+            pause(self._process_s, self._control.stop)
+        partition, offset = _place(record)
+        # The poll that gave it is over, so its number is the one before.
+        self._recorder.event(
+            "processed", op=self.op - 1, topic=self._topic, partition=partition, offset=offset
+        )
+        self._recorder.flush()
+        self.processed += 1
+        self._unprocessed.remove((partition, offset))
+        if offset >= self._committed.get(partition, 0):
+            self._uncommitted.append((partition, offset))
+        if self._commits == "auto-stored":
+            self._store(record)
+        self.report()
+
+    def _store(self, record: Message) -> None:
+        try:
+            self._consumer.store_offsets(record)
+        except KafkaException as error:
+            # The partition has been taken away meanwhile: its next owner does this again.
+            self._recorder.event("error", op=self.op, detail=f"store: {error.args[0]}")
+
+    def _commit(self, records: list[Message]) -> None:
+        if not self._step("commit"):
+            return
+        last = dict(map(_place, records))
+        places = [Place(self._topic, p, offset + 1) for p, offset in sorted(last.items())]
+        try:
+            acked = self._consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as error:
+            # Nobody knows whether it was done; the next one includes it.
+            self._recorder.event("error", op=self.op, detail=f"commit: {error.args[0]}")
+            return
+        self._on_commit(None, acked or [])
+
+    def _on_commit(self, error: KafkaError | None, places: list[Place]) -> None:
+        if error is not None:
+            if error.code() != KafkaError._NO_OFFSET:
+                self._recorder.event("error", op=self.op, detail=f"commit: {error.str()}")
+            return
+        for place in places:
+            # An automatic commit names all partitions, also those of which nothing was stored.
+            if place.error is None and place.offset >= 0:
+                self._event("committed", place.partition, offset=place.offset)
+                self._committed[place.partition] = place.offset
+                self._commits_acked += 1
+        known = self._committed
+        self._uncommitted = [(p, o) for p, o in self._uncommitted if o >= known.get(p, 0)]
+        self._recorder.flush()
+
+    def _step(self, step: Step) -> bool:
+        """Hold if it is to be held here; return whether to go on."""
+        self._steps[step] += 1
+        hold = self._hold
+        if hold is not None and (hold["before"], hold["count"]) == (step, self._steps[step]):
+            self._hold = None
+            self._wait()
+        return not self._control.stop.is_set()
+
+    def _wait(self) -> None:
+        self._recorder.flush()
+        while not self._control.stop.is_set():
+            self.report()
+            try:
+                order = self._control.orders.get(timeout=_HOLD_POLL_S)
+            except queue.Empty:
+                continue
+            if order["do"] == "held":
+                self._control.answer(
+                    {
+                        "reply": order["order"],
+                        "delivered": self._delivered,
+                        "processed": self.processed,
+                        "committed": self._committed,
+                        "unprocessed": self._unprocessed,
+                        "uncommitted": self._uncommitted,
+                    }
+                )
+            elif order["do"] == "go":
+                self._control.answer({"reply": order["order"]})
+                return
+
+    def _rebalanced(self, what: str, places: list[Place]) -> None:
+        super()._rebalanced(what, places)
+        # A group that changes elsewhere tells a cooperative member of no partitions.
+        self.rebalances += bool(places)
+        self._recorder.flush()
+
+    def report(self, *, force: bool = False) -> None:
+        """Say how far it is, if it is time to."""
+        seen = self._recorder.polled_of
+        more = {
+            "processed": self.processed,
+            "commits": self._commits_acked,
+            "rebalances": self.rebalances,
+        }
+        self._control.progress(
+            counts={},
+            polled=seen.total(),
+            partitions_seen={f"{topic}-{p}": count for (topic, p), count in sorted(seen.items())},
+            more=more,
+            force=force,
+        )
+
+
+def _place(record: Message) -> tuple[int, int]:
+    return (record.partition() or 0, record.offset() or 0)
+
+
+def run(settings: Settings, control: Control) -> None:
+    """Poll, process and commit until told to stop; then leave the group.
+
+    Raises:
+        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
+    """
+    process = setting(settings, "process", int)
+    run_id = setting(settings, "run_id", str)
+    commits = setting(settings, "commits", str)
+    if commits not in get_args(Commits):
+        raise UsageError(
+            f"A group member commits in one of the ways {', '.join(get_args(Commits))}, "
+            f"not {commits!r}."
+        )
+    config: Config = {
+        **setting(settings, "config", dict),
+        "bootstrap.servers": setting(settings, "bootstrap", str),
+        "client.id": f"member-{process}",
+        "enable.auto.commit": commits.startswith("auto-"),
+        "enable.auto.offset.store": commits == "auto-delivered",
+    }
+    recorder = PollRecorder(
+        Path(setting(settings, "history", str)),
+        Identity(process=process, role="consumer", run_id=run_id),
+        decode=decoder(run_id=run_id),
+        flush_s=control.interval_s / 2,
+    )
+    member = GroupMember(config, recorder, control, settings)
+    # Asked first and told after: what is committed before it subscribes must still be there.
+    member.fetch_offsets()
+    member.subscribe(detail=f"{commits} {config['group.id']}")
+    recorder.flush()
+    while not control.stop.is_set():
+        member.turn()
+        recorder.flush_if_due()
+    # Leaving commits what was stored, and gives back what we have: part of the history too.
+    member.close()
+    recorder.close()
+    member.report(force=True)
+
+
+if __name__ == "__main__":
+    main(run)
