@@ -41,6 +41,7 @@ FETCHER = (
         (OLD, [("orders", 0, 12)]),
         (OLD + OLD_IDLE, []),
         (OLD + NEW_IDLE + OLD, [("orders", 0, 12), ("orders", 0, 12)]),
+        (OLD.replace("offset 12", "offset 0"), []),
         (RECOVERED, [("orders", 1, 33)]),
         (FETCHER, []),
         ("", []),

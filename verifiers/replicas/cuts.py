@@ -82,6 +82,9 @@ def _telling(path: Path) -> Iterator[str]:
 
 def _cut(line: str, broker: int) -> Cut | None:
     if old := _OLD.search(line):
+        if old["to"] == "0":
+            # Said of every new follower's empty log: it proves no cut.
+            return None
         place = (old["topic"], old["partition"], old["to"])
     elif full := _OLD_FULL.search(line):
         place = (
