@@ -292,6 +292,8 @@ def _zookeeper_properties(spec: ClusterSpec, node_id: int, keeper: str, port: in
     settings = {
         "broker.id": node_id,
         "zookeeper.connect": keeper,
+        # Only the first connection is meant: brokers are started together with ZooKeeper.
+        "zookeeper.connection.timeout.ms": 60_000,
         "listener.security.protocol.map": "REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT",
         "listeners": _listeners(["broker"]),
         **_common(spec),
