@@ -73,6 +73,7 @@ class Claim:
             serve as controller (ZooKeeper); 0: the brokers themselves.
         config: properties of the brokers of a version.
         heap_mib: heap of each broker, MiB.
+        needs_fresh_cluster: whether no other claim may have run on its cluster before.
         settle_s: how long the cluster may take to be whole again at the end, seconds.
     """
 
@@ -87,6 +88,7 @@ class Claim:
     controllers: int = 1
     config: Callable[[str], Mapping[str, str]] = lambda _: {}
     heap_mib: int = 256
+    needs_fresh_cluster: bool = False
     settle_s: float = 90.0
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from harness.claim_page import html_page, markdown_page
 from harness.claim_run import ClaimRun
 from harness.core.errors import HealFailed, KafkaChaosError, UsageError
 from harness.core.version import numbers
+from harness.lender import KeepOne, LaunchEach, Lender
 from harness.run_dir import SCHEMA, Journal, canonical_json, write_atomically
 from harness.runner import KeepCluster, Runner
 from harness.stage import Progress
@@ -119,6 +120,7 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
     known = {(trial.claim, trial.kafka) for trial in tally.trials if trial.run}
     tally.trials = [trial for trial in tally.trials if trial.run]
     journal = Journal(folder / _DONE)
+    lender = KeepOne()
     try:
         for cell in cells:
             if stop.is_set():
@@ -126,7 +128,7 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
             if (cell.name, cell.kafka) in known:
                 continue
             progress.say(f"claim {cell.claim.number}, {cell.name}, on Kafka {cell.kafka}")
-            trial = _try(cell, matrix, progress, stop)
+            trial = _try(cell, matrix, lender, progress, stop)
             if stop.is_set():
                 break
             tally.trials.append(trial)
@@ -135,6 +137,7 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
             write_pages(folder, tally.trials)
     finally:
         journal.close()
+        lender.close(say=progress.say)
     write_pages(folder, tally.trials)
     return tally
 
@@ -145,7 +148,9 @@ def write_pages(folder: Path, trials: Sequence[Trial]) -> None:
     write_atomically(folder / "matrix.md", markdown_page(trials, runs="../"))
 
 
-def _try(cell: ClaimRun, matrix: Matrix, progress: Progress, stop: threading.Event) -> Trial:
+def _try(
+    cell: ClaimRun, matrix: Matrix, lender: Lender, progress: Progress, stop: threading.Event
+) -> Trial:
     begin = time.monotonic()
     runner = Runner(
         experiment=cell,
@@ -155,6 +160,8 @@ def _try(cell: ClaimRun, matrix: Matrix, progress: Progress, stop: threading.Eve
         keep_cluster=matrix.keep_cluster,
         progress=progress,
         stop=stop,
+        # A claim that counts what brokers count needs brokers that have counted nothing yet.
+        lender=LaunchEach() if cell.claim.needs_fresh_cluster else lender,
     )
     try:
         return conduct_trial(runner, cell, master=matrix.master)

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,15 @@ class ClusterLogs:
         folder = self._folder / "cluster" / node.service
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "effective.json", canonical_json(dict(settings)))
+
+    def move_to(self, folder: Path) -> None:
+        """Write into another run's folder from now on, which gets the effective configurations."""
+        for file in sorted((self._folder / "cluster").glob("*/effective.json")):
+            target = folder / "cluster" / file.parent.name
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target / file.name)
+        self._folder = folder
+        self._marks.clear()
 
     def logged_settings(self, node: Node) -> dict[str, str]:
         """Return the configuration that a broker wrote into its log when it started.

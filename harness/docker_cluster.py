@@ -4,6 +4,7 @@ import copy
 import json
 import logging
 import re
+import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -577,6 +578,20 @@ class DockerCluster:
             return ""
         content, _ = self._agent.read(self._pid(broker), path)
         return content.decode(errors="replace")
+
+    # -- the folder --------------------------------------------------------------------------------
+
+    @property
+    def probe_topic(self) -> str:
+        """A topic of one partition that has a replica on every broker."""
+        return _PROBE_TOPIC
+
+    def move_to(self, folder: Path) -> None:
+        """Work for another run from now on; its folder gets the Compose file and the settings."""
+        shutil.copyfile(self._folder / "compose.yaml", folder / "compose.yaml")
+        self._logs.move_to(folder)
+        self._folder = folder
+        self.timing_s = {}
 
     # -- the end -----------------------------------------------------------------------------------
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.core.cluster import ClusterSpec
-from harness.core.errors import ClusterBroken, KafkaChaosError, WaitTimeout
+from harness.core.errors import KafkaChaosError, WaitTimeout
 from harness.core.wait import pause
 from harness.docker_cluster import DockerCluster
 from harness.history_seal import seal
+from harness.lender import LaunchEach, Lender
 from harness.monitor import Monitor
 from harness.replica_files import LIMIT_BYTES
 from harness.run_dir import SCHEMA, Journal, RunDir, write_atomically
@@ -47,6 +48,7 @@ class Runner:
         replica_limit_mib: beyond so much in all, the brokers' logs are not copied, MiB.
         progress: who is told.
         stop: set from outside to end early: load stopped, everything healed, history sealed.
+        lender: who gives the cluster.
     """
 
     experiment: Experiment
@@ -57,6 +59,8 @@ class Runner:
     replica_limit_mib: int = LIMIT_BYTES // 1024**2
     progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
+    lender: Lender = field(default_factory=LaunchEach)
+    _left_down: bool = False
     _reasons: list[str] = field(default_factory=list)
     _run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -96,12 +100,7 @@ class Runner:
         names = [topic.name for topic in topics]
         phase = Phases(run_dir, self.progress)
         with phase("start"):
-            cluster = DockerCluster.launch(
-                self.experiment.cluster,
-                run=run_dir.name,
-                folder=run_dir.path,
-                say=self.progress.say,
-            )
+            cluster = self.lender.lend(self.experiment.cluster, run_dir, say=self.progress.say)
             stack.callback(self._dispose, cluster, run_dir, phase)
             for topic in topics:
                 cluster.admin.create_topic(topic)
@@ -121,6 +120,7 @@ class Runner:
         # Clients go before the cluster does, whatever happens above.
         stack.callback(stage.abandon_clients)
         self.experiment.carry_out(stage)
+        self._left_down = bool(stage.left_down)
         self._settle(stage)
         self._final_reads(stage)
 
@@ -196,10 +196,9 @@ class Runner:
                     f"The cluster is kept at {cluster.bootstrap}; `kafka-chaos clean` removes it."
                 )
                 return
-            try:
-                cluster.shut_down()
-            except ClusterBroken as error:
-                self.progress.say(f"Something was left behind: {error} Use `kafka-chaos clean`.")
+            self.lender.take_back(
+                cluster, is_sound=not failed and not self._left_down, say=self.progress.say
+            )
 
 
 def _described(spec: ClusterSpec) -> dict[str, Any]:
