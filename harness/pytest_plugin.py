@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from harness.core.fault import Evidence, Fault, Target
     from harness.docker_cluster import DockerCluster
     from harness.experiment import Outcome
+    from harness.lender import KeepOne
+    from harness.trial import Trial
 
 _MARKERS = (
     "docker: needs a Docker engine; skipped without one, failed without one under CI",
@@ -235,5 +237,45 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
             progress=Progress(say=print),
         )
         return conduct(runner)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def _shared_clusters() -> Iterator[KeepOne]:
+    from harness.lender import KeepOne
+
+    lender = KeepOne()
+    yield lender
+    lender.close(say=print)
+
+
+@pytest.fixture
+def run_claim(request: pytest.FixtureRequest, _shared_clusters: KeepOne) -> Callable[..., Trial]:
+    """Put a claim to the test: `run_claim("acks1-loss-on-leader-kill", kafka="2.8.2")`.
+
+    Claims that want the same cluster, one after the other, share it.
+    """
+    from harness.claim import find_claim
+    from harness.claim_run import ClaimRun
+    from harness.images import DEFAULT_KAFKA
+    from harness.lender import LaunchEach
+    from harness.runner import Progress, Runner
+    from harness.trial import conduct_trial
+
+    def run(word: str, *, kafka: str | None = None) -> Trial:
+        name, claim = find_claim(word)
+        version = kafka or request.config.getoption("--kafka-version") or DEFAULT_KAFKA
+        cell = ClaimRun(name=name, claim=claim, kafka=version)
+        runner = Runner(
+            experiment=cell,
+            seed=request.config.getoption("--chaos-seed"),
+            store=Path(request.config.getoption("--chaos-store")),
+            command=f"kafka-chaos claims run {name} --kafka {version}",
+            keep_cluster=request.config.getoption("--keep-cluster"),
+            progress=Progress(say=print),
+            lender=LaunchEach() if claim.needs_fresh_cluster else _shared_clusters,
+        )
+        return conduct_trial(runner, cell)
 
     return run
