@@ -236,11 +236,17 @@ class JavaMember(GroupMember):
         self._noted("killed")
         words = ["sh", "-c", f"kill -9 $(cat {self._pid_file})"]
         try:
-            code, said = connect().containers.get(self._container).exec_run(words)
+            container = connect().containers.get(self._container)
+            # Not waited for: the engine may not tell that the one command has ended before it has
+            # got rid of what the other one had printed, which we read only afterwards.
+            container.exec_run(words, detach=True)
+            wait_until(
+                lambda: not _runs(container.top()), timeout_s=20, what="the Java member to die"
+            )
         except ENGINE_ERRORS as error:
             raise ClusterBroken(f"The Java member cannot be killed: {error}") from error
-        if code != 0:
-            raise PreconditionUnmet(f"the Java member could not be killed: {said!r}")
+        except WaitTimeout as error:
+            raise PreconditionUnmet(str(error)) from error
         answer = self._ask({"do": "go"})
         self._processed = int(answer["processed"])
         if not answer["in_poll"]:
@@ -394,6 +400,12 @@ def _member_config(group: str, config: Config) -> Config:
         # The broker decides these (KIP-848).
         del settings["session.timeout.ms"], settings["heartbeat.interval.ms"]
     return settings | config
+
+
+def _runs(top: Mapping[str, Any]) -> bool:
+    """Return whether a Java member is among the processes of a container."""
+    processes = top.get("Processes") or []
+    return any("VerifiableConsumer" in words[-1] for words in processes)
 
 
 def _places(pairs: list[list[int]]) -> frozenset[tuple[int, int]]:

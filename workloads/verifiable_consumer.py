@@ -62,6 +62,8 @@ class Output:
             except ValueError:
                 # A killed process ends in the middle of a line; what it says else is for people.
                 continue
+            if not isinstance(entry, dict):
+                continue
             self.entries.put(entry)
             records += entry.get("name") == "record_data"
             if records == self._stall_after and not self._go.is_set():

@@ -66,7 +66,7 @@ def told(run: Run) -> list[tuple[str, int | None, int | None, str | None]]:
 def test_what_it_prints_becomes_events_of_a_member(run: Run) -> None:
     left = {"name": "partitions_revoked", "partitions": PLACE}
     refused = {"name": "offsets_committed", "success": False, "error": "no", "offsets": []}
-    lines = (JOINED, record(0), record(1), CONSUMED, "not JSON", refused, left)
+    lines = (JOINED, record(0), record(1), CONSUMED, "not JSON", "17", refused, left)
     client = run.start(member(printing(*lines, last='{"name": "record_da')))
 
     answer = ask(client, "go", 1)
