@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     ConfigSource,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
@@ -112,7 +113,7 @@ class Admin:
         places = [TopicPartition(topic, partition) for partition in partitions]
         if group not in self._consumers:
             # Not by the admin client: librdkafka 2.16 aborts the whole process when its
-            # ListConsumerGroupOffsets runs out of time (docs/findings.md).
+            # ListConsumerGroupOffsets runs out of time before a coordinator is known.
             config = {**_CLIENT, "bootstrap.servers": self._bootstrap, "group.id": group}
             self._consumers[group] = Consumer(config, logger=log)
         try:
@@ -186,6 +187,18 @@ class Admin:
     def broker_config(self, node_id: int) -> dict[str, str]:
         """Return the effective configuration of a running broker; secrets are left out."""
         return self._describe(ResourceType.BROKER, str(node_id))
+
+    def end_offset(self, topic: str, partition: int, *, timeout_s: float = 10.0) -> int:
+        """Return where consumers' reading ends: the high watermark, as the leader tells it.
+
+        Raises:
+            ClusterBroken: the leader did not answer.
+        """
+        place = TopicPartition(topic, partition)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        futures = self._client.list_offsets({place: latest}, request_timeout=timeout_s)
+        what = f"end of {topic}-{partition}"
+        return int(self._settle(next(iter(futures.values())), what, timeout_s).offset)
 
     def alter_topic_config(
         self, topic: str, settings: Mapping[str, str], *, timeout_s: float = 30.0

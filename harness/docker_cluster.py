@@ -539,13 +539,13 @@ class DockerCluster:
             raise ClusterBroken(f"Where node {broker.node_id} keeps its logs is not known.")
         return folders
 
-    def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
+    def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
         """Make the JVM collect garbage back to back for so many seconds; returns at once."""
         self._logs.mark_collections(self._node(broker), self.lease.fault_id)
         self._agent.gc_storm(
             self._pid(broker),
             duration_s=duration_s,
-            nodes=_GC_NODES,
+            nodes=nodes or _GC_NODES,
             lease=self.lease,
         )
 
@@ -570,6 +570,12 @@ class DockerCluster:
             raise ClusterBroken(f"The data folder of node {broker.node_id} is not known.")
         content, _ = self._agent.read(self._pid(broker), f"{folder}/{path}")
         return content
+
+    def received_bytes(self, broker: Broker) -> int:
+        """Return how many bytes a node has received from others, as the kernel counts them."""
+        text, _ = self._agent.read(self._pid(broker), "/proc/1/net/dev")
+        lines = (line.partition(":") for line in text.decode().splitlines() if ":" in line)
+        return sum(int(words.split()[0]) for name, _, words in lines if name.strip() != "lo")
 
     def said(self, broker: Broker) -> str:
         """Return what a node's process has written into its log so far; empty if it has none."""

@@ -517,6 +517,10 @@ class Lab:
             timeout_s=timeout_s,
         )
 
+    def high_watermark(self, partition: int = 0) -> int:
+        """Return how far consumers can read at this moment, as the leader tells them."""
+        return self.cluster.admin.end_offset(self.topic, partition)
+
     def isr_changes(self, leader: Broker) -> list[IsrChange]:
         """Return every change of the topic's ISRs that a leader has announced in its own log."""
         changes = isr_changes_in(self.cluster.said(leader))

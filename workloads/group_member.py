@@ -66,7 +66,6 @@ class GroupMember(RecordingConsumer):
     Attributes:
         processed: how many records it has processed.
         rebalances: how often partitions came or went.
-        fetched: of how many partitions it was told where its group is.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class GroupMember(RecordingConsumer):
     ) -> None:
         self.processed = 0
         self.rebalances = 0
-        self.fetched = 0
         self._control = control
         self._commits: Commits = setting(settings, "commits", str)
         self._most = setting(settings, "poll_records", int)
@@ -114,7 +112,6 @@ class GroupMember(RecordingConsumer):
                     offset = place.offset if place.offset >= 0 else None
                     detail = str(asked_ns)
                     self._event("offset-fetch", place.partition, offset=offset, detail=detail)
-                    self.fetched += 1
             return
 
     def turn(self) -> None:
@@ -250,7 +247,6 @@ class GroupMember(RecordingConsumer):
             "processed": self.processed,
             "commits": self._commits_acked,
             "rebalances": self.rebalances,
-            "fetched": self.fetched,
         }
         self._control.progress(
             counts={},

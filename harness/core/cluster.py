@@ -376,8 +376,15 @@ class Cluster(Protocol):
         """
         ...
 
-    def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
-        """Make the JVM collect garbage back to back for so many seconds; returns at once."""
+    def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
+        """Make the JVM collect garbage back to back for so many seconds; returns at once.
+
+        Args:
+            broker: whose.
+            duration_s: how long.
+            nodes: length of the list that each collection must follow, 16 bytes of heap each; 0
+                leaves it to the cluster.
+        """
         ...
 
     def end_collections(self, broker: Broker) -> None:

@@ -187,7 +187,7 @@ class FakeCluster:
             return Answer.REFUSED
         return Answer.SILENT if process.state == "T" else Answer.ANSWERED
 
-    def collect_garbage(self, broker: Broker, *, duration_s: float) -> None:
+    def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
         self.log.append(f"collect {broker.node_id} {duration_s:g}")
         share = 0.0 if self.ignores_damage else 0.95
         self.pauses[broker.node_id] = [self.lease.hold_s * share / 2] * 2 if share else []

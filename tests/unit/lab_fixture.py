@@ -14,7 +14,7 @@ from tests.unit.report_fixture import run_document, verdict_document, write_json
 TOPIC = "claim"
 WITNESSED = {"id": "1", "name": "broker_kill", "evidence": {"inject": {"observed": True}}}
 CHECKERS = (
-    *("lost-write", "replica-divergence", "epoch-disorder"),
+    *("lost-write", "replica-divergence", "epoch-disorder", "dirty-read"),
     *("consume-skip", "consume-repeat", "lost-commit"),
 )
 _ANOMALIES = pa.schema(

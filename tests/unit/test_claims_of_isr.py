@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harness.claim import Finding, Outcome, find_claim
+from harness.seen import Seen
 from tests.unit.lab_fixture import fact, seen
 
 CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOWN
@@ -13,10 +14,15 @@ CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOW
 
 def judged(folder: Path, claim: str, kafka: str = "4.3.1", **facts: list[Any]) -> Finding:
     """Return what a claim says of a run with these facts, each a list of samples."""
-    expectation = find_claim(claim)[1].expectation(kafka)
-    assert expectation is not None
     lines = [fact(name, sample) for name, samples in facts.items() for sample in samples]
-    return expectation.test(seen(folder, lines=lines, kafka=kafka))
+    return finding_of(claim, seen(folder, lines=lines, kafka=kafka))
+
+
+def finding_of(claim: str, run: Seen) -> Finding:
+    """Return what a claim says of a run folder."""
+    expectation = find_claim(claim)[1].expectation(run.kafka)
+    assert expectation is not None
+    return expectation.test(run)
 
 
 # -- 31 --------------------------------------------------------------------------------------------
@@ -92,5 +98,153 @@ def test_a_silent_follower_stays_since_2_1_only(
         idle_shrink_s=[idle_s],
         shrink_after_write_s=[] if idle_s is not None else [after_write_s],
     )
+
+    assert finding.outcome is outcome
+
+
+# -- 33 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kafka", "gone_s", "announced", "outcome"),
+    [
+        ("4.3.1", [7.5, 9.5], 0, CONFIRMED),
+        ("4.3.1", [31.0, 33.0], 1, REFUTED),
+        ("4.3.1", [8.0, 9.0], 1, REFUTED),
+        ("4.3.1", [2.0, 3.0], 0, UNKNOWN),
+        ("4.3.1", [17.0, 18.0], 0, UNKNOWN),
+        ("2.8.2", [17.0, 18.0], 0, CONFIRMED),
+        ("0.10.2.2", [5.0, 7.0], 0, CONFIRMED),
+        ("0.10.2.2", [35.0, 37.0], 0, REFUTED),
+    ],
+)
+def test_a_frozen_follower_leaves_with_its_session(
+    tmp_path: Path, kafka: str, gone_s: list[float], announced: int, outcome: Outcome
+) -> None:
+    finding = judged(
+        tmp_path,
+        "pause-removed-by-session-not-lag",
+        kafka,
+        gone_s=[gone_s],
+        announced_by_the_leader=[announced],
+    )
+
+    assert finding.outcome is outcome
+
+
+# -- 35 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "back_s", "outcome"),
+    [
+        ([10, 500, 1500], [2010, 2010], 9.0, CONFIRMED),
+        ([10, 500, 1500], [2009, 2010], 9.0, REFUTED),
+        ([10, 500, 1500], [], None, REFUTED),
+        ([10, 2010, 2010], [2010, 2010], 0.3, UNKNOWN),
+    ],
+)
+def test_a_follower_comes_back_with_all_that_is_committed(
+    tmp_path: Path,
+    outside: list[int],
+    inside: list[int],
+    back_s: float | None,
+    outcome: Outcome,
+) -> None:
+    finding = judged(
+        tmp_path,
+        "isr-reexpansion",
+        outside=outside,
+        inside=inside,
+        high_watermark=[2010],
+        back_s=[back_s],
+    )
+
+    assert finding.outcome is outcome
+
+
+# -- 38 --------------------------------------------------------------------------------------------
+
+
+def frozen(isr: list[int], high: int, *ends: int, written: int = 0) -> dict[str, Any]:
+    return {
+        "isr": isr,
+        "high": high,
+        "ends": {str(node): end for node, end in enumerate(ends, start=1)},
+        "written": {"1": written, "2": 0, "3": None},
+    }
+
+
+STEADY = frozen([1, 2, 3], 90, 95, 94, 93)
+HELD = frozen([1, 2, 3], 100, 200, 199, 100)
+PASSED = frozen([1, 2], 300, 305, 301, 100)
+
+
+@pytest.mark.parametrize(
+    ("samples", "outcome"),
+    [
+        ([STEADY, HELD, PASSED], CONFIRMED),
+        ([STEADY, HELD, PASSED, frozen([1, 2, 3], 101, 200, 199, 100)], REFUTED),
+        ([STEADY, HELD, PASSED, frozen([1, 2, 3], 99, 200, 199, 100, written=150)], REFUTED),
+        ([frozen([1, 2, 3], 90, 95, 95, 95), PASSED], UNKNOWN),
+        ([STEADY, HELD], UNKNOWN),
+        ([], UNKNOWN),
+    ],
+)
+def test_the_high_watermark_lies_above_nobody_in_the_isr(
+    tmp_path: Path, samples: list[dict[str, Any]], outcome: Outcome
+) -> None:
+    assert judged(tmp_path, "hw-min-leo", frozen=samples).outcome is outcome
+
+
+# -- 40 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("samples", "at_last", "outcome"),
+    [
+        ([[10, 10]] * 4, 110, CONFIRMED),
+        ([[10, 10]] * 3, 110, UNKNOWN),
+        ([[10, 10]] * 4, 10, UNKNOWN),
+        ([[10, 10]] * 4 + [[11, 10]], 110, REFUTED),
+        ([[10, 10]] * 4 + [[10, 110]], 110, REFUTED),
+    ],
+)
+def test_a_consumer_reads_nothing_early(
+    tmp_path: Path, samples: list[list[int]], at_last: int, outcome: Outcome
+) -> None:
+    finding = judged(
+        tmp_path,
+        "no-read-beyond-hw",
+        polled_and_high_watermark=samples,
+        polled_at_last=[at_last],
+    )
+
+    assert finding.outcome is outcome
+
+
+# -- 41 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kafka", "leader_s", "follower_s", "outcome"),
+    [
+        ("4.3.1", 0.4, 10.4, CONFIRMED),
+        ("4.3.1", 0.4, 0.6, REFUTED),
+        ("4.3.1", 0.4, None, REFUTED),
+        ("4.3.1", None, 10.4, REFUTED),
+        ("2.5.1", 0.4, 0.6, CONFIRMED),
+        ("2.5.1", 0.4, 10.4, REFUTED),
+        ("2.3.1", 0.4, 10.4, CONFIRMED),
+    ],
+)
+def test_a_parked_follower_hears_of_the_high_watermark_late(
+    tmp_path: Path,
+    kafka: str,
+    leader_s: float | None,
+    follower_s: float | None,
+    outcome: Outcome,
+) -> None:
+    finding = judged(tmp_path, "hw-two-rounds", kafka, leader_s=[leader_s], follower_s=[follower_s])
 
     assert finding.outcome is outcome

@@ -102,7 +102,7 @@ def test_faults_may_carry_parameters(invoke: Invoke) -> None:
     faults = {fault["name"]: fault["parameters"] for fault in dealt}
     assert set(faults) == {"broker_kill", "partition", "gc_pause"}
     assert faults["partition"]["listener"] == "replication"
-    assert faults["gc_pause"] == {"share": 0.9}
+    assert faults["gc_pause"] == {"share": 0.9, "nodes": 0}
 
 
 def test_the_producers_settings_are_part_of_the_contract() -> None:
