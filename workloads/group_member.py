@@ -152,7 +152,7 @@ class GroupMember(RecordingConsumer):
 
     def _process(self, record: Message) -> None:
         if self._process_s:
-            pause(self._process_s, self._control.stop)
+            pause(self._process_s, self._control.orphaned)
         partition, offset = _place(record)
         # The poll that gave it is over, so its number is the one before.
         self._recorder.event(
@@ -209,7 +209,10 @@ class GroupMember(RecordingConsumer):
         if hold is not None and (hold["before"], hold["count"]) == (step, self._steps[step]):
             self._hold = None
             self._wait()
-        return not self._control.stop.is_set()
+            return not self._control.stop.is_set()
+        # One that is asked to stop finishes the poll that it is in: what was handed over may have
+        # been committed already.
+        return not self._control.orphaned.is_set()
 
     def _wait(self) -> None:
         self._recorder.flush()

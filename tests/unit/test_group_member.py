@@ -142,6 +142,19 @@ def test_a_member_that_holds_goes_on_when_told(run: Run) -> None:
     client.await_total("processed", RECORDS)
 
 
+def test_a_member_that_is_asked_to_stop_finishes_the_poll_that_it_is_in(run: Run) -> None:
+    client = run.start(member("auto-delivered", poll_records=RECORDS, poll_s=5.0, process_s=0.05))
+    client.await_total("processed", 1)
+
+    client.stop()
+
+    seal(run.folder)
+    given = sorted(row["offset"] for row in run.rows("poll"))
+    assert len(given) > 1
+    assert offsets(run, "processed") == given
+    assert offsets(run, "committed")[-1] == len(given)
+
+
 def test_a_way_to_commit_that_does_not_exist_is_refused(run: Run) -> None:
     client = run.start(member("sometimes"))
 
