@@ -113,7 +113,7 @@ class Admin:
         places = [TopicPartition(topic, partition) for partition in partitions]
         if group not in self._consumers:
             # Not by the admin client: librdkafka 2.16 aborts the whole process when its
-            # ListConsumerGroupOffsets runs out of time before a coordinator is known.
+            # ListConsumerGroupOffsets runs out of time (docs/findings.md).
             config = {**_CLIENT, "bootstrap.servers": self._bootstrap, "group.id": group}
             self._consumers[group] = Consumer(config, logger=log)
         try:

@@ -145,13 +145,15 @@ class GroupMember:
         """
         self._ask({"do": "go"})
 
-    def await_subscribed(self, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until it has asked where its group is, and has subscribed.
+    def await_told(self, *, timeout_s: float = WAIT_S) -> None:
+        """Wait until the coordinator has told it where its group is.
 
         Raises:
             PreconditionUnmet: it has not.
         """
-        self._await(lambda: "rebalances" in self._client.counts, "a first poll", timeout_s)
+        self._await(
+            lambda: self._client.counts.get("fetched", 0) > 0, "an offset fetched", timeout_s
+        )
 
     def await_assigned(self, *, timeout_s: float = WAIT_S) -> None:
         """Wait until it has been assigned partitions.

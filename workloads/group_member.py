@@ -66,6 +66,7 @@ class GroupMember(RecordingConsumer):
     Attributes:
         processed: how many records it has processed.
         rebalances: how often partitions came or went.
+        fetched: of how many partitions it was told where its group is.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class GroupMember(RecordingConsumer):
     ) -> None:
         self.processed = 0
         self.rebalances = 0
+        self.fetched = 0
         self._control = control
         self._commits: Commits = setting(settings, "commits", str)
         self._most = setting(settings, "poll_records", int)
@@ -112,6 +114,7 @@ class GroupMember(RecordingConsumer):
                     offset = place.offset if place.offset >= 0 else None
                     detail = str(asked_ns)
                     self._event("offset-fetch", place.partition, offset=offset, detail=detail)
+                    self.fetched += 1
             return
 
     def turn(self) -> None:
@@ -250,6 +253,7 @@ class GroupMember(RecordingConsumer):
             "processed": self.processed,
             "commits": self._commits_acked,
             "rebalances": self.rebalances,
+            "fetched": self.fetched,
         }
         self._control.progress(
             counts={},

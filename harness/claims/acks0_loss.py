@@ -27,7 +27,8 @@ def acks0_loss() -> Claim:
     """With acks=0 a send succeeds when it has left the client, whatever becomes of it.
 
     The leader is frozen first: what is sent then certainly reaches its host, not its log. The same
-    damage under acks=1 costs nothing: that producer hears nothing, and sends again.
+    damage under acks=1 costs nothing: that producer hears nothing, and sends again. Sends
+    under acks=0 stand in the history as acknowledged, without an offset.
     """
     return Claim(
         number=17,

@@ -59,7 +59,7 @@ def script(lab: Lab) -> None:
     for group in (still, going):
         lab.observe(LONG, members[group.name].rebalances - before[group.name])
     lab.observe(SHORT, [failover_s, members[short.name].rebalances - before[short.name]])
-    still.join().await_subscribed()
+    still.join().await_told()
     members[still.name].go()
     batch = lab.producer().halt().settle()
     lab.start(b)

@@ -52,7 +52,8 @@ def zombie_leader_acks1_truncated() -> Claim:
     """What a frozen leader finds in its sockets when it wakes, it acknowledges with acks=1.
 
     It has been deposed meanwhile, and cuts its log to the new leader's as soon as it hears of it.
-    With acks=all the same damage costs nothing, since the ISR can no longer acknowledge.
+    With acks=all the same damage costs nothing, since the ISR can no longer acknowledge. On 4.3.1,
+    with 200 requests in the socket, 11 records in two samples were acknowledged and cut.
     """
     return Claim(
         number=25,

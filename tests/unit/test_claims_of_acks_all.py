@@ -16,6 +16,41 @@ def seen(tmp_path: Path) -> SeenFolder:
     return SeenFolder(tmp_path)
 
 
+# -- 20 --------------------------------------------------------------------------------------------
+
+_DOWN = "leader while the last in-sync replica is down"
+
+
+def test_a_single_copy_that_loses_power_confirms(seen: SeenFolder) -> None:
+    seen.batch("kept", 5)
+    seen.lose(seen.batch("doomed", 5))
+    seen.fact(_DOWN, None)
+
+    assert seen.outcome("acksall-minisr1-shrinks-to-self") is CONFIRMED
+
+
+def test_a_single_copy_that_survives_the_power_cut_refutes(seen: SeenFolder) -> None:
+    seen.batch("kept", 5)
+    seen.batch("doomed", 5)
+    seen.fact(_DOWN, None)
+
+    assert seen.outcome("acksall-minisr1-shrinks-to-self") is REFUTED
+
+
+def test_a_crash_that_loses_refutes(seen: SeenFolder) -> None:
+    seen.lose(seen.batch("kept", 5)[:1] + seen.batch("doomed", 5))
+    seen.fact(_DOWN, None)
+
+    assert seen.outcome("acksall-minisr1-shrinks-to-self") is REFUTED
+
+
+def test_another_leader_while_the_only_copy_is_down_refutes(seen: SeenFolder) -> None:
+    seen.lose(seen.batch("doomed", 5))
+    seen.fact(_DOWN, 0.5)
+
+    assert seen.outcome("acksall-minisr1-shrinks-to-self") is REFUTED
+
+
 # -- 21 --------------------------------------------------------------------------------------------
 
 
