@@ -171,15 +171,25 @@ class SendingProducer:
 
     def poll(self, wait_s: float) -> None:
         """Serve delivery reports, waiting at most so long for one; replace a producer that died."""
-        self._producer.poll(wait_s)
+        self._serve(wait_s)
         if self._fatal is not None:
             self._rebuild(self._fatal)
 
     def drain(self, limit_s: Callable[[], float]) -> None:
         """Wait until nothing is under way, at most until `limit_s()` says that none is left."""
         while len(self._producer) and (left := limit_s()) > 0:
-            self._producer.poll(min(left, _POLL_S))
+            self._serve(min(left, _POLL_S))
             self._recorder.flush_if_due()
+
+    def _serve(self, wait_s: float) -> None:
+        """Serve delivery reports and errors; a fatal error is kept for `poll`."""
+        try:
+            self._producer.poll(wait_s)
+        except KafkaException as error:
+            # A fatal error is raised here, once, and not given to the error callback.
+            if not error.args[0].fatal():
+                raise
+            self._on_error(error.args[0])
 
     def _open(self) -> Producer:
         config: dict[str, object] = dict(self._plan.config)
