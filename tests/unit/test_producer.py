@@ -2,10 +2,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from harness.core.contract import Contract
 from harness.history import seal
-from tests.unit.mock_kafka import PARTITIONS, Run, mock_run
+from harness.recorder import Identity
+from harness.send_recorder import SendRecorder
+from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
+from workloads.client_config import producer_config
+from workloads.producer import Plan, SendingProducer
+from workloads.record import block_encoder, values_of
 from workloads.send_poll import SendPoll
 
 WORKLOAD = SendPoll(partitions=PARTITIONS, producers=1, consumers=0, subscribers=0, rate_per_s=2000)
@@ -138,3 +144,34 @@ def test_wrong_settings_end_with_one_sentence_and_exit_code_2(run: Run) -> None:
     assert producer.process.wait(10) == 2
 
     assert "'topic' is 7 and should be a str" in (run.folder / "0.log").read_text()
+
+
+def test_a_fatal_error_raised_from_a_poll_replaces_the_producer(run: Run, tmp_path: Path) -> None:
+    plan = Plan(
+        bootstrap=run.kafka.bootstrap, topic=TOPIC, partitions=1, keyed=False, rate_per_s=0.0,
+        single_attempt=False, flush_s=5.0, config={**producer_config(Contract()), "log_level": 0},
+    )  # fmt: skip
+    identity = Identity(process=9, role="producer", run_id=RUN_ID, topic=TOPIC)
+    recorder = SendRecorder(tmp_path / "9.frames", identity, values_of=values_of)
+    encode = block_encoder(run_id=RUN_ID, topic=TOPIC, size_bytes=100)
+    producer = SendingProducer(plan, recorder, encode)
+    producer.send(3)
+    dying = producer._producer
+
+    class Dying:
+        """Raises as librdkafka's binding does: once, from poll."""
+
+        def poll(self, _: float) -> int:
+            raise KafkaException(KafkaError(KafkaError._FATAL, "out of order sequence", True))
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(dying, name)
+
+    producer._producer = Dying()  # type: ignore[assignment]
+    producer.poll(0.0)
+
+    assert not isinstance(producer._producer, Dying)
+    assert producer.send(2) == 2
+    producer.drain(lambda: 5.0)
+    recorder.close(used=producer.used)
+    assert len(recorder.pending) == 0

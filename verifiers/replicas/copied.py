@@ -9,7 +9,7 @@ from harness.core.errors import HistoryUnreadable
 from harness.replica_files import EPOCHS, MANIFEST
 from harness.run_dir import RunDir
 from verifiers.replicas.checkpoints import read_epochs, read_offsets
-from verifiers.replicas.cuts import Cut, read_cuts
+from verifiers.replicas.cuts import Cut, cuts_by_power_loss, read_cuts
 
 FOR_EVER = (1 << 63) - 1
 """An offset that no log comes to."""
@@ -135,6 +135,8 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
         raise HistoryUnreadable(
             f"{path} does not say what was copied ({error!r}): restore it, or run again."
         ) from error
+    # Those of a lost power stand in no log of a broker's; they come first.
+    cuts = [*cuts_by_power_loss(folder.lines("faults.jsonl")), *cuts]
     if not reasons:
         reasons += _missing(replicas, meta, last)
     replicas.sort(key=lambda one: (one.topic, one.partition, one.broker))

@@ -13,9 +13,10 @@ Source: Log.truncateTo and Log.truncateFullyAndStartAt of 0.10.2.2; UnifiedLog.t
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _WHEN = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\]")
 _PLACE = re.compile(r"partition=(?P<topic>\S+)-(?P<partition>\d+)[,\]]")
@@ -47,6 +48,7 @@ class Cut:
         at_utc: when, by the broker's clock, as its log has it (UTC in our images); empty if it
             says nothing.
         line: what it said.
+        cause: what cut it, where it was not the broker itself: "power_loss".
     """
 
     broker: int
@@ -55,6 +57,32 @@ class Cut:
     to: int
     at_utc: str
     line: str
+    cause: str = ""
+
+    @property
+    def who(self) -> str:
+        """The broker, and the cause if it was not the broker itself: "1 (power_loss)"."""
+        return f"{self.broker} ({self.cause})" if self.cause else str(self.broker)
+
+
+def cuts_by_power_loss(lines: Iterable[Mapping[str, Any]]) -> list[Cut]:
+    """Return what faults took from the logs, by the lines of faults.jsonl."""
+    found = []
+    for line in lines:
+        details = line.get("evidence", {}).get("details", {})
+        taken = details.get("cut") if line.get("event") == "injected" else None
+        if not isinstance(taken, Mapping):
+            continue
+        for broker, logs in taken.items():
+            for place, log in logs.items():
+                topic, _, partition = place.rpartition("-")
+                found.append(
+                    Cut(
+                        broker=int(broker), topic=topic, partition=int(partition),
+                        to=int(log["end_after"]), at_utc="", line="", cause="power_loss",
+                    )
+                )  # fmt: skip
+    return found
 
 
 def read_cuts(path: Path, broker: int) -> list[Cut]:

@@ -140,7 +140,7 @@ def _stretches(copied: Copied) -> list[tuple[object, ...]]:
             rows.append(
                 (
                     topic, partition, since, until,
-                    ",".join(str(cut.broker) for cut in near) or None,
+                    ",".join(cut.who for cut in near) or None,
                     ",".join(str(cut.to) for cut in near) or None,
                     ",".join(cut.at_utc for cut in near) or None,
                     str(epoch[-1]) if epoch else None,

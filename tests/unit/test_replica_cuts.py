@@ -1,0 +1,20 @@
+"""Cuts that no broker tells of."""
+
+from verifiers.replicas.cuts import cuts_by_power_loss
+
+
+def test_what_a_lost_power_took_is_a_cut_with_its_cause() -> None:
+    log = {"recovery_point": 0, "end_before": 10, "end_after": 5, "bytes": 600}
+    evidence = {"phase": "inject", "observed": True, "details": {"cut": {"1": {"a-b-0": log}}}}
+    killed = {"phase": "inject", "observed": True, "details": {"listener": {"1": "refused"}}}
+    lines: list[dict[str, object]] = [
+        {"id": "1", "event": "decided", "fault": "power_loss"},
+        {"id": "1", "event": "injected", "evidence": evidence},
+        {"id": "2", "event": "injected", "evidence": killed},
+        {"id": "2", "event": "failed", "error": "no such log"},
+    ]
+
+    (cut,) = cuts_by_power_loss(lines)
+
+    assert (cut.broker, cut.topic, cut.partition, cut.to) == (1, "a-b", 0, 5)
+    assert cut.who == "1 (power_loss)"
