@@ -148,6 +148,7 @@ class Kind(StrEnum):
     WORKLOADS = "workloads"
     CHECKERS = "checkers"
     TARGETS = "targets"
+    CLAIMS = "claims"
 
 
 @app.command("list")
@@ -167,6 +168,10 @@ def _registry(kind: Kind) -> Registry[Any]:
         from verifiers.checker import CHECKERS
 
         return CHECKERS
+    if kind is Kind.CLAIMS:
+        from harness.claim import CLAIMS
+
+        return CLAIMS
     registries: dict[Kind, Registry[Any]] = {
         Kind.FAULTS: FAULTS,
         Kind.TARGETS: TARGETS,

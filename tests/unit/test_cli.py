@@ -201,6 +201,45 @@ def test_every_error_of_ours_has_the_exit_code_of_the_design() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run",), "Name the claims to run, or give --all"),
+        (("run", "18", "--all"), "Name the claims to run, or give --all"),
+        (("run", "999"), "There is no claim number 999"),
+        (("run", "acks1-loss"), "There is no claim 'acks1-loss'"),
+        (("run", "18", "--kafka", "four"), "is no Kafka version"),
+        (("run", "18", "--keep-cluster", "maybe"), "never, failed, always"),
+        (("page", "claims.md"), "No claim has been tried"),
+    ],
+)
+def test_what_cannot_be_claimed_is_one_sentence(
+    invoke: Invoke, words: tuple[str, ...], sentence: str
+) -> None:
+    code, out, err = invoke("claims", *words)
+
+    assert code == 2
+    assert out == ""
+    assert sentence in " ".join(err.split())
+    assert not Path("runs").exists()
+
+
+def test_claims_are_listed_with_versions_and_expectations(invoke: Invoke) -> None:
+    code, out, _ = invoke("claims", "list", "--json")
+
+    listed = {entry["claim"]: entry for entry in json.loads(out)}
+    headline = listed["kip101-hw-truncation-loss"]
+    assert code == 0
+    assert headline["number"] == 1
+    assert headline["expects"] == {
+        "before 0.11": "loses the batch",
+        "0.11 and later": "keeps it",
+    }
+    assert headline["last"] == {}
+    assert "1  kip101-hw-truncation-loss" in invoke("claims")[1]
+    assert set(json.loads(invoke("list", "claims", "--json")[1])) == set(listed)
+
+
 def test_an_error_nobody_foresaw_is_exit_70(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
