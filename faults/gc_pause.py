@@ -47,7 +47,8 @@ class GcPause:
         # Longer than the hold, which counts from the first pause seen; and with an end of its own,
         # should a JVM that does nothing but collect be deaf to the word to stop.
         for broker in victims:
-            duration_s = cluster.lease.hold_s + _MARGIN_S
+            hold_s = cluster.lease.hold_s
+            duration_s = hold_s + min(hold_s, _MARGIN_S)
             cluster.collect_garbage(broker, duration_s=duration_s, nodes=self.nodes)
         try:
             wait_until(

@@ -132,6 +132,38 @@ def test_a_frozen_follower_leaves_with_its_session(
     assert finding.outcome is outcome
 
 
+# -- 34 --------------------------------------------------------------------------------------------
+
+
+def pauses(longest_s: float, left: int, ack_s: float = 3.0) -> dict[str, Any]:
+    return {
+        "pauses": 9, "total_s": 9 * longest_s, "longest_s": longest_s, "longest_ack_s": ack_s,
+        "left": left, "left_after_s": [2.5] * left,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "late_s", "outcome"),
+    [
+        (pauses(0.1, 0), pauses(4.0, 1), 0.1, CONFIRMED),
+        (pauses(0.1, 0), pauses(4.0, 0), 0.1, REFUTED),
+        (pauses(0.1, 0), pauses(4.0, 1, ack_s=0.1), 0.1, REFUTED),
+        (pauses(0.1, 1), pauses(4.0, 1), 0.1, REFUTED),
+        (pauses(0.1, 1), pauses(4.0, 1), 1.0, UNKNOWN),
+        (pauses(0.1, 0), pauses(2.5, 1), 0.1, UNKNOWN),
+        (pauses(0.5, 0), pauses(4.0, 1), 0.1, UNKNOWN),
+    ],
+)
+def test_a_follower_leaves_for_a_long_pause_only(
+    tmp_path: Path, short: dict[str, Any], long: dict[str, Any], late_s: float, outcome: Outcome
+) -> None:
+    finding = judged(
+        tmp_path, "gc-pause-follower-leaves-isr", short=[short], long=[long], late_s=[late_s]
+    )
+
+    assert finding.outcome is outcome
+
+
 # -- 35 --------------------------------------------------------------------------------------------
 
 
