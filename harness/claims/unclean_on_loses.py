@@ -42,7 +42,8 @@ def unclean_on_loses() -> Claim:
 
     KRaft reads the setting since 3.9 only; before, nobody leads until an operator asks for an
     unclean election (KIP-460), and then the same is lost. Versions from 3.3 on run on KRaft here.
-    On 4.3.1 the replica led as soon as it answered; nothing waited for the five minutes of
+    On 3.6.2 nobody led for 15 s; asked to, the stale replica led, and A cut what it alone had. On
+    4.3.1 it led as soon as it answered; nothing waited for the five minutes of
     unclean.leader.election.interval.ms.
     """
     return Claim(
