@@ -55,6 +55,7 @@ def fetch_session_after_bounce() -> Claim:
         "ones with a full fetch, and no record is skipped.",
         source="KIP-227 (1.1.0); KAFKA-9137",
         contract=Contract(acks="all", min_isr=2),
+        needs_fresh_cluster=True,
         script=script,
         expects=(
             Expectation(

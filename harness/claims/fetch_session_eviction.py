@@ -90,6 +90,7 @@ def fetch_session_eviction() -> Claim:
             "num.replica.fetchers": str(FETCHERS),
             "max.incremental.fetch.session.cache.slots": str(SLOTS),
         },
+        needs_fresh_cluster=True,
         script=script,
         expects=(
             Expectation(

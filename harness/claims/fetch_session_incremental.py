@@ -75,6 +75,7 @@ def fetch_session_incremental() -> Claim:
         source="KIP-227 (1.1.0)",
         contract=Contract(acks="1", min_isr=1),
         assignment=((1, 2, 3),) * PARTITIONS,
+        needs_fresh_cluster=True,
         script=script,
         expects=(
             Expectation(
