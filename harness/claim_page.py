@@ -164,4 +164,4 @@ def _tally(trials: Sequence[Trial]) -> str:
     counts = [
         f"{sum(cell.last.outcome is outcome for cell in cells)} {outcome}" for outcome in Outcome
     ]
-    return f"{len(cells)} cells: {', '.join(counts)}"
+    return f"{len(cells)} cell{'' if len(cells) == 1 else 's'}: {', '.join(counts)}"

@@ -61,3 +61,12 @@ def test_replicas_that_were_not_compared_are_not_called_equal() -> None:
     assert "not compared in full" in disks.sentences({"compared": False, "brokers": {}})[0]
     assert disks.sentences({}) == []
     assert disks.table({}) == []
+
+
+def test_each_broker_that_cut_is_told_with_its_own_offset_and_time() -> None:
+    text = disks._cuts({"cut_by": "1 (power_loss),2", "cut_to": "5,5", "cut_at_utc": ",15:14:05"})
+
+    assert text == (
+        "broker 1 (power_loss) cut its log to offset 5; "
+        "broker 2 cut its log to offset 5 at 15:14:05"
+    )

@@ -1,6 +1,7 @@
 """The logs on the brokers' disks, in words and as a table."""
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from verifiers.report.units import count
@@ -105,11 +106,17 @@ def _stretch(stretch: Json) -> str:
     if stretch.get("cut_by"):
         epoch = stretch.get("cut_epoch")
         under = f", leader epoch {epoch} goes on from there" if epoch is not None else ""
-        cut = (
-            f"; {_brokers(str(stretch['cut_by']))} cut its log to offset {stretch.get('cut_to')} "
-            f"at {stretch.get('cut_at_utc') or 'a time that is not known'}{under}"
-        )
+        cut = f"; {_cuts(stretch)}{under}"
     return f"{what}: {kept}{cut}."
+
+
+def _cuts(stretch: Json) -> str:
+    """Return who cut its log, broker by broker: the three lists name them in the same order."""
+    columns = [str(stretch.get(key) or "").split(",") for key in ("cut_by", "cut_to", "cut_at_utc")]
+    return "; ".join(
+        f"broker {who} cut its log to offset {to}" + (f" at {when}" if when else "")
+        for who, to, when in zip_longest(*columns, fillvalue="")
+    )
 
 
 def _brokers(ids: str) -> str:
