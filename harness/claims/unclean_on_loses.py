@@ -12,7 +12,8 @@ LED_AFTER = "seconds until the stale replica led by itself"
 def script(lab: Lab) -> None:
     """Leave the follower behind, kill the leader, and bring back the follower only."""
     a, b = lab.brokers
-    lab.produce("shared", 10)
+    shared = lab.produce("shared", 10)
+    lab.await_high_watermark(shared.end_offset, on=(a, b))
     lab.kill(b)
     lab.await_isr({a})
     lab.produce("alone", 100)
@@ -44,7 +45,9 @@ def unclean_on_loses() -> Claim:
     unclean election (KIP-460), and then the same is lost. Versions from 3.3 on run on KRaft here.
     On 3.6.2 nobody led for 15 s; asked to, the stale replica led, and A cut what it alone had. On
     4.3.1 it led as soon as it answered; nothing waited for the five minutes of
-    unclean.leader.election.interval.ms.
+    unclean.leader.election.interval.ms. The high watermark has to be on the follower's disk before
+    it dies: on 0.10.2.2 it else cut the shared records too when it came back (KIP-101, claim 1),
+    led without them, and took their offsets for others.
     """
     return Claim(
         number=27,
