@@ -6,8 +6,8 @@ one that ends without its condition is a precondition that was not met: the clai
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -17,162 +17,30 @@ from faults.broker_stop import BrokerStop
 from faults.gc_pause import GcPause
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
-from harness.clients import ClientProcess
 from harness.core.cluster import Broker, Listener
 from harness.core.contract import Contract
-from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
+from harness.core.errors import PreconditionUnmet
 from harness.core.fault import Evidence, Fault, describe
 from harness.core.schedule import Mix
-from harness.core.version import Versions
-from harness.core.wait import pause, wait_until
 from harness.core.workload import ClientSpec
-from harness.docker_cluster import DockerCluster
 from harness.injector import Active, Header, Injector
+from harness.lab_clients import Batch, LabConsumer, LabProducer
 from harness.lab_groups import LabGroup
 from harness.run_dir import Journal
+from harness.sight import WAIT_S, Sight, letter
 from harness.stage import Stage
-from harness.topology import FIRST_CONTROLLER, ZOOKEEPER_ID
-from verifiers.replicas.checkpoints import epochs_in, offsets_in
-from verifiers.replicas.isr_changes import IsrChange, isr_changes_in
-from verifiers.replicas.segments import parse
 from workloads.client_config import Isolation, consumer_config, producer_config
 from workloads.outcome import single_attempt
 from workloads.record import HEADER_BYTES
 
 log = logging.getLogger(__name__)
 
-WAIT_S = 60.0
-"""The longest that a state is waited for unless a script says otherwise, seconds."""
 _HOLD_S = 240.0
 """So long may a fault of a script stay in force before the agent takes it back, seconds."""
-_POLL_S = 0.05
 _FIRST_CONSUMER, _MOST_PRODUCERS = 100, 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What became of the records of one order.
-
-    Attributes:
-        name: as in the script.
-        acked: how many were acknowledged.
-        failed: how many were certainly not written.
-        unknown: of how many nobody knows.
-        errors: how often each error was met.
-        first_offset: of the first one acknowledged; None if no offset was told.
-        end_offset: the one after the highest offset acknowledged; None as above.
-    """
-
-    name: str
-    acked: int
-    failed: int
-    unknown: int
-    errors: dict[str, int] = field(default_factory=dict)
-    first_offset: int | None = None
-    end_offset: int | None = None
-
-
-class Pending:
-    """A batch that has been ordered and not been settled yet."""
-
-    def __init__(
-        self, name: str, client: ClientProcess, order: int, note: Callable[[dict[str, Any]], None]
-    ) -> None:
-        self.name = name
-        self._client = client
-        self._order = order
-        self._note = note
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the producer knows of every record, or knows that it never will."""
-        return self._client.reply(self._order) is not None
-
-    def settle(self, *, timeout_s: float = WAIT_S) -> Batch:
-        """Wait until every record has its outcome, and return the batch.
-
-        Raises:
-            WaitTimeout: they have not.
-        """
-
-        def answered() -> dict[str, Any] | None:
-            if failure := self._client.failure():
-                raise ClusterBroken(failure)
-            return self._client.reply(self._order)
-
-        answer = wait_until(
-            answered, timeout_s=timeout_s, interval_s=_POLL_S, what=f"the batch {self.name!r}"
-        )
-        self._note({"event": "batch", "name": self.name, **answer})
-        told = [(first, count) for _, first, count in answer["ok"] if first is not None]
-        return Batch(
-            name=self.name,
-            acked=sum(count for *_, count in answer["ok"]),
-            failed=sum(count for _, count in answer["fail"]),
-            unknown=sum(count for _, count in answer["info"]),
-            errors=answer["errors"],
-            first_offset=min((first for first, _ in told), default=None),
-            end_offset=max((first + count for first, count in told), default=None),
-        )
-
-
-class LabProducer:
-    """A producer of the script; a process of its own."""
-
-    def __init__(self, client: ClientProcess, note: Callable[[dict[str, Any]], None]) -> None:
-        self._client = client
-        self._note = note
-        self._flow: str | None = None
-
-    @property
-    def acked(self) -> int:
-        """How many records were acknowledged so far, about a second late."""
-        return int(self._client.counts.get("ok", 0))
-
-    def begin(self, name: str, count: int, *, partition: int | None = None) -> Pending:
-        """Send records, to the producer's own partition or to another; returns at once."""
-        place = {} if partition is None else {"partition": partition}
-        order = self._client.order({"do": "send", "count": count, **place})
-        return Pending(name, self._client, order, self._note)
-
-    def send(self, name: str, count: int, *, timeout_s: float = WAIT_S) -> Batch:
-        """Send records and wait for their outcome."""
-        return self.begin(name, count).settle(timeout_s=timeout_s)
-
-    def flow(self, name: str, rate_per_s: float) -> None:
-        """Send at a rate until `halt`."""
-        self._flow = name
-        self._client.order({"do": "flow", "rate_per_s": rate_per_s})
-
-    def halt(self) -> Pending:
-        """End the flow; what is under way still gets its outcome."""
-        name, self._flow = self._flow or "flow", None
-        return Pending(name, self._client, self._client.order({"do": "halt"}), self._note)
-
-
-class LabConsumer:
-    """A consumer of the script that takes one partition from its beginning and stays with it."""
-
-    def __init__(self, client: ClientProcess) -> None:
-        self._client = client
-
-    @property
-    def polled(self) -> int:
-        """How many records it was given so far, about a second late."""
-        return int(self._client.counts.get("polled", 0))
-
-    def await_polled(self, count: int, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until it was given so many records.
-
-        Raises:
-            WaitTimeout: it was not.
-        """
-        wait_until(
-            lambda: self.polled >= count, timeout_s=timeout_s, what=f"{count} records polled"
-        )
-
-
-class Lab:
+class Lab(Sight):
     """What a script can do and ask; one topic, called after its claim.
 
     Args:
@@ -181,7 +49,7 @@ class Lab:
     """
 
     def __init__(self, stage: Stage, contract: Contract) -> None:
-        self._stage = stage
+        super().__init__(stage)
         self._contract = contract
         self._faults = Journal(stage.run_dir.path / "faults.jsonl")
         self._notes = Journal(stage.run_dir.path / "lab.jsonl")
@@ -192,39 +60,6 @@ class Lab:
         self._begin = time.monotonic()
         self._producers: dict[tuple[Contract, int, tuple[tuple[str, Any], ...]], LabProducer] = {}
         self._next_producer, self._next_consumer = 0, _FIRST_CONSUMER
-
-    # -- who there is ------------------------------------------------------------------------------
-
-    @property
-    def cluster(self) -> DockerCluster:
-        """The cluster, for what the words below do not say."""
-        return self._stage.cluster
-
-    @property
-    def topic(self) -> str:
-        """The topic under test."""
-        return self._stage.topics[0]
-
-    @property
-    def kafka(self) -> str:
-        """Version of the brokers."""
-        return self.cluster.spec.kafka
-
-    def since(self, version: str) -> bool:
-        """Return whether the brokers are of this version or later."""
-        return self.kafka in Versions(since=version)
-
-    @property
-    def brokers(self) -> tuple[Broker, ...]:
-        """The brokers A, B, C, … by node id: `a, b, c = lab.brokers`."""
-        return self.cluster.brokers
-
-    @property
-    def controllers(self) -> tuple[Broker, ...]:
-        """The isolated controllers (KRaft), or the extra brokers that serve as such."""
-        return tuple(
-            node for node in self.cluster.nodes if FIRST_CONTROLLER <= node.node_id < ZOOKEEPER_ID
-        )
 
     # -- records -----------------------------------------------------------------------------------
 
@@ -345,7 +180,7 @@ class Lab:
         header = Header(
             fault_id=str(self._count),
             fault=fault,
-            target=" and ".join(_letter(broker) for broker in victims),
+            target=" and ".join(letter(broker) for broker in victims),
             at_s=round(time.monotonic() - self._begin, 3),
             hold_s=hold_s,
         )
@@ -446,181 +281,7 @@ class Lab:
         self._stage.left_down |= {broker.node_id for broker in brokers}
         self._note({"event": "left", "brokers": [broker.node_id for broker in brokers]})
 
-    # -- what Kafka says ---------------------------------------------------------------------------
-
-    def leader(self, partition: int = 0) -> Broker | None:
-        """Return the leader, or None while there is none."""
-        return self.cluster.leader_of(self.topic, partition)
-
-    def isr(self, partition: int = 0) -> frozenset[Broker]:
-        """Return the in-sync replicas."""
-        return frozenset(self.cluster.isr_of(self.topic, partition))
-
-    def await_leader(
-        self, broker: Broker, *, partition: int = 0, timeout_s: float = WAIT_S
-    ) -> float:
-        """Wait until this broker leads; return how long that took, seconds."""
-        return self.wait_until(
-            lambda: self.leader(partition) == broker,
-            what=f"{_letter(broker)} to lead",
-            timeout_s=timeout_s,
-        )
-
-    def await_failover(
-        self, broker: Broker, *, partition: int = 0, timeout_s: float = WAIT_S
-    ) -> Broker:
-        """Wait until another broker leads, and return it."""
-        self.wait_until(
-            lambda: self.leader(partition) not in (None, broker),
-            what=f"another leader than {_letter(broker)}",
-            timeout_s=timeout_s,
-        )
-        return self.leader(partition) or broker
-
-    def await_isr(
-        self, brokers: Collection[Broker], *, partition: int = 0, timeout_s: float = WAIT_S
-    ) -> float:
-        """Wait until the ISR is exactly these; return how long that took, seconds."""
-        names = ", ".join(sorted(_letter(broker) for broker in brokers))
-        return self.wait_until(
-            lambda: self.isr(partition) == frozenset(brokers),
-            what=f"the ISR to be exactly {{{names}}}",
-            timeout_s=timeout_s,
-        )
-
-    def await_unregistered(self, *brokers: Broker, timeout_s: float = WAIT_S) -> float:
-        """Wait until the cluster has given these brokers up, or nobody is left to ask."""
-        names = ", ".join(_letter(broker) for broker in brokers)
-        return self.wait_until(
-            lambda: not self.cluster.registered() & {broker.node_id for broker in brokers},
-            what=f"the registration of {names} to end",
-            timeout_s=timeout_s,
-        )
-
-    def await_whole(self, *, timeout_s: float = WAIT_S) -> float:
-        """Wait until every broker is registered and every ISR is full."""
-        return self.wait_until(
-            lambda: self.cluster.is_whole(self._stage.topics, without=self._stage.left_down),
-            what="the cluster to be whole",
-            timeout_s=timeout_s,
-        )
-
-    def leader_known_by(self, broker: Broker, partition: int = 0) -> Broker | None:
-        """Return the leader that a broker itself would name to its clients, or None."""
-        return self.cluster.leader_known_by(broker, self.topic, partition)
-
-    def await_follower(self, broker: Broker, *, of: Broker, timeout_s: float = WAIT_S) -> float:
-        """Wait until a broker has heard that another one leads; return how long that took."""
-        return self.wait_until(
-            lambda: self.leader_known_by(broker) == of,
-            what=f"{_letter(broker)} to know {_letter(of)} as leader",
-            timeout_s=timeout_s,
-        )
-
-    def high_watermark(self, partition: int = 0) -> int:
-        """Return how far consumers can read at this moment, as the leader tells them."""
-        return self.cluster.admin.end_offset(self.topic, partition)
-
-    def isr_changes(self, leader: Broker) -> list[IsrChange]:
-        """Return every change of the topic's ISRs that a leader has announced in its own log."""
-        changes = isr_changes_in(self.cluster.said(leader))
-        return [change for change in changes if change.topic == self.topic]
-
-    def timeline(self) -> list[Mapping[str, Any]]:
-        """Return who led and who was in the ISR, and when we saw it: the lines of timeline.jsonl.
-
-        Another thread asks the metadata, about four times a second.
-        """
-        return list(self._stage.run_dir.lines("timeline.jsonl"))
-
-    # -- what lies on the brokers' disks -----------------------------------------------------------
-
-    def checkpoint(self, broker: Broker, name: str, partition: int = 0) -> int | None:
-        """Return a partition's offset in a broker's checkpoint file; None if it is not there.
-
-        Args:
-            broker: whose.
-            name: `replication-offset-checkpoint` (the high watermark, written every five
-                seconds), `recovery-point-offset-checkpoint` or `log-start-offset-checkpoint`.
-            partition: of the topic under test.
-        """
-        text = self.cluster.read_data(broker, name).decode()
-        return offsets_in(text).get((self.topic, partition))
-
-    def log_end(self, broker: Broker, partition: int = 0) -> int:
-        """Return the offset after the last record in a broker's log, as it lies on its disk."""
-        path = f"{self.topic}-{partition}/{0:020d}.log"
-        lasts = parse(self.cluster.read_data(broker, path)).columns["last_offset"]
-        return max((last + 1 for last in lasts if last is not None), default=0)
-
-    def epochs(self, broker: Broker, partition: int = 0) -> tuple[tuple[int, int], ...]:
-        """Return a broker's leader epochs, each with its first offset; empty before 0.11."""
-        path = f"{self.topic}-{partition}/leader-epoch-checkpoint"
-        return epochs_in(self.cluster.read_data(broker, path).decode())
-
-    def await_high_watermark(
-        self, offset: int | None, *, on: Sequence[Broker], timeout_s: float = WAIT_S
-    ) -> float:
-        """Wait until these brokers have written this high watermark down."""
-        names = ", ".join(_letter(broker) for broker in on)
-        return self.wait_until(
-            lambda: all(
-                self.checkpoint(broker, "replication-offset-checkpoint") == offset for broker in on
-            ),
-            what=f"high watermark {offset} on the disks of {names}",
-            timeout_s=timeout_s,
-        )
-
-    # -- time and notes ----------------------------------------------------------------------------
-
-    def wait_until(
-        self, condition: Callable[[], object], *, what: str, timeout_s: float = WAIT_S
-    ) -> float:
-        """Wait for a condition; return how long that took, seconds.
-
-        Raises:
-            PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
-        """
-        begin = time.monotonic()
-        try:
-            wait_until(
-                condition, timeout_s=timeout_s, interval_s=_POLL_S, what=what, stop=self._stage.stop
-            )
-        except WaitTimeout as error:
-            raise PreconditionUnmet(str(error)) from error
-        return time.monotonic() - begin
-
-    def sees(self, condition: Callable[[], object], *, within_s: float) -> float | None:
-        """Return after how many seconds a condition came true, or None if it did not.
-
-        For what a claim is about; for what it needs, there is `wait_until`.
-        """
-        begin = time.monotonic()
-        try:
-            wait_until(
-                condition, timeout_s=within_s, interval_s=_POLL_S, what="it", stop=self._stage.stop
-            )
-        except WaitTimeout:
-            return None
-        return time.monotonic() - begin
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass.
-
-        Raises:
-            PreconditionUnmet: the run is being stopped.
-        """
-        if pause(seconds, self._stage.stop):
-            raise PreconditionUnmet("the run was interrupted")
-
-    def require(self, condition: object, what: str) -> None:
-        """Go on only if this holds.
-
-        Raises:
-            PreconditionUnmet: it does not.
-        """
-        if not condition:
-            raise PreconditionUnmet(what)
+    # -- notes -------------------------------------------------------------------------------------
 
     def observe(self, name: str, value: Any) -> None:  # noqa: ANN401 (a JSON value)
         """Note a fact for the judgement; a name may be used again, for several samples."""
@@ -645,8 +306,3 @@ class Lab:
 
     def _note(self, entry: dict[str, Any]) -> None:
         self._notes.append({"time_ns": time.monotonic_ns(), **entry})
-
-
-def _letter(broker: Broker) -> str:
-    """Return A for broker 1, B for broker 2, as recipes call them."""
-    return chr(ord("A") + broker.node_id - 1) if broker.node_id <= 26 else str(broker.node_id)

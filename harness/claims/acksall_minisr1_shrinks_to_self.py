@@ -5,7 +5,8 @@ from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.expectations import all_of, loses, sees
 from harness.injector import Active
-from harness.lab import Batch, Lab
+from harness.lab import Lab
+from harness.lab_clients import Batch
 
 LEADER_WHILE_DOWN = "leader while the last in-sync replica is down"
 

@@ -8,7 +8,8 @@ from faults.gc_pause import GcPause
 from harness.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
 from harness.core.contract import Contract
 from harness.heartbeat import Heartbeat
-from harness.lab import Lab, LabProducer
+from harness.lab import Lab
+from harness.lab_clients import LabProducer
 from harness.seen import Seen
 
 LIMIT_S = 2.0

@@ -5,7 +5,8 @@ import time
 from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.expectations import all_of, keeps_all, keeps_order, reorders
-from harness.lab import Lab, Pending
+from harness.lab import Lab
+from harness.lab_clients import Pending
 
 HOLD_S = 5.0
 """So long does the leader answer nothing on a connection whose write waits for a follower."""
