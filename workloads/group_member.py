@@ -86,6 +86,7 @@ class GroupMember(RecordingConsumer):
         self._delivered = 0
         self._commits_acked = 0
         self._committed: dict[int, int] = {}
+        self._owed: dict[int, int] = {}
         self._unprocessed: list[tuple[int, int]] = []
         self._uncommitted: list[tuple[int, int]] = []
         topic = setting(settings, "topic", str)
@@ -126,6 +127,8 @@ class GroupMember(RecordingConsumer):
         self._recorder.flush()
         self.report()
         if not records:
+            if self._owed:
+                self._commit_owed()
             return
         self._unprocessed = [_place(record) for record in records]
         if self._commits == "before-processing":
@@ -180,14 +183,20 @@ class GroupMember(RecordingConsumer):
     def _commit(self, records: list[Message]) -> None:
         if not self._step("commit"):
             return
-        last = dict(map(_place, records))
-        places = [Place(self._topic, p, offset + 1) for p, offset in sorted(last.items())]
+        self._owed |= {partition: offset + 1 for partition, offset in map(_place, records)}
+        self._commit_owed()
+
+    def _commit_owed(self) -> None:
+        """Commit what has not been acknowledged yet of the partitions that it still has."""
+        places = [Place(self._topic, p, offset) for p, offset in sorted(self._owed.items())]
         try:
             acked = self._consumer.commit(offsets=places, asynchronous=False)
         except KafkaException as error:
-            # Nobody knows whether it was done; the next one includes it.
+            # Nobody knows whether it was done. A cooperative member keeps partitions through a
+            # rebalance in which its commits are refused, so it has to try again.
             self._recorder.event("error", op=self.op, detail=f"commit: {error.args[0]}")
             return
+        self._owed.clear()
         self._on_commit(None, acked or [])
 
     def _on_commit(self, error: KafkaError | None, places: list[Place]) -> None:
@@ -242,6 +251,9 @@ class GroupMember(RecordingConsumer):
 
     def _rebalanced(self, what: str, places: list[Place]) -> None:
         super()._rebalanced(what, places)
+        if what != "assigned":
+            for place in places:
+                self._owed.pop(place.partition, None)
         # A group that changes elsewhere tells a cooperative member of no partitions.
         self.rebalances += bool(places)
         self._recorder.flush()
