@@ -24,8 +24,8 @@ class GcPause:
     Attributes:
         share: part of the held time that the pauses in the broker's own GC log must add up to.
         nodes: length of the list that each collection must follow, 16 bytes of heap each: the
-            longer, the longer is each pause: 50 to 60 million took 1 s on a quiet machine, 12 s on a
-            busy one. 0: 2 million, for pauses of tenths of a second, between which a request
+            longer, the longer is each pause. 50 to 60 million took 1 s on a quiet machine, and 12 s
+            on a busy one. 0: 2 million, for pauses of tenths of a second, between which a request
             slips through now and then.
     """
 
