@@ -14,7 +14,6 @@ One poll is one call of `consume`; polls are numbered from 0, also those that re
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
@@ -22,10 +21,9 @@ from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import UsageError
 from harness.poll_recorder import PollRecorder
-from harness.recorder import Identity
 from workloads.client_config import Config
 from workloads.control import Control, Settings, main, setting
-from workloads.record import decoder
+from workloads.recording import consuming_config, open_polls
 
 _LOG = logging.getLogger(__name__)
 
@@ -157,26 +155,12 @@ def run(settings: Settings, control: Control) -> None:
     Raises:
         KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
     """
-    process = setting(settings, "process", int)
-    run_id = setting(settings, "run_id", str)
     topic = setting(settings, "topic", str)
     mode: Literal["assign", "subscribe"] = setting(settings, "mode", str)
     if mode not in ("assign", "subscribe"):
         raise UsageError(f"A consumer's mode is assign or subscribe, not {mode!r}.")
-    config: Config = {
-        # librdkafka wants a group even from a consumer that never joins one.
-        "group.id": f"unused-{run_id}-{process}",
-        **setting(settings, "config", dict),
-        "bootstrap.servers": setting(settings, "bootstrap", str),
-        "client.id": f"consumer-{process}",
-    }
-    recorder = PollRecorder(
-        Path(setting(settings, "history", str)),
-        Identity(process=process, role="consumer", run_id=run_id),
-        decode=decoder(run_id=run_id),
-        flush_s=control.interval_s / 2,
-    )
-    consumer = RecordingConsumer(config, recorder, topic)
+    recorder = open_polls(settings, control, role="consumer")
+    consumer = RecordingConsumer(consuming_config(settings, role="consumer"), recorder, topic)
     if mode == "assign":
         consumer.assign(setting(settings, "partitions", list))
     else:

@@ -38,7 +38,6 @@ and which of those it has processed no acknowledged commit of its own covers:
 import queue
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -47,11 +46,10 @@ from confluent_kafka import TopicPartition as Place
 from harness.core.errors import UsageError
 from harness.core.wait import pause
 from harness.poll_recorder import PollRecorder
-from harness.recorder import Identity
 from workloads.client_config import Config
 from workloads.consumer import RecordingConsumer
 from workloads.control import Control, Settings, main, number, setting
-from workloads.record import decoder
+from workloads.recording import open_polls
 
 Commits = Literal["auto-delivered", "auto-stored", "before-processing", "after-processing"]
 Step = Literal["processing", "commit"]
@@ -287,7 +285,6 @@ def run(settings: Settings, control: Control) -> None:
         KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
     """
     process = setting(settings, "process", int)
-    run_id = setting(settings, "run_id", str)
     commits = setting(settings, "commits", str)
     if commits not in get_args(Commits):
         raise UsageError(
@@ -301,12 +298,7 @@ def run(settings: Settings, control: Control) -> None:
         "enable.auto.commit": commits.startswith("auto-"),
         "enable.auto.offset.store": commits == "auto-delivered",
     }
-    recorder = PollRecorder(
-        Path(setting(settings, "history", str)),
-        Identity(process=process, role="consumer", run_id=run_id),
-        decode=decoder(run_id=run_id),
-        flush_s=control.interval_s / 2,
-    )
+    recorder = open_polls(settings, control, role="consumer")
     member = GroupMember(config, recorder, control, settings)
     # Asked first and told after: what is committed before it subscribes must still be there.
     member.fetch_offsets()

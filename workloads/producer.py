@@ -15,17 +15,16 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.core.op import sequence_of
-from harness.recorder import Identity
 from harness.send_recorder import SendRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, by_partition, main, number, setting
 from workloads.outcome import REFUSED, outcome_of
-from workloads.record import block_encoder, values_of
+from workloads.record import values_of
+from workloads.recording import open_sends
 
 _LOG = logging.getLogger(__name__)
 
@@ -181,6 +180,20 @@ class SendingProducer:
             self._serve(min(left, _POLL_S))
             self._recorder.flush_if_due()
 
+    def finish(self, control: Control) -> None:
+        """Wait for what is under way as long as was asked, and close the history.
+
+        Nobody waits for an orphan, so its end is short.
+        """
+        stopped = time.monotonic()
+
+        def left_s() -> float:
+            bound_s = ORPHAN_FLUSH_S if control.orphaned.is_set() else self._plan.flush_s
+            return stopped + bound_s - time.monotonic()
+
+        self.drain(left_s)
+        self._recorder.close(used=self.used)
+
     def _serve(self, wait_s: float) -> None:
         """Serve delivery reports and errors; a fatal error is kept for `poll`."""
         try:
@@ -267,21 +280,7 @@ def run(settings: Settings, control: Control) -> None:
         flush_s=number(settings, "flush_s"),
         config=setting(settings, "config", dict),
     )
-    run_id = setting(settings, "run_id", str)
-    encode = block_encoder(
-        run_id=run_id,
-        topic=plan.topic,
-        size_bytes=setting(settings, "record_size_bytes", int),
-    )
-    identity = Identity(
-        process=setting(settings, "process", int), role="producer", run_id=run_id, topic=plan.topic
-    )
-    recorder = SendRecorder(
-        Path(setting(settings, "history", str)),
-        identity,
-        values_of=values_of,
-        flush_s=control.interval_s / 2,
-    )
+    recorder, encode = open_sends(settings, control)
     producer = SendingProducer(plan, recorder, encode)
 
     def report(*, force: bool = False) -> None:
@@ -302,14 +301,7 @@ def run(settings: Settings, control: Control) -> None:
         recorder.flush_if_due()
         report()
 
-    stopped = time.monotonic()
-
-    def left_s() -> float:
-        bound_s = ORPHAN_FLUSH_S if control.orphaned.is_set() else plan.flush_s
-        return stopped + bound_s - time.monotonic()
-
-    producer.drain(left_s)
-    recorder.close(used=producer.used)
+    producer.finish(control)
     report(force=True)
 
 

@@ -23,11 +23,10 @@ from confluent_kafka import TopicPartition as Place
 from harness.core.errors import WaitTimeout
 from harness.core.wait import wait_until
 from harness.poll_recorder import PollRecorder
-from harness.recorder import Identity
 from workloads.client_config import Config
 from workloads.consumer import POLL_RECORDS, POLL_S, report
 from workloads.control import Control, Settings, main, number, setting
-from workloads.record import decoder
+from workloads.recording import consuming_config, open_polls
 
 _LOG = logging.getLogger(__name__)
 
@@ -160,26 +159,13 @@ def run(settings: Settings, control: Control) -> None:
     Raises:
         KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
     """
-    process = setting(settings, "process", int)
-    run_id = setting(settings, "run_id", str)
     topic = setting(settings, "topic", str)
     history = Path(setting(settings, "history", str))
     stall_s = number(settings, "stall_s")
     deadline = time.monotonic() + number(settings, "limit_s")
-    config: Config = {
-        "group.id": f"unused-{run_id}-{process}",
-        **setting(settings, "config", dict),
-        "bootstrap.servers": setting(settings, "bootstrap", str),
-        "client.id": f"reader-{process}",
-        "enable.partition.eof": True,
-    }
+    config = {**consuming_config(settings, role="reader"), "enable.partition.eof": True}
     ends = [End(topic=topic, partition=p) for p in setting(settings, "partitions", list)]
-    recorder = PollRecorder(
-        history,
-        Identity(process=process, role="reader", run_id=run_id),
-        decode=decoder(run_id=run_id),
-        flush_s=control.interval_s / 2,
-    )
+    recorder = open_polls(settings, control, role="reader")
     read = FinalRead(config, recorder, ends)
     read.begin(deadline=min(deadline, time.monotonic() + stall_s), control=control)
     moved = time.monotonic()

@@ -16,22 +16,20 @@ The answer to a batch, one line on stdout:
 """
 
 import queue
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
 from harness.core.op import OpType, value_of
-from harness.recorder import Identity
 from harness.send_recorder import SendRecorder
 from workloads.control import Control, Settings, by_partition, main, number, setting
 from workloads.outcome import outcome_of
-from workloads.producer import ORPHAN_FLUSH_S, Delivery, Pace, Plan, SendingProducer
-from workloads.record import block_encoder, values_of
+from workloads.producer import Delivery, Pace, Plan, SendingProducer
+from workloads.record import values_of
+from workloads.recording import open_sends
 
 _POLL_S = 0.02
 
@@ -188,31 +186,10 @@ def run(settings: Settings, control: Control) -> None:
         flush_s=number(settings, "flush_s"),
         config=setting(settings, "config", dict),
     )
-    run_id = setting(settings, "run_id", str)
-    encode = block_encoder(
-        run_id=run_id,
-        topic=plan.topic,
-        size_bytes=setting(settings, "record_size_bytes", int),
-    )
-    identity = Identity(
-        process=setting(settings, "process", int), role="producer", run_id=run_id, topic=plan.topic
-    )
-    recorder = SendRecorder(
-        Path(setting(settings, "history", str)),
-        identity,
-        values_of=values_of,
-        flush_s=control.interval_s / 2,
-    )
+    recorder, encode = open_sends(settings, control)
     producer = ScriptedProducer(plan, recorder, encode)
     _Script(producer, control, plan.first_partition).obey(recorder, plan)
-    stopped = time.monotonic()
-
-    def left_s() -> float:
-        bound_s = ORPHAN_FLUSH_S if control.orphaned.is_set() else plan.flush_s
-        return stopped + bound_s - time.monotonic()
-
-    producer.drain(left_s)
-    recorder.close(used=producer.used)
+    producer.finish(control)
 
 
 class _Script:

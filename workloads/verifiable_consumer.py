@@ -25,13 +25,11 @@ import queue
 import subprocess
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO, Any
 
 from harness.poll_recorder import PollRecorder
-from harness.recorder import Identity
 from workloads.control import Control, Settings, main, setting
-from workloads.record import decoder
+from workloads.recording import open_polls
 
 COMMITS = "auto-polled"
 """How it commits, as the checkers know it."""
@@ -120,13 +118,7 @@ def run(settings: Settings, control: Control) -> None:
         KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
     """
     topic = setting(settings, "topic", str)
-    run_id = setting(settings, "run_id", str)
-    recorder = PollRecorder(
-        Path(setting(settings, "history", str)),
-        Identity(process=setting(settings, "process", int), role="consumer", run_id=run_id),
-        decode=decoder(run_id=run_id),
-        flush_s=control.interval_s / 2,
-    )
+    recorder = open_polls(settings, control, role="consumer")
     recorder.event("subscribe", topic=topic, detail=f"{COMMITS} {setting(settings, 'group', str)}")
     recorder.flush()
     history = History(recorder, topic)

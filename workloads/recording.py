@@ -1,0 +1,60 @@
+"""What every client does with its settings first: it opens its history, and makes its config."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.core.workload import Role
+from harness.poll_recorder import PollRecorder
+from harness.recorder import Identity
+from harness.send_recorder import SendRecorder
+from workloads.client_config import Config
+from workloads.control import Control, Settings, setting
+from workloads.record import block_encoder, decoder, values_of
+
+
+def open_sends(
+    settings: Settings, control: Control
+) -> tuple[SendRecorder, Callable[[range], list[bytes]]]:
+    """Return the history of a producer, begun, and the function that makes its records.
+
+    Raises:
+        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
+    """
+    run_id, topic = setting(settings, "run_id", str), setting(settings, "topic", str)
+    recorder = SendRecorder(
+        Path(setting(settings, "history", str)),
+        Identity(
+            process=setting(settings, "process", int), role="producer", run_id=run_id, topic=topic
+        ),
+        values_of=values_of,
+        flush_s=control.interval_s / 2,
+    )
+    size_bytes = setting(settings, "record_size_bytes", int)
+    return recorder, block_encoder(run_id=run_id, topic=topic, size_bytes=size_bytes)
+
+
+def open_polls(settings: Settings, control: Control, *, role: Role) -> PollRecorder:
+    """Return the history of a consumer or reader, begun.
+
+    Raises:
+        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
+    """
+    run_id = setting(settings, "run_id", str)
+    return PollRecorder(
+        Path(setting(settings, "history", str)),
+        Identity(process=setting(settings, "process", int), role=role, run_id=run_id),
+        decode=decoder(run_id=run_id),
+        flush_s=control.interval_s / 2,
+    )
+
+
+def consuming_config(settings: Settings, *, role: str) -> Config:
+    """Return a consumer's settings for librdkafka, whole."""
+    process = setting(settings, "process", int)
+    return {
+        # librdkafka wants a group even from a consumer that never joins one.
+        "group.id": f"unused-{setting(settings, 'run_id', str)}-{process}",
+        **setting(settings, "config", dict),
+        "bootstrap.servers": setting(settings, "bootstrap", str),
+        "client.id": f"{role}-{process}",
+    }
