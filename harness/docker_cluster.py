@@ -151,12 +151,13 @@ class DockerCluster:
         )
         self.await_full_isr([_PROBE_TOPIC], timeout_s=_READY_S)
         self.timing_s["ready"] = time.monotonic() - begin
+        settings = {broker.node_id: self._broker_config(broker) for broker in self.brokers}
         for broker in self.brokers:
-            seen = self._broker_config(broker)
+            seen = settings[broker.node_id]
             self._logs.keep_settings(self._node(broker), seen)
             reject_ignored_config(f"Broker {broker.node_id}", dict(self._spec.config), seen)
         if self._spec.compose:
-            self._learn(say)
+            self._learn(settings, say)
 
     def _prefer_extra_controllers(self, zookeeper: ZooKeeper) -> None:
         """See to it that an extra controller is the controller, and hold no internal topics."""
@@ -180,13 +181,14 @@ class DockerCluster:
             return self._admin.broker_config(broker.node_id)
         return self._logs.logged_settings(self._node(broker))
 
-    def _learn(self, say: Say) -> None:
-        """Fill in what a user's Compose file does not say, by asking the running nodes."""
+    def _learn(self, settings: Mapping[int, Mapping[str, str]], say: Say) -> None:
+        """Fill in what a user's Compose file does not say, by what the running nodes told."""
         nodes, jvms = [], {}
         for node in self._topology.nodes:
-            settings = self._admin.broker_config(node.node_id) if node.port else {}
             jvms[node.node_id] = jvm = self._agent.jvm(self._pid(node))
-            node = complete(node, settings, jvm, has_added_log=self._logs.has_gc_log(node))
+            node = complete(
+                node, settings.get(node.node_id, {}), jvm, has_added_log=self._logs.has_gc_log(node)
+            )
             if node.gc_log is None and node.port:
                 say(f"{node.service} writes no GC log: gc_pause can have no witness there.")
             nodes.append(node)

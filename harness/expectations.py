@@ -36,26 +36,15 @@ def _unsure(seen: Seen, anomaly: str) -> Finding | None:
 
 def loses(*batches: str) -> Test:
     """Expect that exactly the acknowledged records of these batches are lost."""
-
-    def test(seen: Seen) -> Finding:
-        doomed = _acked(seen, batches)
-        others = seen.lost - doomed
-        found = len(seen.lost & doomed)
-        words = f"{found} of the {len(doomed)} acknowledged records of {_names(batches)} were lost"
-        if others:
-            return _refuted(f"{words}, and {len(others)} others besides.")
-        if found == len(doomed) > 0:
-            return _confirmed(f"{words}, and no others{_where(seen)}.")
-        if seen.unchecked:
-            return _say_unchecked(seen)
-        return _refuted(f"{words}.")
-
-    return test
+    return _loses(batches, wholly=True)
 
 
 def loses_some(*batches: str) -> Test:
     """Expect that acknowledged records of these batches are lost, and none of any others."""
+    return _loses(batches, wholly=False)
 
+
+def _loses(batches: Collection[str], *, wholly: bool) -> Test:
     def test(seen: Seen) -> Finding:
         doomed = _acked(seen, batches)
         others = seen.lost - doomed
@@ -63,8 +52,8 @@ def loses_some(*batches: str) -> Test:
         words = f"{found} of the {len(doomed)} acknowledged records of {_names(batches)} were lost"
         if others:
             return _refuted(f"{words}, and {len(others)} others besides.")
-        if found:
-            return _confirmed(f"{words}{_where(seen)}.")
+        if found and (not wholly or found == len(doomed)):
+            return _confirmed(f"{words}, and no others{_where(seen)}.")
         return _say_unchecked(seen) if seen.unchecked else _refuted(f"{words}.")
 
     return test

@@ -22,11 +22,3 @@ def parse_duration_s(text: str) -> float:
             "such as 500ms, 30s, 5m or 8h."
         )
     return seconds
-
-
-def format_duration(seconds: float) -> str:
-    """Return the shortest such text that keeps milliseconds."""
-    for unit, size in (("h", 3600), ("m", 60), ("s", 1)):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"

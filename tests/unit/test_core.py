@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.duration import format_duration, parse_duration_s
+from harness.core.duration import parse_duration_s
 from harness.core.errors import UsageError, WaitTimeout
 from harness.core.op import producer_of, sequence_of, value_of
 from harness.core.registry import Registry
@@ -19,7 +19,6 @@ from harness.core.wait import wait_until
 )
 def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> None:
     assert parse_duration_s(text) == seconds
-    assert parse_duration_s(format_duration(seconds)) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "s", "-5s", "0s", "5 minutes", "1d", "1e3s", "5s5s"])
