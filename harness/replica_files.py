@@ -222,7 +222,7 @@ def _copy(agent: Agent, root: str, paths: Sequence[str], target: Path) -> None:
         try:
             if paths:
                 parts = agent.stream([*_TAR, root, "--", *paths], may_end_in=_TAR_MAY_END_IN)
-                _unpack(parts, draft)
+                _unpack(parts, draft, frozenset(paths))
             missing = [path for path in paths if not (draft / path).is_file()]
         except tarfile.TarError:
             missing = list(paths)
@@ -237,10 +237,18 @@ def _copy(agent: Agent, root: str, paths: Sequence[str], target: Path) -> None:
     )
 
 
-def _unpack(parts: Iterator[bytes], target: Path) -> None:
+def _unpack(parts: Iterator[bytes], target: Path, wanted: frozenset[str]) -> None:
+    """Write the files that were asked for, and nothing else that a container may send."""
     stream = _Stream(parts)
     with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as archive:
-        archive.extractall(target, filter="data")
+        for entry in archive:
+            content = archive.extractfile(entry) if entry.name in wanted else None
+            if content is None:
+                continue
+            path = target / entry.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                shutil.copyfileobj(content, file)
     # The padding behind the end mark: only after it does the program tell how it ended.
     while stream.read(65536):
         pass
