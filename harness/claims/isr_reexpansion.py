@@ -9,6 +9,7 @@ RECORDS = 2000
 BACK_S = 120.0
 FEWEST = 3
 _LIMIT_S = 4.0
+_MOVES_S = 2.0
 
 
 def script(lab: Lab) -> None:
@@ -20,8 +21,12 @@ def script(lab: Lab) -> None:
     missed = lab.produce("missed", RECORDS, config=one_a_batch)
     lab.require(missed.acked == RECORDS, f"{missed.acked} of {RECORDS} were acknowledged")
     lab.await_isr({a})
+    # On 2.8.2 the high watermark stays behind after a shrink, until something is written
+    # (KAFKA-13091).
+    lab.sees(lambda: lab.high_watermark() == missed.end_offset, within_s=_MOVES_S)
+    last = lab.produce("last", 1)
     # Nothing is written any more, so the high watermark stays.
-    lab.wait_until(lambda: lab.high_watermark() == missed.end_offset, what="the high watermark")
+    lab.wait_until(lambda: lab.high_watermark() == last.end_offset, what="the high watermark")
     lab.heal(cut)
 
     def all_back() -> bool:
@@ -31,7 +36,7 @@ def script(lab: Lab) -> None:
             lab.observe("inside" if broker in isr else "outside", lab.log_end(broker))
         return isr == {a, b, c}
 
-    lab.observe("high_watermark", missed.end_offset)
+    lab.observe("high_watermark", last.end_offset)
     back_s = lab.sees(all_back, within_s=BACK_S)
     lab.observe("back_s", back_s and round(back_s, 2))
 
@@ -66,6 +71,10 @@ def isr_reexpansion() -> Claim:
     The followers are slow because a fetch brings one batch only, and each record is a batch. Their
     log ends are read from their disks. What else later versions ask for, the start of the leader's
     epoch (2.1) and that it is not fenced (3.3), is not put to the test.
+
+    On 2.8.2 the high watermark stayed at 10 for a minute after the ISR had shrunk to the leader,
+    which had 2010 records, and followers with a few dozen came back by that stale mark: what is
+    committed was less than what was acknowledged with acks=1. One more record moves it.
     """
     return Claim(
         number=35,

@@ -237,11 +237,11 @@ def test_the_high_watermark_lies_above_nobody_in_the_isr(
 @pytest.mark.parametrize(
     ("samples", "at_last", "outcome"),
     [
-        ([[10, 10]] * 4, 110, CONFIRMED),
-        ([[10, 10]] * 3, 110, UNKNOWN),
+        ([[10, 10]] * 4, 111, CONFIRMED),
+        ([[10, 10]] * 3, 111, UNKNOWN),
         ([[10, 10]] * 4, 10, UNKNOWN),
-        ([[10, 10]] * 4 + [[11, 10]], 110, REFUTED),
-        ([[10, 10]] * 4 + [[10, 110]], 110, REFUTED),
+        ([[10, 10]] * 4 + [[11, 10]], 111, REFUTED),
+        ([[10, 10]] * 4 + [[10, 110]], 111, REFUTED),
     ],
 )
 def test_a_consumer_reads_nothing_early(
