@@ -463,6 +463,32 @@ class DockerCluster:
         seen = self._agent.mbeans(self._pid(broker), names)
         return {name: value for (name, known), value in seen.items() if known == attribute}
 
+    def log_ends(self, topic: str) -> dict[int, int]:
+        """Return where the leader's log of each partition ends, by its own MBeans.
+
+        Consumers may read to the high watermark only, which can lie below and stay there: a leader
+        left alone in the ISR did not move it until the next write (KAFKA-13091, fixed in 3.0).
+        Partitions whose leader is not known or does not tell are left out.
+        """
+        pattern = f"kafka.log:type=Log,name=LogEndOffset,topic={topic},partition=*"
+        leaders = {
+            number: state.leader
+            for (_, number), state in self._source.partitions(topic).items()
+            if state.leader is not None
+        }
+        found: dict[int, int] = {}
+        for node_id in sorted(set(leaders.values())):
+            try:
+                told = self.jmx(self._broker(node_id), pattern, "Value")
+            except ClusterBroken as error:
+                log.warning("Broker %d does not tell where its logs end: %s", node_id, error)
+                continue
+            for name, value in told.items():
+                number = int(name.rsplit("partition=", 1)[1].split(",")[0])
+                if leaders.get(number) == node_id:
+                    found[number] = int(value)
+        return found
+
     # -- what is broken, always under a lease ------------------------------------------------------
 
     def signal(self, broker: Broker, signal: str) -> None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Literal
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import KafkaChaosError, WaitTimeout
 from harness.core.wait import pause
+from harness.core.workload import ClientSpec
 from harness.docker_cluster import DockerCluster
 from harness.history_seal import seal
 from harness.lender import LaunchEach, Lender
@@ -142,13 +143,25 @@ class Runner:
 
     def _final_reads(self, stage: Stage) -> None:
         with stage.phase("final"):
-            for reader in stage.start_clients(self.experiment.readers()):
+            for reader in stage.start_clients(self._readers(stage)):
                 if not reader.await_end(timeout_s=_READERS_S):
                     reader.kill()
                     stage.note(
                         [f"Reader {reader.spec.process} did not end within {_READERS_S:g} s."]
                     )
             stage.note_failures()
+
+    def _readers(self, stage: Stage) -> list[ClientSpec]:
+        """Return the final readers, each told where the logs end."""
+        ends = {
+            topic: {str(number): end for number, end in stage.cluster.log_ends(topic).items()}
+            for topic in stage.topics
+        }
+        specs = []
+        for spec in self.experiment.readers():
+            known = ends.get(str(spec.settings.get("topic")), {})
+            specs.append(replace(spec, settings={**spec.settings, "log_ends": known}))
+        return specs
 
     # -- the folder --------------------------------------------------------------------------------
 

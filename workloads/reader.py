@@ -5,6 +5,8 @@ Settings, besides `run_id`, `bootstrap`, `process` and `history`:
     topic, partitions   what to read: a topic, and the list of its partitions
     limit_s             the longest that the whole read may take
     stall_s             the longest without any progress
+    log_ends            by partition, where its leader's log ends as far as that is known; may be
+                        left out
     config              librdkafka's settings (`workloads.client_config`)
 
 Beside its history it leaves `<history without suffix>.ends.json`: how far it got, honestly.
@@ -14,7 +16,7 @@ import json
 import logging
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -41,7 +43,9 @@ class End:
         topic: topic name.
         partition: partition number.
         low: first offset of the log when the read began, or -1 if it could not be asked.
-        high: end offset of the log then, or -1.
+        high: end offset of the log then, or -1: what consumers may read, or the end of the leader's
+            log where that is further and known. Records that are there and may not be read are
+            neither lost nor read.
         reached: the offset after the last one known to be read; control records count as read.
         complete: whether `reached` is at or above `high`.
     """
@@ -51,6 +55,7 @@ class End:
     low: int = -1
     high: int = -1
     reached: int = -1
+    log_end: int = field(default=-1, repr=False)
 
     @property
     def complete(self) -> bool:
@@ -132,6 +137,7 @@ class FinalRead:
         try:
             place = Place(end.topic, end.partition)
             end.low, end.high = self._consumer.get_watermark_offsets(place, timeout=timeout_s)
+            end.high = max(end.high, end.log_end)
         except KafkaException as error:
             _LOG.info("%s-%d does not say its ends: %s", end.topic, end.partition, error.args[0])
             return False
@@ -164,7 +170,11 @@ def run(settings: Settings, control: Control) -> None:
     stall_s = number(settings, "stall_s")
     deadline = time.monotonic() + number(settings, "limit_s")
     config = {**consuming_config(settings, role="reader"), "enable.partition.eof": True}
-    ends = [End(topic=topic, partition=p) for p in setting(settings, "partitions", list)]
+    log_ends: dict[str, int] = settings.get("log_ends") or {}
+    ends = [
+        End(topic=topic, partition=p, log_end=log_ends.get(str(p), -1))
+        for p in setting(settings, "partitions", list)
+    ]
     recorder = open_polls(settings, control, role="reader")
     read = FinalRead(config, recorder, ends)
     read.begin(deadline=min(deadline, time.monotonic() + stall_s), control=control)

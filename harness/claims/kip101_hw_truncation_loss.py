@@ -16,10 +16,13 @@ def script(lab: Lab) -> None:
     """Let C follow a new leader it cannot reach, while its high watermark is stale."""
     a, b, c = lab.brokers
     cut = lab.cut(a, [c], quiet=True)
-    warm = lab.produce("warm-up", 10)
+    # A new partition is fetched only once the fetch that was parked before it ends: a producer that
+    # grew impatient meanwhile would write its first records twice.
+    producer = lab.producer(config={"request.timeout.ms": 3 * PARKED_S * 1000})
+    warm = producer.send("warm-up", 10)
     lab.await_high_watermark(warm.end_offset, on=(a, b, c))
     begin = time.monotonic()
-    doomed = lab.produce("doomed", 100)
+    doomed = producer.send("doomed", 100)
     lab.require(doomed.acked == 100, f"only {doomed.acked} of 100 records were acknowledged")
     # A follower's parked fetch has brought it the records, and not yet that they are committed.
     lab.kill(b)

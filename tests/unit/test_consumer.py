@@ -111,10 +111,23 @@ def test_readers_read_every_partition_to_its_end(run: Run) -> None:
 
     seal(run.folder)
     assert {row["value"] for row in run.rows("final")} == set(range(8))
-    assert run.ends() == [
-        {"topic": TOPIC, "partition": p, "low": 0, "high": 2, "reached": 2, "complete": True}
-        for p in range(PARTITIONS)
-    ]
+    whole = {"low": 0, "high": 2, "reached": 2, "log_end": -1, "complete": True}
+    assert run.ends() == [{"topic": TOPIC, "partition": p, **whole} for p in range(PARTITIONS)]
+
+
+def test_records_that_lie_there_and_may_not_be_read_keep_the_read_from_being_complete(
+    run: Run,
+) -> None:
+    spec, _ = WORKLOAD.readers(Contract())
+    first, second = spec.settings["partitions"]
+    reader = run.start(spec, stall_s=1.0, log_ends={str(first): 5, str(second): 1})
+
+    assert reader.process.wait(20) == 0
+
+    seal(run.folder)
+    hidden, shown = run.ends()
+    assert (hidden["high"], hidden["reached"], hidden["complete"]) == (5, 2, False)
+    assert (shown["high"], shown["reached"], shown["complete"]) == (2, 2, True)
 
 
 def test_a_reader_that_cannot_ask_for_the_ends_says_that_it_did_not_get_there(run: Run) -> None:
