@@ -282,7 +282,13 @@ class Agent:
         """Return exit code, stdout and stderr of a command in the agent's container."""
         api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
         execution = api.exec_create(self._container.id, command)["Id"]
-        out, err = cast("tuple[bytes | None, bytes | None]", api.exec_start(execution, demux=True))
+        try:
+            started = api.exec_start(execution, demux=True)
+        except ValueError as error:
+            # A busy engine has been seen to garble the frames ("53 is not a valid stream").
+            log.warning("the engine garbled the answer to %s: %s", command[1], error)
+            started = (None, None)
+        out, err = cast("tuple[bytes | None, bytes | None]", started)
         state = self._end_of(execution, command[1])
         return int(state["ExitCode"]), out or b"", err or b""
 

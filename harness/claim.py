@@ -109,6 +109,13 @@ class Claim:
                     f"{self.brokers} brokers."
                 )
 
+    def spoken_of(self) -> dict[str, str]:
+        """Return what is expected, by the versions in words: "0.11 and later", "all others"."""
+        words = {str(e.versions): e.words for e in self.expects}
+        if len(words) > 1 and "all" in words:
+            words["all others"] = words.pop("all")
+        return words
+
     def expectation(self, kafka: str) -> Expectation | None:
         """Return what is expected of a version, or None if the claim does not speak of it."""
         return next((e for e in self.expects if kafka in e.versions), None)

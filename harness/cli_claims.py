@@ -52,7 +52,7 @@ def list_claims(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
                 "number": claim.number,
                 "sentence": claim.sentence,
                 "source": claim.source,
-                "expects": {str(e.versions): e.words for e in claim.expects},
+                "expects": claim.spoken_of(),
                 "last": {
                     kafka: str(trial.outcome)
                     for (known, kafka), trial in last.items()

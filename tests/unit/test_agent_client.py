@@ -49,6 +49,12 @@ def test_an_answer_that_was_lost_is_asked_for_again() -> None:
     assert len(engine.commands) == 2
 
 
+def test_an_answer_that_was_garbled_is_asked_for_again() -> None:
+    engine = Engine(ValueError("53 is not a valid stream"), {"packets": 12})
+
+    assert engine.agent().dropped(LEASE) == 12
+
+
 def test_what_must_not_be_said_twice_is_not() -> None:
     engine = Engine(None)
 
