@@ -241,7 +241,8 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
     return run
 
 
-@pytest.fixture(scope="session")
+# A cluster that waits for a test in another file takes from all others meanwhile.
+@pytest.fixture(scope="module")
 def _shared_clusters() -> Iterator[KeepOne]:
     from harness.lender import KeepOne
 
