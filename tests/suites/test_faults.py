@@ -43,6 +43,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
 @pytest.fixture
 def victim(cluster: DockerCluster) -> Broker:
     cluster.await_full_isr([READY], timeout_s=90)
+    # After a cut a connection may wait for its next attempt to send, for seconds, with the ISR full
+    # all the while: only a record that every follower has copied proves that they copy now.
+    copying = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    copying.produce(READY, b"copied")
+    assert copying.flush(60) == 0
     leader = cluster.leader_of(READY, 0)
     assert leader is not None
     return leader
