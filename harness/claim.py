@@ -73,7 +73,8 @@ class Claim:
             serve as controller (ZooKeeper); 0: the brokers themselves.
         config: properties of the brokers of a version.
         heap_mib: heap of each broker, MiB.
-        needs_fresh_cluster: whether no other claim may have run on its cluster before.
+        needs_fresh_cluster: whether no other claim may have run on its cluster before, as where
+            the script counts what brokers count.
         settle_s: how long the cluster may take to be whole again at the end, seconds.
     """
 
@@ -142,6 +143,6 @@ def find_claim(word: str) -> tuple[str, Claim]:
         for name, make in CLAIMS.items():
             if (found := make()).number == int(word):
                 return name, found
-        numbers = ", ".join(str(n) for n in sorted(make().number for make in CLAIMS.values()))
-        raise UsageError(f"There is no claim number {word}. There are: {numbers}.")
+        known = ", ".join(str(n) for n in sorted(make().number for make in CLAIMS.values()))
+        raise UsageError(f"There is no claim number {word}. There are: {known}.")
     return word, CLAIMS[word]()

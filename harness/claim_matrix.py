@@ -15,7 +15,7 @@ from harness.claim_page import html_page, markdown_page
 from harness.claim_run import ClaimRun
 from harness.core.errors import HealFailed, KafkaChaosError, UsageError
 from harness.core.version import numbers
-from harness.lender import KeepOne, LaunchEach, Lender
+from harness.lender import KeepOne, Lender
 from harness.run_dir import SCHEMA, Journal, canonical_json, write_atomically
 from harness.runner import KeepCluster, Runner
 from harness.stage import Progress
@@ -116,9 +116,10 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
             "`kafka-chaos claims` tells which versions each one speaks of."
         )
     folder = _unfinished(matrix) if resume else _new_folder(matrix)
-    tally = Tally(folder=folder, wanted=len(cells), trials=_done(folder))
-    known = {(trial.claim, trial.kafka) for trial in tally.trials if trial.run}
-    tally.trials = [trial for trial in tally.trials if trial.run]
+    # What could not be run is tried again.
+    done = [trial for trial in _done(folder) if trial.run]
+    tally = Tally(folder=folder, wanted=len(cells), trials=done)
+    known = {(trial.claim, trial.kafka) for trial in done}
     journal = Journal(folder / _DONE)
     lender = KeepOne()
     try:
@@ -160,8 +161,7 @@ def _try(
         keep_cluster=matrix.keep_cluster,
         progress=progress,
         stop=stop,
-        # A claim that counts what brokers count needs brokers that have counted nothing yet.
-        lender=LaunchEach() if cell.claim.needs_fresh_cluster else lender,
+        lender=cell.lender(lender),
     )
     try:
         return conduct_trial(runner, cell, master=matrix.master)

@@ -9,14 +9,12 @@ from harness.claim import Claim
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import PreconditionUnmet, WaitTimeout
-from harness.core.version import Versions
 from harness.core.workload import ClientSpec
 from harness.lab import Lab
+from harness.lender import LaunchEach, Lender
 from harness.run_dir import SCHEMA, canonical_json
 from harness.stage import Stage
 from workloads.send_poll import SendPoll
-
-_ISOLATION_SINCE = Versions(since="0.11")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +25,6 @@ class ClaimRun:
         name: the claim's name, also that of its topic.
         claim: what is claimed.
         kafka: version of the brokers.
-        metadata: "kraft", "zookeeper", or None for the version's own.
     """
 
     name: str
@@ -47,11 +44,8 @@ class ClaimRun:
 
     @property
     def contract(self) -> Contract:
-        """What the producers are promised; brokers before 0.11 know no idempotence (KIP-98)."""
-        contract = self.claim.contract
-        if contract.idempotence is None and self.kafka not in _ISOLATION_SINCE:
-            return replace(contract, idempotence=False)
-        return contract
+        """What the producers are promised, as brokers of this version can keep it."""
+        return self.claim.contract.kept_by(self.kafka)
 
     @property
     def settle_s(self) -> float:
@@ -67,6 +61,10 @@ class ClaimRun:
             subscribers=0,
             isolation="read_uncommitted",
         )
+
+    def lender(self, shared: Lender) -> Lender:
+        """Return who gives the cluster: the shared lender, unless the claim wants a fresh one."""
+        return LaunchEach() if self.claim.needs_fresh_cluster else shared
 
     def topics(self) -> tuple[TopicSpec, ...]:
         """Return the one topic, its replicas where the claim wants them."""

@@ -84,9 +84,7 @@ def finds(anomaly: str) -> Test:
         found = seen.anomalies(anomaly)
         if found:
             return _confirmed(f"{anomaly}: {len(found)}, the first {_place(found[0])}.")
-        if seen.did_not_look_for(anomaly):
-            return _unknown(f"Nobody looked for {anomaly}.")
-        return _say_unchecked(seen) if seen.unchecked else _refuted(f"There was no {anomaly}.")
+        return _unsure(seen, anomaly) or _refuted(f"There was no {anomaly}.")
 
     return test
 

@@ -21,7 +21,6 @@ from harness.core.fault import FAULTS, Fault, hits_pairs
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
-from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.images import reject_unknown_kafka
 from harness.run_dir import RunDir
 from harness.runner import Progress, Runner
@@ -74,7 +73,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
             )
         schedule = replace(schedule, faults=faults)
     cluster = _cluster(scenario.cluster, _given(overrides.cluster))
-    contract = _kept_by(cluster.kafka, contract)
+    contract = contract.kept_by(cluster.kafka)
     if isinstance(schedule, Mix):
         schedule = _fitting(schedule, cluster, contract)
     return replace(
@@ -86,22 +85,6 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         duration_s=overrides.duration_s or scenario.duration_s,
         max_at_once=overrides.max_at_once or scenario.max_at_once,
     )
-
-
-def _kept_by(kafka: str, contract: Contract) -> Contract:
-    """Return the contract as brokers of this version can keep it.
-
-    Raises:
-        UsageError: idempotence was asked for, and they do not know it (KIP-98).
-    """
-    if not numbers(kafka) or numbers(kafka) >= FIRST_IDEMPOTENCE:
-        return contract
-    if contract.idempotence:
-        raise UsageError(
-            f"Kafka {kafka} knows no idempotent producers, 0.11 was the first: "
-            "leave --idempotence out."
-        )
-    return replace(contract, idempotence=False)
 
 
 def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:

@@ -4,7 +4,6 @@ Every deed is journaled before it is done and observed before the next; every wa
 one that ends without its condition is a precondition that was not met: the claim is then UNKNOWN.
 """
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,11 +32,9 @@ from workloads.client_config import Isolation, consumer_config, producer_config
 from workloads.outcome import single_attempt
 from workloads.record import HEADER_BYTES
 
-log = logging.getLogger(__name__)
-
 _HOLD_S = 240.0
 """So long may a fault of a script stay in force before the agent takes it back, seconds."""
-_FIRST_CONSUMER, _MOST_PRODUCERS = 100, 100
+_FIRST_CONSUMER = 100
 
 
 class Lab(Sight):
@@ -79,7 +76,7 @@ class Lab(Sight):
             record_size_bytes: length of a record's value.
             contract: fields of `Contract` in which it differs from the claim's.
         """
-        promised = self._promised(contract)
+        promised = replace(self._contract, **contract)
         key = (promised, partition, (*(config or {}).items(), ("size", record_size_bytes)))
         if key not in self._producers:
             settings = {
@@ -101,13 +98,6 @@ class Lab(Sight):
             (client,) = self._stage.start_clients([spec])
             self._producers[key] = LabProducer(client, self._note)
         return self._producers[key]
-
-    def _promised(self, changes: dict[str, Any]) -> Contract:
-        promised = self._contract
-        if changes.get("acks", promised.acks) != "all" or not self.since("0.11"):
-            # Idempotence needs acks=all, and brokers that know of it (KIP-98, 0.11).
-            changes = {"idempotence": False, **changes}
-        return replace(promised, **changes)
 
     def produce(self, name: str, count: int, *, timeout_s: float = WAIT_S, **how: Any) -> Batch:  # noqa: ANN401
         """Send records and wait for their outcome; keywords are those of `producer`."""

@@ -7,9 +7,7 @@ from typing import Any
 from harness.clients import ClientProcess
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
-from harness.sight import WAIT_S
-
-_POLL_S = 0.05
+from harness.sight import POLL_S, WAIT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,7 @@ class Pending:
             return self._client.reply(self._order)
 
         answer = wait_until(
-            answered, timeout_s=timeout_s, interval_s=_POLL_S, what=f"the batch {self.name!r}"
+            answered, timeout_s=timeout_s, interval_s=POLL_S, what=f"the batch {self.name!r}"
         )
         self._note({"event": "batch", "name": self.name, **answer})
         told = [(first, count) for _, first, count in answer["ok"] if first is not None]

@@ -11,12 +11,12 @@ from harness.core.version import numbers
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.engine import ENGINE_ERRORS, connect
+from harness.sight import WAIT_S, await_precondition
 from harness.stage import Stage
 from harness.topology import REPLICATION_PORT
 from workloads.client_config import Config, subscriber_config
 
-WAIT_S = 60.0
-_POLL_S = 0.05
+_ASK_S = 0.1
 _FIRST_MEMBER = 200
 _OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -195,15 +195,8 @@ class GroupMember:
                 raise ClusterBroken(failure)
             return condition()
 
-        try:
-            wait_until(
-                ready,
-                timeout_s=timeout_s,
-                interval_s=_POLL_S,
-                what=f"{what}, by a member of {self._group}",
-            )
-        except WaitTimeout as error:
-            raise PreconditionUnmet(str(error)) from error
+        what = f"{what}, by a member of {self._group}"
+        await_precondition(ready, what=what, timeout_s=timeout_s)
 
 
 class JavaMember(GroupMember):
@@ -355,14 +348,12 @@ class LabGroup:
         Raises:
             PreconditionUnmet: it has not.
         """
-        try:
-            wait_until(
-                lambda: (self.committed(partition) or 0) >= offset,
-                timeout_s=timeout_s,
-                what=f"group {self.name} to commit {offset} of partition {partition}",
-            )
-        except WaitTimeout as error:
-            raise PreconditionUnmet(str(error)) from error
+        await_precondition(
+            lambda: (self.committed(partition) or 0) >= offset,
+            what=f"group {self.name} to commit {offset} of partition {partition}",
+            timeout_s=timeout_s,
+            interval_s=_ASK_S,
+        )
 
     def coordinator(self) -> Broker | None:
         """Return the broker that leads the group's partition of the offsets topic, if any does."""

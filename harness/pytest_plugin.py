@@ -260,7 +260,6 @@ def run_claim(request: pytest.FixtureRequest, _shared_clusters: KeepOne) -> Call
     from harness.claim import find_claim
     from harness.claim_run import ClaimRun
     from harness.images import DEFAULT_KAFKA
-    from harness.lender import LaunchEach
     from harness.runner import Progress, Runner
     from harness.trial import conduct_trial
 
@@ -275,7 +274,7 @@ def run_claim(request: pytest.FixtureRequest, _shared_clusters: KeepOne) -> Call
             command=f"kafka-chaos claims run {name} --kafka {version}",
             keep_cluster=request.config.getoption("--keep-cluster"),
             progress=Progress(say=print),
-            lender=LaunchEach() if claim.needs_fresh_cluster else _shared_clusters,
+            lender=cell.lender(_shared_clusters),
         )
         return conduct_trial(runner, cell)
 

@@ -1,5 +1,6 @@
 """What a script can see and wait for: what Kafka says, and what lies on the brokers' disks."""
 
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,27 @@ from verifiers.replicas.segments import parse
 
 WAIT_S = 60.0
 """The longest that a state is waited for unless a script says otherwise, seconds."""
-_POLL_S = 0.05
+POLL_S = 0.05
+"""How often the lab looks, seconds."""
+
+
+def await_precondition(
+    condition: Callable[[], object],
+    *,
+    what: str,
+    timeout_s: float,
+    interval_s: float = POLL_S,
+    stop: threading.Event | None = None,
+) -> None:
+    """Wait for what a script needs.
+
+    Raises:
+        PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
+    """
+    try:
+        wait_until(condition, timeout_s=timeout_s, interval_s=interval_s, what=what, stop=stop)
+    except WaitTimeout as error:
+        raise PreconditionUnmet(str(error)) from error
 
 
 class Sight:
@@ -199,12 +220,7 @@ class Sight:
             PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
         """
         begin = time.monotonic()
-        try:
-            wait_until(
-                condition, timeout_s=timeout_s, interval_s=_POLL_S, what=what, stop=self._stage.stop
-            )
-        except WaitTimeout as error:
-            raise PreconditionUnmet(str(error)) from error
+        await_precondition(condition, what=what, timeout_s=timeout_s, stop=self._stage.stop)
         return time.monotonic() - begin
 
     def sees(self, condition: Callable[[], object], *, within_s: float) -> float | None:
@@ -215,7 +231,7 @@ class Sight:
         begin = time.monotonic()
         try:
             wait_until(
-                condition, timeout_s=within_s, interval_s=_POLL_S, what="it", stop=self._stage.stop
+                condition, timeout_s=within_s, interval_s=POLL_S, what="it", stop=self._stage.stop
             )
         except WaitTimeout:
             return None

@@ -1,9 +1,10 @@
 """The contract: what the producers were promised, from which follows what may be lost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.core.errors import UsageError
+from harness.core.version import FIRST_IDEMPOTENCE, numbers
 
 Acks = Literal["0", "1", "all"]
 
@@ -67,6 +68,21 @@ class Contract:
     def idempotent(self) -> bool:
         """Whether the producer is idempotent, the default resolved."""
         return self.acks == "all" if self.idempotence is None else self.idempotence
+
+    def kept_by(self, kafka: str) -> "Contract":
+        """Return the contract as brokers of this version can keep it.
+
+        Raises:
+            UsageError: idempotence was asked for, and they do not know it (KIP-98).
+        """
+        if not numbers(kafka) or numbers(kafka) >= FIRST_IDEMPOTENCE:
+            return self
+        if self.idempotence:
+            raise UsageError(
+                f"Kafka {kafka} knows no idempotent producers, 0.11 was the first: "
+                "leave --idempotence out."
+            )
+        return replace(self, idempotence=False)
 
     def __str__(self) -> str:
         return (
