@@ -9,7 +9,9 @@ from harness.lab import Lab
 def script(lab: Lab) -> None:
     """Cut the leader off its followers, write, and kill it before they leave the ISR."""
     a, b, c = lab.brokers
-    lab.produce("shared", 10)
+    shared = lab.produce("shared", 10)
+    copied = "the followers to copy what is shared"
+    lab.wait_until(lambda: lab.high_watermark() == shared.end_offset, what=copied)
     cut = lab.cut(a, (b, c))
     doomed = lab.produce("alone", 1000)
     lab.require(doomed.acked == 1000, f"only {doomed.acked} of 1000 records were acknowledged")
