@@ -133,6 +133,7 @@ class Admin:
         Raises:
             UsageError: Kafka calls the request invalid.
             ClusterBroken: it was not created in time, or a setting did not take effect.
+            WaitTimeout: there is no controller, or not every broker got to know the topic.
         """
         assigned = [list(replicas) for replicas in topic.assignment or self._placed(topic)]
         new = NewTopic(
@@ -145,6 +146,7 @@ class Admin:
                 else {"replication_factor": topic.replication_factor}
             ),
         )
+        self._await_controller(timeout_s)
         futures = self._client.create_topics([new], request_timeout=timeout_s)
         self._settle(futures[topic.name], f"topic {topic.name!r}", timeout_s)
         wanted = dict(topic.config)
@@ -155,6 +157,26 @@ class Admin:
                 what=f"every broker to know the topic {topic.name!r}",
             )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
+
+    def _await_controller(self, timeout_s: float) -> None:
+        """Wait until the client has heard of the controller.
+
+        librdkafka asks nobody again: metadata that came before a controller was elected lets every
+        request that belongs to the controller wait for its whole time.
+        """
+        wait_until(
+            self._knows_controller,
+            timeout_s=timeout_s,
+            what="a controller that the brokers know of",
+        )
+
+    def _knows_controller(self) -> bool:
+        try:
+            metadata = self._client.list_topics(timeout=3.0)
+        except KafkaException as error:
+            log.debug("No metadata: %s", error)
+            return False
+        return metadata.controller_id in metadata.brokers
 
     def _placed(self, topic: TopicSpec) -> Sequence[Sequence[int]]:
         """Return replicas dealt in turn to the brokers that may have any; empty if all may."""

@@ -1,8 +1,15 @@
 """A configuration that did not take effect is an error, and one that did is not."""
 
-import pytest
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
-from harness.admin import reject_ignored_config
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+import harness.admin
+from harness.admin import Admin, reject_ignored_config
+from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken
 
 SEEN = {"min.insync.replicas": "2", "cleanup.policy": "compact,delete", "ratio": "0.50"}
@@ -29,3 +36,34 @@ def test_a_misspelled_property_is_found() -> None:
 def test_another_value_is_found() -> None:
     with pytest.raises(ClusterBroken, match=r"runs with min\.insync\.replicas=2, though 3"):
         reject_ignored_config("Broker 1", {"min.insync.replicas": "3"}, SEEN)
+
+
+class _YoungCluster:
+    """Brokers that are all registered before a controller is elected."""
+
+    def __init__(self, *answers: int | None) -> None:
+        self._answers: Iterator[int | None] = iter(answers)
+        self.known: int | None = None
+
+    def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
+        del topic, timeout
+        self.known = next(self._answers)
+        if self.known is None:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return SimpleNamespace(controller_id=self.known, brokers={1: ..., 2: ...})
+
+    def create_topics(self, topics: Any, *, request_timeout: float) -> Any:
+        del request_timeout
+        future: Any = SimpleNamespace(result=lambda timeout: self.known)
+        return {topic.topic: future for topic in topics}
+
+
+def test_a_topic_is_created_only_once_the_controller_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    young = _YoungCluster(-1, None, 3, 2)
+    monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: young)
+
+    Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=1))
+
+    assert young.known == 2
