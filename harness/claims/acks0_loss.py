@@ -12,6 +12,8 @@ def script(lab: Lab) -> None:
     lab.produce("shared", 10, acks="1")
     unheard, waiting = lab.producer(acks="0"), lab.producer(acks="1")
     unheard.send("heard", 10)
+    # A send ends here when it has left the client; frozen too soon, the leader would not have it.
+    lab.wait_until(lambda: lab.high_watermark() == 20, what="the followers to have what was heard")
     frozen = lab.pause(a)
     waited = waiting.begin("waited", 500)
     sent = unheard.send("sent", 500)
