@@ -61,35 +61,65 @@ def test_acks_0_is_unknown_if_the_log_was_not_read_to_its_end(seen: SeenFolder) 
 # -- 22 --------------------------------------------------------------------------------------------
 
 
-def refused(seen: SeenFolder, *, error: str = "NOT_ENOUGH_REPLICAS", appended: int = 0) -> None:
+def refused(
+    seen: SeenFolder,
+    *,
+    error: str = "NOT_ENOUGH_REPLICAS",
+    appended: int = 0,
+    beyond: str = "info",
+) -> None:
     """Write a run in which acks=all was refused."""
     seen.batch("before", 5)
+    if beyond == "ok":
+        seen.batch("beyond", 5)
+    else:
+        seen.batch("beyond", 5, outcome="info", error="NOT_ENOUGH_REPLICAS")
     seen.skip(appended)
     seen.batch("all", 5, outcome="info", error=error)
     seen.batch("one", 5)
     seen.batch("none", 5, offsets=False)
 
 
-def test_a_refusal_that_leaves_nothing_in_the_log_confirms(seen: SeenFolder) -> None:
+@pytest.mark.parametrize(
+    ("kafka", "beyond", "outcome"),
+    [
+        ("3.6.2", "info", CONFIRMED),
+        ("3.6.2", "ok", REFUTED),
+        ("3.7.0", "ok", CONFIRMED),
+    ],
+)
+def test_a_refusal_that_leaves_nothing_in_the_log_confirms(
+    tmp_path: Path, kafka: str, beyond: str, outcome: Outcome
+) -> None:
+    seen = SeenFolder(tmp_path, kafka=kafka)
+    refused(seen, beyond=beyond)
+
+    assert seen.outcome("minisr-refusal") is outcome
+
+
+def test_replicas_that_a_partition_does_not_have_are_asked_for_until_3_6_only(
+    tmp_path: Path,
+) -> None:
+    seen = SeenFolder(tmp_path, kafka="3.7.0")
     refused(seen)
 
-    assert seen.outcome("minisr-refusal") is CONFIRMED
+    assert seen.outcome("minisr-refusal") is not CONFIRMED
 
 
 def test_a_refusal_that_took_offsets_refutes(seen: SeenFolder) -> None:
-    refused(seen, appended=5)
+    refused(seen, appended=5, beyond="ok")
 
     assert seen.outcome("minisr-refusal") is REFUTED
 
 
 def test_another_error_than_not_enough_replicas_refutes(seen: SeenFolder) -> None:
-    refused(seen, error="REQUEST_TIMED_OUT")
+    refused(seen, error="REQUEST_TIMED_OUT", beyond="ok")
 
     assert seen.outcome("minisr-refusal") is REFUTED
 
 
 def test_an_acknowledgement_below_the_minimum_refutes(seen: SeenFolder) -> None:
-    for name in ("before", "all", "one", "none"):
+    for name in ("before", "beyond", "all", "one", "none"):
         seen.batch(name, 5)
 
     assert seen.outcome("minisr-refusal") is REFUTED
