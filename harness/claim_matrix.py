@@ -4,22 +4,24 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.backlog import Backlog
 from harness.claim import Claim, Outcome
 from harness.claim_page import html_page, markdown_page
 from harness.claim_run import ClaimRun
 from harness.core.errors import HealFailed, KafkaChaosError, UsageError
 from harness.core.version import numbers
+from harness.experiment import run_experiment
 from harness.lender import KeepOne, Lender
-from harness.run_dir import SCHEMA, Journal, canonical_json, write_atomically
+from harness.run_dir import SCHEMA, Journal, RunDir, canonical_json, write_atomically
 from harness.runner import KeepCluster, Runner
 from harness.stage import Progress
-from harness.trial import Trial, conduct_trial, failed_trial
+from harness.trial import Trial, failed_trial
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +123,15 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
     tally = Tally(folder=folder, wanted=len(cells), trials=done)
     known = {(trial.claim, trial.kafka) for trial in done}
     journal = Journal(folder / _DONE)
-    lender = KeepOne()
+    lender, backlog = KeepOne(), Backlog(master=matrix.master)
+
+    def keep(trials: Iterable[Trial]) -> None:
+        for trial in trials:
+            tally.trials.append(trial)
+            journal.append(trial.document(), sync=True)
+            progress.say(f"{trial.outcome}, {trial.claim} on {trial.kafka}: {trial.words}")
+            write_pages(folder, tally.trials)
+
     try:
         for cell in cells:
             if stop.is_set():
@@ -129,16 +139,26 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
             if (cell.name, cell.kafka) in known:
                 continue
             progress.say(f"claim {cell.claim.number}, {cell.name}, on Kafka {cell.kafka}")
-            trial = _try(cell, matrix, lender, progress, stop)
+            begin = time.monotonic()
+            try:
+                run_dir = _run(cell, matrix, lender, progress, stop)
+            except KafkaChaosError as error:
+                if isinstance(error, HealFailed | UsageError):
+                    raise
+                # One cluster that did not start must not cost the night.
+                log.warning("%s on %s could not be run: %s", cell.name, cell.kafka, error)
+                keep(backlog.finished(wait=True))
+                keep([failed_trial(cell, error, seconds=time.monotonic() - begin)])
+                continue
             if stop.is_set():
                 break
-            tally.trials.append(trial)
-            journal.append(trial.document(), sync=True)
-            progress.say(f"{trial.outcome}: {trial.words}")
-            write_pages(folder, tally.trials)
+            backlog.add(cell, run_dir, seconds=time.monotonic() - begin)
+            keep(backlog.finished())
+        keep(backlog.finished(wait=True))
     finally:
-        journal.close()
         lender.close(say=progress.say)
+        backlog.close()
+        journal.close()
     write_pages(folder, tally.trials)
     return tally
 
@@ -149,10 +169,9 @@ def write_pages(folder: Path, trials: Sequence[Trial]) -> None:
     write_atomically(folder / "matrix.md", markdown_page(trials, runs="../"))
 
 
-def _try(
+def _run(
     cell: ClaimRun, matrix: Matrix, lender: Lender, progress: Progress, stop: threading.Event
-) -> Trial:
-    begin = time.monotonic()
+) -> RunDir:
     runner = Runner(
         experiment=cell,
         seed=matrix.seed,
@@ -163,14 +182,7 @@ def _try(
         stop=stop,
         lender=cell.lender(lender),
     )
-    try:
-        return conduct_trial(runner, cell, master=matrix.master)
-    except (HealFailed, UsageError):
-        raise
-    except KafkaChaosError as error:
-        # One cluster that did not start must not cost the night.
-        log.warning("%s on %s could not be run: %s", cell.name, cell.kafka, error)
-        return failed_trial(cell, error, seconds=time.monotonic() - begin)
+    return run_experiment(runner)
 
 
 def _asked(matrix: Matrix) -> dict[str, Any]:

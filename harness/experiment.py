@@ -214,10 +214,20 @@ def conduct(runner: Runner, *, master: str | None = None) -> Outcome:
         KafkaChaosError: the run could not be made; what was recorded until then lies in its
             folder, sealed, and can be verified.
     """
+    return judge(run_experiment(runner), master=master, progress=runner.progress)
+
+
+def run_experiment(runner: Runner) -> RunDir:
+    """Run an experiment that nobody has judged yet.
+
+    Raises:
+        UsageError: there is no such Kafka version; nothing was started, no folder made.
+        KafkaChaosError: as for `conduct`.
+    """
     spec = runner.experiment.cluster
     if not spec.image and not spec.compose:
         reject_unknown_kafka(spec.kafka, say=runner.progress.say)
-    return judge(runner.run(), master=master, progress=runner.progress)
+    return runner.run()
 
 
 def judge(

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.claim import Claim, Expectation, Finding, Outcome
+from harness.claim import Claim, Expectation, Finding, Outcome, find_claim
 from harness.claim_run import ClaimRun
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
-from harness.experiment import conduct
+from harness.experiment import conduct, judge
 from harness.run_dir import SCHEMA, RunDir, canonical_json, write_atomically
 from harness.runner import Runner
 from harness.seen import Seen
@@ -92,8 +92,30 @@ def conduct_trial(runner: Runner, run: ClaimRun, *, master: str | None = None) -
     )
 
 
-def failed_trial(run: ClaimRun, error: KafkaChaosError, *, seconds: float) -> Trial:
-    """Return the trial of a run that could not be made."""
+def judge_trial(folder: Path, name: str, *, seconds: float, master: str | None = None) -> Trial:
+    """Verify the run of a claim, and judge it.
+
+    Args:
+        folder: of the run.
+        name: of the claim.
+        seconds: how long the run took.
+        master: Spark master.
+
+    Raises:
+        HistoryUnreadable: what was recorded is damaged.
+        EnvironmentBroken: there is no Java, or Spark did not start.
+    """
+    begin = time.monotonic()
+    run_dir = RunDir(folder)
+    judge(run_dir, master=master)
+    _, claim = find_claim(name)
+    return judge_claim(run_dir, claim, name, seconds=round(seconds + time.monotonic() - begin, 1))
+
+
+def failed_trial(
+    run: ClaimRun, error: KafkaChaosError, *, seconds: float, was_run: bool = False
+) -> Trial:
+    """Return the trial of a run that could not be made, or, if it was, not be judged."""
     expectation = run.claim.expectation(run.kafka)
     return Trial(
         claim=run.name,
@@ -104,7 +126,7 @@ def failed_trial(run: ClaimRun, error: KafkaChaosError, *, seconds: float) -> Tr
         metadata="",
         expected=expectation.words if expectation else None,
         outcome=Outcome.UNKNOWN,
-        words=f"The run could not be made: {error}",
+        words=f"The run could not be {'judged' if was_run else 'made'}: {error}",
         seconds=round(seconds, 1),
     )
 

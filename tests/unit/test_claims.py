@@ -3,11 +3,14 @@
 import importlib
 import json
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.backlog import Backlog
 from harness.claim import CLAIMS, Claim, Expectation, Outcome, find_claim
 from harness.claim_matrix import Matrix, run_matrix
 from harness.claim_run import ClaimRun
@@ -156,20 +159,48 @@ def trial_of(cell: ClaimRun, outcome: Outcome = Outcome.CONFIRMED) -> Trial:
     )  # fmt: skip
 
 
+class JudgedAtOnce:
+    """A backlog that has judged every run as soon as it is told of it."""
+
+    outcome = Outcome.CONFIRMED
+
+    def __init__(self, master: str | None) -> None:
+        assert master is None
+        self._trials: list[Trial] = []
+
+    def add(self, cell: ClaimRun, run_dir: RunDir, *, seconds: float) -> None:
+        assert seconds >= 0
+        self._trials.append(replace(trial_of(cell, self.outcome), run=run_dir.name))
+
+    def finished(self, *, wait: bool = False) -> Iterator[Trial]:
+        del wait
+        while self._trials:
+            yield self._trials.pop(0)
+
+    def close(self) -> None:
+        assert not self._trials
+
+
+def run_of(runner: Runner) -> RunDir:
+    cell = runner.experiment
+    assert isinstance(cell, ClaimRun)
+    return RunDir(runner.store / f"run-{cell.name}-{cell.kafka}")
+
+
 def test_a_matrix_goes_on_where_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[str] = []
     progress, stop = Progress(), threading.Event()
 
-    def conduct(runner: Runner, cell: ClaimRun, *, master: str | None) -> Trial:
-        del runner, master
-        tried.append(cell.kafka)
+    def run(runner: Runner) -> RunDir:
+        tried.append(runner.experiment.cluster.kafka)
         if len(tried) == 2:
             stop.set()  # Ctrl-C in the middle of a run
-        return trial_of(cell)
+        return run_of(runner)
 
-    monkeypatch.setattr("harness.claim_matrix.conduct_trial", conduct)
+    monkeypatch.setattr("harness.claim_matrix.run_experiment", run)
+    monkeypatch.setattr("harness.claim_matrix.Backlog", JudgedAtOnce)
     matrix = Matrix(
         claims={"simple": simple()}, versions=("4.3.1", "3.9.1", "0.11.0.3"), store=tmp_path
     )
@@ -191,13 +222,14 @@ def test_a_matrix_goes_on_where_it_was_left(
 def test_a_cluster_that_does_not_start_costs_one_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def conduct(runner: Runner, cell: ClaimRun, *, master: str | None) -> Trial:
-        del runner, master
-        if cell.kafka == "3.9.1":
+    def run(runner: Runner) -> RunDir:
+        if runner.experiment.cluster.kafka == "3.9.1":
             raise ClusterBroken("Broker 2 did not register.")
-        return trial_of(cell, Outcome.REFUTED)
+        return run_of(runner)
 
-    monkeypatch.setattr("harness.claim_matrix.conduct_trial", conduct)
+    monkeypatch.setattr("harness.claim_matrix.run_experiment", run)
+    monkeypatch.setattr("harness.claim_matrix.Backlog", JudgedAtOnce)
+    monkeypatch.setattr(JudgedAtOnce, "outcome", Outcome.REFUTED)
     matrix = Matrix(claims={"simple": simple()}, versions=("3.9.1", "4.3.1"), store=tmp_path)
 
     tally = run_matrix(matrix, resume=False, progress=Progress(), stop=threading.Event())
@@ -205,6 +237,24 @@ def test_a_cluster_that_does_not_start_costs_one_cell(
     assert [trial.outcome for trial in tally.trials] == [Outcome.UNKNOWN, Outcome.REFUTED]
     assert tally.exit_code == 1
     assert "Broker 2 did not register" in tally.trials[0].words
+
+
+def test_a_run_that_cannot_be_judged_costs_one_cell_and_keeps_its_place(tmp_path: Path) -> None:
+    backlog = Backlog()
+    try:
+        for kafka in ("3.9.1", "4.3.1"):
+            cell = ClaimRun(name="acks0-loss", claim=simple(), kafka=kafka)
+            backlog.add(cell, RunDir(tmp_path / kafka), seconds=7.0)
+        trials = list(backlog.finished(wait=True))
+    finally:
+        backlog.close()
+
+    assert [(trial.kafka, trial.outcome) for trial in trials] == [
+        ("3.9.1", Outcome.UNKNOWN),
+        ("4.3.1", Outcome.UNKNOWN),
+    ]
+    assert "could not be judged: There is no run folder" in trials[0].words
+    assert trials[0].seconds == 7.0
 
 
 def test_a_matrix_without_cells_or_without_a_beginning_is_refused(tmp_path: Path) -> None:
