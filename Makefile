@@ -19,9 +19,9 @@ run: ready
 test: ready
 	@$(MAKE) --no-print-directory lint
 	@echo "== unit and spark tests"
-	@$(BIN)/pytest tests/unit tests/spark
+	@$(BIN)/pytest --numprocesses=2 --dist=loadfile tests/unit tests/spark
 	@echo "== suites: real clusters, real faults"
-	@$(BIN)/pytest tests/suites examples
+	@$(BIN)/pytest --durations=12 tests/suites examples
 
 lint: $(INSTALLED)
 	@echo "== style, import direction, types"
