@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ class Trial:
         sentence: what is claimed.
         source: where that is written.
         kafka: version of the brokers.
-        metadata: where the cluster keeps its metadata: "kraft" or "zookeeper".
         expected: what is expected of this version, in words; None if the claim is silent on it.
         outcome: CONFIRMED, REFUTED or UNKNOWN.
         words: what was seen.
+        metadata: where the cluster keeps its metadata, "kraft" or "zookeeper"; empty if there was
+            no run.
         run: name of the run's folder; empty if there was no run.
         started_utc: when the run began; empty if there was no run.
         seconds: how long it took, verification included.
@@ -46,10 +47,10 @@ class Trial:
     sentence: str
     source: str
     kafka: str
-    metadata: str
     expected: str | None
     outcome: Outcome
     words: str
+    metadata: str = ""
     run: str = ""
     started_utc: str = ""
     seconds: float = 0.0
@@ -87,9 +88,7 @@ def conduct_trial(runner: Runner, run: ClaimRun, *, master: str | None = None) -
     """
     begin = time.monotonic()
     outcome = conduct(runner, master=master)
-    return judge_claim(
-        outcome.run_dir, run.claim, run.name, seconds=round(time.monotonic() - begin, 1)
-    )
+    return judge_claim(outcome.run_dir, run.claim, run.name, seconds=time.monotonic() - begin)
 
 
 def judge_trial(folder: Path, name: str, *, seconds: float, master: str | None = None) -> Trial:
@@ -109,46 +108,27 @@ def judge_trial(folder: Path, name: str, *, seconds: float, master: str | None =
     run_dir = RunDir(folder)
     judge(run_dir, master=master)
     _, claim = find_claim(name)
-    return judge_claim(run_dir, claim, name, seconds=round(seconds + time.monotonic() - begin, 1))
+    return judge_claim(run_dir, claim, name, seconds=seconds + time.monotonic() - begin)
 
 
 def failed_trial(
     run: ClaimRun, error: KafkaChaosError, *, seconds: float, was_run: bool = False
 ) -> Trial:
     """Return the trial of a run that could not be made, or, if it was, not be judged."""
-    expectation = run.claim.expectation(run.kafka)
-    return Trial(
-        claim=run.name,
-        number=run.claim.number,
-        sentence=run.claim.sentence,
-        source=run.claim.source,
-        kafka=run.kafka,
-        metadata="",
-        expected=expectation.words if expectation else None,
-        outcome=Outcome.UNKNOWN,
-        words=f"The run could not be {'judged' if was_run else 'made'}: {error}",
-        seconds=round(seconds, 1),
-    )
+    missing = "judged" if was_run else "made"
+    finding = Finding(outcome=Outcome.UNKNOWN, words=f"The run could not be {missing}: {error}")
+    return _trial(run.name, run.claim, run.kafka, finding, seconds)
 
 
 def judge_claim(run_dir: RunDir, claim: Claim, name: str, *, seconds: float) -> Trial:
     """Return what a verified run says of a claim, and write it down as claim.json."""
     seen = Seen(run_dir)
-    expectation = claim.expectation(seen.kafka)
-    finding = _judge(seen, expectation)
-    trial = Trial(
-        claim=name,
-        number=claim.number,
-        sentence=claim.sentence,
-        source=claim.source,
-        kafka=seen.kafka,
+    finding = _judge(seen, claim.expectation(seen.kafka))
+    trial = replace(
+        _trial(name, claim, seen.kafka, finding, seconds),
         metadata=str(seen.meta["cluster"]["metadata"]),
-        expected=expectation.words if expectation else None,
-        outcome=finding.outcome,
-        words=finding.words,
         run=run_dir.name,
         started_utc=str(seen.meta["started_utc"]),
-        seconds=seconds,
         anomalies={name: found["count"] for name, found in seen.verdict["anomalies"].items()},
         located=(seen.verdict.get("replicas") or {}).get("located"),
         facts=seen.all_facts,
@@ -156,6 +136,21 @@ def judge_claim(run_dir: RunDir, claim: Claim, name: str, *, seconds: float) -> 
     write_atomically(run_dir.path / TRIAL_FILE, canonical_json(trial.document()))
     write_report(run_dir.path)  # once more: it begins with the claim
     return trial
+
+
+def _trial(name: str, claim: Claim, kafka: str, finding: Finding, seconds: float) -> Trial:
+    expectation = claim.expectation(kafka)
+    return Trial(
+        claim=name,
+        number=claim.number,
+        sentence=claim.sentence,
+        source=claim.source,
+        kafka=kafka,
+        expected=expectation.words if expectation else None,
+        outcome=finding.outcome,
+        words=finding.words,
+        seconds=round(seconds, 1),
+    )
 
 
 def _judge(seen: Seen, expectation: Expectation | None) -> Finding:
