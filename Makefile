@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 # A package index that hangs must not hang us; macOS has no `timeout`.
 LIMIT := $(shell command -v timeout >/dev/null 2>&1 && echo timeout 1800)
 
-.PHONY: run test lint doctor clean ready
+.PHONY: run test lint contracts doctor clean ready
 .DELETE_ON_ERROR:
 
 run: ready
@@ -29,6 +29,10 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
+
+# What each contract permits, on paper; a test demands that it is up to date.
+contracts: $(INSTALLED)
+	@$(BIN)/python -m verifiers.oracle.page docs/contracts.md
 
 doctor: $(INSTALLED)
 	@$(BIN)/kafka-chaos doctor --fix $(ARGS)

@@ -149,18 +149,28 @@ class Kind(StrEnum):
     CHECKERS = "checkers"
     TARGETS = "targets"
     CLAIMS = "claims"
+    CONTRACTS = "contracts"
 
 
 @app.command("list")
 def list_(kind: Kind, as_json: Json = False) -> None:
     """Say what there is, one line each."""
-    found = {name: first_sentence(entry) for name, entry in _registry(kind).items()}
+    found = _meanings(kind)
     if as_json:
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
     width = max(map(len, found), default=0)
     for name, meaning in found.items():
         typer.echo(f"{name:<{width}}  {meaning}")
+
+
+def _meanings(kind: Kind) -> dict[str, str]:
+    if kind is Kind.CONTRACTS:
+        from verifiers.oracle.page import in_a_line
+        from verifiers.oracle.table import TABLE
+
+        return {chapter.anomaly: in_a_line(chapter) for chapter in TABLE}
+    return {name: first_sentence(entry) for name, entry in _registry(kind).items()}
 
 
 def _registry(kind: Kind) -> Registry[Any]:

@@ -1,0 +1,22 @@
+"""The oracle: which anomalies a contract permits, why, and where that is written.
+
+Finding and judging are apart: checkers report all they find, and this table alone says what of it
+the producers and consumers had no right to rely on. A chapter is what is ruled of one anomaly, its
+rows are read from the top, and the first that fits rules. docs/contracts.md is written from it.
+"""
+
+from verifiers.oracle.circumstances import DESTRUCTIVE_FAULTS, Circumstances, Condition
+from verifiers.oracle.row import Chapter, Reason, Row, Ruling
+from verifiers.oracle.table import TABLE, rule
+
+__all__ = [
+    "DESTRUCTIVE_FAULTS",
+    "TABLE",
+    "Chapter",
+    "Circumstances",
+    "Condition",
+    "Reason",
+    "Row",
+    "Ruling",
+    "rule",
+]

@@ -1,0 +1,103 @@
+"""What the oracle judges by, and the conditions that its rows may set."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.core.contract import Contract
+from harness.core.version import numbers
+
+DESTRUCTIVE_FAULTS = frozenset({"power_loss", "disk_loss", "disk_wipe", "tail_cut"})
+"""Faults after which what a broker had not flushed, or had, is gone from its disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """All that the oracle judges by.
+
+    Attributes:
+        contract: what the workload was promised.
+        kafka: version of the brokers, as on Maven Central; one without numbers (brokers of a
+            user's own that do not tell) counts as the newest.
+        faults: names of the faults that were injected.
+    """
+
+    contract: Contract
+    kafka: str
+    faults: frozenset[str] = frozenset()
+
+    def is_before(self, *version: int) -> bool:
+        """Whether the brokers are older than a version."""
+        known = numbers(self.kafka)
+        return bool(known) and known < version
+
+    @property
+    def destroyed(self) -> bool:
+        """Whether a fault took away data that a broker had."""
+        return bool(self.faults & DESTRUCTIVE_FAULTS)
+
+    @property
+    def others_may_lead(self) -> bool:
+        """Whether a replica can take over that another one was written to."""
+        return self.contract.replication_factor > 1
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether producers are idempotent; brokers before 0.11 know nothing of it."""
+        return self.contract.idempotent and not self.is_before(0, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of a row, in words and as a test.
+
+    Attributes:
+        words: as it stands in docs/contracts.md; empty if it always holds.
+        holds: whether it holds.
+    """
+
+    words: str
+    holds: Callable[[Circumstances], bool]
+
+
+ALWAYS = Condition("", lambda _: True)
+
+ACKS_0 = Condition("acks=0", lambda at: at.contract.acks == "0")
+ACKS_1 = Condition(
+    "acks=1, and more than one replica",
+    lambda at: at.contract.acks == "1" and at.others_may_lead,
+)
+UNCLEAN = Condition(
+    "unclean election on, and more than one replica",
+    lambda at: at.contract.unclean_election and at.others_may_lead,
+)
+ALONE_AND_DESTROYED = Condition(
+    "min.insync.replicas=1, and a fault destroyed data on disk",
+    lambda at: at.contract.min_isr == 1 and at.destroyed,
+)
+SHOWN_ALONE_AND_DESTROYED = Condition(
+    "Kafka before 3.7, and a fault destroyed data on disk",
+    lambda at: at.is_before(3, 7) and at.destroyed,
+)
+LAST_REPLICA_DESTROYED = Condition(
+    "Kafka before 4.1, and a fault destroyed data on disk",
+    lambda at: at.is_before(4, 1) and at.destroyed,
+)
+MAY_LOSE = Condition(
+    "the contract permits lost-write",
+    lambda at: any(one.holds(at) for one in (ACKS_0, ACKS_1, UNCLEAN, ALONE_AND_DESTROYED)),
+)
+MAY_REPEAT = Condition(
+    "idempotence off (as before 0.11), and retries",
+    lambda at: not at.idempotent and at.contract.retries != 0,
+)
+MAY_REORDER = Condition(
+    "idempotence off (as before 0.11), retries, and more than one request in flight",
+    lambda at: MAY_REPEAT.holds(at) and at.contract.max_in_flight > 1,
+)
+EARLY_IDEMPOTENCE = Condition(
+    "idempotence on, Kafka 0.11, and more than one request in flight",
+    lambda at: at.idempotent and at.is_before(1, 0) and at.contract.max_in_flight > 1,
+)
+CUTS_BY_HIGH_WATERMARK = Condition("Kafka before 0.11", lambda at: at.is_before(0, 11))
+READS_RACE_APPENDS = Condition("Kafka before 2.5.1", lambda at: at.is_before(2, 5, 1))
+DECIDES_LATE = Condition("Kafka before 4.0", lambda at: at.is_before(4, 0))

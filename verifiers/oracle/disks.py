@@ -1,0 +1,91 @@
+"""What lies on the brokers' disks, and how far it may be read."""
+
+from verifiers.oracle.circumstances import CUTS_BY_HIGH_WATERMARK, READS_RACE_APPENDS
+from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
+
+_ONE_LOG = Reason(
+    "Members of the ISR hold the same batches below the high watermark: since 0.11 a follower cuts "
+    "its log by leader epoch before it copies.",
+    "KIP-101",
+)
+
+DISKS = (
+    Chapter(
+        anomaly="replica-divergence",
+        means="Two replicas hold different batches at one offset below the high watermark.",
+        kinds=("in-sync", "out-of-sync"),
+        rows=(
+            permitted(
+                Reason(
+                    "A replica outside the ISR is no copy: it may hold what was never committed, "
+                    "and cuts it off before it is let in again.",
+                    "Kafka documentation, replication design; KIP-101",
+                ),
+                "out-of-sync",
+                by="being outside the ISR",
+            ),
+            permitted(
+                Reason(
+                    "Kafka up to 0.10.2 cuts followers by high watermark, and what lay above it on "
+                    "a broker that led before can stay there under other records' offsets.",
+                    "KIP-101, scenario 2",
+                ),
+                given=CUTS_BY_HIGH_WATERMARK,
+                by="Kafka before 0.11",
+            ),
+            forbidden(_ONE_LOG),
+        ),
+    ),
+    Chapter(
+        anomaly="replica-gap",
+        means="A replica's log leaves out offsets that another one holds, or goes back.",
+        rows=(forbidden(_ONE_LOG),),
+    ),
+    Chapter(
+        anomaly="epoch-disorder",
+        means="A batch on disk has a leader epoch that it must not have.",
+        rows=(
+            forbidden(
+                Reason(
+                    "Leader epochs grow along a log, and an epoch has one leader, so epoch and "
+                    "offset name one batch: no contract permits otherwise.",
+                    "KIP-101",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="hw-regression",
+        means="Within one leader epoch a partition's high watermark went down.",
+        rows=(
+            forbidden(
+                Reason(
+                    "What a leader has once shown as committed stays so while it leads: no "
+                    "contract permits otherwise.",
+                    "Kafka documentation, replication design; KIP-207",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="read-beyond-hw",
+        means="A consumer was given an offset at or above the high watermark.",
+        rows=(
+            forbidden(
+                Reason(
+                    "The contract forbids it, though Kafka up to 2.5.0 is known for it: a slice of "
+                    "the log that is read while it grows may reach beyond the high watermark.",
+                    "KAFKA-9835, mended in 2.5.1",
+                ),
+                given=READS_RACE_APPENDS,
+            ),
+            forbidden(
+                Reason(
+                    "Consumers read below the high watermark only: no contract permits otherwise.",
+                    "Kafka documentation, replication design",
+                )
+            ),
+        ),
+    ),
+)
+"""What is ruled of replicas."""

@@ -1,0 +1,69 @@
+"""What consumer groups processed, and where they went on."""
+
+from verifiers.consumption import MAY_SKIP
+from verifiers.oracle import reasons
+from verifiers.oracle.circumstances import ALONE_AND_DESTROYED, UNCLEAN
+from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
+
+_SEMANTICS = "Kafka documentation, message delivery semantics"
+_COMMIT_STAYS = Reason(
+    "A commit is acknowledged when the whole ISR of the offsets topic has it, so the next "
+    "coordinator knows of it too.",
+    "Kafka documentation, offsets.commit.required.acks",
+)
+
+GROUPS = (
+    Chapter(
+        anomaly="consume-skip",
+        means="A group committed past a record that no member processed.",
+        kinds=(*MAY_SKIP, "after-processing", "auto-stored", "auto-polled"),
+        rows=(
+            permitted(
+                Reason(
+                    "A group that commits an offset before the record has been processed is "
+                    "promised at most once: what a member had in hand when it died is passed over.",
+                    _SEMANTICS,
+                ),
+                *MAY_SKIP,
+                by="committing before processing",
+            ),
+            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
+            forbidden(
+                Reason(
+                    "What is committed only after it has been processed is processed at least "
+                    "once.",
+                    _SEMANTICS,
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="consume-repeat",
+        means="A group processed a record more than once.",
+        kinds=("uncommitted", "committed"),
+        rows=(
+            permitted(
+                Reason(
+                    "What a member had processed and not yet committed when its partition moved "
+                    "on is processed again.",
+                    _SEMANTICS,
+                ),
+                "uncommitted",
+                by="at-least-once processing",
+            ),
+            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
+            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            forbidden(_COMMIT_STAYS),
+        ),
+    ),
+    Chapter(
+        anomaly="lost-commit",
+        means="A group was told of an earlier offset than one whose commit was acknowledged.",
+        rows=(
+            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
+            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            forbidden(_COMMIT_STAYS),
+        ),
+    ),
+)
+"""What is ruled of groups."""

@@ -1,0 +1,91 @@
+"""What was read was written, as it was written, and by whom it may be read."""
+
+from verifiers.oracle import reasons
+from verifiers.oracle.circumstances import ALONE_AND_DESTROYED, DECIDES_LATE, UNCLEAN
+from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
+
+_UNCOMMITTED = Reason(
+    "A reader with isolation.level=read_uncommitted is given records of open and aborted "
+    "transactions too.",
+    "Kafka documentation, isolation.level; KIP-98",
+)
+_DECIDED_LATE = Reason(
+    "The contract forbids it, though Kafka up to 3.9 is known for it: a late request to end one "
+    "transaction may end the next.",
+    "KAFKA-17754; KIP-890, part 2, in 4.0",
+)
+
+INTEGRITY = (
+    Chapter(
+        anomaly="G1a",
+        means="A record was read that certainly was not written: refused, or part of an aborted "
+        "transaction; the kinds name who read the latter.",
+        kinds=("read_committed", "read_uncommitted"),
+        rows=(
+            permitted(_UNCOMMITTED, "read_uncommitted", by="read_uncommitted"),
+            forbidden(_DECIDED_LATE, "read_committed", given=DECIDES_LATE),
+            forbidden(
+                Reason(
+                    "What certainly failed must never be read: no contract permits it.",
+                    "Adya, G1a; jepsen.tests.kafka",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="precommitted-read",
+        means="A transaction was given a record that it had itself sent and not yet committed.",
+        kinds=("read_committed", "read_uncommitted"),
+        rows=(
+            permitted(_UNCOMMITTED, "read_uncommitted", by="read_uncommitted"),
+            forbidden(
+                Reason(
+                    "Under read_committed nobody is given a record of an open transaction, its "
+                    "sender included.",
+                    "KIP-98; jepsen.tests.kafka",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="torn-transaction",
+        means="Some records of a committed transaction can be read, and others never.",
+        rows=(
+            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
+            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            forbidden(_DECIDED_LATE, given=DECIDES_LATE),
+            forbidden(
+                Reason(
+                    "A transaction is read in all its partitions or in none, and it is "
+                    "acknowledged under acks=all.",
+                    "KIP-98",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="phantom",
+        means="A record was read that no recorded send wrote.",
+        rows=(
+            forbidden(
+                Reason(
+                    "What nobody wrote must never be read: no contract permits it.",
+                    "jepsen.tests.kafka, no-writer-of-value",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="corrupt-record",
+        means="A record is not what its producer put in.",
+        rows=(
+            forbidden(
+                Reason(
+                    "A record must be read as it was written: no contract permits otherwise.",
+                    "KIP-98, checksums of batches; KAFKA-19012",
+                )
+            ),
+        ),
+    ),
+)
+"""What is ruled of records that must not be read, or not so."""

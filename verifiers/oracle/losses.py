@@ -1,0 +1,102 @@
+"""Acknowledged or read, and not there."""
+
+from verifiers.oracle import reasons
+from verifiers.oracle.circumstances import (
+    ACKS_0,
+    ACKS_1,
+    ALONE_AND_DESTROYED,
+    CUTS_BY_HIGH_WATERMARK,
+    LAST_REPLICA_DESTROYED,
+    SHOWN_ALONE_AND_DESTROYED,
+    UNCLEAN,
+)
+from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
+
+_ELSEWHERE = "An acknowledged record that was lost gives its offset to another, and acks={} permits"
+
+LOSSES = (
+    Chapter(
+        anomaly="lost-write",
+        means="An acknowledged record is not in the final log.",
+        rows=(
+            permitted(reasons.ACKS_0_PROMISES_NOTHING, given=ACKS_0, by="acks=0"),
+            permitted(reasons.ACKS_1_IS_THE_LEADER_ALONE, given=ACKS_1, by="acks=1"),
+            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
+            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            forbidden(reasons.KIP_101, given=CUTS_BY_HIGH_WATERMARK),
+            forbidden(reasons.LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED),
+            forbidden(reasons.ISR_KEEPS),
+        ),
+    ),
+    Chapter(
+        anomaly="unseen",
+        means="An acknowledged record was never read, where the final read did not get to.",
+        rows=(
+            permitted(
+                Reason(
+                    "Nobody looked where these records should be: they are neither kept nor lost, "
+                    "and leave the verdict unknown instead.",
+                    "jepsen.tests.kafka, unseen",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="inconsistent-offsets",
+        means="Two different records are known of one offset.",
+        kinds=("acks", "reads"),
+        rows=(
+            permitted(
+                Reason(f"{_ELSEWHERE.format(0)} the loss itself.", "Kafka documentation, acks"),
+                "acks",
+                given=ACKS_0,
+                by="acks=0",
+            ),
+            permitted(
+                Reason(f"{_ELSEWHERE.format(1)} the loss itself.", "Kafka documentation, acks"),
+                "acks",
+                given=ACKS_1,
+                by="acks=1",
+            ),
+            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
+            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            permitted(
+                reasons.SHOWN_ALONE,
+                "reads",
+                given=SHOWN_ALONE_AND_DESTROYED,
+                by="Kafka before 3.7",
+            ),
+            forbidden(reasons.KIP_101, given=CUTS_BY_HIGH_WATERMARK),
+            forbidden(reasons.LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED),
+            forbidden(reasons.COMMITTED_STAYS, "reads"),
+            forbidden(reasons.ISR_KEEPS),
+        ),
+    ),
+    Chapter(
+        anomaly="dirty-read",
+        means="A consumer was given a record that is not in the final log.",
+        rows=(
+            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
+            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            permitted(reasons.SHOWN_ALONE, given=SHOWN_ALONE_AND_DESTROYED, by="Kafka before 3.7"),
+            forbidden(reasons.KIP_101, given=CUTS_BY_HIGH_WATERMARK),
+            forbidden(reasons.LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED),
+            forbidden(reasons.COMMITTED_STAYS),
+        ),
+    ),
+    Chapter(
+        anomaly="acked-below-min-isr",
+        means="A send with acks=all was acknowledged while fewer than min.insync.replicas were in "
+        "the ISR.",
+        rows=(
+            forbidden(
+                Reason(
+                    "With acks=all a leader refuses what it cannot have copied to "
+                    "min.insync.replicas, and acknowledges nothing else.",
+                    "Kafka documentation, min.insync.replicas; KIP-966",
+                )
+            ),
+        ),
+    ),
+)
+"""What is ruled of records that ought to be there."""

@@ -1,0 +1,139 @@
+"""Written twice, or in another order; given twice, or in another order."""
+
+from verifiers.oracle import reasons
+from verifiers.oracle.circumstances import (
+    ALONE_AND_DESTROYED,
+    EARLY_IDEMPOTENCE,
+    MAY_LOSE,
+    MAY_REORDER,
+    MAY_REPEAT,
+    SHOWN_ALONE_AND_DESTROYED,
+    UNCLEAN,
+)
+from verifiers.oracle.row import Chapter, Reason, Row, forbidden, permitted
+
+_RETRYING = "retrying without idempotence"
+_KNOWN_OF_0_11 = Reason(
+    "The contract forbids it, though brokers of 0.11 remember the last batch of an idempotent "
+    "producer only, and Java's allowed itself one request in flight.",
+    "KAFKA-5494, five since 1.0",
+)
+_LATER_PASS = Reason(
+    "Without idempotence and with more than one request in flight, a retry lets later requests "
+    "pass.",
+    "Kafka documentation, max.in.flight.requests.per.connection",
+)
+_REBALANCED = Reason(
+    "Under `subscribe` the group may move a partition between two polls, back to its committed "
+    "offset or past what another member read.",
+    "jepsen.tests.kafka",
+)
+_RESTARTED = Reason(
+    "After an unclean election the log may end below a consumer's position, which then starts over "
+    "where auto.offset.reset says.",
+    "KIP-320",
+)
+_IN_ORDER = Reason(
+    "A consumer is given a partition in the order of its offsets, none left out.",
+    "Kafka documentation, guarantees",
+)
+_IN_ONE_POLL = Reason(
+    "A consumer is given a partition in the order of its offsets, none left out, and within one "
+    "poll nothing excuses it.",
+    "Kafka documentation, guarantees; jepsen.tests.kafka",
+)
+
+_MOVED: tuple[Row, ...] = (
+    permitted(_REBALANCED, "subscribe", by="subscribing in a group"),
+    permitted(_RESTARTED, given=UNCLEAN, by="unclean election"),
+    permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+    permitted(reasons.SHOWN_ALONE, given=SHOWN_ALONE_AND_DESTROYED, by="Kafka before 3.7"),
+    forbidden(_IN_ORDER),
+)
+
+ORDER = (
+    Chapter(
+        anomaly="duplicate",
+        means="One record lies at more than one offset.",
+        kinds=("log", "moved"),
+        rows=(
+            permitted(reasons.WRITTEN_AGAIN, given=MAY_REPEAT, by=_RETRYING),
+            permitted(reasons.UNCLEAN_LEADER, "moved", given=UNCLEAN, by="unclean election"),
+            permitted(
+                reasons.ONE_COPY, "moved", given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"
+            ),
+            permitted(
+                reasons.SHOWN_ALONE,
+                "moved",
+                given=SHOWN_ALONE_AND_DESTROYED,
+                by="Kafka before 3.7",
+            ),
+            forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
+            forbidden(
+                Reason(
+                    "A producer that is idempotent, or never retries, writes a record once.",
+                    "KIP-98",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="nonmonotonic-send",
+        means="Two sends of one producer lie in a partition in the other order.",
+        kinds=("order", "duplicate", "lost"),
+        rows=(
+            permitted(
+                Reason(
+                    f"{reasons.WRITTEN_AGAIN.sentence.removesuffix('.')}, and its last copy counts "
+                    "as its place.",
+                    "KIP-98",
+                ),
+                "duplicate",
+                given=MAY_REPEAT,
+                by=_RETRYING,
+            ),
+            permitted(
+                Reason(
+                    "One of the two records was lost, as the contract permits, and the offset it "
+                    "was acknowledged at belongs to a log that was cut off.",
+                    "as lost-write",
+                ),
+                "lost",
+                given=MAY_LOSE,
+                by="the loss itself",
+            ),
+            permitted(_LATER_PASS, given=MAY_REORDER, by=_RETRYING),
+            forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
+            forbidden(
+                Reason(
+                    "A producer that is idempotent, never retries or has one request in flight "
+                    "writes in the order it sends.",
+                    "KIP-98, KAFKA-5494",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="nonmonotonic-poll",
+        means="A poll began at or below the place that its process had read up to.",
+        kinds=("assign", "subscribe"),
+        rows=_MOVED,
+    ),
+    Chapter(
+        anomaly="poll-skip",
+        means="A poll began beyond a record that its process was never given.",
+        kinds=("assign", "subscribe"),
+        rows=_MOVED,
+    ),
+    Chapter(
+        anomaly="int-nonmonotonic-poll",
+        means="Neighbouring records of one poll go back.",
+        rows=(forbidden(_IN_ONE_POLL),),
+    ),
+    Chapter(
+        anomaly="int-poll-skip",
+        means="Neighbouring records of one poll leave one out.",
+        rows=(forbidden(_IN_ONE_POLL),),
+    ),
+)
+"""What is ruled of records that are where, or when, they should not be."""

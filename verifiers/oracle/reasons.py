@@ -1,0 +1,54 @@
+"""Reasons that several chapters give."""
+
+from verifiers.oracle.row import Reason
+
+ACKS_0_PROMISES_NOTHING = Reason(
+    "Under acks=0 a producer waits for nothing: what it calls sent may never have arrived.",
+    "Kafka documentation, acks",
+)
+ACKS_1_IS_THE_LEADER_ALONE = Reason(
+    "Under acks=1 only the leader has the record when it is acknowledged; if another replica leads "
+    "before it has copied the record, it is cut off.",
+    "Kafka documentation, acks",
+)
+UNCLEAN_LEADER = Reason(
+    "With unclean leader election on, a replica outside the ISR may lead, and what only the others "
+    "held is gone.",
+    "Kafka documentation, unclean.leader.election.enable; KAFKA-1028",
+)
+ONE_COPY = Reason(
+    "With min.insync.replicas=1 an acknowledged record may lie on one broker only, and a fault of "
+    "this run destroyed data on disk: acknowledged is not flushed.",
+    "KIP-966",
+)
+ISR_KEEPS = Reason(
+    "acks=all acknowledges what the whole ISR holds, and with unclean election off only an ISR "
+    "member leads.",
+    "Kafka documentation, acks and replication design",
+)
+KIP_101 = Reason(
+    "The contract forbids it, though Kafka up to 0.10.2 is known for it: a follower cuts its log "
+    "to its own high watermark, acknowledged records included.",
+    "KIP-101, mended in 0.11",
+)
+LAST_REPLICA_STANDING = Reason(
+    "The contract forbids it, though Kafka without eligible leader replicas (new clusters up to "
+    "4.0) is known for it: the last member of an ISR leads on after it lost what it had not "
+    "flushed.",
+    "KIP-966, last replica standing; on by default since 4.1",
+)
+SHOWN_ALONE = Reason(
+    "Before 3.7 the high watermark goes on with fewer than min.insync.replicas in the ISR, so what "
+    "consumers were given may have lain on one broker only, and a fault of this run destroyed data "
+    "on disk.",
+    "KIP-966, KAFKA-15583",
+)
+COMMITTED_STAYS = Reason(
+    "Consumers read below the high watermark only: what they were given was committed, whatever "
+    "the acks, and with unclean election off it stays.",
+    "Kafka documentation, replication design; KIP-207",
+)
+WRITTEN_AGAIN = Reason(
+    "Without idempotence a producer that retries after a lost answer writes its record again.",
+    "KIP-98",
+)

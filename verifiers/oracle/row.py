@@ -1,0 +1,125 @@
+"""Rows of the table, the chapters that they stand in, and what comes of reading them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.core.errors import UsageError
+from verifiers.oracle.circumstances import ALWAYS, Circumstances, Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a row rules as it does.
+
+    Attributes:
+        sentence: one sentence, with its full stop.
+        source: where that is written.
+    """
+
+    sentence: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.sentence.removesuffix('.')} ({self.source})."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What the oracle says of one kind of anomaly.
+
+    Attributes:
+        permitted: whether the contract permits it.
+        why: one sentence, with its source.
+        permits: what of the contract permits it, in a word or two; empty if nothing does.
+        source: where what `why` says is written.
+    """
+
+    permitted: bool
+    why: str
+    permits: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the table.
+
+    Attributes:
+        kinds: kinds of the anomaly that it speaks of; empty: all of them.
+        given: the condition under which it rules.
+        permitted: whether the anomaly is permitted then.
+        permits: what of the contract permits it, in a word or two.
+        why: the reason, and its source.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    given: Condition = ALWAYS
+    permitted: bool
+    permits: str = ""
+    why: Reason
+
+    def fits(self, kind: str | None, circumstances: Circumstances) -> bool:
+        """Tell whether this row speaks of the kind under these circumstances."""
+        return (not self.kinds or kind in self.kinds) and self.given.holds(circumstances)
+
+
+def permitted(why: Reason, *kinds: str, by: str = "", given: Condition = ALWAYS) -> Row:
+    """Return a row that permits, `by` being what of the contract does."""
+    return Row(kinds=frozenset(kinds), given=given, permitted=True, permits=by, why=why)
+
+
+def forbidden(why: Reason, *kinds: str, given: Condition = ALWAYS) -> Row:
+    """Return a row that forbids."""
+    return Row(kinds=frozenset(kinds), given=given, permitted=False, why=why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """What is ruled of one anomaly.
+
+    Attributes:
+        anomaly: its name.
+        means: what it is, in one sentence.
+        kinds: the kinds that its checker tells apart; none if it tells none.
+        rows: the first that fits rules; the last one fits always.
+    """
+
+    anomaly: str
+    means: str
+    kinds: tuple[str, ...] = ()
+    rows: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        """Reject a chapter that leaves something open, or speaks of kinds that it does not know.
+
+        Raises:
+            UsageError: with the anomaly; an error of whoever wrote the chapter.
+        """
+        last = self.rows[-1] if self.rows else None
+        if last is None or last.kinds or last.given is not ALWAYS:
+            raise UsageError(f"The last row of the chapter {self.anomaly!r} must fit always.")
+        strange = {kind for row in self.rows for kind in row.kinds} - set(self.kinds)
+        if strange:
+            raise UsageError(
+                f"The chapter {self.anomaly!r} has rows for kinds it does not name: "
+                f"{', '.join(sorted(strange))}."
+            )
+
+    def row(self, kind: str | None, circumstances: Circumstances) -> Row:
+        """Return the row that rules: the first that fits."""
+        return next(row for row in self.rows if row.fits(kind, circumstances))
+
+    def rule(self, kind: str | None, circumstances: Circumstances) -> Ruling:
+        """Return whether the kind is permitted under these circumstances, and why."""
+        row = self.row(kind, circumstances)
+        return Ruling(
+            permitted=row.permitted,
+            why=str(row.why),
+            permits=row.permits,
+            source=row.why.source,
+        )
+
+    def every_kind(self) -> Iterator[str | None]:
+        """Yield None, for what has no kind, and then each kind."""
+        yield None
+        yield from self.kinds
