@@ -4,7 +4,7 @@
 seals it into Parquet, and `harness.history_format` says what either looks like.
 """
 
-from harness.history_format import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA
+from harness.history_format import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA, TXN_SCHEMA
 from harness.history_seal import seal
 
-__all__ = ["EVENT_SCHEMA", "POLL_SCHEMA", "SEND_SCHEMA", "seal"]
+__all__ = ["EVENT_SCHEMA", "POLL_SCHEMA", "SEND_SCHEMA", "TXN_SCHEMA", "seal"]

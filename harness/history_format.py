@@ -15,6 +15,8 @@ Tables of a raw file:
              kind "close": it ended in order, having used all below `bound`
     invoke   sends that were under way when a frame was written
     send     completed sends
+    begin    transactions that were begun
+    txn      transactions that ended, well or not
     poll, final, event   as sealed, without the process
 """
 
@@ -33,7 +35,7 @@ from harness.core.op import OpType
 MAGIC = b"KCh1"
 HEADER = Struct("<4sIII")
 
-Table = Literal["mark", "invoke", "send", "poll", "final", "event"]
+Table = Literal["mark", "invoke", "send", "begin", "txn", "poll", "final", "event"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _PROCESS = pa.field("process", pa.int32(), nullable=False)
@@ -42,6 +44,9 @@ _TEXT = pa.string()
 
 def _field(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
     return pa.field(name, kind, nullable=nullable)
+
+
+_TXN = _field("txn", pa.int64(), nullable=True)
 
 
 SEND_SCHEMA = pa.schema(
@@ -56,6 +61,7 @@ SEND_SCHEMA = pa.schema(
         _field("invoke_ns", pa.int64(), nullable=True),
         _field("complete_ns", pa.int64()),
         _field("error", _TEXT, nullable=True),
+        _TXN,
     ]
 )
 """Sealed sends, one row each; columns as in docs/run-folder.md.
@@ -74,9 +80,26 @@ POLL_SCHEMA = pa.schema(
         _field("value", pa.int64(), nullable=True),
         _field("time_ns", pa.int64()),
         _field("problem", _TEXT, nullable=True),
+        _TXN,
     ]
 )
 """Sealed polls and final reads, one row a record."""
+
+TXN_SCHEMA = pa.schema(
+    [
+        _PROCESS,
+        _field("txn", pa.int64()),
+        _field("type", _TEXT),
+        _field("invoke_ns", pa.int64()),
+        _field("complete_ns", pa.int64()),
+        _field("committing", pa.bool_()),
+        _field("error", _TEXT, nullable=True),
+    ]
+)
+"""Sealed transactions, one row each.
+
+`complete_ns` of one that never ended is the last moment its client is known to have lived.
+"""
 
 EVENT_SCHEMA = pa.schema(
     [
@@ -93,13 +116,13 @@ EVENT_SCHEMA = pa.schema(
 """Sealed events, one row each."""
 
 SEND_TYPES = (OpType.OK, OpType.FAIL, OpType.INFO)
-"""Raw sends hold a place in this tuple for their type."""
+"""Raw sends and transactions hold a place in this tuple for their type."""
 
 RAW_SCHEMAS: dict[Table, pa.Schema] = {
     "mark": pa.schema(
         [_field("kind", _TEXT), _field("bound", pa.int64()), _field("time_ns", pa.int64())]
     ),
-    "invoke": pa.schema([_field("value", pa.int64()), _field("invoke_ns", pa.int64())]),
+    "invoke": pa.schema([_field("value", pa.int64()), _field("invoke_ns", pa.int64()), _TXN]),
     "send": pa.schema(
         [
             _field("type", pa.int8()),
@@ -108,6 +131,18 @@ RAW_SCHEMAS: dict[Table, pa.Schema] = {
             _field("value", pa.int64()),
             _field("invoke_ns", pa.int64()),
             _field("complete_ns", pa.int64()),
+            _field("error", _TEXT, nullable=True),
+            _TXN,
+        ]
+    ),
+    "begin": pa.schema([_field("txn", pa.int64()), _field("invoke_ns", pa.int64())]),
+    "txn": pa.schema(
+        [
+            _field("txn", pa.int64()),
+            _field("type", pa.int8()),
+            _field("invoke_ns", pa.int64()),
+            _field("complete_ns", pa.int64()),
+            _field("committing", pa.bool_()),
             _field("error", _TEXT, nullable=True),
         ]
     ),

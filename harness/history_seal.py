@@ -17,13 +17,15 @@ from harness.history_format import (
     POLL_SCHEMA,
     SEND_SCHEMA,
     SEND_TYPES,
+    TXN_SCHEMA,
     read_frames,
 )
 
-Dataset = Literal["send", "poll", "final", "event"]
+Dataset = Literal["send", "txn", "poll", "final", "event"]
 
 SCHEMAS: dict[Dataset, pa.Schema] = {
     "send": SEND_SCHEMA,
+    "txn": TXN_SCHEMA,
     "poll": POLL_SCHEMA,
     "final": POLL_SCHEMA,
     "event": EVENT_SCHEMA,
@@ -31,10 +33,12 @@ SCHEMAS: dict[Dataset, pa.Schema] = {
 
 ROW_GROUP_ROWS = 1_000_000
 _INFO_ROWS = 65_536
+_NAMES = pa.array([str(kind) for kind in SEND_TYPES], pa.string())
+_NO_OUTCOME = "the client ended before it learnt the outcome"
 
 
 def seal(run_dir: Path) -> None:
-    """Turn `history/raw/` of a run into `history/{send,poll,final,event}/` and `history/ends.json`.
+    """Turn `history/raw/` of a run into `history/{send,txn,poll,final,event}/`, and `ends.json`.
 
     May be called again: files that did not grow since are left as they are. Each file appears whole
     or not at all. Memory is bounded by a row group a dataset, whatever the length of the history.
@@ -84,7 +88,8 @@ class _Sealing:
         self._used: int | None = None
         self._last_ns = 0
         self._done = _Completed()
-        self._invoked: dict[int, int] = {}
+        self._invoked: dict[int, tuple[int, int | None]] = {}
+        self._begun: dict[int, int] = {}
 
     def run(self) -> None:
         """Read every frame, then write down what nobody completed; publish the files together."""
@@ -117,11 +122,17 @@ class _Sealing:
             self._take_invoked(batch)
         elif table == "send":
             self._take_sends(batch)
+        elif table == "begin":
+            self._take_begun(batch)
+        elif table == "txn":
+            self._take_txns(batch)
         elif table in ("poll", "final", "event"):
             dataset: Dataset = table
             self._see(batch.column("time_ns"))
-            process = pa.repeat(pa.scalar(self._process, pa.int32()), batch.num_rows)
-            self._write(dataset, [process, *batch.columns])
+            columns = batch.columns
+            if table != "event":
+                columns = [*columns[:8], _txn_of(batch)]
+            self._write(dataset, [self._process_of(batch.num_rows), *columns])
         else:
             raise self._unreadable(f"holds a table {table!r} that this version does not know")
 
@@ -135,10 +146,30 @@ class _Sealing:
 
     def _take_invoked(self, batch: pa.RecordBatch) -> None:
         self._see(batch.column("invoke_ns"))
-        values, times = (column.to_pylist() for column in batch.columns)
+        values, times = (batch.column(name).to_pylist() for name in ("value", "invoke_ns"))
         first = self._first
-        for value, invoke_ns in zip(values, times, strict=True):
-            self._invoked[value - first] = invoke_ns
+        for value, invoke_ns, txn in zip(values, times, _txn_of(batch).to_pylist(), strict=True):
+            self._invoked[value - first] = (invoke_ns, txn)
+
+    def _take_begun(self, batch: pa.RecordBatch) -> None:
+        self._see(batch.column("invoke_ns"))
+        txns, times = (batch.column(name).to_pylist() for name in ("txn", "invoke_ns"))
+        self._begun.update(zip(txns, times, strict=True))
+
+    def _take_txns(self, batch: pa.RecordBatch) -> None:
+        self._see(batch.column("complete_ns"))
+        for txn in batch.column("txn").to_pylist():
+            if self._begun.pop(txn, None) is None:
+                raise self._unreadable(f"ends transaction {txn}, which was not begun")
+        self._write(
+            "txn",
+            [
+                self._process_of(batch.num_rows),
+                batch.column("txn"),
+                _NAMES.take(batch.column("type")),
+                *(batch.column(name) for name in TXN_SCHEMA.names[3:]),
+            ],
+        )
 
     def _take_sends(self, batch: pa.RecordBatch) -> None:
         self._see(batch.column("complete_ns"))
@@ -153,13 +184,12 @@ class _Sealing:
                 raise self._unreadable(f"completes send {op} twice")
             if op in known:
                 del known[op]
-        names = pa.array([str(kind) for kind in SEND_TYPES], pa.string())
         self._write(
             "send",
             [
-                pa.repeat(pa.scalar(self._process, pa.int32()), rows),
+                self._process_of(rows),
                 ops,
-                names.take(batch.column("type")),
+                _NAMES.take(batch.column("type")),
                 pa.repeat(pa.scalar(self._topic), rows),
                 batch.column("partition"),
                 batch.column("offset"),
@@ -167,6 +197,7 @@ class _Sealing:
                 batch.column("invoke_ns"),
                 batch.column("complete_ns"),
                 batch.column("error"),
+                _txn_of(batch),
             ],
         )
 
@@ -191,25 +222,48 @@ class _Sealing:
                 ops = []
         if ops:
             self._write_info(ops)
+        if self._begun:
+            self._write_open_txns()
+
+    def _write_open_txns(self) -> None:
+        """Write the transactions that never ended as INFO: their commit may have been tried."""
+        rows = len(self._begun)
+        self._write(
+            "txn",
+            [
+                self._process_of(rows),
+                pa.array(self._begun.keys(), pa.int64()),
+                pa.repeat(pa.scalar(str(OpType.INFO)), rows),
+                pa.array(self._begun.values(), pa.int64()),
+                pa.repeat(pa.scalar(self._last_ns, pa.int64()), rows),
+                pa.array([True] * rows, pa.bool_()),
+                pa.repeat(pa.scalar(_NO_OUTCOME), rows),
+            ],
+        )
 
     def _write_info(self, ops: list[int]) -> None:
         rows = len(ops)
         op_column = pa.array(ops, pa.int64())
+        invoked = [self._invoked.get(op, (None, None)) for op in ops]
         self._write(
             "send",
             [
-                pa.repeat(pa.scalar(self._process, pa.int32()), rows),
+                self._process_of(rows),
                 op_column,
                 pa.repeat(pa.scalar(str(OpType.INFO)), rows),
                 pa.repeat(pa.scalar(self._topic), rows),
                 pa.nulls(rows, pa.int32()),
                 pa.nulls(rows, pa.int64()),
                 pc.add(op_column, pa.scalar(self._first, pa.int64())),
-                pa.array([self._invoked.get(op) for op in ops], pa.int64()),
+                pa.array([invoke_ns for invoke_ns, _ in invoked], pa.int64()),
                 pa.repeat(pa.scalar(self._last_ns, pa.int64()), rows),
-                pa.repeat(pa.scalar("the client ended before it learnt the outcome"), rows),
+                pa.repeat(pa.scalar(_NO_OUTCOME), rows),
+                pa.array([txn for _, txn in invoked], pa.int64()),
             ],
         )
+
+    def _process_of(self, rows: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self._process, pa.int32()), rows)
 
     @property
     def _first(self) -> int:
@@ -231,6 +285,13 @@ class _Sealing:
             f"{self._path} {what}: it was written by something else or changed since; "
             "nothing can be concluded from this run, run it again."
         )
+
+
+def _txn_of(batch: pa.RecordBatch) -> pa.Array:
+    """Return the transactions of sends or polls; files older than the column have none."""
+    if "txn" in batch.schema.names:
+        return batch.column("txn")
+    return pa.nulls(batch.num_rows, pa.int64())
 
 
 class _Completed:

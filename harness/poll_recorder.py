@@ -1,27 +1,23 @@
 """The history of a consumer, or of a reader."""
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.history_format import Table
+from harness.poll_rows import Decode, PollRows
 from harness.recorder import FLUSH_S, Delivered, Identity, Recorder
 
 
 class PollRecorder(Recorder):
-    """The history of a consumer, or of a reader, whose rows are the final read.
-
-    Attributes:
-        polled_of: records polled so far by (topic, partition).
-    """
+    """The history of a consumer, or of a reader, whose rows are the final read."""
 
     def __init__(
         self,
         path: Path,
         identity: Identity,
         *,
-        decode: Callable[[bytes | None, str], tuple[int | None, str | None]],
+        decode: Decode,
         flush_s: float = FLUSH_S,
     ) -> None:
         """Begin a consumer's history.
@@ -37,12 +33,14 @@ class PollRecorder(Recorder):
         """
         super().__init__(path, identity, flush_s=flush_s)
         self._table: Table = "final" if identity.role == "reader" else "poll"
-        self._decode = decode
-        self._polls: list[tuple[int, int, Sequence[Delivered]]] = []
-        self._rows = 0
-        self.polled_of: Counter[tuple[str, int]] = Counter()
+        self._polls = PollRows(decode)
         self.event("start")
         self.flush()
+
+    @property
+    def polled_of(self) -> Counter[tuple[str, int]]:
+        """Records polled and flushed so far, by (topic, partition)."""
+        return self._polls.polled_of
 
     def polled(self, op: int, messages: Sequence[Delivered]) -> None:
         """Record what one poll returned, none of it an error.
@@ -51,14 +49,12 @@ class PollRecorder(Recorder):
             op: the poll's number, from 0.
             messages: its records in the order in which they were given out.
         """
-        if messages:
-            self._polls.append((op, time.monotonic_ns(), messages))
-            self._rows += len(messages)
+        self._polls.add(op, messages)
 
     def flush(self, *, early: bool = False) -> None:
         """Hand everything to the operating system."""
         if self._polls:
-            self._flush_polls()
+            self._frame(self._table, self._batch(self._table, self._polls.take()))
         super().flush(early=early)
 
     def close(self) -> None:
@@ -66,36 +62,4 @@ class PollRecorder(Recorder):
         self._end(0)
 
     def _gathered(self) -> int:
-        return self._rows
-
-    def _flush_polls(self) -> None:
-        ops: list[int] = []
-        positions: list[int] = []
-        times: list[int] = []
-        messages: list[Delivered] = []
-        for op, time_ns, polled in self._polls:
-            count = len(polled)
-            ops += [op] * count
-            times += [time_ns] * count
-            positions += range(count)
-            messages += polled
-        self._polls.clear()
-        self._rows = 0
-        topics = [message.topic() or "" for message in messages]
-        partitions = [message.partition() or 0 for message in messages]
-        payloads: Iterable[bytes | None] = [message.value() for message in messages]
-        decoded = list(map(self._decode, payloads, topics))
-        offsets = [message.offset() for message in messages]
-        values, problems = zip(*decoded, strict=True)
-        columns: list[Sequence[object]] = [
-            ops,
-            positions,
-            topics,
-            partitions,
-            offsets,
-            values,
-            times,
-            problems,
-        ]
-        self._frame(self._table, self._batch(self._table, columns))
-        self.polled_of.update(zip(topics, partitions, strict=True))
+        return len(self._polls)

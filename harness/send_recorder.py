@@ -71,6 +71,7 @@ class SendRecorder(Recorder):
         self._reserved_ns = 0
         self._block = _LEAST_RESERVED
         self._invoked_below = self._first
+        self._open_txn: int | None = None
         self.event("start")
         self.flush()
 
@@ -106,6 +107,7 @@ class SendRecorder(Recorder):
         partition: int | None = None,
         offset: int | None = None,
         error: str | None = None,
+        txn: int | None = None,
     ) -> None:
         """Record a completion that is not a plain acknowledgement.
 
@@ -115,10 +117,11 @@ class SendRecorder(Recorder):
             partition: where it was sent, if that was decided.
             offset: where it lies, if known.
             error: the client's words.
+            txn: the transaction it belongs to, if it does to one.
         """
         invoke_ns = int(self.pending.remove(np.array([value], dtype=np.int64))[0])
         place = SEND_TYPES.index(kind)
-        row = (place, partition, offset, value, invoke_ns, time.monotonic_ns(), error)
+        row = (place, partition, offset, value, invoke_ns, time.monotonic_ns(), error, txn)
         self._others.append(row)
         self.counts[kind] += 1
 
@@ -196,11 +199,13 @@ class SendRecorder(Recorder):
         for seen in pc.value_counts(place).to_pylist():
             self.acked_of[seen["values"]] += seen["counts"]
         offsets = pa.array(self._offsets, pa.int64())
-        kinds, errors = pa.repeat(pa.scalar(0, pa.int8()), count), pa.nulls(count, pa.string())
+        kinds = pa.repeat(pa.scalar(0, pa.int8()), count)
+        errors, txns = pa.nulls(count, pa.string()), pa.nulls(count, pa.int64())
         self._columns.clear()
         self._offsets.clear()
         return pa.RecordBatch.from_arrays(
-            [kinds, place, offsets, values, invoked, ended, errors], schema=self._schemas["send"]
+            [kinds, place, offsets, values, invoked, ended, errors, txns],
+            schema=self._schemas["send"],
         )
 
     def _take_others(self) -> pa.RecordBatch | None:
@@ -215,6 +220,8 @@ class SendRecorder(Recorder):
         values, invoked = self.pending.since(self._invoked_below)
         if len(values):
             self._invoked_below = int(values[-1]) + 1
-            columns = [pa.array(values), pa.array(invoked)]
+            # Whatever is under way in a transaction belongs to the one that is open.
+            txns = pa.repeat(pa.scalar(self._open_txn, pa.int64()), len(values))
+            columns = [pa.array(values), pa.array(invoked), txns]
             schema = self._schemas["invoke"]
             self._frame("invoke", pa.RecordBatch.from_arrays(columns, schema=schema))

@@ -13,7 +13,7 @@ from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.run_dir import RunDir
 from verifiers.result import FaultRecord
-from verifiers.schema import HISTORY_SCHEMAS
+from verifiers.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,9 @@ def check_history(path: Path) -> dict[str, list[Path]]:
                     f"{file} cannot be read as Parquet ({str(error).splitlines()[0]}): "
                     "restore it, or seal the raw history again."
                 ) from error
-            missing = [name for name in schema.names if name not in columns]
+            # A transaction cannot do without its number; all else can.
+            optional = frozenset() if dataset == "txn" else YOUNGER_COLUMNS
+            missing = [name for name in schema.names if name not in columns | optional]
             if missing:
                 raise HistoryUnreadable(
                     f"{file} has no column {', '.join(missing)}: it was not written as "

@@ -2,7 +2,7 @@
 
 A checker asks for frames by the names of its parameters:
 
-sends, polls, final, events
+sends, txns, polls, final, events
     the history as it was recorded (docs/run-folder.md).
 values
     what is known of each (topic, value) that is not plainly in order. One shuffle.
@@ -43,6 +43,7 @@ class History:
 
     Attributes:
         sends: completed sends.
+        txns: transactions.
         polls: records that consumers were given.
         final: records of the final read.
         events: everything else.
@@ -51,6 +52,7 @@ class History:
     """
 
     sends: DataFrame
+    txns: DataFrame
     polls: DataFrame
     final: DataFrame
     events: DataFrame
@@ -61,6 +63,7 @@ class History:
         """Return the recorded frames by the names that checkers know."""
         return {
             "sends": self.sends,
+            "txns": self.txns,
             "polls": self.polls,
             "final": self.final,
             "events": self.events,

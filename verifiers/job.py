@@ -105,6 +105,7 @@ def _history(spark: SparkSession, run: RunInput, files: Mapping[str, list[Path]]
         reached.append((name, ANY_PARTITION, 0, complete))
     return History(
         sends=recorded["send"],
+        txns=recorded["txn"],
         polls=recorded["poll"],
         final=recorded["final"],
         events=recorded["event"],

@@ -28,6 +28,7 @@ SEND_SCHEMA = StructType(
         _column("invoke_ns", LongType, null=True),
         _column("complete_ns", LongType, null=True),
         _column("error", StringType, null=True),
+        _column("txn", LongType, null=True),
     ]
 )
 """`history/send`: one row per completed send; `op` is its sequence number."""
@@ -43,12 +44,26 @@ POLL_SCHEMA = StructType(
         _column("value", LongType, null=True),
         _column("time_ns", LongType),
         _column("problem", StringType, null=True),
+        _column("txn", LongType, null=True),
     ]
 )
 """`history/poll`: one row per record that a consumer was given, in the order it was given."""
 
 FINAL_SCHEMA = POLL_SCHEMA
 """`history/final`: one row per record of the final read, as `history/poll`."""
+
+TXN_SCHEMA = StructType(
+    [
+        _column("process", IntegerType),
+        _column("txn", LongType),
+        _column("type", StringType),
+        _column("invoke_ns", LongType),
+        _column("complete_ns", LongType),
+        _column("committing", BooleanType),
+        _column("error", StringType, null=True),
+    ]
+)
+"""`history/txn`: one row per transaction; `txn` is its number within the process."""
 
 EVENT_SCHEMA = StructType(
     [
@@ -66,11 +81,15 @@ EVENT_SCHEMA = StructType(
 
 HISTORY_SCHEMAS = {
     "send": SEND_SCHEMA,
+    "txn": TXN_SCHEMA,
     "poll": POLL_SCHEMA,
     "final": FINAL_SCHEMA,
     "event": EVENT_SCHEMA,
 }
 """The datasets of a sealed history, by the name of their folder."""
+
+YOUNGER_COLUMNS = frozenset({"txn"})
+"""Columns of `send`, `poll` and `final` that older folders lack; they count as null there."""
 
 ENDS_SCHEMA = StructType(
     [

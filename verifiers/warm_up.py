@@ -26,7 +26,9 @@ from verifiers.session import find_java, open_session
 _DUMP_S = 120
 _TOPIC = "warm-up"
 _SENT = 8
-_ARROW = {"integer": pa.int32(), "long": pa.int64(), "string": pa.string()}
+_ARROW = {
+    "integer": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(),
+}  # fmt: skip
 
 
 def make_archive() -> Path:
@@ -94,7 +96,9 @@ def _write_run(path: Path) -> Path:
         for op, n in enumerate((0, 3, 1))
     ]
     events = [_row(process=2, op=0, f="start", time_ns=5)]
-    rows = {"send": sends, "poll": polls, "final": final, "event": events}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "send": sends, "txn": [], "poll": polls, "final": final, "event": events,
+    }  # fmt: skip
     for dataset, schema in HISTORY_SCHEMAS.items():
         folder = path / "history" / dataset
         folder.mkdir(parents=True)

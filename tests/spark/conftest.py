@@ -111,6 +111,7 @@ def to_history(
     reached.append((TOPIC, ANY_PARTITION, 0, bool(given) and all(e["complete"] for e in given)))
     return History(
         sends=recorded["send"],
+        txns=recorded["txn"],
         polls=recorded["poll"],
         final=recorded["final"],
         events=recorded["event"],

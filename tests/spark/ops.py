@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import DataType, IntegerType, LongType, StructType
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructType
 
 from harness.core.op import value_of
 from verifiers.schema import HISTORY_SCHEMAS
@@ -47,6 +47,7 @@ class Rec:
             "offset": self.offset,
             "value": None if self.problem == "format" else value,
             "problem": self.problem,
+            "txn": None,
         }
 
 
@@ -60,24 +61,37 @@ def _send(kind: str, producer: int, sequence: int, offset: int | None, **other: 
         "offset": offset,
         "value": value_of(producer, sequence),
         "error": None,
+        "txn": None,
     }
     return Op("send", ({**row, **other},))
 
 
-def ok(producer: int, sequence: int, offset: int | None, *, partition: int | None = 0) -> Op:
-    return _send("ok", producer, sequence, offset, partition=partition)
+def ok(
+    producer: int,
+    sequence: int,
+    offset: int | None,
+    *,
+    partition: int | None = 0,
+    txn: int | None = None,
+) -> Op:
+    return _send("ok", producer, sequence, offset, partition=partition, txn=txn)
 
 
-def info(producer: int, sequence: int, *, partition: int | None = 0) -> Op:
-    return _send("info", producer, sequence, None, partition=partition)
+def info(producer: int, sequence: int, *, partition: int | None = 0, txn: int | None = None) -> Op:
+    return _send("info", producer, sequence, None, partition=partition, txn=txn)
 
 
-def fail(producer: int, sequence: int) -> Op:
-    return _send("fail", producer, sequence, None)
+def fail(producer: int, sequence: int, *, txn: int | None = None) -> Op:
+    return _send("fail", producer, sequence, None, txn=txn)
 
 
-def poll(process: int, op: int, *records: Rec) -> Op:
-    return Op("poll", tuple(r.row(process, op, n) for n, r in enumerate(records)))
+def txn(kind: str, process: int, number: int, *, committing: bool = True) -> Op:
+    row = {"process": process, "txn": number, "type": kind, "committing": committing}
+    return Op("txn", ({**row, "error": None},))
+
+
+def poll(process: int, op: int, *records: Rec, txn: int | None = None) -> Op:
+    return Op("poll", tuple({**r.row(process, op, n), "txn": txn} for n, r in enumerate(records)))
 
 
 def final(*records: Rec) -> Op:
@@ -97,7 +111,7 @@ def rows_of(ops: Sequence[Op]) -> dict[str, list[dict[str, Any]]]:
         for row in op.rows:
             times = (
                 {"invoke_ns": now, "complete_ns": now + STEP_NS // 2}
-                if op.dataset == "send"
+                if op.dataset in ("send", "txn")
                 else {"time_ns": now}
             )
             rows[op.dataset].append({**times, **row})
@@ -202,7 +216,9 @@ PROVEN = witnessed(1)
 
 
 def _arrow(schema: StructType) -> pa.Schema:
-    kinds: dict[DataType, pa.DataType] = {IntegerType(): pa.int32(), LongType(): pa.int64()}
+    kinds: dict[DataType, pa.DataType] = {
+        IntegerType(): pa.int32(), LongType(): pa.int64(), BooleanType(): pa.bool_(),
+    }  # fmt: skip
     return pa.schema(
         [
             pa.field(column.name, kinds.get(column.dataType, pa.string()), column.nullable)

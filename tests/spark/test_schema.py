@@ -8,7 +8,7 @@ import pytest
 from verifiers.schema import HISTORY_SCHEMAS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "run-folder.md"
-KINDS = {"integer": "int32", "long": "int64", "string": "string"}
+KINDS = {"integer": "int32", "long": "int64", "string": "string", "boolean": "bool"}
 
 
 def documented(dataset: str) -> list[tuple[str, str, bool]]:

@@ -227,6 +227,18 @@ def test_a_parquet_file_without_a_column_is_named(tmp_path: Path) -> None:
         verify(path)
 
 
+def test_a_folder_of_before_there_were_transactions_is_verified(tmp_path: Path) -> None:
+    path = GOOD.write(tmp_path / "run")
+    for dataset in ("send", "poll", "final"):
+        for file in (path / "history" / dataset).glob("*.parquet"):
+            pq.write_table(pq.read_table(file).drop_columns(["txn"]), file)
+    (path / "history" / "txn").rmdir()
+
+    report = verify(path, master="local[2]")
+
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+
+
 def test_the_session_runs_in_utc_and_without_a_web_server(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sparkContext.uiWebUrl is None

@@ -9,6 +9,7 @@ import pytest
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.op import OpType, value_of
 from harness.history import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA, seal
+from harness.history_format import RAW_SCHEMAS, pack_frame, read_frames
 from harness.poll_recorder import PollRecorder
 from harness.recorder import Identity
 from harness.send_recorder import SendRecorder
@@ -91,6 +92,7 @@ def test_an_acknowledged_send_is_sealed_with_its_place_and_times(
             "invoke_ns": 100,
             "complete_ns": 250,
             "error": None,
+            "txn": None,
         }
     ]
     assert [event["f"] for event in rows(run_dir, "event")] == ["start", "close"]
@@ -313,9 +315,7 @@ def test_the_sealed_files_have_the_declared_columns(run_dir: Path, producer: Sen
     assert pq.read_schema(history / "event" / "3.parquet").equals(EVENT_SCHEMA)
 
 
-def test_sealing_again_changes_nothing(
-    run_dir: Path, producer: SendRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sealing_again_changes_nothing(run_dir: Path, producer: SendRecorder) -> None:
     producer.close(used=0)
     seal(run_dir)
     before = snapshot(run_dir)
@@ -352,3 +352,35 @@ def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
 def snapshot(run_dir: Path) -> dict[Path, tuple[int, bytes]]:
     files: Callable[[str], Any] = (run_dir / "history").rglob
     return {file: (file.stat().st_ino, file.read_bytes()) for file in files("*.parquet")}
+
+
+def test_raw_files_of_before_there_were_transactions_are_sealed(
+    run_dir: Path, producer: SendRecorder
+) -> None:
+    without = {
+        table: schema.remove(schema.get_field_index("txn")) if "txn" in schema.names else schema
+        for table, schema in RAW_SCHEMAS.items()
+    }
+    value = producer.reserve()[0]
+    invoke(producer, [value, value + 1])
+    acknowledge(producer, value, offset=17, time_ns=250)
+    producer.flush()
+    frames = [
+        (
+            batch.schema.metadata,
+            batch.drop_columns(["txn"]) if "txn" in batch.schema.names else batch,
+        )
+        for _, batch in read_frames(raw_file(run_dir))
+    ]
+    raw_file(run_dir).write_bytes(
+        b"".join(
+            pack_frame(without[table].with_metadata(metadata), batch)
+            for metadata, batch in frames
+            for table in [metadata[b"table"].decode()]
+        )
+    )
+
+    seal(run_dir)
+
+    sends = [row for row in rows(run_dir, "send") if row["invoke_ns"] is not None]
+    assert [(row["type"], row["txn"]) for row in sends] == [("ok", None), ("info", None)]
