@@ -1,0 +1,297 @@
+"""From the bytes of an op history to rows: every line is parsed and held against the format."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from verifiers.ops.schema import (
+    BEGIN,
+    COUNT,
+    KEYS,
+    MOP,
+    OP,
+    OPEN,
+    OPEN_MOP,
+    ORPHAN,
+    PROBLEM,
+    SPLIT,
+)
+
+COMPLETIONS = ("ok", "fail", "info")
+WITH_MOPS: Final = {"send": ("send",), "poll": ("poll",), "txn": ("send", "poll")}
+"""The micro-ops that each f may hold."""
+
+WITH_KEYS = ("assign", "subscribe")
+_KNOWN = (*WITH_MOPS, *WITH_KEYS, "crash")
+IGNORED = ("debug-topic-partitions",)
+MOST_PROBLEMS = 8
+"""So many problems of a split are told in words; the last tells how many there are."""
+
+_LIMIT = 1 << 63
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_SHOWN = 80
+
+Row = tuple[Any, ...]
+"""The columns of OP_COLUMNS or MOP_COLUMNS."""
+
+OP_COLUMNS = (
+    "row", "line", "op", "invoked", "process", "type", "f", "invoke_ns", "complete_ns",
+    "keys", "rebalanced", "error", "kind", "value",
+)  # fmt: skip
+MOP_COLUMNS = (
+    "row", "op", "process", "type", "f", "mop", "position", "kind", "key", "offset", "value",
+)  # fmt: skip
+
+
+class Malformed(ValueError):
+    """A line that is no event of an op history; says what is wrong with it."""
+
+
+class Parser:
+    """Parses the lines of one split, in order.
+
+    Args:
+        first: whether it is the first split of its file, so that nothing lies before it.
+
+    Attributes:
+        ops: rows that are no values, in OP_COLUMNS; whoever reads them may clear them.
+        mops: rows of values, in MOP_COLUMNS; the same.
+    """
+
+    def __init__(self, *, first: bool) -> None:
+        self.ops: list[Row] = []
+        self.mops: list[Row] = []
+        self._first = first
+        self._line = 0
+        self._first_index: int | None = None
+        self._last = -1
+        self._open: dict[int, tuple[int, int | None, str, object, int]] = {}
+        self._seen: set[int] = set()
+        self._keys: dict[str, str] = {}
+        self._integers: dict[int, str] = {}
+        self._key_lines: dict[str, int] = {}
+        self._problems = 0
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def feed(self, lines: list[bytes]) -> None:
+        """Parse some lines; blank ones only count."""
+        for line in lines:
+            try:
+                if line and not line.isspace():
+                    self._take(line)
+            except Malformed as error:
+                self._tell(str(error))
+            self._line += 1
+
+    def finish(self) -> None:
+        """Tell what is open at the end of the split, and what it was as a whole."""
+        lines = self._line
+        for process, (index, time, f, value, self._line) in self._open.items():
+            try:
+                mops = self._mops(f, value, (OPEN_MOP, index, process, "info", f))
+                keys = self._assigned(value) if f in WITH_KEYS else None
+            except Malformed as error:
+                self._tell(str(error))
+                continue
+            # What it polled, nobody knows.
+            self.mops += [mop for mop in mops if mop[7] == "send"]
+            told = (OPEN, self._line, index, index, process, "info", f, time)
+            self.ops.append((*told, None, keys, None, None, None, None))
+        self._line = lines
+        for kind, line in self._key_lines.items():
+            self.ops.append((KEYS, line, *(None,) * 10, kind, None))
+        if self._problems > MOST_PROBLEMS:
+            self.ops.append((PROBLEM, self._line, *(None,) * 9, "", None, self._problems))
+        for (what, kind), count in self._counts.items():
+            self.ops.append((COUNT, *(None,) * 4, kind, None, *(None,) * 5, what, count))
+        last = None if self._first_index is None else self._last
+        self.ops.append((SPLIT, self._line, self._first_index, last, *(None,) * 10))
+
+    def _tell(self, sentence: str) -> None:
+        self._problems += 1
+        if self._problems <= MOST_PROBLEMS:
+            self.ops.append((PROBLEM, self._line, *(None,) * 9, sentence, None, self._problems))
+
+    def _take(self, line: bytes) -> None:
+        event = _event(line)
+        index, process = event.get("index"), event.get("process")
+        self._in_order(index)
+        f = event.get("f")
+        if process == "nemesis" or f in IGNORED:
+            return
+        if type(process) is not int or not -_LIMIT <= process < _LIMIT:
+            raise Malformed(f"has no process, a whole number, but {_json(process)}")
+        time = event.get("time")
+        if time is not None and (type(time) is not int or time >= _LIMIT):
+            raise Malformed(f"has a time that is no whole number of nanoseconds: {_json(time)}")
+        if not isinstance(f, str) or f not in _KNOWN:
+            raise Malformed(f"has f {_json(f)}: none of {', '.join(_KNOWN)}")
+        kind = event.get("type")
+        if kind == "invoke":
+            self._invoke(event, time)
+        elif kind in COMPLETIONS:
+            self._complete(event, time)
+        else:
+            raise Malformed(f"has type {_json(kind)}: none of invoke, ok, fail, info")
+
+    def _in_order(self, index: object) -> None:
+        if type(index) is not int or not 0 <= index < _LIMIT:
+            raise Malformed(f"has no index, a whole number from 0 on, but {_json(index)}")
+        if index <= self._last:
+            raise Malformed(f"has index {index} after {self._last}: indices must rise line by line")
+        if self._first_index is None:
+            self._first_index = index
+        self._last = index
+
+    def _invoke(self, event: Mapping[str, Any], time: int | None) -> None:
+        index, process, f = event["index"], event["process"], event["f"]
+        if process in self._open:
+            raise Malformed(
+                f"invokes an op of process {process}, whose op of index "
+                f"{self._open[process][0]} is not completed: a process has one op in flight"
+            )
+        if process not in self._seen:
+            self._seen.add(process)
+            if not self._first:
+                row = (BEGIN, self._line, index, index, process, "info", f, time, None)
+                self.ops.append((*row, None, None, None, None, None))
+        self._open[process] = (index, time, f, event.get("value"), self._line)
+
+    def _complete(self, event: Mapping[str, Any], time: int | None) -> None:
+        index, process = event["index"], event["process"]
+        kind, f, value = event["type"], event["f"], event.get("value")
+        invoked = self._open.pop(process, None)
+        if invoked is None and (process in self._seen or self._first):
+            raise Malformed(
+                f"completes an op of process {process} that was not invoked, or is completed "
+                "already"
+            )
+        self._seen.add(process)
+        if invoked is not None and invoked[2] != f:
+            raise Malformed(
+                f"completes a {f} of process {process}, which invoked a {invoked[2]} at index "
+                f"{invoked[0]}"
+            )
+        mops = self._mops(f, value, (MOP, index, process, kind, f))
+        sends = sum(mop[7] == "send" for mop in mops)
+        self._counts["send", kind] += sends
+        self._counts["poll", kind] += len(mops) - sends
+        self.mops += mops
+        self._counts["op", kind] += 1
+        keys = self._assigned(value) if f in WITH_KEYS else None
+        log = event.get("rebalance-log")
+        rebalanced = None if log is None else self._rebalanced(log)
+        error = event.get("error")
+        words = None if error is None else error if isinstance(error, str) else _json(error)
+        told = (process, kind, f, None if invoked is None else invoked[1], time)
+        row = (OP, None, index, invoked[0]) if invoked else (ORPHAN, self._line, index, None)
+        self.ops.append((*row, *told, keys, rebalanced, words, None, None))
+
+    def _mops(self, f: str, value: object, head: Row) -> list[Row]:
+        if f not in WITH_MOPS:
+            return []
+        if not isinstance(value, list):
+            raise Malformed(f"has no list of micro-ops as its value, but {_json(value)}")
+        rows: list[Row] = []
+        for number, mop in enumerate(value):
+            name = mop[0] if isinstance(mop, list) and mop else None
+            if name not in WITH_MOPS[f]:
+                raise Malformed(f"has, in a {f}, the micro-op {_json(mop)}")
+            if name == "send":
+                if len(mop) != 3:
+                    raise Malformed(f'has {_json(mop)}: a send is ["send", key, value]')
+                key, offset, sent = self._key(mop[1]), None, mop[2]
+                if isinstance(sent, list) and len(sent) == 2:
+                    offset, sent = sent
+                    if offset is not None and (type(offset) is not int or not 0 <= offset < _LIMIT):
+                        raise Malformed(f"has an offset that is none: {_json(mop)}")
+                if type(sent) is not int or not -_LIMIT <= sent < _LIMIT:
+                    raise Malformed(f"has a value that is no integer of 64 bits: {_json(mop)}")
+                rows.append((*head, number, len(rows), "send", key, offset, sent))
+            elif len(mop) > 1 and mop[1] is not None:
+                self._poll(mop, (*head, number), rows)
+        return rows
+
+    def _poll(self, mop: list[Any], head: Row, rows: list[Row]) -> None:
+        if len(mop) != 2 or not isinstance(mop[1], dict):
+            raise Malformed(f'has {_json(mop)}: a poll is ["poll", {{key: [[offset, value], …]}}]')
+        position = len(rows)
+        for name, pairs in mop[1].items():
+            key = self._keys.get(name) or self._name(name)
+            try:
+                for offset, value in pairs:
+                    if type(value) is not int or not -_LIMIT <= value < _LIMIT:
+                        raise Malformed(f"polled a value that is no integer of 64 bits: "
+                                        f"{_json([offset, value])} of key {name}")  # fmt: skip
+                    if type(offset) is not int or not 0 <= offset < _LIMIT:
+                        raise Malformed(
+                            f"polled at no offset: {_json([offset, value])} of key {name}"
+                        )
+                    rows.append((*head, position, "poll", key, offset, value))
+                    position += 1
+            except (TypeError, ValueError) as error:
+                if isinstance(error, Malformed):
+                    raise
+                raise Malformed(
+                    f"polled {_json(pairs)} of key {name}: not a list of [offset, value]"
+                ) from None
+
+    def _key(self, key: object) -> str:
+        if type(key) is int:
+            known = self._integers.get(key)
+            if known is None:
+                known = self._integers[key] = str(key)
+                self._key_lines.setdefault("int", self._line)
+            return known
+        if isinstance(key, str):
+            self._key_lines.setdefault("str", self._line)
+            return self._keys.setdefault(key, key)
+        raise Malformed(f"has the key {_json(key)}: a key is a whole number or a string")
+
+    def _name(self, name: str) -> str:
+        # JSON has no other names than strings: only one that is no number tells of its type.
+        if _INTEGER.fullmatch(name) is None:
+            self._key_lines.setdefault("str", self._line)
+        return self._keys.setdefault(name, name)
+
+    def _assigned(self, value: object) -> list[str]:
+        if not isinstance(value, list):
+            raise Malformed(f"has no list of keys as its value, but {_json(value)}")
+        return [self._key(key) for key in value]
+
+    def _rebalanced(self, log: object) -> list[str]:
+        if not isinstance(log, list) or not all(isinstance(entry, dict) for entry in log):
+            raise Malformed(f"has a rebalance-log that is no list of {{keys: […]}}: {_json(log)}")
+        keys = {key for entry in log for key in self._assigned(entry.get("keys"))}
+        return sorted(keys)
+
+
+def _event(line: bytes) -> Mapping[str, Any]:
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise Malformed(f"is not JSON ({error}): {_shown(line)}") from None
+    if not isinstance(event, dict):
+        raise Malformed(f"is no event, which is a JSON object: {_shown(line)}")
+    return event
+
+
+def split_lines(data: bytes) -> Iterator[list[bytes]]:
+    """Yield the lines of some bytes, a few thousand at a time."""
+    lines = data.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    for begin in range(0, len(lines), 4096):
+        yield lines[begin : begin + 4096]
+
+
+def _json(value: object) -> str:
+    return _shown(orjson.dumps(value))
+
+
+def _shown(line: bytes) -> str:
+    text = line.decode("utf-8", "replace").strip()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

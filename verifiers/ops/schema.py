@@ -1,0 +1,103 @@
+"""The declared columns of op histories, as they are parsed and as checkers know them."""
+
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+
+def _column(name: str, kind: DataType, *, null: bool = False) -> StructField:
+    return StructField(name, kind, nullable=null)
+
+
+_TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
+_KEYS = ArrayType(StringType(), containsNull=False)
+
+OPS_SCHEMA = StructType(
+    [
+        _column("run", _INT),
+        _column("op", _LONG),
+        _column("invoked", _LONG),
+        _column("process", _LONG),
+        _column("type", _TEXT),
+        _column("f", _TEXT),
+        _column("invoke_ns", _LONG, null=True),
+        _column("complete_ns", _LONG, null=True),
+        _column("keys", _KEYS, null=True),
+        _column("rebalanced", _KEYS, null=True),
+        _column("error", _TEXT, null=True),
+    ]
+)
+"""One row per op.
+
+`run` is the position of its file among those that are verified together, `op` the index of its
+completion and `invoked` that of its invocation. An op that never completed is an INFO whose `op` is
+the index of its invocation and whose `complete_ns` is null. `keys` are those of an assign or
+subscribe, `rebalanced` those that its rebalance-log names.
+"""
+
+MOPS_SCHEMA = StructType(
+    [
+        _column("run", _INT),
+        _column("op", _LONG),
+        _column("process", _LONG),
+        _column("type", _TEXT),
+        _column("f", _TEXT),
+        _column("mop", _INT),
+        _column("position", _INT),
+        _column("kind", _TEXT),
+        _column("key", _TEXT),
+        _column("offset", _LONG, null=True),
+        _column("value", _LONG),
+    ]
+)
+"""One row per value that an op sent or polled.
+
+`mop` is the index of the micro-op, `position` the order of the values of the op over all its
+micro-ops, `kind` send or poll. Values are those of the completion; of an op that never completed,
+the sends of its invocation, without offsets.
+"""
+
+PARSED_SCHEMA = StructType(
+    [
+        _column("row", ByteType()),
+        _column("run", _INT),
+        _column("split", _INT),
+        _column("line", _INT, null=True),
+        *(
+            StructField(field.name, field.dataType, nullable=True)
+            for field in [*OPS_SCHEMA.fields[1:], *MOPS_SCHEMA.fields[5:]]
+        ),
+    ]
+)
+"""What the parser tells of a split of a file: one frame of several kinds of rows (`row`).
+
+Each kind fills its own columns. `line` counts from 0 within the split.
+"""
+
+OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT = range(10)
+"""Kinds of rows of PARSED_SCHEMA.
+
+OP, MOP
+    a completed op, a value of one.
+BEGIN
+    the first event of a process in a split is this invocation (not told of a file's first split).
+ORPHAN
+    the first event of a process in a split is this completion; its values are MOPs already.
+OPEN, OPEN_MOP
+    an invocation that is not completed in its split, a value that it was to send.
+PROBLEM
+    a line that is no event, or cannot stand where it does: why in `error`; `value` is how many.
+KEYS
+    the first line of the split that takes keys for integers (`kind` int) or strings (str).
+COUNT
+    of completed ops (`kind` op) and their values (send, poll), by type; `value` is how many.
+SPLIT
+    one a split: `line` is how many lines it has, `op` and `invoked` its first and last index.
+"""
