@@ -89,7 +89,8 @@ class Parser:
     def finish(self) -> None:
         """Tell what is open at the end of the split, and what it was as a whole."""
         lines = self._line
-        for process, (index, time, f, value, self._line) in self._open.items():
+        for process, (index, time, f, value, line) in self._open.items():
+            self._line = line
             try:
                 mops = self._mops(f, value, (OPEN_MOP, index, process, "info", f))
                 keys = self._assigned(value) if f in WITH_KEYS else None
@@ -201,19 +202,22 @@ class Parser:
             if name not in WITH_MOPS[f]:
                 raise Malformed(f"has, in a {f}, the micro-op {_json(mop)}")
             if name == "send":
-                if len(mop) != 3:
-                    raise Malformed(f'has {_json(mop)}: a send is ["send", key, value]')
-                key, offset, sent = self._key(mop[1]), None, mop[2]
-                if isinstance(sent, list) and len(sent) == 2:
-                    offset, sent = sent
-                    if offset is not None and (type(offset) is not int or not 0 <= offset < _LIMIT):
-                        raise Malformed(f"has an offset that is none: {_json(mop)}")
-                if type(sent) is not int or not -_LIMIT <= sent < _LIMIT:
-                    raise Malformed(f"has a value that is no integer of 64 bits: {_json(mop)}")
-                rows.append((*head, number, len(rows), "send", key, offset, sent))
+                rows.append((*head, number, len(rows), "send", *self._send(mop)))
             elif len(mop) > 1 and mop[1] is not None:
                 self._poll(mop, (*head, number), rows)
         return rows
+
+    def _send(self, mop: list[Any]) -> tuple[str, int | None, int]:
+        if len(mop) != 3:
+            raise Malformed(f'has {_json(mop)}: a send is ["send", key, value]')
+        key, offset, sent = self._key(mop[1]), None, mop[2]
+        if isinstance(sent, list) and len(sent) == 2:
+            offset, sent = sent
+            if offset is not None and (type(offset) is not int or not 0 <= offset < _LIMIT):
+                raise Malformed(f"has an offset that is none: {_json(mop)}")
+        if type(sent) is not int or not -_LIMIT <= sent < _LIMIT:
+            raise Malformed(f"has a value that is no integer of 64 bits: {_json(mop)}")
+        return key, offset, sent
 
     def _poll(self, mop: list[Any], head: Row, rows: list[Row]) -> None:
         if len(mop) != 2 or not isinstance(mop[1], dict):
