@@ -126,6 +126,32 @@ class Sight:
             timeout_s=timeout_s,
         )
 
+    def await_isr_at_leader(
+        self, brokers: Collection[Broker], *, partition: int = 0, timeout_s: float = WAIT_S
+    ) -> float:
+        """Wait until the ISR is exactly these, and the leader acts on it.
+
+        A controller that takes a replica out of the ISR writes it down before it tells the leader,
+        which goes by the old ISR until then.
+        """
+        begin = time.monotonic()
+        self.await_isr(brokers, partition=partition, timeout_s=timeout_s)
+        count = "kafka.cluster:type=Partition,name=InSyncReplicasCount"
+        name = f"{count},topic={self.topic},partition={partition}"
+
+        def counted() -> bool:
+            leader = self.leader(partition)
+            if leader is None:
+                return False
+            return list(self.cluster.jmx(leader, name, "Value").values()) == [len(brokers)]
+
+        self.wait_until(
+            counted,
+            what=f"the leader to count {len(brokers)} in-sync replicas",
+            timeout_s=timeout_s,
+        )
+        return time.monotonic() - begin
+
     def await_unregistered(self, *brokers: Broker, timeout_s: float = WAIT_S) -> float:
         """Wait until the cluster has given these brokers up, or nobody is left to ask."""
         names = ", ".join(letter(broker) for broker in brokers)

@@ -39,7 +39,7 @@ def script(lab: Lab) -> None:
         producer.send(f"warm {kind}", 1)
         producer.begin(f"warm too {kind}", 1, partition=1).settle()
     lab.kill(b)
-    lab.await_isr({a}, partition=0)
+    lab.await_isr_at_leader({a}, partition=0)
     lab.require(lab.isr(1) == {a, c}, "the follower of partition 1 left the ISR")
     cut = lab.cut(a, (c,))
     writes: list[Pending] = []

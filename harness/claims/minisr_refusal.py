@@ -24,7 +24,7 @@ def script(lab: Lab) -> None:
     lab.produce("beyond", 10, retries=0, idempotence=False)
     lab.cluster.alter_topic(lab.topic, {"min.insync.replicas": "2"})
     lab.kill(b, c)
-    lab.await_isr({a})
+    lab.await_isr_at_leader({a})
     lab.produce("all", 10, retries=0, idempotence=False)
     one = lab.produce("one", 10, acks="1")
     none = lab.produce("none", 10, acks="0")

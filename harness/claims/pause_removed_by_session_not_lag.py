@@ -12,6 +12,8 @@ from harness.seen import Seen
 LIMIT_S = 30.0
 LATE_S = 4.0
 _RATE_PER_S = 20
+_QUIET_S = 8.0
+"""An old leader tells of its ISR changes up to 7.5 s late, and the controller then all brokers."""
 
 
 def script(lab: Lab) -> None:
@@ -20,6 +22,8 @@ def script(lab: Lab) -> None:
     flow = lab.producer()
     flow.flow("flow", _RATE_PER_S)
     lab.await_isr({a, b, c})
+    if not lab.since(_FIRST_KRAFT):
+        lab.wait(_QUIET_S)
     known = len(lab.isr_changes(a))
     begin = time.monotonic()
     frozen = lab.pause(c)
@@ -68,11 +72,14 @@ def config(kafka: str) -> Mapping[str, str]:
     return {"replica.lag.time.max.ms": str(int(LIMIT_S * 1000))}
 
 
+_FIRST_KRAFT = ".".join(map(str, FIRST_KRAFT))
+
+
 def _expects() -> tuple[Expectation, ...]:
     sessions = (
         (Versions(before="2.5"), 6.0),
-        (Versions(since="2.5", before=".".join(map(str, FIRST_KRAFT))), 18.0),
-        (Versions(since=".".join(map(str, FIRST_KRAFT))), 9.0),
+        (Versions(since="2.5", before=_FIRST_KRAFT), 18.0),
+        (Versions(since=_FIRST_KRAFT), 9.0),
     )
     return tuple(
         Expectation(
@@ -89,6 +96,10 @@ def pause_removed_by_session_not_lag() -> Claim:
 
     The sessions are the defaults: 6 s with ZooKeeper up to 2.4, 18 s since 2.5, 9 s under KRaft.
     Had the leader done it by its limit, it would have announced it in its log, after 30 to 45 s.
+
+    The controller of old can be held up: on 0.11.0.3 it saw the session end after 6 s, and took the
+    follower out after 32 s only, as it waited for the frozen broker's answer to a request that it
+    had sent just before (controller.socket.timeout.ms). So nothing may be on its way then.
     """
     return Claim(
         number=33,
