@@ -73,6 +73,11 @@ class Sight:
         return self.kafka in Versions(since=version)
 
     @property
+    def has_zookeeper(self) -> bool:
+        """Whether the cluster keeps its metadata in ZooKeeper."""
+        return self.cluster.spec.mode == "zookeeper"
+
+    @property
     def brokers(self) -> tuple[Broker, ...]:
         """The brokers A, B, C, … by node id: `a, b, c = lab.brokers`."""
         return self.cluster.brokers

@@ -46,6 +46,9 @@ def _expect(error: str, *, readable: bool) -> Test:
     )
 
 
+_HIDDEN = _expect("REQUEST_TIMED_OUT", readable=False)
+
+
 @claim("not-enough-after-append")
 def not_enough_after_append() -> Claim:
     """A write that waits while the ISR shrinks below the minimum ends in an error, and is there.
@@ -53,7 +56,9 @@ def not_enough_after_append() -> Claim:
     Until 3.6 the leader's high watermark passes the record once the follower is out of the ISR:
     the waiting request ends at once in NOT_ENOUGH_REPLICAS_AFTER_APPEND, and consumers are given
     the record. Since 3.7 the high watermark stands still below the minimum (KAFKA-15583): the
-    request times out, and the record is hidden until the follower is back.
+    request times out, and the record is hidden until the follower is back. Seen on 2.8.2 to be
+    just so, by a bug: a leader that takes the last follower out of the ISR itself forgets its
+    high watermark until the next write (KAFKA-13091, of 2.7, fixed in 3.0).
     """
     return Claim(
         number=23,
@@ -68,6 +73,11 @@ def not_enough_after_append() -> Claim:
         script=script,
         expects=(
             Expectation(
+                versions=Versions(since="2.7", before="3.0"),
+                words="REQUEST_TIMED_OUT, and hidden until the ISR is whole (KAFKA-13091)",
+                test=_HIDDEN,
+            ),
+            Expectation(
                 versions=Versions(before="3.7"),
                 words="NOT_ENOUGH_REPLICAS_AFTER_APPEND, and read at once",
                 test=_expect("NOT_ENOUGH_REPLICAS_AFTER_APPEND", readable=True),
@@ -75,7 +85,7 @@ def not_enough_after_append() -> Claim:
             Expectation(
                 versions=Versions(since="3.7"),
                 words="REQUEST_TIMED_OUT, and hidden until the ISR is whole",
-                test=_expect("REQUEST_TIMED_OUT", readable=False),
+                test=_HIDDEN,
             ),
         ),
     )

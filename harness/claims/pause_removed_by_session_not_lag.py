@@ -22,7 +22,7 @@ def script(lab: Lab) -> None:
     flow = lab.producer()
     flow.flow("flow", _RATE_PER_S)
     lab.await_isr({a, b, c})
-    if not lab.since(_FIRST_KRAFT):
+    if lab.has_zookeeper:
         lab.wait(_QUIET_S)
     known = len(lab.isr_changes(a))
     begin = time.monotonic()
@@ -72,14 +72,12 @@ def config(kafka: str) -> Mapping[str, str]:
     return {"replica.lag.time.max.ms": str(int(LIMIT_S * 1000))}
 
 
-_FIRST_KRAFT = ".".join(map(str, FIRST_KRAFT))
-
-
 def _expects() -> tuple[Expectation, ...]:
+    first_kraft = ".".join(map(str, FIRST_KRAFT))
     sessions = (
         (Versions(before="2.5"), 6.0),
-        (Versions(since="2.5", before=_FIRST_KRAFT), 18.0),
-        (Versions(since=_FIRST_KRAFT), 9.0),
+        (Versions(since="2.5", before=first_kraft), 18.0),
+        (Versions(since=first_kraft), 9.0),
     )
     return tuple(
         Expectation(
