@@ -219,7 +219,8 @@ class Sight:
     def log_end(self, broker: Broker, partition: int = 0) -> int:
         """Return the offset after the last record in a broker's log, as it lies on its disk."""
         path = f"{self.topic}-{partition}/{0:020d}.log"
-        lasts = parse(self.cluster.read_data(broker, path)).columns["last_offset"]
+        parts = parse(self.cluster.read_data(broker, path))
+        lasts = [last for rows in parts for last in rows.column("last_offset").to_pylist()]
         return max((last + 1 for last in lasts if last is not None), default=0)
 
     def epochs(self, broker: Broker, partition: int = 0) -> tuple[tuple[int, int], ...]:

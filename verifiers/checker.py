@@ -16,7 +16,9 @@ It is run only if it can find something: one that asks for any of SUSPECTS, and 
 RECORDED, has nothing to look at where all those suspects are none.
 """
 
-SUSPECTS = frozenset({"values", "turns", "slots", "differences", "disordered"})
+SUSPECTS = frozenset(
+    {"values", "turns", "slots", "differences", "disordered", "damaged", "disjoint"}
+)
 """The frames that hold only what is not plainly in order."""
 
 NEEDED = frozenset({"processing"})

@@ -8,6 +8,7 @@ GRAVITY = (
     "G1a",
     "duplicate",
     "replica-divergence",
+    "replica-gap",
     "inconsistent-offsets",
     "epoch-disorder",
     "lost-commit",

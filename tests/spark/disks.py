@@ -13,12 +13,16 @@ BROKERS = (1, 2, 3)
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """One replica: the bytes of its only segment, its epochs, and what its broker said."""
+    """One replica: the bytes of its first segment, its epochs, and what its broker said.
+
+    `more` are further segments, each with the offset that it is called after.
+    """
 
     content: bytes
     epochs: Sequence[tuple[int, int]] | None = ((0, 0),)
     server_log: str = ""
     first: int = 0
+    more: Sequence[tuple[int, bytes]] = ()
 
 
 Disks = Mapping[tuple[int, int], Disk]
@@ -47,7 +51,8 @@ def write_disks(path: Path, disks: Disks, *, isr: Sequence[int] = BROKERS) -> No
         for partition, disk in mine.items():
             log = home / "data" / f"{TOPIC}-{partition}"
             log.mkdir(exist_ok=True)
-            (log / f"{disk.first:020}.log").write_bytes(disk.content)
+            for first, content in ((disk.first, disk.content), *disk.more):
+                (log / f"{first:020}.log").write_bytes(content)
             if disk.epochs is not None:
                 lines = "".join(f"{epoch} {first}\n" for epoch, first in disk.epochs)
                 (log / "leader-epoch-checkpoint").write_text(f"0\n{len(disk.epochs)}\n{lines}")

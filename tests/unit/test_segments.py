@@ -1,17 +1,32 @@
 """Segments of all formats: batches by their headers, records by their bodies, garbage as rows."""
 
 import struct
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.batches import GZIP, old, v2, value_of
+from verifiers.replicas import segments
 from verifiers.replicas.records import values_in
-from verifiers.replicas.segments import COLUMNS, Headers, parse, read_headers
+from verifiers.replicas.segments import HEADERS, read_headers
 
 VALUES = [value_of(1, n) for n in range(5)]
+
+
+class Headers:
+    """The rows of a segment, column by column."""
+
+    def __init__(self, rows: Iterable[pa.RecordBatch]) -> None:
+        self.columns: dict[str, list[Any]] = pa.Table.from_batches(rows, HEADERS).to_pydict()
+
+
+def parse(content: bytes, *, first_offset: int = 0) -> Headers:
+    return Headers(segments.parse(content, first_offset=first_offset))
 
 
 def spans(found: Headers) -> list[tuple[int, int]]:
@@ -23,6 +38,11 @@ def problems(found: Headers) -> list[str]:
     return [problem for problem in found.columns["problem"] if problem]
 
 
+def damaged(content: bytes, at: int) -> bytes:
+    """Return the bytes with one bit of one of them changed."""
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
 def test_batches_of_the_present_format_are_told_by_their_headers() -> None:
     content = v2(0, VALUES) + v2(5, VALUES[:2], epoch=3, codec=GZIP)
 
@@ -32,7 +52,8 @@ def test_batches_of_the_present_format_are_told_by_their_headers() -> None:
     assert found.columns["leader_epoch"] == [0, 3]
     assert found.columns["magic"] == [2, 2]
     assert sum(found.columns["size"]) == len(content)
-    assert found.next_offset == 7
+    assert found.columns["intact"] == [True, True]
+    assert found.columns["jump"] == [None, 0]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -43,6 +64,7 @@ def test_each_message_of_an_old_format_is_a_row(magic: int) -> None:
     assert set(found.columns["magic"]) == {magic}
     assert found.columns["leader_epoch"] == [None] * 200
     assert len(set(found.columns["crc"])) == 200
+    assert all(found.columns["intact"])
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -58,7 +80,8 @@ def test_formats_may_follow_each_other_in_one_segment() -> None:
     found = parse(content)
 
     assert found.columns["magic"] == [0] * 5 + [1] * 5 + [2]
-    assert found.next_offset == 15
+    assert spans(found)[-1] == (10, 14)
+    assert all(found.columns["intact"])
     assert problems(found) == []
 
 
@@ -66,7 +89,21 @@ def test_an_empty_segment_has_no_batch(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.touch()
 
-    assert read_headers(path).columns["position"] == []
+    assert list(read_headers(path)) == []
+
+
+def test_a_segment_longer_than_what_is_decoded_at_once_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "00000000000000000007.log"
+    path.write_bytes(b"".join(v2(7 + n, VALUES[:1]) for n in range(10)) + b"\xff" * 80)
+    monkeypatch.setattr(segments, "_MOST_AT_ONCE", 4)
+
+    found = Headers(read_headers(path))
+
+    assert spans(found)[:10] == [(n, n) for n in range(7, 17)]
+    assert found.columns["jump"] == [None, *[0] * 9, None]
+    assert problems(found) == ["magic"]
 
 
 def test_zeros_up_to_the_end_are_what_was_preallocated() -> None:
@@ -93,9 +130,46 @@ def test_garbage_behind_a_batch_is_a_row_of_its_own() -> None:
     assert problems(found) == ["magic"]
 
 
-def test_offsets_that_fall_end_the_reading() -> None:
-    assert problems(parse(v2(5, VALUES) + v2(2, VALUES))) == ["offsets"]
-    assert problems(parse(old(5, VALUES) + old(2, VALUES))) == ["offsets"]
+def test_offsets_that_fall_in_a_batch_that_is_damaged_end_the_reading() -> None:
+    new = v2(5, VALUES) + damaged(v2(2, VALUES), 80)
+
+    assert problems(parse(new)) == ["offsets"]
+    assert problems(parse(old(5, VALUES) + damaged(old(2, VALUES), 30))) == ["offsets"]
+
+
+def test_offsets_that_fall_in_a_batch_that_is_whole_are_told() -> None:
+    found = parse(v2(5, VALUES) + v2(2, VALUES) + v2(9, VALUES))
+
+    assert spans(found) == [(5, 9), (2, 6), (9, 13)]
+    assert found.columns["jump"] == [None, -8, 2]
+    assert parse(old(5, VALUES) + old(2, VALUES)).columns["jump"] == [
+        None,
+        0,
+        0,
+        0,
+        0,
+        -8,
+        0,
+        0,
+        0,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_every_format_is_held_against_its_checksum(magic: int, codec: int) -> None:
+    def made(base: int) -> bytes:
+        if magic == 2:
+            return v2(base, VALUES, codec=codec)
+        return old(base, VALUES, magic=magic, codec=codec)
+
+    first = made(0)
+    found = parse(damaged(first, len(first) - 1) + made(5))
+
+    assert problems(found) == []
+    assert found.columns["intact"].count(False) == 1
+    assert found.columns["intact"][-1] is True
 
 
 def test_a_batch_that_claims_too_many_records_is_garbage() -> None:
@@ -132,7 +206,7 @@ def test_no_bytes_make_the_parser_fail(content: bytes) -> None:
     found = parse(content)
 
     assert {len(column) for column in found.columns.values()} == {len(found.columns["position"])}
-    assert set(found.columns) == set(COLUMNS)
+    assert set(found.columns) == set(HEADERS.names)
 
 
 @given(st.integers(0, 5), st.data())

@@ -7,22 +7,35 @@ from verifiers.checker import checker, offences
 
 
 @checker("corrupt-record")
-def corrupt_record(polls: DataFrame, final: DataFrame) -> DataFrame:
-    """Return the records whose checksum, run or topic is not what their producer put in.
+def corrupt_record(polls: DataFrame, final: DataFrame, damaged: DataFrame) -> DataFrame:
+    """Return the records that are not what their producer put in, read or on a disk.
 
     Args:
         polls: records that consumers were given.
         final: records of the final read.
+        damaged: batches on the disks whose checksum does not fit, or in whose place lies garbage.
 
     Returns:
         One row per record given; kind is the problem: checksum, run, topic or format. The value
-        is null if it could not be made out.
+        is null if it could not be made out. And one row per batch on a disk; kind "disk" if its
+        replica was in the ISR at the end, else "disk-out-of-sync".
+
+    Source: Kafka documentation, message format: CRC-32C of v2 batches, CRC-32 before.
     """
     broken = F.col("problem").isNotNull()
     rows = polls.where(broken).withColumn("read_by", F.lit("consumer"))
     rows = rows.unionByName(final.where(broken).withColumn("read_by", F.lit("final read")))
-    return offences(
+    given = offences(
         rows,
         kind="problem",
         detail={"read_by": F.col("read_by"), "poll": F.col("op"), "position": F.col("position")},
     )
+    batches = offences(
+        damaged,
+        kind=F.when(F.col("in_sync"), "disk").otherwise("disk-out-of-sync"),
+        detail={
+            name: F.col(name)
+            for name in ("broker", "problem", "segment", "position", "size", "last_offset")
+        },
+    )
+    return given.unionByName(batches)

@@ -1,5 +1,6 @@
 """What lies on the brokers' disks, and how far it may be read."""
 
+from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import CUTS_BY_HIGH_WATERMARK, READS_RACE_APPENDS
 from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
 
@@ -16,11 +17,7 @@ DISKS = (
         kinds=("in-sync", "out-of-sync"),
         rows=(
             permitted(
-                Reason(
-                    "A replica outside the ISR is no copy: it may hold what was never committed, "
-                    "and cuts it off before it is let in again.",
-                    "Kafka documentation, replication design; KIP-101",
-                ),
+                reasons.OUTSIDE_THE_ISR,
                 "out-of-sync",
                 by="being outside the ISR",
             ),
@@ -39,6 +36,7 @@ DISKS = (
     Chapter(
         anomaly="replica-gap",
         means="A replica's log leaves out offsets that another one holds, or goes back.",
+        kinds=("gap", "overlap", "backwards"),
         rows=(forbidden(_ONE_LOG),),
     ),
     Chapter(

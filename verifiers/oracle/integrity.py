@@ -77,8 +77,10 @@ INTEGRITY = (
     ),
     Chapter(
         anomaly="corrupt-record",
-        means="A record is not what its producer put in.",
+        means="A record is not what its producer put in, as it was read or as it lies on a disk.",
+        kinds=("checksum", "run", "topic", "format", "disk", "disk-out-of-sync"),
         rows=(
+            permitted(reasons.OUTSIDE_THE_ISR, "disk-out-of-sync", by="being outside the ISR"),
             forbidden(
                 Reason(
                     "A record must be read as it was written: no contract permits otherwise.",

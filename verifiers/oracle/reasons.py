@@ -52,3 +52,8 @@ WRITTEN_AGAIN = Reason(
     "Without idempotence a producer that retries after a lost answer writes its record again.",
     "KIP-98",
 )
+OUTSIDE_THE_ISR = Reason(
+    "A replica outside the ISR is no copy: it may hold what was never committed, and cuts it off "
+    "before it is let in again.",
+    "Kafka documentation, replication design; KIP-101",
+)

@@ -12,6 +12,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from verifiers.lost import lost
 from verifiers.replicas.copied import Copied, Place
 from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
+from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
 from verifiers.replicas.survey import (
     BATCH_SCHEMA,
@@ -52,6 +53,9 @@ class Comparison:
         batches: of all replicas (BATCH_SCHEMA).
         differences: where replicas differ (DIFFERENCE_SCHEMA).
         disordered: the batches of replicas whose epochs are worth a closer look.
+        damaged: what is not as it was written (DAMAGE_SCHEMA).
+        disjoint: the batches of all replicas of the partitions in which one has a hole or an
+            overlap.
         epochs: what their leader-epoch checkpoints say (EPOCH_SCHEMA).
         empty: which of the suspects among the frames are none.
         kept: frames that occupy memory until they are unpersisted.
@@ -64,6 +68,8 @@ class Comparison:
     batches: DataFrame
     differences: DataFrame
     disordered: DataFrame
+    damaged: DataFrame
+    disjoint: DataFrame
     epochs: DataFrame
     empty: frozenset[str]
     kept: tuple[DataFrame, ...] = field(default=())
@@ -83,6 +89,8 @@ class Comparison:
         return {
             "differences": self.differences,
             "disordered": self.disordered,
+            "damaged": self.damaged,
+            "disjoint": self.disjoint,
             "epochs": self.epochs,
             "located": located,
         }
@@ -128,8 +136,9 @@ def compare(
     summaries: tuple[Summary, ...] = ()
     groups: list[Group] = []
     differing = spark.createDataFrame([], DIFFERENCE_SCHEMA)
-    disordered = spark.createDataFrame([], BATCH_SCHEMA)
-    empty = {"differences", "disordered"}
+    disordered = disjoint = spark.createDataFrame([], BATCH_SCHEMA)
+    hurt = spark.createDataFrame([], DAMAGE_SCHEMA)
+    empty = {"differences", "disordered", "damaged", "disjoint"}
     if copied.replicas:
         bounds = known_bounds(copied, ends)
         summaries = summarise(batches, copied, bounds)
@@ -144,6 +153,13 @@ def compare(
         if strange:
             disordered = batches.where(_any_of(strange))
             empty.discard("disordered")
+        broken = {one.replica.place for one in summaries if one.broken}
+        if broken:
+            disjoint = of_partitions(batches, broken)
+            empty.discard("disjoint")
+        if is_damaged(summaries, bounds):
+            hurt = damaged(spark, batches, summaries, bounds)
+            empty.discard("damaged")
     return Comparison(
         folder=folder,
         copied=copied,
@@ -152,6 +168,8 @@ def compare(
         batches=batches,
         differences=differing,
         disordered=disordered,
+        damaged=hurt,
+        disjoint=disjoint,
         epochs=spark.createDataFrame(_epochs(summaries), EPOCH_SCHEMA),
         empty=frozenset(empty),
         kept=tuple(kept),

@@ -1,4 +1,4 @@
-"""The batches of a log segment, by their headers; bodies are left alone.
+"""The batches of a log segment, by their headers, each held against its own checksum.
 
 Formats v0 and v1 (message sets, up to Kafka 0.10) and v2 (record batches, since 0.11). All three
 begin with an offset and a size, and have their magic at the same place:
@@ -9,19 +9,24 @@ begin with an offset and a size, and have their magic at the same place:
               i16 · base sequence i32 · records i32 · …                              all big-endian
 
 A compressed message set is one entry with the offset of its last message; it begins where the
-entry before it ended.
+entry before it ended. The checksum is of all that follows it: CRC-32 in v0 and v1, CRC-32C in v2.
+
+Only the walk from batch to batch, and the checksum, are done one by one: headers are decoded by the
+thousand.
 
 Source: Kafka documentation, message format; KIP-32, KIP-98.
 """
 
 import mmap
+import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from crc32c import crc32c
 
 V2_HEADER = Struct(">qiibIhiqqqhii")
 OLD_HEADER = Struct(">qiIbb")
@@ -30,68 +35,67 @@ TIMESTAMP = Struct(">q")
 
 LEADING_BYTES = LEADING.size
 COMPRESSION = 0x07
-_MAGIC_AT = 16
-_V1_TIMESTAMP_AT = OLD_HEADER.size
+_SIZE_AND_MAGIC = Struct(">i4xB")
+_SIZE_AT, _MAGIC_AT = 8, 16
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 # What is left of a size that counts from behind it: v0 with neither key nor value; v2 empty.
 _LEAST_SIZE = {0: 14, 1: 22, 2: V2_HEADER.size - LEADING_BYTES}
 _MOST_OFFSETS = 10_000_000
 """A batch that says it has more is taken for garbage: no broker takes one so large."""
-_PROBED = 32
+_MOST_AT_ONCE = 1 << 15
 
-COLUMNS = (
-    "position",
-    "size",
-    "base_offset",
-    "last_offset",
-    "magic",
-    "leader_epoch",
-    "crc",
-    "max_timestamp_ms",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "is_transactional",
-    "is_control",
-    "problem",
+_V2 = np.dtype(
+    [
+        ("base", ">i8"), ("size", ">i4"), ("epoch", ">i4"), ("magic", "u1"), ("crc", ">u4"),
+        ("attributes", ">i2"), ("delta", ">i4"), ("begin", ">i8"), ("timestamp", ">i8"),
+        ("producer", ">i8"), ("producer_epoch", ">i2"), ("sequence", ">i4"), ("records", ">i4"),
+    ]
+)  # fmt: skip
+_OLD = np.dtype(
+    {
+        "names": ["offset", "crc", "magic", "attributes", "timestamp"],
+        "formats": [">i8", ">u4", "u1", "u1", ">i8"],
+        "offsets": [0, 12, 16, 17, 18],
+        "itemsize": _V2.itemsize,
+    }
 )
-"""What is known of a batch. In a row with a `problem` only position and size mean anything."""
+
+HEADERS = pa.schema(
+    {
+        "position": pa.int64(),
+        "size": pa.int64(),
+        "base_offset": pa.int64(),
+        "last_offset": pa.int64(),
+        "magic": pa.int32(),
+        "leader_epoch": pa.int32(),
+        "crc": pa.int64(),
+        "max_timestamp_ms": pa.int64(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "base_sequence": pa.int32(),
+        "is_transactional": pa.bool_(),
+        "is_control": pa.bool_(),
+        "intact": pa.bool_(),
+        "jump": pa.int64(),
+        "problem": pa.string(),
+    }
+)
+"""What is known of a batch. In a row with a `problem` only position and size mean anything.
+
+`intact` says whether its checksum fits; `jump` is how many offsets lie between the batch before it
+in the file and itself: 0 in a log without holes, negative where they overlap, null for the first.
+"""
+
+Bytes = bytes | mmap.mmap
 
 
-@dataclass(slots=True)
-class Headers:
-    """The batches of one segment, column by column, in the order of COLUMNS."""
-
-    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
-
-    def add(self, *row: Any) -> None:  # noqa: ANN401  (one value a column)
-        """Add one row, in the order of COLUMNS."""
-        for column, value in zip(self.columns.values(), row, strict=True):
-            column.append(value)
-
-    def add_problem(self, position: int, size: int, problem: str) -> None:
-        """Add a stretch of bytes that are no batch."""
-        unknown = [None] * (len(COLUMNS) - 3)
-        self.add(position, size, *unknown, problem)
-
-    @property
-    def next_offset(self) -> int | None:
-        """The offset after the last batch; None before the first."""
-        last = self.columns["last_offset"]
-        return None if not last or last[-1] is None else last[-1] + 1
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows one by one."""
-        for values in zip(*self.columns.values(), strict=True):
-            yield dict(zip(self.columns, values, strict=True))
-
-
-def read_headers(path: Path) -> Headers:
-    """Return the batches of a segment file; whatever its bytes are, this does not fail on them.
+def read_headers(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a segment file (HEADERS); no bytes whatever make this fail.
 
     Bytes that are no batch end the reading and are a row of their own, whose `problem` is one of:
-    truncated (a batch goes on beyond the end of the file), size, magic, offsets (they do not
-    grow, or are too many). Zeros up to the end are what was preallocated, and no problem.
+    truncated (a batch goes on beyond the end of the file), size, magic, offsets (they are too
+    many, or fall though the checksum does not fit). Zeros up to the end are what was
+    preallocated, and no problem.
 
     Args:
         path: the file; its name is the offset of its first record.
@@ -101,154 +105,148 @@ def read_headers(path: Path) -> Headers:
     """
     with path.open("rb") as file:
         if path.stat().st_size == 0:
-            return Headers()
+            return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             first = int(path.stem) if path.stem.isdigit() else 0
-            return parse(content, first_offset=first)
+            yield from parse(content, first_offset=first)
 
 
-def parse(content: bytes | mmap.mmap, *, first_offset: int = 0) -> Headers:
-    """Return the batches in a segment's bytes; see `read_headers`."""
-    found = Headers()
-    position, end = 0, len(content)
-    while position < end:
-        length = _entry_bytes(content, position, found, first_offset)
-        if length == 0:
+def parse(content: Bytes, *, first_offset: int = 0) -> Iterator[pa.RecordBatch]:
+    """Yield the batches in a segment's bytes; see `read_headers`."""
+    position, following, is_more = 0, None, True
+    while is_more:
+        places, position, is_more = _walk(content, position)
+        if not places:
             break
-        position += length
-    return found
+        rows = _decode(content, places, position, following, first_offset)
+        yield rows
+        if rows.num_rows < len(places):
+            yield _problem(places[rows.num_rows], len(content), "offsets")
+            return
+        following = rows.column("last_offset")[-1].as_py() + 1
+    problem = _problem_at(content, position)
+    if problem:
+        yield _problem(position, len(content), problem)
 
 
-def _entry_bytes(
-    content: bytes | mmap.mmap, position: int, found: Headers, first_offset: int
-) -> int:
-    """Add the entry at a position, and return its length; 0 if nothing readable follows."""
+def _walk(content: Bytes, position: int) -> tuple[list[int], int, bool]:
+    """Return where batches begin, where the last of them ends, and whether more may follow."""
+    places: list[int] = []
+    end, unpack, least = len(content), _SIZE_AND_MAGIC.unpack_from, _LEAST_SIZE
+    while len(places) < _MOST_AT_ONCE:
+        if position + LEADING_BYTES + _LEAST_SIZE[0] > end:
+            return places, position, False
+        size, magic = unpack(content, position + _SIZE_AT)
+        following = position + LEADING_BYTES + size
+        if size < least.get(magic, end) or following > end:
+            return places, position, False
+        places.append(position)
+        position = following
+    return places, position, True
+
+
+def _problem_at(content: Bytes, position: int) -> str | None:
+    """Return why no batch begins here; None at the end, and in zeros up to the end."""
     left = len(content) - position
     if left < LEADING_BYTES + _LEAST_SIZE[0]:
-        if any(content[position:]):
-            found.add_problem(position, left, "truncated")
-        return 0
-    offset, size = LEADING.unpack_from(content, position)
-    if offset == 0 and size == 0 and not _any_left(content, position):
-        return 0
-    magic = content[position + _MAGIC_AT]
+        return "truncated" if any(content[position:]) else None
+    size, magic = _SIZE_AND_MAGIC.unpack_from(content, position + _SIZE_AT)
+    if size == 0 and not _any_left(content, position):
+        return None
     if magic not in _LEAST_SIZE:
-        found.add_problem(position, left, "magic")
-    elif size < _LEAST_SIZE[magic]:
-        found.add_problem(position, left, "size")
-    elif size + LEADING_BYTES > left:
-        found.add_problem(position, left, "truncated")
-    elif magic == 2:
-        return _add_batch(content, position, found)
-    else:
-        return _add_messages(content, position, found, first_offset)
-    return 0
+        return "magic"
+    return "size" if size < _LEAST_SIZE[magic] else "truncated"
 
 
-def _any_left(content: bytes | mmap.mmap, position: int) -> bool:
+def _any_left(content: Bytes, position: int) -> bool:
     rest = np.frombuffer(content, dtype=np.uint8)[position:]
     found = bool(rest.any())
     del rest  # a map with a view on it cannot be closed
     return found
 
 
-def _add_batch(content: bytes | mmap.mmap, position: int, found: Headers) -> int:
-    (
-        base, size, epoch, magic, crc, attributes, delta, _, max_timestamp,
-        producer_id, producer_epoch, sequence, _,
-    ) = V2_HEADER.unpack_from(content, position)  # fmt: skip
-    length = LEADING_BYTES + int(size)
-    if not 0 <= delta < _MOST_OFFSETS or base < (found.next_offset or 0):
-        found.add_problem(position, len(content) - position, "offsets")
-        return 0
-    found.add(
-        position, length, base, base + delta, magic, epoch, crc, max_timestamp, producer_id,
-        producer_epoch, sequence, bool(attributes & _TRANSACTIONAL), bool(attributes & _CONTROL),
-        None,
-    )  # fmt: skip
-    return length
+def _problem(position: int, end: int, problem: str) -> pa.RecordBatch:
+    known = {"position": position, "size": end - position, "problem": problem}
+    return pa.RecordBatch.from_pylist([known], schema=HEADERS)
 
 
-def _add_messages(
-    content: bytes | mmap.mmap, position: int, found: Headers, first_offset: int
-) -> int:
-    """Add a message, and with it all of the same size that follow it, at once.
-
-    Before 0.11 each message is an entry of its own, and there are as many as records.
-    """
-    size = LEADING.unpack_from(content, position)[1]
-    length = LEADING_BYTES + int(size)
-    count = _count_alike(content, position, length)
-    view = np.frombuffer(content, dtype=np.uint8, count=count * length, offset=position)
-    entries = view.reshape(count, length)
-    offset = entries[:, 0:8].copy().view(">i8").reshape(-1).astype(np.int64)
-    crc = entries[:, 12:16].copy().view(">u4").reshape(-1).astype(np.int64)
-    magic, attributes = entries[:, 16].astype(np.int64), entries[:, 17].copy()
-    timestamp = np.full(count, -1, dtype=np.int64)
-    if length >= _V1_TIMESTAMP_AT + TIMESTAMP.size:
-        at = slice(_V1_TIMESTAMP_AT, _V1_TIMESTAMP_AT + TIMESTAMP.size)
-        told = entries[:, at].copy().view(">i8").reshape(-1)
-        timestamp = np.where(magic == 1, told, timestamp)
-    del entries, view
-    before = found.next_offset
-    previous = np.concatenate(([first_offset if before is None else before], offset[:-1] + 1))
-    compressed = (attributes & COMPRESSION) != 0
-    base = np.where(compressed, np.minimum(previous, offset), offset)
-    wrong = (offset < previous) | (base < 0) | (offset - base >= _MOST_OFFSETS)
-    if before is None:
-        # A follower's first segment may be called after an offset it was asked to begin at.
-        wrong[0] = offset[0] < 0
-        base[0] = max(int(base[0]), 0)
-    good = int(wrong.argmax()) if wrong.any() else count
-    _extend(found, position, length, base[:good], offset[:good], magic, crc, timestamp)
-    if good < count:
-        bad = position + good * length
-        found.add_problem(bad, len(content) - bad, "offsets")
-        return 0
-    return count * length
-
-
-def _extend(
-    found: Headers,
-    position: int,
-    length: int,
-    base: Any,  # noqa: ANN401  (arrays of numbers)
-    *columns: Any,  # noqa: ANN401
-) -> None:
-    count = len(base)
-    last, magic, crc, timestamp = (column[:count].tolist() for column in columns)
-    made: dict[str, list[Any]] = {
-        "position": list(range(position, position + count * length, length)),
-        "size": [length] * count,
-        "base_offset": base.tolist(),
-        "last_offset": last,
-        "magic": magic,
-        "crc": crc,
-        "max_timestamp_ms": timestamp,
-        "is_transactional": [False] * count,
-        "is_control": [False] * count,
+def _decode(
+    content: Bytes, places: list[int], end: int, following: int | None, first_offset: int
+) -> pa.RecordBatch:
+    """Return the rows of the batches that begin at `places`, up to the first that is garbage."""
+    position = np.array(places, dtype=np.int64)
+    size = np.diff(position, append=end)
+    heads = _heads(content, position)
+    new, old = heads.view(_V2).reshape(-1), heads.view(_OLD).reshape(-1)
+    magic = new["magic"]
+    is_old = magic < 2
+    crc = np.where(is_old, old["crc"], new["crc"]).astype(np.int64)
+    intact = crc == _checksums(content, places, end, magic.tolist())
+    base = new["base"].astype(np.int64)
+    last = np.where(is_old, base, base + new["delta"])
+    previous = np.concatenate(([first_offset if following is None else following], last[:-1] + 1))
+    # A set of old messages says only where it ends. A follower's first segment may be called after
+    # an offset that it was asked to begin at, in the middle of a set.
+    is_set = is_old & ((old["attributes"] & COMPRESSION) != 0)
+    base = np.where(is_set, np.maximum(np.minimum(previous, last), 0), base)
+    falls = base < previous
+    if following is None:
+        falls[0] = False
+    count = last - base
+    garbage = (base < 0) | (count < 0) | (count >= _MOST_OFFSETS) | (falls & ~intact)
+    good = int(garbage.argmax()) if garbage.any() else len(places)
+    jump = base - previous
+    is_first = np.zeros(len(places), dtype=bool)
+    is_first[0] = following is None
+    timestamp = np.where(is_old, np.where(magic == 1, old["timestamp"], -1), new["timestamp"])
+    flags = np.where(is_old, 0, new["attributes"])
+    columns: dict[str, tuple[Any, Any]] = {
+        "position": (position, None),
+        "size": (size, None),
+        "base_offset": (base, None),
+        "last_offset": (last, None),
+        "magic": (magic, None),
+        "leader_epoch": (new["epoch"], is_old),
+        "crc": (crc, None),
+        "max_timestamp_ms": (timestamp, None),
+        "producer_id": (new["producer"], is_old),
+        "producer_epoch": (new["producer_epoch"], is_old),
+        "base_sequence": (new["sequence"], is_old),
+        "is_transactional": ((flags & _TRANSACTIONAL) != 0, None),
+        "is_control": ((flags & _CONTROL) != 0, None),
+        "intact": (intact, None),
+        "jump": (jump, is_first),
     }
-    for name, column in found.columns.items():
-        column.extend(made.get(name, [None] * count))
+    arrays = [_array(*columns[f.name], f.type, good) for f in HEADERS if f.name in columns]
+    return pa.RecordBatch.from_arrays([*arrays, pa.nulls(good, pa.string())], schema=HEADERS)
 
 
-def _count_alike(content: bytes | mmap.mmap, position: int, length: int) -> int:
-    """Return how many entries of this length and of an old format follow each other here."""
-    most = (len(content) - position) // length
-    count, step = 1, _PROBED
-    while count < most:
-        step = min(step, most - count)
-        view = np.frombuffer(
-            content, dtype=np.uint8, count=step * length, offset=position + count * length
-        )
-        entries = view.reshape(step, length)
-        size = entries[:, 8:12].copy().view(">i4").reshape(-1)
-        alike = (size == length - LEADING_BYTES) & (entries[:, _MAGIC_AT] < 2)
-        # The size that fits v0 is too small for v1.
-        alike &= (entries[:, _MAGIC_AT] == 0) | (size >= _LEAST_SIZE[1])
-        del view, entries
-        if not alike.all():
-            return count + int(alike.argmin())
-        count += step
-        step *= 4
-    return count
+def _array(values: Any, mask: Any, kind: pa.DataType, count: int) -> pa.Array:  # noqa: ANN401
+    native = values[:count].astype(kind.to_pandas_dtype())
+    return pa.array(native, kind, mask=None if mask is None else mask[:count])
+
+
+def _heads(content: Bytes, position: Any) -> Any:  # noqa: ANN401  (arrays of numbers)
+    """Return the first bytes of each batch, a row each; zeros stand beyond the end of the file."""
+    width = _V2.itemsize
+    data = np.frombuffer(content, dtype=np.uint8)
+    inside = int(np.searchsorted(position, len(data) - width, side="right"))
+    parts = []
+    if inside:
+        parts.append(np.lib.stride_tricks.sliding_window_view(data, width)[position[:inside]])
+    if inside < len(position):
+        begin = position[inside]
+        rest = np.concatenate((data[begin:], np.zeros(width, dtype=np.uint8)))
+        windows = np.lib.stride_tricks.sliding_window_view(rest, width)
+        parts.append(windows[position[inside:] - begin])
+    return np.concatenate(parts)
+
+
+def _checksums(content: Bytes, places: list[int], end: int, magics: list[int]) -> Any:  # noqa: ANN401
+    """Return the checksum of each batch, as it should be."""
+    with memoryview(content) as view:
+        found = [
+            crc32c(view[place + 21 : until]) if magic == 2 else zlib.crc32(view[place + 16 : until])
+            for place, until, magic in zip(places, [*places[1:], end], magics, strict=True)
+        ]
+    return np.array(found, dtype=np.int64)

@@ -11,19 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    BooleanType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from verifiers.replicas.copied import Copied, Place, Replica
-from verifiers.replicas.segments import COLUMNS, read_headers
+from verifiers.replicas.segments import HEADERS, read_headers
 
 _KEY = (
     StructField("broker", IntegerType(), nullable=False),
@@ -31,24 +23,18 @@ _KEY = (
     StructField("partition", IntegerType(), nullable=False),
     StructField("segment", StringType(), nullable=False),
 )
-_WHOLE, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
-_KINDS = {
-    "magic": IntegerType(),
-    "leader_epoch": IntegerType(),
-    "producer_epoch": ShortType(),
-    "base_sequence": IntegerType(),
-    "is_transactional": _FLAG,
-    "is_control": _FLAG,
-    "problem": _TEXT,
-}
 BATCH_SCHEMA = StructType(
-    [*_KEY, *(StructField(name, _KINDS.get(name, _WHOLE), nullable=True) for name in COLUMNS)]
+    [
+        *_KEY,
+        *(StructField(one.name, from_arrow_type(one.type), nullable=True) for one in HEADERS),
+    ]
 )
 """One row per batch of a replica; `segment` is the file's path within the run's folder,
 `position` a byte in it.
 
-`leader_epoch` is null before format v2. A row with a `problem` is a stretch of bytes, `size` long,
-that is no batch: nothing else is known of it.
+`leader_epoch` is null before format v2; `intact` says whether the checksum fits, `jump` how many
+offsets lie between the batch before it in the file and itself. A row with a `problem` is a stretch
+of bytes, `size` long, that is no batch: nothing else is known of it.
 """
 
 _FEW_BYTES = 64 * 1024**2
@@ -84,6 +70,33 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Bytes up to the end of a segment that are no batch.
+
+    Attributes:
+        segment: its path within the run's folder.
+        position: where they begin, in bytes.
+        size_bytes: how many they are.
+        offset: that of the record which should lie there.
+        problem: why they are no batch, as in a row of BATCH_SCHEMA.
+    """
+
+    segment: str
+    position: int
+    size_bytes: int
+    offset: int
+    problem: str
+
+    @property
+    def in_words(self) -> str:
+        """For a sentence: truncated at byte 70 of 0.log, 9 bytes before its end."""
+        return (
+            f"{self.problem} at byte {self.position:,} of {Path(self.segment).name}, "
+            f"{self.size_bytes:,} bytes before its end"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What one replica's batches come to.
 
@@ -93,7 +106,9 @@ class Summary:
         size_bytes: of all batches.
         compared: how many batches lie below the bound up to which replicas are compared.
         digest: of these; equal for equal batches.
-        problem: what follows the last batch, if it is no batch.
+        damaged: how many of these have a checksum that does not fit.
+        broken: whether offsets are missing between its batches, or overlap.
+        garbage: stretches of bytes that are no batch, by segment.
         end: the log end offset.
     """
 
@@ -102,8 +117,15 @@ class Summary:
     size_bytes: int
     compared: int
     digest: int
-    problem: str | None
+    damaged: int
+    broken: bool
+    garbage: tuple[Stretch, ...]
     end: int
+
+    @property
+    def problem(self) -> str | None:
+        """What follows the last batch, in words, if it is no batch."""
+        return self.garbage[0].in_words if self.garbage else None
 
     @property
     def batches(self) -> int:
@@ -176,22 +198,19 @@ def _index(root: str, files: Iterable[File], number: int) -> int:
     """Write the batches of some segments to a Parquet file of the run; return how many."""
     schema = to_arrow_schema(BATCH_SCHEMA)
     target = Path(root) / "replicas" / "batches" / f"part-{number}.parquet"
-    rows = 0
+    count = 0
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
         for file in files:
-            columns = read_headers(Path(root) / file.segment).columns
-            count = len(columns["position"])
-            made: dict[str, object] = {
-                "broker": [file.broker] * count,
-                "topic": [file.topic] * count,
-                "partition": [file.partition] * count,
-                "segment": [file.segment] * count,
-                **columns,
-            }
-            arrays = [pa.array(made[field.name], field.type) for field in schema]
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-            rows += count
-    return rows
+            for rows in read_headers(Path(root) / file.segment):
+                key = (file.broker, file.topic, file.partition, file.segment)
+                keys = [
+                    pa.repeat(pa.scalar(one, field.type), rows.num_rows)
+                    for one, field in zip(key, schema, strict=False)
+                ]
+                arrays = [*keys, *rows.columns]
+                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                count += rows.num_rows
+    return count
 
 
 def known_bounds(copied: Copied, ends: Mapping[Place, int]) -> dict[Place, int]:
@@ -220,15 +239,20 @@ def summarise(
     below = F.col("base_offset") < bound
     names = ("base_offset", "last_offset", "crc", "leader_epoch")
     found = (
-        batches.groupBy("broker", "topic", "partition", "leader_epoch", "problem")
+        batches.groupBy("broker", "topic", "partition", "segment", "leader_epoch", "problem")
         .agg(
             F.count("*").alias("batches"),
             F.sum("size").alias("size"),
+            F.min("position").alias("position"),
+            F.max("position").alias("last_position"),
             F.min("base_offset").alias("first"),
             F.max("last_offset").alias("last"),
+            F.min_by("base_offset", "position").alias("head"),
+            F.max_by("last_offset", "position").alias("tail"),
+            F.count_if(F.col("jump") != 0).alias("jumps"),
             F.count_if(below).alias("compared"),
+            F.count_if(below & ~F.col("intact")).alias("damaged"),
             F.bit_xor(F.when(below, F.xxhash64(*names))).alias("digest"),
-            F.min_by(F.struct("segment", "position", "size"), "position").alias("where"),
         )
         .collect()
     )
@@ -243,31 +267,77 @@ def summarise(
 
 def _summary(replica: Replica, rows: list[Any]) -> Summary:
     whole = [row for row in rows if row["problem"] is None]
-    broken = [row for row in rows if row["problem"] is not None]
+    garbage = _stretches(rows, replica)
     digest = 0
     for row in whole:
         digest ^= row["digest"] or 0
-    runs = tuple(
-        Run(epoch=row["leader_epoch"], first=row["first"], last=row["last"], batches=row["batches"])
-        for row in sorted(whole, key=lambda row: row["first"])
-    )
+    runs = _runs(whole)
     return Summary(
         replica=replica,
         runs=runs,
         size_bytes=sum(row["size"] for row in whole),
         compared=sum(row["compared"] for row in whole),
         digest=digest,
-        problem=_in_words(broken[0]) if broken else None,
+        damaged=sum(row["damaged"] for row in whole),
+        broken=any(row["jumps"] for row in whole) or _is_broken_between(whole),
+        garbage=garbage,
         end=max([replica.last_segment, *(run.last + 1 for run in runs)]),
     )
 
 
-def _in_words(row: Any) -> str:  # noqa: ANN401  (a Row)
-    where = row["where"]
-    return (
-        f"{row['problem']} at byte {where['position']:,} of {Path(where['segment']).name}, "
-        f"{where['size']:,} bytes before its end"
-    )
+def _runs(rows: list[Any]) -> tuple[Run, ...]:
+    epochs: dict[int | None, list[Any]] = {}
+    for row in rows:
+        epochs.setdefault(row["leader_epoch"], []).append(row)
+    runs = [
+        Run(
+            epoch=epoch,
+            first=min(row["first"] for row in some),
+            last=max(row["last"] for row in some),
+            batches=sum(row["batches"] for row in some),
+        )
+        for epoch, some in epochs.items()
+    ]
+    return tuple(sorted(runs, key=lambda run: run.first))
+
+
+def _is_broken_between(rows: list[Any]) -> bool:
+    """Tell whether a segment begins elsewhere than where the one before it ends."""
+    segments: dict[str, list[Any]] = {}
+    for row in rows:
+        segments.setdefault(row["segment"], []).append(row)
+    following = None
+    for _, some in sorted(segments.items()):
+        head = min(some, key=lambda row: row["position"])["head"]
+        if following is not None and head != following:
+            return True
+        following = max(some, key=lambda row: row["last_position"])["tail"] + 1
+    return False
+
+
+def _stretches(rows: list[Any], replica: Replica) -> tuple[Stretch, ...]:
+    """Return what is no batch, each with the offset that should lie there."""
+    found = []
+    for row in rows:
+        if row["problem"] is None:
+            continue
+        before = [
+            one["last"] + 1
+            for one in rows
+            if one["segment"] == row["segment"] and one["problem"] is None
+        ]
+        name = Path(row["segment"]).stem
+        named = int(name) if name.isdigit() else replica.first_segment
+        found.append(
+            Stretch(
+                segment=row["segment"],
+                position=row["position"],
+                size_bytes=row["size"],
+                offset=max(before, default=named),
+                problem=row["problem"],
+            )
+        )
+    return tuple(sorted(found, key=lambda one: one.segment))
 
 
 def places_column(known: Mapping[Place, int]) -> Column:

@@ -45,6 +45,12 @@ MEANINGS: dict[str, Meaning] = {
         "stretches of offsets hold other records on another replica",
         "Two brokers' logs, as they lie on disk, hold different batches below the high watermark.",
     ),
+    "replica-gap": Meaning(
+        "place in a replica's log where batches do not follow each other",
+        "places in replicas' logs where batches do not follow each other",
+        "A broker's log, as it lies on disk, skips offsets that another replica holds, or has "
+        "offsets twice.",
+    ),
     "epoch-disorder": Meaning(
         "batch has a leader epoch that it must not have",
         "batches have a leader epoch that they must not have",
@@ -62,9 +68,10 @@ MEANINGS: dict[str, Meaning] = {
         "A consumer was given a record that no producer of this run has on its books.",
     ),
     "corrupt-record": Meaning(
-        "record came back damaged",
-        "records came back damaged",
-        "The checksum, the run or the topic inside the record is not what its producer put in.",
+        "record came back, or lies on a disk, damaged",
+        "records came back, or lie on a disk, damaged",
+        "The checksum, the run or the topic inside the record is not what its producer put in, or "
+        "the checksum of its batch on a broker's disk does not fit.",
     ),
     "G1a": Meaning(
         "record was read although its send had failed",

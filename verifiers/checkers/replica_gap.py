@@ -1,0 +1,99 @@
+"""A replica's log that skips offsets, or has them twice."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+
+_PLACE = ("topic", "partition")
+
+
+@checker("replica-gap")
+def replica_gap(disjoint: DataFrame) -> DataFrame:
+    """Return where a replica's batches do not follow each other.
+
+    A compressed set of the formats before v2 does not say where it begins, so that a hole before
+    one is not seen.
+
+    Args:
+        disjoint: the batches of all replicas of the partitions in which one does not follow.
+
+    Returns:
+        One row per place; offset is the first that the batch behind it has. Kind "gap" if offsets
+        are missing before it that another replica holds: `missing_from` is the first of them,
+        `held_by` who; "overlap" if it begins below the end of the batch before it; "backwards" if
+        it begins at or below that one's beginning. Where all replicas lack the same offsets
+        nothing is said: a leader may have lost its log's beginning, and compaction looks like it.
+
+    Source: Kafka documentation, replication design: a log's offsets are assigned one by one by the
+        leader, and followers copy its batches as they are.
+    """
+    order = Window.partitionBy("broker", *_PLACE).orderBy("segment", "position")
+    steps = disjoint.select(
+        "broker",
+        *_PLACE,
+        "segment",
+        "position",
+        "base_offset",
+        "last_offset",
+        F.lag("base_offset").over(order).alias("before"),
+        (F.lag("last_offset").over(order) + 1).alias("expected"),
+    )
+    detail = {
+        "broker": F.col("broker"),
+        "segment": F.col("segment"),
+        "position": F.col("position"),
+        "last_offset": F.col("last_offset"),
+        "expected": F.col("expected"),
+    }
+    falling = offences(
+        steps.where(F.col("base_offset") < F.col("expected")),
+        offset="base_offset",
+        kind=F.when(F.col("base_offset") <= F.col("before"), "backwards").otherwise("overlap"),
+        detail=detail,
+    )
+    gaps = _held_elsewhere(steps.where(F.col("base_offset") > F.col("expected")), disjoint)
+    missing = offences(
+        gaps,
+        offset="base_offset",
+        kind=F.lit("gap"),
+        detail={
+            **detail,
+            "missing_from": F.col("expected"),
+            "missing": F.col("base_offset") - F.col("expected"),
+            "held_by": F.col("held_by"),
+        },
+    )
+    return falling.unionByName(missing)
+
+
+def _held_elsewhere(gaps: DataFrame, batches: DataFrame) -> DataFrame:
+    """Return the gaps of which another replica holds an offset, with those that do.
+
+    Each gap is laid among the batches of every other replica, by offset: of those that begin
+    before the gap's end, the highest offset tells. One sort, however wide the gaps are.
+    """
+    others = batches.select(*_PLACE, F.col("broker").alias("other")).distinct()
+    asked = gaps.join(F.broadcast(others), list(_PLACE)).where(F.col("other") != F.col("broker"))
+    asked = asked.withColumn("at", F.col("base_offset"))
+    laid = batches.select(
+        *_PLACE,
+        F.col("broker").alias("other"),
+        F.col("base_offset").alias("at"),
+        F.col("last_offset").alias("holds"),
+    )
+    # A batch that begins at the gap's end comes behind the gap.
+    order = (
+        Window.partitionBy(*_PLACE, "other")
+        .orderBy("at", F.col("holds").isNotNull())
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    seen = asked.unionByName(laid, allowMissingColumns=True).withColumn(
+        "highest", F.max("holds").over(order)
+    )
+    held = seen.where(F.col("broker").isNotNull() & (F.col("highest") >= F.col("expected")))
+    return held.groupBy(*gaps.columns).agg(
+        F.array_join(F.array_sort(F.collect_set(F.col("other").cast("string"))), ",").alias(
+            "held_by"
+        )
+    )

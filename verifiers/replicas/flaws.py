@@ -1,0 +1,114 @@
+"""What is wrong in a replica's own log: bytes that changed, offsets that are missing or twice."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from verifiers.replicas.copied import Place
+from verifiers.replicas.survey import Stretch, Summary
+
+DAMAGE_SCHEMA = StructType(
+    [
+        StructField("broker", IntegerType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("segment", StringType()),
+        StructField("position", LongType()),
+        StructField("size", LongType()),
+        StructField("offset", LongType()),
+        StructField("last_offset", LongType()),
+        StructField("in_sync", BooleanType()),
+        StructField("problem", StringType()),
+    ]
+)
+"""One row per batch below the high watermark that is not as its leader appended it.
+
+`problem` is "checksum" if it does not fit; else why the bytes from `position` on, `size` of them,
+are no batch at all, and `last_offset` is null. `in_sync` tells whether the replica was in the ISR
+at the end.
+"""
+
+_REPLICA_SCHEMA = StructType(
+    [DAMAGE_SCHEMA["broker"], DAMAGE_SCHEMA["topic"], DAMAGE_SCHEMA["partition"],
+     DAMAGE_SCHEMA["in_sync"], StructField("bound", LongType())]
+)  # fmt: skip
+
+
+def is_damaged(summaries: Sequence[Summary], bounds: Mapping[Place, int]) -> bool:
+    """Tell whether `damaged` has any row."""
+    return any(one.damaged or _lost(one, bounds) for one in summaries)
+
+
+def damaged(
+    spark: SparkSession,
+    batches: DataFrame,
+    summaries: Sequence[Summary],
+    bounds: Mapping[Place, int],
+) -> DataFrame:
+    """Return the batches below the high watermark that are not as they were (DAMAGE_SCHEMA).
+
+    Args:
+        spark: the session.
+        batches: of all replicas (BATCH_SCHEMA).
+        summaries: what they come to.
+        bounds: the high watermark at rest of each partition.
+    """
+    rows = [
+        (
+            one.replica.broker,
+            *one.replica.place,
+            bool(one.replica.in_sync),
+            bounds[one.replica.place],
+        )
+        for one in summaries
+        if one.damaged
+    ]
+    replicas = F.broadcast(spark.createDataFrame(rows, _REPLICA_SCHEMA))
+    changed = (
+        batches.where(~F.col("intact"))
+        .join(replicas, ["broker", "topic", "partition"])
+        .where(F.col("base_offset") < F.col("bound"))
+        .withColumn("offset", F.col("base_offset"))
+        .withColumn("problem", F.lit("checksum"))
+        .select(*DAMAGE_SCHEMA.names)
+    )
+    garbage = [
+        (
+            one.replica.broker, *one.replica.place, stretch.segment, stretch.position,
+            stretch.size_bytes, stretch.offset, None, bool(one.replica.in_sync), stretch.problem,
+        )
+        for one in summaries
+        for stretch in _lost(one, bounds)
+    ]  # fmt: skip
+    return changed.unionByName(spark.createDataFrame(garbage, DAMAGE_SCHEMA))
+
+
+def _lost(one: Summary, bounds: Mapping[Place, int]) -> list[Stretch]:
+    """Return the stretches in place of which records must lie.
+
+    Half a batch at the end of a log outside the ISR is how a killed broker leaves it: it lags.
+    """
+    may_lag = one.replica.in_sync is False
+    return [
+        stretch
+        for stretch in one.garbage
+        if stretch.offset < bounds[one.replica.place]
+        and not (may_lag and stretch.problem == "truncated")
+    ]
+
+
+def of_partitions(batches: DataFrame, places: Collection[Place]) -> DataFrame:
+    """Return the batches of all replicas of some partitions."""
+    chosen = F.lit(False)
+    for topic, partition in sorted(places):
+        chosen |= (F.col("topic") == topic) & (F.col("partition") == partition)
+    return batches.where(F.col("problem").isNull() & chosen)
