@@ -1,12 +1,10 @@
 """The matrix: claims × versions, one trial a cell, resumable after an interruption."""
 
-import json
 import logging
 import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,9 @@ from harness.claim_run import ClaimRun
 from harness.core.errors import HealFailed, KafkaChaosError, UsageError
 from harness.core.version import numbers
 from harness.experiment import run_experiment
+from harness.ledger import Ledger
 from harness.lender import KeepOne, Lender
-from harness.run_dir import SCHEMA, Journal, RunDir, canonical_json, write_atomically
+from harness.run_dir import SCHEMA, Journal, RunDir, write_atomically
 from harness.runner import KeepCluster, Runner
 from harness.stage import Progress
 from harness.trial import Trial, failed_trial
@@ -26,7 +25,7 @@ from harness.trial import Trial, failed_trial
 log = logging.getLogger(__name__)
 
 _PREFIX = "claims-"
-_PLAN, _DONE = "matrix.json", "trials.jsonl"
+_DONE = "trials.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +116,14 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
             f"None of these claims speaks of Kafka {', '.join(matrix.versions)}: "
             "`kafka-chaos claims` tells which versions each one speaks of."
         )
-    folder = _unfinished(matrix) if resume else _new_folder(matrix)
+    find = Ledger.resume if resume else Ledger.begin
+    ledger = find(matrix.store, _PREFIX, _asked(matrix), lines=_DONE)
+    folder = ledger.folder
     # What could not be run is tried again.
-    done = [trial for trial in _done(folder) if trial.run]
+    done = [trial for trial in map(Trial.read, ledger.entries()) if trial.run]
     tally = Tally(folder=folder, wanted=len(cells), trials=done)
     known = {(trial.claim, trial.kafka) for trial in done}
-    journal = Journal(folder / _DONE)
+    journal = Journal(ledger.path)
     lender, backlog = KeepOne(), Backlog(master=matrix.master)
 
     def keep(trials: Iterable[Trial]) -> None:
@@ -192,36 +193,3 @@ def _asked(matrix: Matrix) -> dict[str, Any]:
         "versions": list(matrix.versions),
         "seed": matrix.seed,
     }
-
-
-def _new_folder(matrix: Matrix) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    folder = matrix.store.resolve() / f"{_PREFIX}{stamp}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise UsageError(
-            f"The store {matrix.store} cannot hold the matrix ({error.strerror}): "
-            "choose another with --store."
-        ) from error
-    write_atomically(folder / _PLAN, canonical_json(_asked(matrix)))
-    return folder
-
-
-def _unfinished(matrix: Matrix) -> Path:
-    asked = _asked(matrix)
-    for file in sorted(matrix.store.resolve().glob(f"{_PREFIX}*/{_PLAN}"), reverse=True):
-        if json.loads(file.read_text(encoding="utf-8")) == asked:
-            return file.parent
-    raise UsageError(
-        f"There is no matrix of these claims and versions in {matrix.store} to go on with: "
-        "leave out --resume."
-    )
-
-
-def _done(folder: Path) -> list[Trial]:
-    file = folder / _DONE
-    if not file.exists():
-        return []
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [Trial.read(json.loads(line)) for line in lines if line.endswith("\n")]

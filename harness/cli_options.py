@@ -55,7 +55,7 @@ def scenario_argument(context: typer.Context, value: str | None) -> str | None:
     return value or common.get("scenario")
 
 
-_CONFIGURED = ("run", "plan", "nightly", "verify")
+_CONFIGURED = ("run", "plan", "nightly", "verify", "matrix")
 """Commands that pyproject.toml speaks to; `heal` must work whatever is written there."""
 
 
@@ -134,6 +134,16 @@ Faults = Annotated[
         "broker_kill,partition(listener=replication). `list faults` names them.",
     ),
 ]
+KafkaList = Annotated[str | None, option("--kafka", help="Versions, with commas.")]
+AcksList = Annotated[str | None, option("--acks", help="With commas; default: 0,1,all.")]
+MinIsrList = Annotated[str | None, option("--min-isr", help="With commas; default: 1,2.")]
+IdempotenceList = Annotated[
+    str | None, option("--idempotence", help="With commas; default: on,off.")
+]
+UncleanList = Annotated[str | None, option("--unclean-election", help="With commas; default: off.")]
+MaxInFlightList = Annotated[
+    str | None, option("--max-in-flight", help="With commas; default: the scenario's.")
+]
 Duration = Annotated[str | None, option("--duration", help="500ms, 30s, 5m, 8h.")]
 MaxAtOnce = Annotated[int | None, option("--max-at-once", help="Faults in force at one time.")]
 Rate = Annotated[int | None, option("--rate", help="Records a second in all; 0: flat out.")]
@@ -150,23 +160,6 @@ ReplicaLimit = Annotated[
     option("--replica-limit-mib", help="Copy the brokers' logs up to so many MiB in all.", min=0),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-Verified = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="PATH…",
-        help="Run folders, such as runs/latest, and op histories in JSON lines; in any mix.",
-    ),
-]
-Subscribe = Annotated[
-    bool,
-    option(
-        "--subscribe",
-        help="Op histories: consumers subscribed, so a rebalance may move them between ops.",
-    ),
-]
-WwDeps = Annotated[
-    bool, option("--ww-deps", help="Op histories: a write depends on the one before it in the log.")
-]
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
 
 
@@ -209,9 +202,29 @@ class Experiment:
     seed: Seed
 
 
+class Contracts(Experiment):
+    """The flags of a matrix: those of an experiment, some of which hold lists there."""
+
+    kafka: KafkaList
+    acks: AcksList  # type: ignore[assignment]  # the same flag, with another meaning
+    min_isr: MinIsrList  # type: ignore[assignment]
+    idempotence: IdempotenceList  # type: ignore[assignment]
+    unclean_election: UncleanList  # type: ignore[assignment]
+    max_in_flight: MaxInFlightList  # type: ignore[assignment]
+
+
 def experiment(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the flags of `Experiment`; it gets them as its first argument."""
-    flags = get_type_hints(Experiment, include_extras=True)
+    return _with_flags(command, Experiment)
+
+
+def contracts(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the flags of `Contracts`; it gets them as its first argument."""
+    return _with_flags(command, Contracts)
+
+
+def _with_flags(command: Callable[..., None], described: type) -> Callable[..., None]:
+    flags = get_type_hints(described, include_extras=True)
     _, *own = inspect.signature(command).parameters.values()
 
     @functools.wraps(command)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.spinner import Spinner
+from rich.table import Table
 
 from harness.stage import Progress
 
@@ -23,6 +24,9 @@ _MEANING = {
     "verify": "verifying with Spark",
 }
 _COUNTS_EVERY_S = 10.0
+_WIDE = 200
+_STYLES = {"FORBIDDEN": "red", "INVALID": "red", "UNKNOWN": "yellow", "VALID": "green"}
+"""By a word in a cell of a table; the first that it holds counts."""
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 """Everything for people goes to stderr; stdout is for the one document that was asked for."""
@@ -111,3 +115,23 @@ def print_lines(lines: Sequence[str]) -> None:
     """Print the lines of a summary."""
     for line in lines:
         err.print(escape(line))
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; off a terminal it is as wide as it needs to be."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, no_wrap=not err.is_terminal)
+    for row in rows:
+        table.add_row(*map(_coloured, row))
+    if err.is_terminal:
+        err.print(table)
+    else:
+        Console(stderr=True, highlight=False, width=_WIDE).print(table)
+
+
+def _coloured(text: str) -> str:
+    for word, style in _STYLES.items():
+        if word in text:
+            return f"[{style}]{escape(text)}[/]"
+    return escape(text)

@@ -7,7 +7,7 @@ rows are read from the top, and the first that fits rules. docs/contracts.md is 
 
 from verifiers.oracle.circumstances import DESTRUCTIVE_FAULTS, Circumstances, Condition
 from verifiers.oracle.row import Chapter, Reason, Row, Ruling
-from verifiers.oracle.table import TABLE, rule
+from verifiers.oracle.table import TABLE, may_occur, rule
 
 __all__ = [
     "DESTRUCTIVE_FAULTS",
@@ -18,5 +18,6 @@ __all__ = [
     "Reason",
     "Row",
     "Ruling",
+    "may_occur",
     "rule",
 ]

@@ -22,3 +22,10 @@ _UNHEARD_OF = Chapter(
 def rule(anomaly: str, kind: str | None, circumstances: Circumstances) -> Ruling:
     """Return whether one kind of an anomaly is permitted, and why."""
     return _BY_NAME.get(anomaly, _UNHEARD_OF).rule(kind, circumstances)
+
+
+def may_occur(anomaly: str, circumstances: Circumstances) -> bool:
+    """Return whether any kind of an anomaly is permitted."""
+    chapter = _BY_NAME.get(anomaly, _UNHEARD_OF)
+    kinds = chapter.kinds or (None,)
+    return any(chapter.rule(kind, circumstances).permitted for kind in kinds)

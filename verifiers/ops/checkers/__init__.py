@@ -1,1 +1,0 @@
-"""One anomaly of op histories a file."""
