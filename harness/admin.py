@@ -1,9 +1,9 @@
 """What is asked of Kafka itself: topics, leaders, in-sync replicas, effective configuration."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -36,6 +36,8 @@ from harness.metadata import PartitionState
 from harness.zookeeper import ZooKeeper
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _CLIENT = {
     # Short time-outs: while faults are in force the question is put again soon, to another broker.
@@ -146,9 +148,15 @@ class Admin:
                 else {"replication_factor": topic.replication_factor}
             ),
         )
-        self._await_controller(timeout_s)
-        futures = self._client.create_topics([new], request_timeout=timeout_s)
-        self._settle(futures[topic.name], f"topic {topic.name!r}", timeout_s)
+
+        def created() -> bool:
+            self._await_controller(timeout_s)
+            futures = self._client.create_topics([new], request_timeout=timeout_s)
+            self._settle(futures[topic.name], f"topic {topic.name!r}", timeout_s)
+            return True
+
+        # Who was the controller a moment ago may still be called so by other brokers.
+        self._again(created, _CONTROLLER_MOVED, f"topic {topic.name!r}", timeout_s)
         wanted = dict(topic.config)
         if wanted:
             seen = wait_until(
@@ -215,12 +223,17 @@ class Admin:
 
         Raises:
             ClusterBroken: the leader did not answer.
+            WaitTimeout: nobody calls himself the leader.
         """
         place = TopicPartition(topic, partition)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        futures = self._client.list_offsets({place: latest}, request_timeout=timeout_s)
         what = f"end of {topic}-{partition}"
-        return int(self._settle(next(iter(futures.values())), what, timeout_s).offset)
+
+        def found() -> tuple[int] | None:
+            futures = self._client.list_offsets({place: latest}, request_timeout=timeout_s)
+            return (int(self._settle(next(iter(futures.values())), what, timeout_s).offset),)
+
+        return self._again(found, _LEADER_MOVED, what, timeout_s)[0]
 
     def alter_topic_config(
         self, topic: str, settings: Mapping[str, str], *, timeout_s: float = 30.0
@@ -291,6 +304,24 @@ class Admin:
         entries = self._entries(kind, name, timeout_s)
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
+    def _again(
+        self, ask: Callable[[], T | None], moved: Collection[int], what: str, timeout_s: float
+    ) -> T:
+        """Ask until the answer is not that somebody else must be asked."""
+
+        def asked() -> T | None:
+            try:
+                return ask()
+            except ClusterBroken as error:
+                cause = error.__cause__
+                if not isinstance(cause, KafkaException) or cause.args[0].code() not in moved:
+                    raise
+                log.debug("%s: %s", what, error)
+                self.broker_ids()  # brings the client's metadata up to date
+                return None
+
+        return wait_until(asked, timeout_s=timeout_s, what=what)
+
     @staticmethod
     def _settle(future: "Future[Any]", what: str, timeout_s: float) -> Any:  # noqa: ANN401
         # A margin of a second lets the client's own, better worded time-out come first.
@@ -305,6 +336,13 @@ class Admin:
             raise ClusterBroken(f"No answer about {what} within {timeout_s:g} s.") from error
 
 
+_CONTROLLER_MOVED = {KafkaError.NOT_CONTROLLER}
+_LEADER_MOVED = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
 _CALLER_IS_WRONG = {
     KafkaError.INVALID_CONFIG,
     KafkaError.INVALID_PARTITIONS,

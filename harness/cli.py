@@ -30,6 +30,9 @@ from harness.cli_options import (
     RunFolder,
     Seed,
     Store,
+    Subscribe,
+    Verified,
+    WwDeps,
     experiment,
     option,
     read_project_settings,
@@ -51,7 +54,7 @@ from harness.core.workload import WORKLOADS
 from harness.nemesis import plan as draw_plan
 from harness.nemesis import plan_json
 from harness.replica_files import LIMIT_BYTES
-from harness.run_dir import RunDir
+from harness.run_dir import RunDir, canonical_json
 from harness.runner import Runner
 from harness.scenario_run import ScenarioRun
 
@@ -119,15 +122,21 @@ def plan(given: Flags) -> None:
 
 
 @app.command()
-def verify(path: RunFolder, master: Master = None, as_json: Json = False) -> None:
-    """Verify a run folder again, without a cluster, and write its verdict and report anew."""
-    from harness.experiment import judge
+def verify(
+    paths: Verified,
+    master: Master = None,
+    subscribe: Subscribe = False,
+    ww_deps: WwDeps = False,
+    as_json: Json = False,
+) -> None:
+    """Verify run folders again, without a cluster, and op histories in JSON lines."""
+    from harness.cli_verify import judge_paths, worst
 
-    run_dir = RunDir.open(path)
-    with console.live_progress() as progress:
-        outcome = judge(run_dir, master=master, progress=progress)
-    _print_outcome(run_dir, as_json=as_json)
-    raise typer.Exit(outcome.verdict.exit_code)
+    judged = judge_paths(paths, subscribe=subscribe, ww_deps=ww_deps, master=master)
+    if as_json:
+        documents = [one.document for one in judged]
+        typer.echo(canonical_json(documents[0] if len(paths) == 1 else documents), nl=False)
+    raise typer.Exit(worst(judged))
 
 
 @app.command()

@@ -160,6 +160,23 @@ ReplicaLimit = Annotated[
     option("--replica-limit-mib", help="Copy the brokers' logs up to so many MiB in all.", min=0),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Verified = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH…",
+        help="Run folders, such as runs/latest, and op histories in JSON lines; in any mix.",
+    ),
+]
+Subscribe = Annotated[
+    bool,
+    option(
+        "--subscribe",
+        help="Op histories: consumers subscribed, so a rebalance may move them between ops.",
+    ),
+]
+WwDeps = Annotated[
+    bool, option("--ww-deps", help="Op histories: a write depends on the one before it in the log.")
+]
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
 
 

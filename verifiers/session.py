@@ -188,6 +188,8 @@ def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkC
         .setAppName("kafka-chaos verify")
         .set("spark.sql.session.timeZone", "UTC")
         .set("spark.sql.adaptive.enabled", "true")
+        # Else every column notes where in our code it was made: five calls of Java each.
+        .set("spark.python.sql.dataFrameDebugging.enabled", "false")
         .set("spark.ui.enabled", "false")
         .set("spark.ui.showConsoleProgress", "false")
     )

@@ -39,10 +39,11 @@ def test_another_value_is_found() -> None:
 
 
 class _YoungCluster:
-    """Brokers that are all registered before a controller is elected."""
+    """Brokers that are all registered before a controller is elected, or elect another one."""
 
-    def __init__(self, *answers: int | None) -> None:
+    def __init__(self, *answers: int | None, refuses: int = 0) -> None:
         self._answers: Iterator[int | None] = iter(answers)
+        self._refuses = refuses
         self.known: int | None = None
 
     def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
@@ -54,8 +55,15 @@ class _YoungCluster:
 
     def create_topics(self, topics: Any, *, request_timeout: float) -> Any:
         del request_timeout
-        future: Any = SimpleNamespace(result=lambda timeout: self.known)
-        return {topic.topic: future for topic in topics}
+
+        def result(timeout: float) -> int | None:
+            del timeout
+            self._refuses -= 1
+            if self._refuses >= 0:
+                raise KafkaException(KafkaError(KafkaError.NOT_CONTROLLER))
+            return self.known
+
+        return {topic.topic: SimpleNamespace(result=result) for topic in topics}
 
 
 def test_a_topic_is_created_only_once_the_controller_is_known(
@@ -67,3 +75,53 @@ def test_a_topic_is_created_only_once_the_controller_is_known(
     Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=1))
 
     assert young.known == 2
+
+
+def test_a_topic_is_asked_for_again_where_the_controller_has_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Before it is asked for, after the refusal, and before it is asked for again.
+    young = _YoungCluster(1, 1, 2, refuses=1)
+    monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: young)
+
+    Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=1))
+
+    assert young.known == 2
+
+
+class _MovingLeader:
+    """A leader that has moved since the client last heard of it."""
+
+    def __init__(self, *answers: int | KafkaError) -> None:
+        self._answers = iter(answers)
+
+    def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
+        del topic, timeout
+        return SimpleNamespace(brokers={})
+
+    def list_offsets(self, places: Any, *, request_timeout: float) -> Any:
+        del request_timeout
+
+        def result(timeout: float) -> Any:
+            del timeout
+            answer = next(self._answers)
+            if isinstance(answer, KafkaError):
+                raise KafkaException(answer)
+            return SimpleNamespace(offset=answer)
+
+        return dict.fromkeys(places, SimpleNamespace(result=result))
+
+
+def test_the_end_of_a_log_is_asked_of_the_new_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    moving = _MovingLeader(KafkaError(KafkaError.FENCED_LEADER_EPOCH), 7)
+    monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: moving)
+
+    assert Admin("127.0.0.1:1").end_offset("t", 0) == 7
+
+
+def test_an_end_that_nobody_may_tell_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = _MovingLeader(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: closed)
+
+    with pytest.raises(ClusterBroken, match="did not manage end of t-0"):
+        Admin("127.0.0.1:1").end_offset("t", 0)

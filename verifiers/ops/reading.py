@@ -40,6 +40,7 @@ SPLIT_BYTES = 8 << 20
 """A file is divided into pieces of so many bytes, each parsed by itself."""
 
 _BATCH_ROWS = 32_768
+_TOLD = ("row", "run", "split", "line", "op", "invoked", "type", "error", "kind", "value")
 _SPLITS_SCHEMA = StructType(
     [
         StructField("run", IntegerType(), nullable=False),
@@ -84,7 +85,10 @@ class Described:
             frames then.
         problem_count: how many lines have one.
         lines: how many lines it has.
-        counts: completed ops ("op") and their values ("send", "poll"), by type.
+        counts: completed ops ("op") and their values ("send", "poll"), by type; what never
+            completed is told apart.
+        open: ops that never completed.
+        pending: values that these may have sent.
     """
 
     path: Path
@@ -92,6 +96,8 @@ class Described:
     problem_count: int = 0
     lines: int = 0
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    open: int = 0
+    pending: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +150,12 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
     stitched = _stitched(parsed) if divided else None
     if stitched is not None:
         told = told.unionByName(_stitching_problems(stitched))
-    rows = told.select(
-        "row", "run", "split", "line", "op", "invoked", "type", "error", "kind", "value"
-    ).collect()
+    rows = (
+        told.select(*_TOLD)
+        .unionByName(_how_many(_never(parsed, stitched), "open"))
+        .unionByName(_how_many(_pending(parsed, stitched), "pending"))
+        .collect()
+    )
     by_run: dict[int, list[Any]] = defaultdict(list)
     for row in rows:
         by_run[row["run"]].append(row)
@@ -304,33 +313,57 @@ def _stitching_problems(stitched: DataFrame) -> DataFrame:
     )
 
 
+def _never(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+    """Return the ops that never completed."""
+    if stitched is None:
+        return parsed.where(F.col("row") == OPEN)
+    return stitched.where((F.col("row") == OPEN) & F.col("next_row").isNull())
+
+
+def _pending(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+    """Return the values that such ops may have sent."""
+    pending = parsed.where(F.col("row") == OPEN_MOP)
+    if stitched is None:
+        return pending
+    never = _never(parsed, stitched).select("run", "op")
+    return pending.join(never, ["run", "op"], "left_semi")
+
+
+def _how_many(rows: DataFrame, kind: str) -> DataFrame:
+    counted = rows.groupBy("run").agg(F.count("*").alias("value"))
+    given = {
+        "row": F.lit(COUNT).cast("tinyint"),
+        "run": F.col("run"),
+        "type": F.lit("info"),
+        "kind": F.lit(kind),
+        "value": F.col("value"),
+    }
+    none = F.lit(None)
+    return counted.select(
+        *(given.get(c, none.cast(PARSED_SCHEMA[c].dataType)).alias(c) for c in _TOLD)
+    )
+
+
 def _ops(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
     ops = parsed.where(F.col("row") == OP).select(*OPS_SCHEMA.names)
+    ops = ops.unionByName(_never(parsed, stitched).select(*OPS_SCHEMA.names))
     if stitched is None:
-        return ops.unionByName(parsed.where(F.col("row") == OPEN).select(*OPS_SCHEMA.names))
-    orphan = F.col("row") == ORPHAN
+        return ops
     mended: dict[str, Column] = {
-        "invoked": F.when(orphan, F.col("prev_op")).otherwise(F.col("invoked")),
-        "invoke_ns": F.when(orphan, F.col("prev_invoke_ns")).otherwise(F.col("invoke_ns")),
+        "invoked": F.col("prev_op"),
+        "invoke_ns": F.col("prev_invoke_ns"),
     }
-    whole = stitched.where(orphan | ((F.col("row") == OPEN) & F.col("next_row").isNull()))
+    orphans = stitched.where(F.col("row") == ORPHAN)
     return ops.unionByName(
-        whole.select(*(mended.get(c, F.col(c)).alias(c) for c in OPS_SCHEMA.names))
+        orphans.select(*(mended.get(c, F.col(c)).alias(c) for c in OPS_SCHEMA.names))
     )
 
 
 def _mops(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
     if stitched is None:
         return parsed.where(F.col("row").isin(MOP, OPEN_MOP)).select(*MOPS_SCHEMA.names)
-    never = stitched.where((F.col("row") == OPEN) & F.col("next_row").isNull())
-    pending = parsed.where(F.col("row") == OPEN_MOP).join(
-        never.select("run", "op"), ["run", "op"], "left_semi"
-    )
-    return (
-        parsed.where(F.col("row") == MOP)
-        .select(*MOPS_SCHEMA.names)
-        .unionByName(pending.select(*MOPS_SCHEMA.names))
-    )
+    completed = parsed.where(F.col("row") == MOP).select(*MOPS_SCHEMA.names)
+    return completed.unionByName(_pending(parsed, stitched).select(*MOPS_SCHEMA.names))
 
 
 # -- what is known of each file ------------------------------------------------------------------
@@ -367,6 +400,8 @@ def _describe(path: Path, rows: Sequence[Any]) -> Described:
         problems=tuple(sorted(problems, key=lambda problem: problem.line or 0)),
         problem_count=max(sum(most.values()), len(problems)),
         lines=lines,
+        open=counts.pop(("open", "info"), 0),
+        pending=counts.pop(("pending", "info"), 0),
         counts=counts,
     )
 

@@ -1,0 +1,135 @@
+"""The command `verify`: run folders and op histories, in any mix, each with its verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import console
+from harness.core.errors import EnvironmentBroken, KafkaChaosError, UsageError
+from harness.core.verdict import Verdict
+from harness.run_dir import SCHEMA, RunDir
+
+if TYPE_CHECKING:
+    from verifiers.ops.judgement import HistoryVerdict, OpOptions
+
+MALFORMED = 2
+"""The exit code if one of the paths is nothing that could be judged."""
+
+_GRAVITY = (0, Verdict.UNKNOWN.exit_code, MALFORMED, Verdict.INVALID.exit_code)
+"""Exit codes of single paths; of several, the last one here counts."""
+
+_MOST_REASONS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What came of one path.
+
+    Attributes:
+        document: as in verdict.json.
+        code: the exit code that it alone would have.
+    """
+
+    document: dict[str, Any]
+    code: int
+
+
+def judge_paths(
+    paths: Sequence[Path], *, subscribe: bool, ww_deps: bool, master: str | None
+) -> tuple[Judged, ...]:
+    """Verify run folders and op histories, and say on stderr what came of each, in order.
+
+    A path that cannot be judged is UNKNOWN and says why; it spoils no other. A single one raises.
+
+    Args:
+        paths: folders of runs, and op histories in JSON lines.
+        subscribe: in op histories, rebalances may move consumers.
+        ww_deps: in op histories, a write depends on the one before it in the log.
+        master: a Spark master; None is this machine.
+
+    Raises:
+        UsageError: there is no such path; or the only one is no run folder.
+        HistoryUnreadable: the only path is a run folder whose history is damaged.
+        EnvironmentBroken: there is no Java, or Spark did not start.
+    """
+    if len(paths) == 1 and not paths[0].is_file():
+        return (_judge_folder(paths[0], master),)
+    if not any(path.exists() for path in paths):
+        raise UsageError(f"There is no file or folder {', '.join(map(str, paths))}.")
+    judged: dict[int, Judged] = {}
+    # A path that is not there is told of as an op history is: nothing says what it was to be.
+    files = [at for at, path in enumerate(paths) if not path.is_dir()]
+    if files:
+        from verifiers.ops.judgement import OpOptions
+
+        options = OpOptions(subscribe=subscribe, ww_deps=ww_deps)
+        found = _histories([paths[at] for at in files], options, master)
+        judged |= dict(zip(files, found, strict=True))
+    for at, path in enumerate(paths):
+        if at not in judged:
+            judged[at] = _folder_or_why_not(path, master)
+    return tuple(judged[at] for at in range(len(paths)))
+
+
+def worst(judged: Sequence[Judged]) -> int:
+    """Return the exit code of all: INVALID, then what is malformed, then UNKNOWN."""
+    return max((one.code for one in judged), key=_GRAVITY.index)
+
+
+def _histories(paths: Sequence[Path], options: "OpOptions", master: str | None) -> list[Judged]:
+    from verifiers.ops.job import verify_histories
+
+    verdicts = verify_histories(paths, options=options, master=master, say=console.say)
+    judged = []
+    for verdict in verdicts:
+        _say_history(verdict)
+        code = MALFORMED if verdict.malformed else verdict.verdict.exit_code
+        judged.append(Judged(document=verdict.to_json(), code=code))
+    return judged
+
+
+def _say_history(verdict: "HistoryVerdict") -> None:
+    lines = [f"{verdict.verdict.name:<7}  {verdict.history}"]
+    for name, finding in sorted(verdict.anomalies.items()):
+        permitted = f", permitted: {finding.why}" if finding.permitted else ""
+        example = f", as {_shown(finding.examples[0].to_json())}" if finding.examples else ""
+        lines.append(f"         {name}: {finding.count}{example}{permitted}")
+    told = [reason for reason in verdict.reasons if not reason.endswith(" found.")]
+    lines += [f"         {reason}" for reason in told[:_MOST_REASONS]]
+    console.print_lines(lines)
+
+
+def _shown(example: dict[str, Any]) -> str:
+    return " ".join(f"{name}={what}" for name, what in example.items() if name != "steps")
+
+
+def _judge_folder(path: Path, master: str | None) -> Judged:
+    import json
+
+    from harness.experiment import judge
+    from verifiers.report import console_summary
+
+    run_dir = RunDir.open(path)
+    with console.live_progress() as progress:
+        outcome = judge(run_dir, master=master, progress=progress)
+    console.print_lines(console_summary(run_dir.path))
+    document = json.loads((run_dir.path / "verdict.json").read_text(encoding="utf-8"))
+    return Judged(document=document, code=outcome.verdict.exit_code)
+
+
+def _folder_or_why_not(path: Path, master: str | None) -> Judged:
+    try:
+        return _judge_folder(path, master)
+    except EnvironmentBroken:
+        raise
+    except KafkaChaosError as error:
+        console.print_lines([f"UNKNOWN  {path}", f"         {error}"])
+        document = {
+            "schema": SCHEMA,
+            "run": path.name,
+            "verdict": Verdict.UNKNOWN.name,
+            "reasons": [str(error)],
+            "anomalies": {},
+        }
+        return Judged(document=document, code=error.exit_code)

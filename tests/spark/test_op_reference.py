@@ -1,0 +1,65 @@
+"""Random op histories, hundreds in one job: Spark must find what plain Python finds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.spark.op_reference import Offence, Reference, random_history
+from verifiers.ops.checker import OP_CHECKERS
+from verifiers.ops.checking import OpFound, check_histories
+from verifiers.ops.reading import read_histories
+
+HISTORIES = 400
+
+
+def drawn(count: int) -> list[list[dict[str, Any]]]:
+    histories: list[list[dict[str, Any]]] = []
+
+    @settings(max_examples=count, database=None, derandomize=True, phases=[Phase.generate])
+    @given(st.integers(0, 2**32).map(random_history))
+    def gather(events: list[dict[str, Any]]) -> None:
+        histories.append(events)
+
+    gather()
+    return histories
+
+
+def told(found: OpFound) -> dict[str, list[Offence]]:
+    return {
+        name: sorted(((one.key, one.value, one.op) for one in examples), key=str)
+        for name, examples in found.examples.items()
+        if name in OP_CHECKERS
+    }
+
+
+def test_spark_finds_what_a_reference_finds(spark: SparkSession, tmp_path: Path) -> None:
+    histories = drawn(HISTORIES)
+    paths = [tmp_path / f"{number}.jsonl" for number in range(len(histories))]
+    for path, events in zip(paths, histories, strict=True):
+        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+
+    read = read_histories(spark, paths)
+    checked = check_histories(read)
+    for frame in read.kept:
+        frame.unpersist()
+
+    assert checked.crashes == ()
+    assert [one.problems for one in read.described] == [()] * len(paths)
+    seen: set[str] = set()
+    for run, events in enumerate(histories):
+        reference = Reference(events)
+        expected = {name: sorted(offences, key=str) for name, offences in reference.found.items()}
+        found = checked.by_run.get(run, OpFound())
+        story = "\n".join(map(json.dumps, events))
+        assert told(found) == expected, story
+        assert {n: c for n, c in found.counts.items() if n in OP_CHECKERS} == {
+            name: len(offences) for name, offences in expected.items()
+        }, story
+        seen |= set(expected)
+    # The draw is worth something only if it comes across every anomaly, and across none.
+    assert seen == set(OP_CHECKERS)
+    assert any(not Reference(events).found for events in histories)

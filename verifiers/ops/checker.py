@@ -1,0 +1,71 @@
+"""What a checker of op histories is, and where such checkers are found."""
+
+import inspect
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from harness.core.registry import Registry
+
+OpChecker = Callable[..., DataFrame]
+"""A pure function of shared frames, asked for by the names of its parameters.
+
+ops, mops
+    the history (schema.py).
+log, values, versions, writers, committed
+    what lies where, and what is known of each value (versions.py).
+reads, steps
+    the strange ones of steps.py: values that an OK op read although a failed op wrote them, or that
+    an op read although it wrote them itself; and values that are out of order.
+"""
+
+OP_CHECKERS: Registry[OpChecker] = Registry("op checker", "verifiers.ops.checkers")
+op_checker = OP_CHECKERS.register
+
+OP_ANOMALY_SCHEMA = StructType(
+    [
+        StructField("run", IntegerType(), nullable=False),
+        StructField("key", StringType(), nullable=True),
+        StructField("value", LongType(), nullable=True),
+        StructField("op", LongType(), nullable=True),
+        StructField("detail", StringType(), nullable=False),
+    ]
+)
+"""What a checker returns: one row per offence.
+
+`key` and `value` say which value, `op` which op (the index of its completion) shows it; each may be
+null. `detail` is a JSON object with what else a person wants to know.
+"""
+
+
+def frames_wanted(check: OpChecker) -> tuple[str, ...]:
+    """Return the names of the frames that a checker asks for."""
+    return tuple(inspect.signature(check).parameters)
+
+
+def op_offences(
+    frame: DataFrame,
+    *,
+    value: Column | None,
+    op: Column | None,
+    **detail: Column,
+) -> DataFrame:
+    """Return one anomaly per row of `frame`, in the columns of OP_ANOMALY_SCHEMA.
+
+    Args:
+        frame: the rows that offend; with a run, and a key.
+        value: which value.
+        op: the op that shows it.
+        detail: further facts by name; those that are null in a row are left out there.
+    """
+    none = F.lit(None).cast("long")
+    facts = F.struct(*(fact.alias(name.replace("_", "-")) for name, fact in detail.items()))
+    return frame.select(
+        "run",
+        "key",
+        (none if value is None else value).alias("value"),
+        (none if op is None else op).alias("op"),
+        F.to_json(facts).alias("detail"),
+    )

@@ -1,0 +1,1 @@
+"""One anomaly of op histories a file."""

@@ -1,0 +1,29 @@
+"""Over a value, within one op."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.ops.checker import op_checker
+from verifiers.ops.order import internal, undisturbed
+
+
+@op_checker("int-poll-skip")
+def int_poll_skip(steps: DataFrame, ops: DataFrame, log: DataFrame) -> DataFrame:
+    """Return where an op, of any type, polled two values of a key with another one between them.
+
+    Keys that its rebalance-log names are excused.
+
+    Args:
+        steps: values that are out of order.
+        ops: the ops, for what was rebalanced while they ran.
+        log: what lies at each offset.
+
+    Returns:
+        One row per pair of neighbours: the value, the one before, how
+        far apart they are (`delta`), and up
+        to eight of the values it `skipped`.
+
+    Source: the int-poll-skip analysis of jepsen.tests.kafka.
+    """
+    rows = undisturbed(steps.where((F.col("kind") == "poll") & (F.col("delta") > 1)), ops)
+    return internal(rows, F.lit(True), log=log)

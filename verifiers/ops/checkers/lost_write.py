@@ -1,0 +1,46 @@
+"""Written, passed by in the log, and never read."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.ops.checker import op_checker, op_offences
+
+
+@op_checker("lost-write")
+def lost_write(values: DataFrame, committed: DataFrame) -> DataFrame:
+    """Return the values that lie below what was read of their key, and that no OK op read.
+
+    How far a key was read is the highest of the values that OK ops read, each at its lowest place;
+    a value is below that if its highest place is. Only values whose writer is known to have
+    happened count. A lost tail cannot be told from a late one: it is unseen.
+
+    Args:
+        values: what is known of each value.
+        committed: ops of unknown outcome that are known to have happened.
+
+    Returns:
+        One row per value. The detail has its lowest dense index, how far the key was read
+        (`max-read-index`, and an op that read that far), its writer and the writer's type.
+
+    Source: the lost-write analysis of jepsen.tests.kafka.
+    """
+    seen = values.where(F.col("reader").isNotNull() & F.col("first").isNotNull())
+    bounds = seen.groupBy("run", "key").agg(
+        F.max("first").alias("bound"), F.max_by("reader", "first").alias("max_read_op")
+    )
+    missing = values.where(F.col("reader").isNull() & F.col("writer_type").isin("ok", "info"))
+    passed = missing.join(bounds, ["run", "key"]).where(F.col("latest") <= F.col("bound"))
+    proven = committed.select("run", F.col("op").alias("writer"), F.lit(True).alias("proven"))
+    rows = passed.join(proven, ["run", "writer"], "left").where(
+        (F.col("writer_type") == "ok") | F.col("proven")
+    )
+    return op_offences(
+        rows,
+        value=F.col("value"),
+        op=F.col("writer"),
+        index=F.col("first"),
+        max_read_index=F.col("bound"),
+        max_read_op=F.col("max_read_op"),
+        writer=F.col("writer"),
+        writer_type=F.col("writer_type"),
+    )

@@ -1,0 +1,182 @@
+"""Running the op checkers: all histories and all anomalies in one job."""
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from verifiers.checking import SPARK_ERRORS, first_line
+from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, frames_wanted
+from verifiers.ops.reading import OpHistories
+from verifiers.ops.steps import remembered, strange
+from verifiers.ops.versions import versions_of
+
+_LOG = logging.getLogger(__name__)
+
+MOST_EXAMPLES = 32
+"""So many examples of each anomaly of a history stand in its verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpExample:
+    """One offence; the columns of OP_ANOMALY_SCHEMA, the detail parsed."""
+
+    key: str | None
+    value: int | None
+    op: int | None
+    detail: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is known of it, by name."""
+        named = {"key": self.key, "value": self.value, "op": self.op}
+        return {name: what for name, what in named.items() if what is not None} | dict(self.detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpFound:
+    """What was found in one history.
+
+    Attributes:
+        counts: offences by anomaly.
+        examples: at most 32 by anomaly.
+        repeated: how many values were sent more than once to one key.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, tuple[OpExample, ...]] = field(default_factory=dict)
+    repeated: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpChecked:
+    """What was found in all histories.
+
+    Attributes:
+        by_run: by position of the history; one that is not there has no offence.
+        checkers: "ran" or "crashed", by name.
+        crashes: one sentence for each that crashed.
+    """
+
+    by_run: Mapping[int, OpFound]
+    checkers: Mapping[str, str]
+    crashes: tuple[str, ...] = ()
+
+
+_REPEATED = "\0repeated"
+"""Stands among the anomalies for values that were sent twice."""
+
+
+def check_histories(histories: OpHistories) -> OpChecked:
+    """Run every op checker over all histories at once.
+
+    A checker that crashes stops no other: if the one job fails, each runs by itself.
+
+    Args:
+        histories: what was read.
+    """
+    indeterminate = sum(one.counts.get(("send", "info"), 0) for one in histories.described)
+    indeterminate += sum(one.pending for one in histories.described)
+    mops = histories.mops
+    shared = versions_of(mops, indeterminate=indeterminate)
+    odd = strange(mops, shared.values).persist()
+    by_name = {
+        "ops": histories.ops,
+        "mops": mops,
+        "log": shared.log,
+        "values": shared.values,
+        "versions": shared.versions,
+        "writers": shared.writers,
+        "committed": shared.committed,
+        "reads": odd.where(F.col("kind") == "poll"),
+        "steps": remembered(odd, histories.ops),
+    }
+    try:
+        return _run(by_name)
+    finally:
+        for frame in (*shared.kept, odd):
+            frame.unpersist()
+
+
+def _run(by_name: Mapping[str, DataFrame]) -> OpChecked:
+    crashes: dict[str, str] = {}
+    plans: dict[str, DataFrame] = {}
+    for name, check in OP_CHECKERS.items():
+        try:
+            found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
+            plans[name] = _named(found, name)
+        except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
+            crashes[name] = _crash_of(name, error)
+    plans[_REPEATED] = _repeated(by_name["values"])
+    try:
+        rows = _first(list(plans.values()))
+    except SPARK_ERRORS:
+        # One of them failed on the data; which one shows when each runs by itself.
+        rows = []
+        for name, plan in plans.items():
+            try:
+                rows += _first([plan])
+            except SPARK_ERRORS as error:
+                crashes[name] = _crash_of(name, error)
+    return OpChecked(
+        by_run=_by_run(rows),
+        checkers={name: "crashed" if name in crashes else "ran" for name in OP_CHECKERS},
+        crashes=tuple(crashes.values()),
+    )
+
+
+def _named(found: DataFrame, name: str) -> DataFrame:
+    columns = [F.col(field.name).cast(field.dataType) for field in OP_ANOMALY_SCHEMA.fields]
+    return found.select(F.lit(name).alias("anomaly"), *columns)
+
+
+def _repeated(values: DataFrame) -> DataFrame:
+    rows = values.where(F.col("sends") > 1).select(
+        "run", "key", "value", F.col("writer").alias("op"), F.lit("{}").alias("detail")
+    )
+    return _named(rows, _REPEATED)
+
+
+def _first(plans: Sequence[DataFrame]) -> list[Any]:
+    """Return the first offences of each anomaly and history, each with the count of all."""
+    alike = Window.partitionBy("run", "anomaly")
+    order = alike.orderBy(
+        F.col("detail") == "{}", F.col("key").asc_nulls_last(), "op", "value", "detail"
+    )
+    return (
+        reduce(DataFrame.unionByName, plans)
+        .withColumn("count", F.count("*").over(alike))
+        .withColumn("rank", F.row_number().over(order))
+        .where(F.col("rank") <= MOST_EXAMPLES)
+        .collect()
+    )
+
+
+def _by_run(rows: Sequence[Any]) -> dict[int, OpFound]:
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    examples: dict[tuple[int, str], list[OpExample]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row["run"], row["anomaly"], row["rank"])):
+        counts[row["run"]][row["anomaly"]] = row["count"]
+        examples[row["run"], row["anomaly"]].append(
+            OpExample(
+                key=row["key"], value=row["value"], op=row["op"], detail=json.loads(row["detail"])
+            )
+        )
+    return {
+        run: OpFound(
+            counts={name: count for name, count in of_run.items() if name != _REPEATED},
+            examples={name: tuple(examples[run, name]) for name in of_run if name != _REPEATED},
+            repeated=of_run.get(_REPEATED, 0),
+        )
+        for run, of_run in counts.items()
+    }
+
+
+def _crash_of(name: str, error: Exception) -> str:
+    _LOG.error("The op checker %s crashed.", name, exc_info=error)
+    return f"The checker {name} crashed ({first_line(error)})."

@@ -1,0 +1,77 @@
+"""The job: from op histories to their verdicts."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from verifiers.ops.checking import OpFound, check_histories
+from verifiers.ops.judgement import HistoryVerdict, OpOptions, judge_history
+from verifiers.ops.reading import read_histories
+from verifiers.session import in_service, open_session, tuned
+
+_LOG = logging.getLogger(__name__)
+_ROW_BYTES = 25
+"""A value sent or polled takes at least so much of a history, with its share of the line."""
+
+
+def verify_histories(
+    paths: Sequence[Path],
+    *,
+    options: OpOptions | None = None,
+    master: str | None = None,
+    say: Callable[[str], None] | None = None,
+) -> tuple[HistoryVerdict, ...]:
+    """Return the verdicts on some op histories, in the order of their paths, from one job.
+
+    A file that is no op history is UNKNOWN, tells why with its line, and spoils no other.
+
+    Args:
+        paths: the files, JSON lines (docs/op-history.md).
+        options: what is permitted on request.
+        master: a Spark master; None is all cores of this machine.
+        say: is told, in sentences, what is being done.
+
+    Raises:
+        EnvironmentBroken: there is no Java, or Spark did not start.
+    """
+    tell, chosen = say or _LOG.info, options or OpOptions()
+    begin_ns = time.monotonic_ns()
+    spark = open_session(master)
+    started_ns = time.monotonic_ns()
+    with in_service(spark), tuned(spark, rows=sum(map(_size_of, paths)) // _ROW_BYTES):
+        histories = read_histories(spark, paths)
+        read_ns = time.monotonic_ns()
+        try:
+            checked = check_histories(histories)
+        finally:
+            for frame in histories.kept:
+                frame.unpersist()
+    end_ns = time.monotonic_ns()
+    timing_s = {
+        "verify": (end_ns - begin_ns) / 1e9,
+        "verify: start Spark": (started_ns - begin_ns) / 1e9,
+        "verify: read": (read_ns - started_ns) / 1e9,
+        "verify: run checkers": (end_ns - read_ns) / 1e9,
+    }
+    verdicts = tuple(
+        judge_history(
+            str(path),
+            described,
+            checked.by_run.get(run, OpFound()),
+            checked,
+            chosen,
+            {name: round(seconds, 3) for name, seconds in timing_s.items()},
+        )
+        for run, (path, described) in enumerate(zip(paths, histories.described, strict=True))
+    )
+    ops = sum(one.to_json()["counts"]["ops"] for one in verdicts)
+    tell(f"Checked {ops:,} ops of {len(paths):,} histories with {len(checked.checkers)} checkers.")
+    return verdicts
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,232 @@
+"""From what was found in an op history to its verdict: which anomalies are permitted, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.verdict import Verdict
+from harness.run_dir import SCHEMA
+from verifiers.ops.checking import OpChecked, OpExample, OpFound
+from verifiers.ops.reading import Described
+
+EMPTY = "empty-transaction-graph"
+"""Ops none of which depends on another: nothing is wrong, and nothing was shown."""
+
+_WRITES_MIX = "Kafka's transactions do not isolate their writes from each other"
+_ALWAYS = {
+    name: _WRITES_MIX
+    for name in ("int-send-skip", "G0", "G0-process", "G0-realtime", "PL-1-cycle-exists",
+                 "strong-PL-1-cycle-exists")
+}  # fmt: skip
+_SUBSCRIBED = dict.fromkeys(
+    ("poll-skip", "nonmonotonic-poll"), "under --subscribe a rebalance may move a consumer"
+)
+_LOG_ORDER = dict.fromkeys(
+    ("G1c", "G1c-process", "G1c-realtime", "PL-2-cycle-exists", "strong-PL-2-cycle-exists"),
+    "with --ww-deps writes that mix close such cycles",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpOptions:
+    """What changes which anomalies are permitted.
+
+    Attributes:
+        subscribe: consumers subscribed, so that rebalances could move them between ops.
+        ww_deps: a write depends on the one before it in the log.
+    """
+
+    subscribe: bool = False
+    ww_deps: bool = False
+
+    def permitted(self) -> Mapping[str, str]:
+        """Return the anomalies that do not make a history INVALID, each with the reason."""
+        permitted = dict(_ALWAYS)
+        if self.subscribe:
+            permitted |= _SUBSCRIBED
+        if self.ww_deps:
+            permitted |= _LOG_ORDER
+        return permitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpFinding:
+    """All offences of one anomaly in a history.
+
+    Attributes:
+        count: how many.
+        permitted: whether they leave it as it is.
+        why: why, or why not.
+        examples: at most 32.
+    """
+
+    count: int
+    permitted: bool
+    why: str
+    examples: tuple[OpExample, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the document."""
+        return {
+            "count": self.count,
+            "permitted": self.permitted,
+            "why": self.why,
+            "examples": [example.to_json() for example in self.examples],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryVerdict:
+    """The verdict on one op history, and all that carries it.
+
+    Attributes:
+        history: the file, as it was named.
+        verdict: VALID, INVALID or UNKNOWN.
+        reasons: why it is not VALID; what is forbidden comes first.
+        anomalies: what was found, by name.
+        described: what is known of the file.
+        checkers: "ran" or "crashed", by name; empty if the file cannot be judged.
+        options: what was permitted on request.
+        timing_s: seconds by phase, of all histories that were verified together.
+    """
+
+    history: str
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    anomalies: Mapping[str, OpFinding]
+    described: Described
+    checkers: Mapping[str, str]
+    options: OpOptions
+    timing_s: Mapping[str, float]
+
+    @property
+    def malformed(self) -> bool:
+        """Whether the file is none that could be judged."""
+        return bool(self.described.problems)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of an op history (docs/op-history.md)."""
+        anomalies = {name: self.anomalies[name].to_json() for name in sorted(self.anomalies)}
+        return {
+            "schema": SCHEMA,
+            "history": self.history,
+            "run": self.described.path.stem,
+            "scenario": None,
+            "seed": None,
+            "kafka": None,
+            "verdict": self.verdict.name,
+            "reasons": list(self.reasons),
+            "anomalies": anomalies,
+            "error-types": sorted(self.anomalies),
+            "bad-error-types": [n for n in sorted(anomalies) if not self.anomalies[n].permitted],
+            "problems": [
+                {"line": problem.line, "words": problem.words}
+                for problem in self.described.problems
+            ],
+            "counts": _counts(self.described),
+            "faults": [],
+            "checkers": dict(self.checkers),
+            "options": {"subscribe": self.options.subscribe, "ww-deps": self.options.ww_deps},
+            "replicas": {},
+            "timing_s": dict(self.timing_s),
+        }
+
+
+def judge_history(
+    history: str,
+    described: Described,
+    found: OpFound,
+    checked: OpChecked,
+    options: OpOptions,
+    timing_s: Mapping[str, float],
+) -> HistoryVerdict:
+    """Return the verdict on one history.
+
+    Args:
+        history: the file, as it was named.
+        described: what is known of it.
+        found: what was found in it.
+        checked: which checkers ran.
+        options: what is permitted on request.
+        timing_s: what it took.
+    """
+    permitted = options.permitted()
+    anomalies = {
+        name: OpFinding(
+            count=count,
+            permitted=name in permitted,
+            why=permitted.get(name, _unknown(name)),
+            examples=found.examples.get(name, ()),
+        )
+        for name, count in found.counts.items()
+    }
+    bad = [name for name in sorted(anomalies) if not anomalies[name].permitted and name != EMPTY]
+    reasons = tuple(f"{name}: {anomalies[name].count} found." for name in bad)
+    reasons += _doubts(described, found, checked)
+    if described.problems:
+        reasons = _malformed(history, described)
+    verdict = Verdict.INVALID if bad else Verdict.UNKNOWN if reasons else Verdict.VALID
+    return HistoryVerdict(
+        history=history,
+        verdict=verdict,
+        reasons=reasons,
+        anomalies=anomalies,
+        described=described,
+        checkers={} if described.problems else checked.checkers,
+        options=options,
+        timing_s=timing_s,
+    )
+
+
+def _unknown(name: str) -> str:
+    return "nothing depends on anything: nothing was shown" if name == EMPTY else "never permitted"
+
+
+def _malformed(history: str, described: Described) -> tuple[str, ...]:
+    told = [
+        f"{history}: {problem.words}."
+        if problem.line is None
+        else f"{history}, line {problem.line}, {problem.words}."
+        for problem in described.problems
+    ]
+    more = described.problem_count - len(told)
+    return (*told, f"{more} more lines of {history} have problems.") if more > 0 else tuple(told)
+
+
+def _doubts(described: Described, found: OpFound, checked: OpChecked) -> tuple[str, ...]:
+    counts = described.counts
+    doubts = list(checked.crashes)
+    if not described.lines:
+        doubts.append("The history is empty: nothing happened in it.")
+    elif not counts.get(("send", "ok")):
+        doubts.append("No op that is ok sent anything: there was nothing to lose.")
+    elif not counts.get(("poll", "ok")):
+        doubts.append("No op that is ok polled a value: what was sent was never looked at.")
+    if EMPTY in found.counts:
+        doubts.append("No op depends on another (empty-transaction-graph): nothing was shown.")
+    if found.repeated:
+        doubts.append(
+            f"Values were sent more than once to one key ({found.repeated} of them): the anomalies "
+            "are defined for values that are unique within their key."
+        )
+    return tuple(doubts)
+
+
+def _counts(described: Described) -> dict[str, int]:
+    told = described.counts
+    ops = {kind: told.get(("op", kind), 0) for kind in ("ok", "fail", "info")}
+    sends = {kind: told.get(("send", kind), 0) for kind in ("ok", "fail", "info")}
+    return {
+        "lines": described.lines,
+        "ops": sum(ops.values()) + described.open,
+        "ok": ops["ok"],
+        "fail": ops["fail"],
+        "info": ops["info"] + described.open,
+        "sends": sum(sends.values()) + described.pending,
+        "acked": sends["ok"],
+        "failed": sends["fail"],
+        "indeterminate": sends["info"] + described.pending,
+        "reserved": 0,
+        "read": sum(told.get(("poll", kind), 0) for kind in ("ok", "fail", "info")),
+        "final": 0,
+    }

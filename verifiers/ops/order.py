@@ -1,0 +1,62 @@
+"""Offences of order, from the steps that were found strange."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.ops.checker import op_offences
+
+MOST_SKIPPED = 8
+"""So many of the values that were passed over are named."""
+
+
+def external(steps: DataFrame, wrong: Column, *, log: DataFrame | None = None) -> DataFrame:
+    """Return the offences among steps from one op of a process to another.
+
+    Args:
+        steps: values that are out of order.
+        wrong: which of them offend.
+        log: what lies at each offset, if the values between are to be named.
+    """
+    return _offences(steps.where(~F.col("internal") & wrong), log)
+
+
+def internal(steps: DataFrame, wrong: Column, *, log: DataFrame | None = None) -> DataFrame:
+    """Return the offences among steps within one op; arguments as for `external`."""
+    return _offences(steps.where(F.col("internal") & wrong), log)
+
+
+def undisturbed(steps: DataFrame, ops: DataFrame) -> DataFrame:
+    """Return the steps of keys that were not rebalanced while their op ran."""
+    moved = ops.where(F.col("rebalanced").isNotNull()).select(
+        "run", "op", F.explode("rebalanced").alias("key")
+    )
+    return steps.join(moved, ["run", "op", "key"], "left_anti")
+
+
+def _offences(rows: DataFrame, log: DataFrame | None) -> DataFrame:
+    told = {
+        "values": F.array("before", "value"),
+        "delta": F.col("delta"),
+        "ops": F.array("before_op", "op"),
+        "process": F.col("process"),
+        "mop": F.col("mop"),
+    }
+    if log is not None:
+        rows = _with_skipped(rows, log)
+        told["skipped"] = F.col("skipped")
+    return op_offences(rows, value=F.col("value"), op=F.col("op"), **told)
+
+
+def _with_skipped(rows: DataFrame, log: DataFrame) -> DataFrame:
+    before = F.col("place") - F.col("delta")
+    last = F.least(F.col("place") - 1, before + MOST_SKIPPED)
+    wanted = rows.withColumn("between", F.explode(F.sequence(before + 1, last)))
+    order = log.where(F.col("value") == F.col("lowest")).select(
+        "run", "key", F.col("index").alias("between"), F.col("value").alias("passed")
+    )
+    return (
+        wanted.join(order, ["run", "key", "between"])
+        .groupBy(*rows.columns)
+        .agg(F.sort_array(F.collect_list(F.struct("between", "passed"))).alias("pairs"))
+        .withColumn("skipped", F.col("pairs.passed"))
+    )

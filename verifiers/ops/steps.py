@@ -1,0 +1,111 @@
+"""Where a process or an op stepped strangely from one value to the next, or read what it must not.
+
+A history in good order leaves nothing here but what it costs to look.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+_VALUE = ["run", "key", "value"]
+
+
+def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
+    """Return the values that ops sent or polled about which there is anything to say.
+
+    Compared is each value with the one before it: within an op, with its neighbour of the same key
+    (`internal`); the first of an op, with the last value that the process sent to, or polled from,
+    that key in an op that moves its reference point. That is an OK op, and for sends an INFO op
+    too.
+
+    Columns:
+        run, op, process, type, f, mop, kind, key, value: the value, and who sent or polled it.
+        writer, writer_type: the op that wrote it; null if none did.
+        internal: whether it is compared within its op.
+        before_op, before: the value before, and its op; null if there is none.
+        delta: how far the version order has it after the one before: 1 is in order. 1 as well if
+            either has no place there, or there is none to compare with.
+        place: where the version order has it; -1 if nowhere.
+
+    Args:
+        mops: the values that ops sent and polled (MOPS_SCHEMA).
+        values: what is known of each value.
+    """
+    known = values.select(*_VALUE, "writer", "writer_type", "last")
+    placed = mops.drop("offset").join(known, _VALUE)
+    order = Window.partitionBy("run", "process", "kind", "key").orderBy("op", "position")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    moves = (F.col("type") == "ok") | ((F.col("kind") == "send") & (F.col("type") == "info"))
+
+    def reference(column: str) -> Column:
+        return F.last(F.when(moves, F.col(column)), ignorenulls=True).over(before)
+
+    place = F.coalesce("last", F.lit(-1))
+    compared = (
+        placed.withColumn("place", place)
+        .select(
+            "*",
+            F.lag("op").over(order).alias("near_op"),
+            F.lag("value").over(order).alias("near"),
+            F.lag("place").over(order).alias("near_place"),
+            reference("op").alias("far_op"),
+            reference("value").alias("far"),
+            reference("place").alias("far_place"),
+        )
+        .withColumn("internal", F.coalesce(F.col("near_op") == F.col("op"), F.lit(False)))
+    )
+
+    def either(near: str, far: str) -> Column:
+        return F.when(F.col("internal"), F.col(near)).otherwise(F.col(far))
+
+    both = (F.col("place") >= 0) & (either("near_place", "far_place") >= 0)
+    delta = F.when(both, F.col("place") - either("near_place", "far_place"))
+    found = compared.select(
+        "run",
+        "op",
+        "process",
+        "type",
+        "f",
+        "mop",
+        "kind",
+        "key",
+        "value",
+        "writer",
+        "writer_type",
+        "internal",
+        either("near_op", "far_op").alias("before_op"),
+        either("near", "far").alias("before"),
+        F.coalesce(delta, F.lit(1)).alias("delta"),
+        "place",
+    )
+    polled = F.col("kind") == "poll"
+    aborted = polled & (F.col("type") == "ok") & (F.col("writer_type") == "fail")
+    own = polled & (F.col("writer") == F.col("op"))
+    return found.where((F.col("delta") != 1) | aborted | own)
+
+
+def remembered(strange: DataFrame, ops: DataFrame) -> DataFrame:
+    """Return the rows of `strange` out of order, but for those whose process had forgotten.
+
+    An assign or subscribe (OK or INFO) that does not name the key makes the process forget it.
+
+    Args:
+        strange: what `strange` returns.
+        ops: the ops (OPS_SCHEMA).
+    """
+    assigned = ops.where(
+        F.col("f").isin("assign", "subscribe") & F.col("type").isin("ok", "info")
+    ).select(
+        F.col("run").alias("assigned_run"),
+        F.col("process").alias("assigned_process"),
+        F.col("op").alias("assigned_op"),
+        "keys",
+    )
+    return strange.where(F.col("delta") != 1).join(
+        assigned,
+        (F.col("run") == F.col("assigned_run"))
+        & (F.col("process") == F.col("assigned_process"))
+        & ~F.col("internal")
+        & F.col("assigned_op").between(F.col("before_op"), F.col("op"))
+        & ~F.array_contains("keys", F.col("key")),
+        "left_anti",
+    )

@@ -1,0 +1,176 @@
+"""What all checkers of op histories share: the log of each key, its versions, who wrote them.
+
+Each is a frame keyed by run; the definitions are those of Jepsen's Kafka checker.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+FEW_SENDS = 200_000
+"""So many sends of unknown outcome are told to every worker; more are shuffled."""
+
+_TYPES = ("ok", "info", "fail")
+_VALUE = ("run", "key", "value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """The shared frames of some op histories; all but `writers` and `versions` are persisted.
+
+    Attributes:
+        committed: ops of unknown outcome that are known to have happened: run, op. One of the
+            values they wrote was read by an OK op.
+        log: one row per value at an offset: run, key, offset, index (dense, from 0), value,
+            lowest and highest (of the values at that offset).
+        values: one row per value that was sent, or lies in a log (see `values_of`).
+        versions: of those in a log: run, key, value, first (lowest dense index), latest (highest),
+            last (its place in the version order, by_value; null if another value took all of its
+            places). Where several values lie at one offset, the lowest one takes the place.
+        writers: of those that were sent: run, key, value, op, type, process; the last if several.
+    """
+
+    committed: DataFrame
+    log: DataFrame
+    values: DataFrame
+    versions: DataFrame
+    writers: DataFrame
+
+    @property
+    def kept(self) -> tuple[DataFrame, ...]:
+        """The frames that occupy memory until they are unpersisted."""
+        return (self.committed, self.log, self.values)
+
+
+def versions_of(mops: DataFrame, *, indeterminate: int) -> Versions:
+    """Return the shared frames.
+
+    Args:
+        mops: the values that ops sent and polled (MOPS_SCHEMA).
+        indeterminate: how many values ops of unknown outcome have sent.
+    """
+    committed = _committed(mops, indeterminate).persist()
+    log = log_of(mops, committed, indeterminate=indeterminate).persist()
+    values = values_of(mops, log).persist()
+    return Versions(
+        committed=committed,
+        log=log,
+        values=values,
+        versions=values.where(F.col("first").isNotNull()).select(
+            *_VALUE, "first", "latest", "last"
+        ),
+        writers=values.where(F.col("writer").isNotNull()).select(
+            *_VALUE,
+            F.col("writer").alias("op"),
+            F.col("writer_type").alias("type"),
+            F.col("writer_process").alias("process"),
+        ),
+    )
+
+
+def _committed(mops: DataFrame, indeterminate: int) -> DataFrame:
+    sent = mops.where((F.col("type") == "info") & (F.col("kind") == "send")).select(*_VALUE, "op")
+    if indeterminate == 0:
+        return sent.select("run", "op").limit(0)
+    read = mops.where((F.col("type") == "ok") & (F.col("kind") == "poll")).select(*_VALUE)
+    if indeterminate <= FEW_SENDS:
+        sent = F.broadcast(sent)
+    return read.join(sent, list(_VALUE)).select("run", "op").distinct()
+
+
+def log_of(mops: DataFrame, committed: DataFrame, *, indeterminate: int = 1) -> DataFrame:
+    """Return what is known to lie at each offset (see `Versions.log`).
+
+    Evidence are the polls of ops of every type, and sends with a known offset of ops that happened.
+    Empty offsets take no index, so the gaps that transaction markers leave are none.
+    """
+    polled = F.col("kind") == "poll"
+    placed = (F.col("kind") == "send") & F.col("offset").isNotNull()
+    evidence = mops.where(polled | (placed & (F.col("type") == "ok")))
+    columns = ("run", "key", "offset", "value")
+    evidence = evidence.select(*columns)
+    if indeterminate:
+        unknown = mops.where(placed & (F.col("type") == "info"))
+        proven = unknown.join(committed, ["run", "op"], "left_semi").select(*columns)
+        evidence = evidence.unionByName(proven)
+    in_order = Window.partitionBy("run", "key").orderBy("offset")
+    there = Window.partitionBy("run", "key", "offset")
+    return evidence.distinct().select(
+        *columns,
+        (F.dense_rank().over(in_order) - 1).cast("long").alias("index"),
+        F.min("value").over(there).alias("lowest"),
+        F.max("value").over(there).alias("highest"),
+    )
+
+
+def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
+    """Return what is known of each value, in one shuffle.
+
+    Columns:
+        run, key, value: the key.
+        writer, writer_type, writer_process: the last op that wrote it; null if none did.
+        sends: how many micro-ops wrote it.
+        acked: whether an OK op wrote it.
+        reader: the first OK op that read it; null if none did.
+        first, latest: its lowest and highest dense index; null if it lies in no log.
+        last: the highest of those that the version order leaves it.
+        places: at how many offsets it lies.
+    """
+    sent, ok = F.col("kind") == "send", F.col("type") == "ok"
+    none = F.lit(None).cast("long")
+    told = mops.select(
+        *_VALUE,
+        F.when(sent, F.col("op")).alias("writer"),
+        F.when(sent, _code(F.col("type"))).alias("code"),
+        F.when(sent, F.col("process")).alias("process"),
+        F.when(~sent & ok, F.col("op")).alias("reader"),
+        none.alias("index"),
+        none.alias("order"),
+    )
+    lying = log.select(
+        *_VALUE,
+        none.alias("writer"),
+        F.lit(None).cast("int").alias("code"),
+        none.alias("process"),
+        none.alias("reader"),
+        "index",
+        F.when(F.col("value") == F.col("lowest"), F.col("index")).alias("order"),
+    )
+    return (
+        told.unionByName(lying)
+        .groupBy(*_VALUE)
+        .agg(
+            F.max("writer").alias("writer"),
+            F.max_by("code", "writer").alias("code"),
+            F.max_by("process", "writer").alias("writer_process"),
+            F.count("writer").alias("sends"),
+            F.min("code").alias("best"),
+            F.min("reader").alias("reader"),
+            F.min("index").alias("first"),
+            F.max("index").alias("latest"),
+            F.max("order").alias("last"),
+            F.count("index").alias("places"),
+        )
+        .select(
+            *_VALUE,
+            "writer",
+            _type(F.col("code")).alias("writer_type"),
+            "writer_process",
+            "sends",
+            F.coalesce(F.col("best") == 0, F.lit(False)).alias("acked"),
+            "reader",
+            "first",
+            "latest",
+            "last",
+            "places",
+        )
+    )
+
+
+def _code(kind: Column) -> Column:
+    return F.when(kind == "ok", 0).when(kind == "info", 1).otherwise(2)
+
+
+def _type(code: Column) -> Column:
+    return F.when(code == 0, _TYPES[0]).when(code == 1, _TYPES[1]).when(code == 2, _TYPES[2])
