@@ -32,6 +32,7 @@ from harness.cli_options import (
     Store,
     Subscribe,
     Verified,
+    WorkloadName,
     WwDeps,
     experiment,
     option,
@@ -247,6 +248,7 @@ def clean(
 def nightly(
     budget: Annotated[str, option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
     kafka: Kafka = None,
+    workload: WorkloadName = None,
     duration: Duration = None,
     seed: Seed = None,
     store: Store = DEFAULT_STORE,
@@ -261,6 +263,7 @@ def nightly(
             Night(
                 budget_s=parse_duration_s(budget),
                 kafka=kafka,
+                workload=workload,
                 duration_s=None if duration is None else parse_duration_s(duration),
                 seed=_new_seed() if seed is None else seed,
                 store=store,

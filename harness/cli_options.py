@@ -148,6 +148,10 @@ Duration = Annotated[str | None, option("--duration", help="500ms, 30s, 5m, 8h."
 MaxAtOnce = Annotated[int | None, option("--max-at-once", help="Faults in force at one time.")]
 Rate = Annotated[int | None, option("--rate", help="Records a second in all; 0: flat out.")]
 RecordSize = Annotated[int | None, option("--record-size", help="Bytes of each record's value.")]
+WorkloadName = Annotated[
+    str | None,
+    option("--workload", help="What the clients do instead: `list workloads` names them."),
+]
 Producers = Annotated[int | None, option("--producers", help="Producer processes.")]
 Consumers = Annotated[int | None, option("--consumers", help="Consumer processes (assign).")]
 Subscribers = Annotated[int | None, option("--subscribers", help="Consumer processes in a group.")]
@@ -213,6 +217,7 @@ class Experiment:
     max_at_once: MaxAtOnce
     rate: Rate
     record_size: RecordSize
+    workload: WorkloadName
     producers: Producers
     consumers: Consumers
     subscribers: Subscribers
@@ -297,6 +302,7 @@ def scenario_of(given: Flags) -> Scenario:
             "batch_size_bytes": given["batch_size"],
             "delivery_timeout_ms": _milliseconds(given["delivery_timeout"]),
         },
+        workload_name=given["workload"],
         workload={
             "partitions": given["topic_partitions"],
             "rate_per_s": given["rate"],

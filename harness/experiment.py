@@ -21,6 +21,7 @@ from harness.core.fault import FAULTS, Fault, hits_pairs
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
+from harness.core.workload import WORKLOADS, Demanding, Workload
 from harness.images import reject_unknown_kafka
 from harness.run_dir import RunDir
 from harness.runner import Progress, Runner
@@ -39,7 +40,9 @@ class Overrides:
     Attributes:
         cluster: fields of `ClusterSpec`.
         contract: fields of `Contract`.
-        workload: fields of the scenario's workload.
+        workload_name: a registered workload instead of the scenario's own; the topic and its
+            partitions stay those that the scenario speaks of.
+        workload: fields of the workload.
         faults: kinds to deal instead, as `parse_fault` reads them; only for scenarios with a
             `Mix`.
         duration_s: length of the run, seconds.
@@ -48,6 +51,7 @@ class Overrides:
 
     cluster: Mapping[str, Any] = field(default_factory=dict)
     contract: Mapping[str, Any] = field(default_factory=dict)
+    workload_name: str | None = None
     workload: Mapping[str, Any] = field(default_factory=dict)
     faults: tuple[str, ...] | None = None
     duration_s: float | None = None
@@ -62,7 +66,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     """
     scenario = SCENARIOS[name]()
     contract = replace(scenario.contract, **_given(overrides.contract))
-    workload = _replace_workload(scenario, _given(overrides.workload))
+    workload = _workload(scenario, overrides)
     schedule = scenario.schedule
     if overrides.faults is not None:
         faults = tuple(parse_fault(kind) for kind in overrides.faults)
@@ -74,6 +78,8 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         schedule = replace(schedule, faults=faults)
     cluster = _cluster(scenario.cluster, _given(overrides.cluster))
     contract = contract.kept_by(cluster.kafka)
+    if isinstance(workload, Demanding):
+        workload.refuse(contract, kafka=cluster.kafka)
     if isinstance(schedule, Mix):
         schedule = _fitting(schedule, cluster, contract)
     return replace(
@@ -181,16 +187,25 @@ def _value(where: str, word: str, kind: Any) -> Any:  # noqa: ANN401 (as a datac
     raise UsageError(f"{where}: {word!r} is no {wanted} that can be written on a command line.")
 
 
-def _replace_workload(scenario: Scenario, changes: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _workload(scenario: Scenario, overrides: Overrides) -> Workload:
+    """Return the scenario's workload, or another one on the same topic, changed as asked."""
     workload: Any = scenario.workload
+    name = overrides.workload_name
+    if name is not None and name != WORKLOADS.name_of(workload):
+        # Targets and scripts speak of partitions of this topic.
+        kept = {key: getattr(workload, key) for key in ("topic", "partitions")}
+        make: Any = WORKLOADS[name]
+        workload = make(**kept)
+    changes = _given(overrides.workload)
     known = {entry.name for entry in fields(workload)}
     unknown = sorted(set(changes) - known)
     if unknown:
         raise UsageError(
-            f"The workload of scenario {scenario.name!r} has no {', '.join(unknown)}; "
-            f"it has {', '.join(sorted(known))}."
+            f"The workload {WORKLOADS.name_of(workload)!r} of scenario {scenario.name!r} has no "
+            f"{', '.join(unknown)}; it has {', '.join(sorted(known))}."
         )
-    return replace(workload, **changes)
+    changed: Workload = replace(workload, **changes)
+    return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from harness.core.errors import KafkaChaosError
+from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.verdict import Verdict
 from harness.core.wait import pause
 from harness.experiment import DEFAULT_SCENARIO, Overrides, conduct, configure
@@ -36,6 +36,7 @@ class Night:
     Attributes:
         budget_s: how long it may take, seconds; the control runs in any case.
         kafka: version; None leaves the scenarios' own.
+        workload: of all runs but the control; None leaves the scenarios' own.
         duration_s: length of each run's schedule; None leaves the scenarios' own.
         seed: draws the seeds of the runs.
         store: where run folders and the summary lie.
@@ -44,6 +45,7 @@ class Night:
 
     budget_s: float
     kafka: str | None
+    workload: str | None = None
     duration_s: float | None
     seed: int
     store: Path
@@ -59,15 +61,18 @@ class Cell:
         acks: of the contract.
         min_isr: of the contract.
         seed: of the run.
+        workload: its name; None is the scenario's own.
     """
 
     scenario: str
     acks: str
     min_isr: int
     seed: int
+    workload: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.scenario} acks={self.acks} min.isr={self.min_isr} seed={self.seed}"
+        what = " ".join(filter(None, (self.scenario, self.workload)))
+        return f"{what} acks={self.acks} min.isr={self.min_isr} seed={self.seed}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +170,52 @@ class Summary:
         document.write(str(path), pretty=True)
 
 
-def cells(seed: int) -> Iterator[Cell]:
-    """Yield the cells of a night, the control first, then every contract with ever new seeds."""
+def cells(seed: int, *, workload: str | None = None, kafka: str | None = None) -> Iterator[Cell]:
+    """Return the cells of a night, the control first, then every contract with ever new seeds.
+
+    Contracts under which the workload cannot be run are left out.
+
+    Raises:
+        UsageError: there is no such workload, or it can be run under none.
+    """
+    # Refused before anything is made: the cells themselves are drawn one by one.
+    return _drawn(seed, _contracts(workload, kafka), workload)
+
+
+def _drawn(
+    seed: int, contracts: tuple[tuple[str, int], ...], workload: str | None
+) -> Iterator[Cell]:
     random = Random(seed)  # noqa: S311 (a schedule, not a secret)
     yield Cell(scenario=CONTROL, acks="1", min_isr=2, seed=random.randrange(_SEED_RANGE))
     for _ in count():
-        for acks, min_isr in _CONTRACTS:
+        for acks, min_isr in contracts:
             drawn = random.randrange(_SEED_RANGE)
-            yield Cell(scenario=DEFAULT_SCENARIO, acks=acks, min_isr=min_isr, seed=drawn)
+            yield Cell(
+                scenario=DEFAULT_SCENARIO, acks=acks, min_isr=min_isr, seed=drawn,
+                workload=workload,
+            )  # fmt: skip
+
+
+def _contracts(workload: str | None, kafka: str | None) -> tuple[tuple[str, int], ...]:
+    fitting: list[tuple[str, int]] = []
+    refusal: UsageError | None = None
+    for acks, min_isr in _CONTRACTS:
+        try:
+            configure(
+                DEFAULT_SCENARIO,
+                Overrides(
+                    cluster={"kafka": kafka},
+                    contract={"acks": acks, "min_isr": min_isr},
+                    workload_name=workload,
+                ),
+            )
+        except UsageError as error:
+            refusal = error
+        else:
+            fitting.append((acks, min_isr))
+    if not fitting and refusal is not None:
+        raise refusal
+    return tuple(fitting)
 
 
 def spend_night(night: Night, *, progress: Progress, stop: threading.Event) -> Summary:
@@ -181,11 +224,12 @@ def spend_night(night: Night, *, progress: Progress, stop: threading.Event) -> S
     The summary is written anew after each run, so that an aborted night has one too.
     """
     summary = Summary(night)
+    drawn = cells(night.seed, workload=night.workload, kafka=night.kafka)
     begin = time.monotonic()
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     folder = night.store / f"{stamp}-nightly-{night.seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    for cell in cells(night.seed):
+    for cell in drawn:
         longest_s = max((entry.seconds for entry in summary.entries), default=0.0)
         spent_s = time.monotonic() - begin
         if stop.is_set() or (summary.entries and spent_s + longest_s > night.budget_s):
@@ -213,6 +257,7 @@ def _run(cell: Cell, night: Night, progress: Progress, stop: threading.Event) ->
             Overrides(
                 cluster={"kafka": night.kafka},
                 contract=contract,
+                workload_name=cell.workload,
                 # The control's script has a length of its own.
                 duration_s=None if cell.scenario == CONTROL else night.duration_s,
             ),
@@ -222,7 +267,8 @@ def _run(cell: Cell, night: Night, progress: Progress, stop: threading.Event) ->
             seed=cell.seed,
             store=night.store,
             command=f"kafka-chaos run {cell.scenario} --acks {cell.acks} "
-            f"--min-isr {cell.min_isr} --seed {cell.seed}",
+            f"--min-isr {cell.min_isr} --seed {cell.seed}"
+            + (f" --workload {cell.workload}" if cell.workload else ""),
             progress=progress,
             stop=stop,
         )

@@ -12,7 +12,7 @@ from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.scenario import Scenario
 from harness.core.wait import wait_until
-from harness.core.workload import ClientSpec
+from harness.core.workload import WORKLOADS, ClientSpec
 from harness.nemesis import Nemesis, plan, plan_json
 from harness.run_dir import Journal
 from harness.stage import Stage
@@ -59,6 +59,7 @@ class ScenarioRun:
         clients = [*self.scenario.workload.clients(self.contract), *self.readers()]
         return {
             "scenario": self.scenario.name,
+            "workload": WORKLOADS.name_of(self.scenario.workload),
             "provokes": sorted(self.scenario.provokes(self.contract)),
             "duration_s": self.scenario.duration_s,
             "clients": [
@@ -66,6 +67,7 @@ class ScenarioRun:
                     "process": client.process,
                     "role": client.role,
                     "mode": client.settings.get("mode"),
+                    "isolation": _isolation_of(client),
                 }
                 for client in clients
             ],
@@ -120,6 +122,15 @@ class ScenarioRun:
                     journal.close()
         if failure:
             raise failure[0]
+
+
+def _isolation_of(client: ClientSpec) -> str | None:
+    """Return what a client may read: only what is committed, or all; None if it does not read."""
+    for name in ("config", "consume"):
+        config = client.settings.get(name)
+        if isinstance(config, Mapping) and "isolation.level" in config:
+            return str(config["isolation.level"])
+    return None
 
 
 def _await_steady(stage: Stage) -> None:

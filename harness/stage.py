@@ -91,6 +91,7 @@ class Stage:
                 "process": spec.process,
                 "role": spec.role,
                 "run_id": self.run_id,
+                "seed": self.seed,
                 "bootstrap": self.cluster.bootstrap,
                 "history": str(self.run_dir.raw_history / f"process-{spec.process}.arrows"),
             }

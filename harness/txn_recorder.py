@@ -20,12 +20,14 @@ class Delivery:
 
     Attributes:
         partition: where it was sent, if that was decided.
-        offset: where it was appended, if it was.
-        error: the client's words if it was not, or nobody knows.
+        offset: where it was appended, if it was and that is known.
+        acked: whether it was acknowledged.
+        error: the client's words if it was not.
     """
 
     partition: int | None = None
     offset: int | None = None
+    acked: bool = False
     error: str | None = None
 
 
@@ -111,16 +113,15 @@ class TxnRecorder(SendRecorder):
         txn = self._open_txn
         for value in self.pending.since(self._first)[0].tolist():
             report = self._deliveries.get(value, Delivery())
-            confirmed = report.offset is not None
             self.completed(
                 value,
-                OpType.INFO if kind is OpType.OK and not confirmed else kind,
+                OpType.INFO if kind is OpType.OK and not report.acked else kind,
                 partition=report.partition,
                 offset=report.offset,
                 error=report.error or error,
                 txn=txn,
             )
-            if kind is OpType.OK and confirmed and report.partition is not None:
+            if kind is OpType.OK and report.acked and report.partition is not None:
                 self.acked_of[report.partition] += 1
         self._deliveries.clear()
         now = time.monotonic_ns()

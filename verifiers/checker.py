@@ -17,11 +17,14 @@ RECORDED, has nothing to look at where all those suspects are none.
 """
 
 SUSPECTS = frozenset(
-    {"values", "turns", "slots", "differences", "disordered", "damaged", "disjoint"}
-)
+    {
+        "values", "turns", "slots", "differences", "disordered", "damaged", "disjoint",
+        "aborted_reads", "parts",
+    }
+)  # fmt: skip
 """The frames that hold only what is not plainly in order."""
 
-NEEDED = frozenset({"processing"})
+NEEDED = frozenset({"processing", "txns"})
 """The frames without which a checker that asks for them has nothing to say."""
 
 RECORDED = frozenset({"sends", "polls", "final", "producing"})

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from verifiers import consumption, frames, places
+from verifiers import consumption, frames, places, transactions
 from verifiers.checker import CHECKERS, Checker, can_find, frames_wanted
 from verifiers.frames import History
 from verifiers.result import Example
@@ -84,12 +84,16 @@ def build(history: History) -> Frames:
     log = places.log(history).persist()
     turns = frames.turns(history).persist()
     processing = consumption.processing(history.events)
-    kept = (values, log, turns)
+    parts = transactions.parts(history, values).persist()
+    kept = (values, log, turns, parts)
     counted = {
         "values": values,
         "turns": turns,
         "slots": places.suspects(values, log),
         "processing": processing,
+        "parts": parts,
+        "txns": history.txns,
+        "aborted_reads": history.aborted_reads,
     }
     marks = [frame.select(F.lit(name).alias("frame")) for name, frame in counted.items()]
     sizes = {
@@ -105,6 +109,8 @@ def build(history: History) -> Frames:
         "producing": frames.producing(history, values),
         "slots": places.slots(history, values, log),
         "processing": processing,
+        "parts": parts,
+        "transactors": history.txns.select("process").distinct(),
     }
     return Frames(by_name=by_name, kept=kept, empty=frozenset(counted) - frozenset(sizes))
 

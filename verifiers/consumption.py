@@ -8,6 +8,9 @@ how it commits when it subscribes.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+EXACTLY_ONCE = "transactional"
+"""How a group commits whose offsets are part of the transactions that it is polled in."""
+
 MAY_SKIP = ("auto-delivered", "before-processing")
 """Ways to commit an offset before its record has been processed: at most once."""
 
@@ -20,7 +23,9 @@ def members(events: DataFrame) -> DataFrame:
         commits: how its offsets are committed, see `workloads.group_member`.
     """
     # A subscriber that does not process tells no group: nothing is asked of it here.
-    told = events.where((F.col("f") == "subscribe") & F.col("detail").contains(" "))
+    # One that takes its partitions itself may work for a group as well.
+    joins = F.col("f").isin("subscribe", "assign")
+    told = events.where(joins & F.col("detail").contains(" "))
     return told.select(
         "process",
         F.substring_index("detail", " ", 1).alias("commits"),
@@ -32,14 +37,14 @@ def processing(events: DataFrame) -> DataFrame:
     """Return one row for each time that a member of a group processed a record.
 
     Columns:
-        group, process, topic, partition, offset.
+        group, commits, process, topic, partition, offset.
         op: number of the poll that gave it; null if the client does not tell.
         time_ns: when it had been processed.
     """
     done = events.where(F.col("f") == "processed").select(
         "process", "op", "topic", "partition", "offset", "time_ns"
     )
-    return done.join(F.broadcast(members(events).select("process", "group")), "process")
+    return done.join(F.broadcast(members(events)), "process")
 
 
 def acknowledged(events: DataFrame) -> DataFrame:

@@ -69,6 +69,12 @@ class RunInput:
         return frozenset(c["process"] for c in clients if c.get("mode") == "subscribe")
 
     @property
+    def uncommitted(self) -> frozenset[int]:
+        """Processes that read with isolation.level=read_uncommitted."""
+        clients = self.meta.get("clients", [])
+        return frozenset(c["process"] for c in clients if c.get("isolation") == "read_uncommitted")
+
+    @property
     def unread(self) -> tuple[str, ...]:
         """The partitions whose final read did not get to the end, each in words."""
         read = {(end.topic, end.partition): end for end in self.ends}

@@ -15,6 +15,13 @@ producing
     differs. One shuffle.
 slots
     the offsets that are known to hold more than one value.
+aborted_reads
+    what read_uncommitted readers saw of aborted transactions (transactions.py); `polls` holds
+    nothing that such a reader saw of transactions that were not committed.
+transactors
+    the processes that did transactions.
+parts
+    the sends of transactions of which the final read may hold a part only (transactions.py).
 processing
     what members of consumer groups processed (consumption.py). A few rows of the events.
 
@@ -49,6 +56,9 @@ class History:
         events: everything else.
         ends: how far the final read got (ENDS_SCHEMA).
         subscribed: processes of consumers whose partitions the group assigned.
+        transactional: False if it is known that there are no transactions.
+        aborted_reads: what read_uncommitted readers saw of aborted transactions, and `polls` does
+            not hold for that (transactions.py).
     """
 
     sends: DataFrame
@@ -57,7 +67,9 @@ class History:
     final: DataFrame
     events: DataFrame
     ends: DataFrame
+    aborted_reads: DataFrame
     subscribed: frozenset[int] = frozenset()
+    transactional: bool = True
 
     def recorded(self) -> Mapping[str, DataFrame]:
         """Return the recorded frames by the names that checkers know."""
@@ -67,6 +79,7 @@ class History:
             "polls": self.polls,
             "final": self.final,
             "events": self.events,
+            "aborted_reads": self.aborted_reads,
         }
 
 

@@ -24,6 +24,7 @@ from verifiers.replicas.copied import read_copied
 from verifiers.result import Report, write_verdict
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.session import in_service, open_session, tuned
+from verifiers.transactions import aborted_reads, committed_reads
 
 __all__ = ["Report", "verify", "write_verdict"]
 
@@ -106,11 +107,13 @@ def _history(spark: SparkSession, run: RunInput, files: Mapping[str, list[Path]]
     return History(
         sends=recorded["send"],
         txns=recorded["txn"],
-        polls=recorded["poll"],
+        polls=committed_reads(recorded["poll"], recorded["send"], run.uncommitted),
         final=recorded["final"],
         events=recorded["event"],
         ends=spark.createDataFrame(reached, ENDS_SCHEMA),
+        aborted_reads=aborted_reads(recorded["poll"], recorded["send"], run.uncommitted),
         subscribed=run.subscribed,
+        transactional=bool(files["txn"]),
     )
 
 

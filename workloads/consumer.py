@@ -13,7 +13,8 @@ One poll is one call of `consume`; polls are numbered from 0, also those that re
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
@@ -21,6 +22,7 @@ from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import UsageError
 from harness.poll_recorder import PollRecorder
+from harness.txn_recorder import TxnRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, main, setting
 from workloads.recording import consuming_config, open_polls
@@ -54,7 +56,7 @@ class RecordingConsumer:
     def __init__(
         self,
         config: Config,
-        recorder: PollRecorder,
+        recorder: PollRecorder | TxnRecorder,
         topic: str,
         **callbacks: Callable[..., None],
     ) -> None:
@@ -64,11 +66,55 @@ class RecordingConsumer:
         self.op = 0
         self._consumer = Consumer({**config, "error_cb": self._on_error, **callbacks})
 
-    def assign(self, partitions: list[int], *, offset: int = OFFSET_BEGINNING) -> None:
+    def assign(
+        self,
+        partitions: list[int],
+        *,
+        offset: int = OFFSET_BEGINNING,
+        detail: str | None = None,
+    ) -> None:
         """Take the partitions, each from that offset on."""
         self._consumer.assign([Place(self._topic, p, offset) for p in partitions])
         for partition in partitions:
-            self._event("assign", partition)
+            self._event("assign", partition, detail=detail)
+
+    def seek(self, offsets: Mapping[int, int]) -> None:
+        """Go on from these offsets, by partition; each seek is recorded."""
+        places = [Place(self._topic, partition, offset) for partition, offset in offsets.items()]
+        # A plain seek is refused by partitions that have not begun to fetch.
+        self._consumer.incremental_unassign(places)
+        self._consumer.incremental_assign(places)
+        for place in places:
+            # The beginning and the like are no offsets.
+            offset = place.offset if place.offset >= 0 else None
+            self._event("seek", place.partition, offset=offset)
+
+    def committed(self, partitions: list[int], *, timeout_s: float) -> dict[int, int] | None:
+        """Ask where the group of this consumer is, and record what was told.
+
+        Returns:
+            The committed offsets by partition, without those that have none; None if nobody
+            answered in time.
+        """
+        asked_ns = time.monotonic_ns()
+        try:
+            places = self._consumer.committed(
+                [Place(self._topic, p) for p in partitions], timeout=timeout_s
+            )
+        except KafkaException as error:
+            _LOG.info("nobody knows where the group is: %s", error.args[0])
+            return None
+        if any(place.error is not None for place in places):
+            return None
+        known = {place.partition: place.offset for place in places if place.offset >= 0}
+        for partition in partitions:
+            told = known.get(partition)
+            self._event("offset-fetch", partition, offset=told, detail=str(asked_ns))
+        return known
+
+    def group_metadata(self) -> object:
+        """Return what a transaction that commits this consumer's offsets is to be given."""
+        return self._consumer.consumer_group_metadata()
 
     def subscribe(self, *, detail: str | None = None) -> None:
         """Join the group; partitions come and go during polls, and each move is recorded."""

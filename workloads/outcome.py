@@ -1,5 +1,7 @@
 """What a producer's error says about the record: FAIL, it never happened; or INFO, nobody knows.
 
+Of transactions the same is told in `workloads.txn_outcome`.
+
 A wrong FAIL makes a false accusation (a record that "failed" and is read is G1a), a wrong INFO only
 costs a little sharpness. So INFO is the default, and FAIL needs two things.
 

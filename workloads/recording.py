@@ -7,9 +7,10 @@ from harness.core.workload import Role
 from harness.poll_recorder import PollRecorder
 from harness.recorder import Identity
 from harness.send_recorder import SendRecorder
+from harness.txn_recorder import TxnRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, setting
-from workloads.record import block_encoder, decoder, values_of
+from workloads.record import block_encoder, decoder, encoder, values_of
 
 
 def open_sends(
@@ -20,17 +21,38 @@ def open_sends(
     Raises:
         KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
     """
-    run_id, topic = setting(settings, "run_id", str), setting(settings, "topic", str)
+    identity = _producer(settings)
     recorder = SendRecorder(
         Path(setting(settings, "history", str)),
-        Identity(
-            process=setting(settings, "process", int), role="producer", run_id=run_id, topic=topic
-        ),
+        identity,
         values_of=values_of,
         flush_s=control.interval_s / 2,
     )
     size_bytes = setting(settings, "record_size_bytes", int)
-    return recorder, block_encoder(run_id=run_id, topic=topic, size_bytes=size_bytes)
+    return recorder, block_encoder(
+        run_id=identity.run_id, topic=identity.topic, size_bytes=size_bytes
+    )
+
+
+def open_transactions(
+    settings: Settings, control: Control
+) -> tuple[TxnRecorder, Callable[[int], bytes]]:
+    """Return the history of a client of transactions, begun, and what makes its records.
+
+    Raises:
+        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
+    """
+    identity = _producer(settings)
+    size_bytes = setting(settings, "record_size_bytes", int)
+    encode = encoder(run_id=identity.run_id, topic=identity.topic, size_bytes=size_bytes)
+    recorder = TxnRecorder(
+        Path(setting(settings, "history", str)),
+        identity,
+        values_of=values_of,
+        decode=decoder(run_id=identity.run_id),
+        flush_s=control.interval_s / 2,
+    )
+    return recorder, encode
 
 
 def open_polls(settings: Settings, control: Control, *, role: Role) -> PollRecorder:
@@ -45,6 +67,15 @@ def open_polls(settings: Settings, control: Control, *, role: Role) -> PollRecor
         Identity(process=setting(settings, "process", int), role=role, run_id=run_id),
         decode=decoder(run_id=run_id),
         flush_s=control.interval_s / 2,
+    )
+
+
+def _producer(settings: Settings) -> Identity:
+    return Identity(
+        process=setting(settings, "process", int),
+        role="producer",
+        run_id=setting(settings, "run_id", str),
+        topic=setting(settings, "topic", str),
     )
 
 

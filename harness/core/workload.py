@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.core.cluster import TopicSpec
 from harness.core.contract import Contract
@@ -21,7 +21,7 @@ class ClientSpec:
             final reads after healing.
         module: the Python module that is run, `python -m MODULE SETTINGS_FILE`.
         settings: what the module is told, JSON values only; the runner adds `run_id`,
-            `bootstrap`, `process` and `history` (the file to write).
+            `seed`, `bootstrap`, `process` and `history` (the file to write).
     """
 
     process: int
@@ -43,6 +43,23 @@ class Workload(Protocol):
 
     def readers(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return the fresh clients that read every partition from its beginning to its end."""
+        ...
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A workload that cannot be run under every contract, or on every version of Kafka."""
+
+    def refuse(self, contract: Contract, *, kafka: str) -> None:
+        """Do nothing if it can be run.
+
+        Args:
+            contract: what the producers are promised.
+            kafka: version of the brokers; "unknown" with a Compose file of a user's own.
+
+        Raises:
+            UsageError: it cannot; the message says what would do.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import Row
 
 from tests.spark.ops import TOPIC, Op, end, rows_of
-from verifiers import consumption, frames, places
+from verifiers import consumption, frames, places, transactions
 from verifiers.checker import CHECKERS, frames_wanted
 from verifiers.checking import Found, build, run_checkers
 from verifiers.frames import ANY_PARTITION, History
@@ -17,9 +17,10 @@ from verifiers.replicas.comparison import compare
 from verifiers.replicas.copied import Copied
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.session import open_session
+from verifiers.transactions import aborted_reads, committed_reads
 
 Find = Callable[..., list[Row]]
-FindAll = Callable[[Sequence[Op]], Found]
+FindAll = Callable[..., Found]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,13 +53,14 @@ def find(spark: SparkSession, tmp_path: Path) -> Find:
         *,
         ends: Sequence[dict[str, Any]] | None = None,
         subscribed: frozenset[int] = frozenset(),
+        uncommitted: frozenset[int] = frozenset(),
     ) -> list[Row]:
-        history = to_history(spark, ops, ends=ends, subscribed=subscribed)
+        history = to_history(spark, ops, ends=ends, subscribed=subscribed, uncommitted=uncommitted)
         check = CHECKERS[name]
         wanted = set(frames_wanted(check))
         built = dict(history.recorded())
         built |= compare(spark, Copied(), {}, tmp_path).frames(spark, frames.values(history))
-        if wanted & {"values", "producing", "slots"}:
+        if wanted & {"values", "producing", "slots", "parts"}:
             built["values"] = frames.values(history)
         if wanted & {"log", "slots"}:
             built["log"] = places.log(history)
@@ -68,6 +70,10 @@ def find(spark: SparkSession, tmp_path: Path) -> Find:
             built["producing"] = frames.producing(history, built["values"])
         if "slots" in wanted:
             built["slots"] = places.slots(history, built["values"], built["log"])
+        if "parts" in wanted:
+            built["parts"] = transactions.parts(history, built["values"])
+        if "transactors" in wanted:
+            built["transactors"] = history.txns.select("process").distinct()
         if "processing" in wanted:
             built["processing"] = consumption.processing(history.events)
         found = check(**{frame: built[frame] for frame in wanted}).collect()
@@ -80,8 +86,8 @@ def find(spark: SparkSession, tmp_path: Path) -> Find:
 def find_all(spark: SparkSession, tmp_path: Path) -> FindAll:
     """Return a function that runs every checker on some ops, as a verification does."""
 
-    def run(ops: Sequence[Op]) -> Found:
-        built = build(to_history(spark, ops))
+    def run(ops: Sequence[Op], *, uncommitted: frozenset[int] = frozenset()) -> Found:
+        built = build(to_history(spark, ops, uncommitted=uncommitted))
         none = compare(spark, Copied(), {}, tmp_path)
         built = built.with_more(none.frames(spark, built.by_name["values"]), none.empty)
         try:
@@ -99,6 +105,7 @@ def to_history(
     *,
     ends: Sequence[dict[str, Any]] | None = None,
     subscribed: frozenset[int] = frozenset(),
+    uncommitted: frozenset[int] = frozenset(),
 ) -> History:
     """Return the frames of some ops; every partition finally read to its end unless told."""
     recorded = {}
@@ -112,9 +119,10 @@ def to_history(
     return History(
         sends=recorded["send"],
         txns=recorded["txn"],
-        polls=recorded["poll"],
+        polls=committed_reads(recorded["poll"], recorded["send"], uncommitted),
         final=recorded["final"],
         events=recorded["event"],
         ends=spark.createDataFrame(reached, ENDS_SCHEMA),
+        aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted),
         subscribed=subscribed,
     )

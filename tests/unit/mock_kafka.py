@@ -83,6 +83,7 @@ class Run:
         settings = {
             **spec.settings,
             "run_id": RUN_ID,
+            "seed": 7,
             "bootstrap": self.kafka.bootstrap,
             "process": spec.process,
             "interval_s": 0.05,

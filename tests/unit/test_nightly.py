@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from junitparser import JUnitXml
 
+from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
 from harness.nightly import CONTROL, Cell, Entry, Night, Summary, cells
 
@@ -70,3 +71,16 @@ def test_the_summary_says_the_same_in_every_form(tmp_path: Path) -> None:
     assert "lost-write ×12" in summary.markdown()
     assert summary.lines()[0].startswith("INVALID  3 runs")
     assert (junit.tests, junit.failures, junit.errors) == (3, 1, 1)
+
+
+def test_a_night_of_transactions_leaves_out_the_contracts_without_idempotence() -> None:
+    first, *rest = islice(cells(7, workload="transactional"), 5)
+
+    assert (first.scenario, first.workload) == (CONTROL, None)
+    assert {(cell.acks, cell.min_isr) for cell in rest} == {("all", 1), ("all", 2)}
+    assert {cell.workload for cell in rest} == {"transactional"}
+
+
+def test_a_night_whose_workload_cannot_be_run_at_all_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"0\.11 was the first"):
+        next(cells(7, workload="transactional", kafka="0.10.2.2"))

@@ -15,6 +15,8 @@ from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
 from harness.experiment import Overrides, configure, parse_fault
 from harness.nemesis import plan, plan_json
+from harness.scenario_run import ScenarioRun
+from workloads.transactional import Transactional
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
@@ -149,3 +151,50 @@ def test_cutting_the_links_of_a_single_node_is_refused() -> None:
                 faults=("partition",),
             ),
         )
+
+
+def test_another_workload_keeps_the_topic_that_the_scenario_speaks_of() -> None:
+    scenario = configure(
+        "leader_cut_and_kill",
+        Overrides(
+            contract={"acks": "all"}, workload_name="transactional", workload={"producers": 3}
+        ),
+    )
+
+    assert scenario.workload == Transactional(topic="orders", partitions=1, producers=3)
+
+
+def test_a_workload_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(UsageError, match=r"no workload 'transactionl'\. Did you mean 'transac"):
+        configure("mixed", Overrides(workload_name="transactionl"))
+
+
+@pytest.mark.parametrize(
+    ("contract", "kafka", "message"),
+    [
+        ({"acks": "1"}, "4.3.1", "acks=1"),
+        ({"acks": "all", "idempotence": False}, "4.3.1", "idempotent"),
+        ({"acks": "all"}, "0.10.2.2", "0.11 was the first"),
+    ],
+)
+def test_transactions_need_idempotence_and_a_kafka_that_knows_them(
+    contract: dict[str, object], kafka: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        configure(
+            "mixed",
+            Overrides(workload_name="transactional", contract=contract, cluster={"kafka": kafka}),
+        )
+
+
+def test_run_json_tells_who_may_read_what_is_not_committed() -> None:
+    scenario = configure("mixed", Overrides(workload_name="transactional"))
+
+    told = ScenarioRun(scenario).described()
+
+    assert told["workload"] == "transactional"
+    isolation = {client["process"]: client["isolation"] for client in told["clients"]}
+    assert isolation == {
+        0: None, 1: None, 2: "read_committed", 100: "read_committed", 150: "read_uncommitted",
+        200: "read_committed", 300: "read_committed", 301: "read_committed",
+    }  # fmt: skip

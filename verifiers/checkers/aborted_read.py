@@ -1,4 +1,4 @@
-"""Refused, and read all the same."""
+"""Refused or aborted, and read all the same."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -6,25 +6,58 @@ from pyspark.sql import functions as F
 from verifiers.checker import checker, offences
 from verifiers.story import read_story
 
+_STORY = ("sent_by", "txn")
+
 
 @checker("G1a")
-def aborted_read(values: DataFrame) -> DataFrame:
+def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataFrame) -> DataFrame:
     """Return the values that were read although their send certainly failed.
 
     Args:
-        values: what is known of each value.
+        values: what is known of each value; what read_uncommitted readers saw of transactions that
+            were not committed is no part of it.
+        transactors: the clients of transactions, whose sends fail by being aborted.
+        aborted_reads: what read_uncommitted readers saw of aborted transactions.
 
     Returns:
-        One row per value, at the lowest offset it was read at.
+        One row per value, at the lowest offset it was read at. Kind "read_committed" if it belongs
+        to a client of transactions and a reader who should not have been given it was; kind
+        "read_uncommitted" if it was aborted and only such readers saw it; else no kind.
 
     Source: G1a of Adya's isolation levels, as jepsen.tests.kafka applies it.
     """
     read = (F.col("polls") > 0) | (F.col("finals") > 0)
-    rows = values.where((F.col("type") == "fail") & read)
-    return offences(
-        rows,
+    transactional = F.broadcast(transactors.withColumn("transactional", F.lit(True)))
+    seen = values.where((F.col("type") == "fail") & read).join(transactional, "process", "left")
+    shown = offences(
+        seen,
         partition=F.coalesce("final_partition", "poll_partition"),
         offset=F.coalesce("final_first", "poll_first"),
         time_ns="complete_ns",
+        kind=F.when(F.col("transactional"), "read_committed"),
         detail=read_story(),
+    )
+    early = (
+        aborted_reads.groupBy("topic", "value", *_STORY)
+        .agg(
+            F.min(F.struct("offset", "partition")).alias("first"),
+            F.count("*").alias("reads"),
+            F.max_by("process", "time_ns").alias("reader"),
+            F.min("complete_ns").alias("complete_ns"),
+        )
+        # What others were given as well is told above.
+        .join(seen.select("topic", "value"), ["topic", "value"], "left_anti")
+    )
+    return shown.unionByName(
+        offences(
+            early.select("*", "first.*"),
+            process="sent_by",
+            time_ns="complete_ns",
+            kind=F.lit("read_uncommitted"),
+            detail={
+                "txn": F.col("txn"),
+                "polled": F.col("reads"),
+                "last_reader": F.col("reader"),
+            },
+        )
     )

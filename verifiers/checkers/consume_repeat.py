@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checker import checker, offences
-from verifiers.consumption import acknowledged
+from verifiers.consumption import EXACTLY_ONCE, acknowledged
 
 _PLACE = ("group", "topic", "partition", "offset")
 
@@ -20,8 +20,9 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
 
     Returns:
         One row for each time after the first; the process is the member that did it again, the time
-        when it had. Kind "committed" if a commit beyond the record had been acknowledged before it
-        was given out again, so nobody had reason to; else "uncommitted".
+        when it had. Kind "transactional" if the group's offsets are committed in transactions, so
+        that it is promised exactly once; else "committed" if a commit beyond the record had been
+        acknowledged before it was given out again, so nobody had reason to; else "uncommitted".
 
     Source: at least once, in Kafka's documentation of message delivery semantics.
     """
@@ -36,6 +37,7 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
     )
     dated = again.join(given, ["process", "op", "topic", "partition", "offset"], "left").select(
         *_PLACE,
+        "commits",
         "process",
         "op",
         "time_ns",
@@ -63,7 +65,11 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
         .groupBy(*dated.columns)
         .agg(F.max("committed").alias("committed"))
     )
-    kind = F.when(F.col("committed").isNotNull(), "committed").otherwise("uncommitted")
+    kind = (
+        F.when(F.col("commits") == EXACTLY_ONCE, EXACTLY_ONCE)
+        .when(F.col("committed").isNotNull(), "committed")
+        .otherwise("uncommitted")
+    )
     return offences(
         judged,
         kind=kind,

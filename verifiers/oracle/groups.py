@@ -1,6 +1,6 @@
 """What consumer groups processed, and where they went on."""
 
-from verifiers.consumption import MAY_SKIP
+from verifiers.consumption import EXACTLY_ONCE, MAY_SKIP
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import ALONE_AND_DESTROYED, UNCLEAN
 from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
@@ -16,7 +16,7 @@ GROUPS = (
     Chapter(
         anomaly="consume-skip",
         means="A group committed past a record that no member processed.",
-        kinds=(*MAY_SKIP, "after-processing", "auto-stored", "auto-polled"),
+        kinds=(*MAY_SKIP, "after-processing", "auto-stored", "auto-polled", EXACTLY_ONCE),
         rows=(
             permitted(
                 Reason(
@@ -40,7 +40,7 @@ GROUPS = (
     Chapter(
         anomaly="consume-repeat",
         means="A group processed a record more than once.",
-        kinds=("uncommitted", "committed"),
+        kinds=("uncommitted", "committed", EXACTLY_ONCE),
         rows=(
             permitted(
                 Reason(

@@ -64,6 +64,20 @@ INTEGRITY = (
         ),
     ),
     Chapter(
+        anomaly="zombie-commit",
+        means="A client's commit was acknowledged after another client had taken over its "
+        "transactional id.",
+        rows=(
+            forbidden(
+                Reason(
+                    "The second client's first call raises the epoch and aborts what was open, so "
+                    "the coordinator refuses the first one.",
+                    "KIP-98, fencing of zombies",
+                )
+            ),
+        ),
+    ),
+    Chapter(
         anomaly="phantom",
         means="A record was read that no recorded send wrote.",
         rows=(

@@ -79,6 +79,22 @@ MEANINGS: dict[str, Meaning] = {
         "An aborted read: the producer was told that the record is certainly not stored, and a "
         "consumer was given it.",
     ),
+    "torn-transaction": Meaning(
+        "transaction is there in part only",
+        "transactions are there in part only",
+        "Of one transaction the final read has some records and lacks others.",
+    ),
+    "zombie-commit": Meaning(
+        "transaction was committed by a client that had been fenced",
+        "transactions were committed by clients that had been fenced",
+        "Another client had taken over the transactional id, and the first one's commit was "
+        "acknowledged all the same.",
+    ),
+    "precommitted-read": Meaning(
+        "transaction was given a record of its own",
+        "transactions were given records of their own",
+        "A client polled, within a transaction, what it had sent in it and not yet committed.",
+    ),
     "dirty-read": Meaning(
         "record was read and then vanished",
         "records were read and then vanished",

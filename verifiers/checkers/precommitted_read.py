@@ -1,0 +1,45 @@
+"""Read by the transaction that sent it."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+
+_KEY = ("process", "txn", "topic", "value")
+
+
+@checker("precommitted-read")
+def precommitted_read(txns: DataFrame, sends: DataFrame, polls: DataFrame) -> DataFrame:
+    """Return the transactions that were given a record that they had sent themselves.
+
+    Args:
+        txns: transactions; without any there is nothing to find.
+        sends: what each of them sent.
+        polls: what each of them was given.
+
+    Returns:
+        One row per transaction, with the lowest such value; `records` in the detail counts them.
+        Clients that poll within transactions read read_committed, which is the kind.
+
+    Source: the precommitted-read analysis of jepsen.tests.kafka.
+    """
+    inside = F.col("txn").isNotNull()
+    sent = sends.where(inside).select(*_KEY)
+    given = polls.where(inside & F.col("value").isNotNull()).select(
+        *_KEY, F.struct("value", "partition", "offset", "time_ns").alias("first")
+    )
+    own = (
+        given.join(sent, list(_KEY))
+        .groupBy("process", "txn", "topic")
+        .agg(F.min("first").alias("first"), F.count("*").alias("records"))
+        .join(txns.select("process", "txn", F.col("type").alias("outcome")), ["process", "txn"])
+    )
+    return offences(
+        own.select("*", "first.*"),
+        kind=F.lit("read_committed"),
+        detail={
+            "txn": F.col("txn"),
+            "type": F.col("outcome"),
+            "records": F.col("records"),
+        },
+    )

@@ -1,0 +1,50 @@
+"""Committed, and there in part only."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+
+
+@checker("torn-transaction")
+def torn_transaction(txns: DataFrame, parts: DataFrame) -> DataFrame:
+    """Return the transactions of which the final read has some records and lacks others.
+
+    Asked of committed transactions, and of those whose outcome nobody knows: those too must be
+    there whole or not at all. What is there of aborted ones is G1a. A record that lies where the
+    final read did not get to is neither there nor lacking.
+
+    Args:
+        txns: transactions; without any there is nothing to tear.
+        parts: the sends of transactions of which there may be a part only.
+
+    Returns:
+        One row per transaction, at the lowest record that is lacking; `found` and `lacking` in the
+        detail count its records, `type` is ok (committed) or info (unknown).
+
+    Source: atomicity of transactions, KIP-98.
+    """
+    mine = txns.select("process", "txn", F.col("type").alias("outcome"))
+    lacking = ~F.col("found") & F.col("searched")
+    first = F.struct("topic", "partition", "offset", "value")
+    torn = (
+        parts.groupBy("process", "txn")
+        .agg(
+            F.count_if("found").alias("present"),
+            F.count_if(lacking).alias("absent"),
+            F.min(F.when(lacking, first)).alias("first"),
+            F.max("complete_ns").alias("complete_ns"),
+        )
+        .where((F.col("present") > 0) & (F.col("absent") > 0))
+        .join(mine, ["process", "txn"])
+    )
+    return offences(
+        torn.select("*", "first.*"),
+        time_ns="complete_ns",
+        detail={
+            "txn": F.col("txn"),
+            "type": F.col("outcome"),
+            "found": F.col("present"),
+            "lacking": F.col("absent"),
+        },
+    )

@@ -1,0 +1,31 @@
+"""Committed by a client that had been fenced."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+
+
+@checker("zombie-commit")
+def zombie_commit(txns: DataFrame, events: DataFrame) -> DataFrame:
+    """Return the transactions whose commit was acknowledged after another client had taken over.
+
+    Args:
+        txns: transactions.
+        events: the takeovers, recorded when the second client had been given the transactional id
+            and before the first one tried to commit.
+
+    Returns:
+        One row per transaction, at the time when its commit was acknowledged.
+
+    Source: fencing of zombies, KIP-98.
+    """
+    taken = events.where((F.col("f") == "takeover") & F.col("op").isNotNull()).select(
+        "process", F.col("op").alias("txn"), F.col("time_ns").alias("taken_ns")
+    )
+    rows = txns.where(F.col("type") == "ok").join(taken, ["process", "txn"])
+    return offences(
+        rows,
+        time_ns="complete_ns",
+        detail={"txn": F.col("txn"), "taken_over_ns": F.col("taken_ns")},
+    )

@@ -1,0 +1,204 @@
+"""The workload transactional: sends and polls in transactions, some aborted, some fenced."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.cluster import TopicSpec
+from harness.core.contract import Contract
+from harness.core.errors import UsageError
+from harness.core.version import FIRST_IDEMPOTENCE, numbers
+from harness.core.workload import ClientSpec, workload
+from workloads.client_config import (
+    Config,
+    Isolation,
+    consumer_config,
+    producer_config,
+    subscriber_config,
+)
+from workloads.send_poll import (
+    FIRST_CONSUMER,
+    FIRST_PRODUCER,
+    FIRST_SUBSCRIBER,
+    SendPoll,
+)
+
+_MOST_CLIENTS = 50
+_MOST_SENDS = 1000
+_MOST_TIMEOUT_S = 900.0
+"""`transaction.max.timeout.ms` of a broker, by default."""
+_LEFT_OPEN_S = 30.0
+
+
+@workload("transactional")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transactional:
+    """Send unique records in transactions that span partitions; commit, abort, or be fenced.
+
+    All clients work on one topic. What a transaction does is drawn from the run's seed: most are
+    committed, some aborted on purpose, and in some a second client takes over the transactional id
+    before the commit is tried: the first one, a zombie from then on, must be refused.
+
+    Attributes:
+        topic: the topic's name.
+        partitions: how many partitions.
+        producers: processes whose transactions send to several partitions.
+        transformers: processes whose transactions also poll the topic, and commit the offsets they
+            got to together with what they send.
+        consumers: read_committed consumers that each take all partitions by themselves (assign).
+        uncommitted: the same, read_uncommitted: they may see what is aborted.
+        subscribers: read_committed members of one consumer group (subscribe).
+        rate_per_s: records a second that are sent by all together; 0 is as fast as they can.
+        record_size_bytes: length of a record's value.
+        most_sends: a transaction sends 1 to so many records.
+        abort_share: the share of transactions that is aborted on purpose, 0 to 1.
+        takeover_share: the share in which another client takes over, 0 to 1.
+        timeout_s: `transaction.timeout.ms`, in seconds: what a client leaves open, the coordinator
+            aborts so long after it was begun, and nobody reads beyond it before.
+        read_limit_s: the longest that the final read may take, seconds.
+    """
+
+    topic: str = "orders"
+    partitions: int = 3
+    producers: int = 2
+    transformers: int = 1
+    consumers: int = 1
+    uncommitted: int = 1
+    subscribers: int = 1
+    rate_per_s: float = 100
+    record_size_bytes: int = 100
+    most_sends: int = 8
+    abort_share: float = 0.1
+    takeover_share: float = 0.05
+    timeout_s: float = 60.0
+    read_limit_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        """Reject what cannot be run.
+
+        Raises:
+            UsageError: with the number and its bounds.
+        """
+        # What both workloads have is bounded alike.
+        self._plain()
+        counts = (("transformers", self.transformers), ("uncommitted", self.uncommitted))
+        for name, count in counts:
+            if not 0 <= count <= _MOST_CLIENTS:
+                raise UsageError(f"{count} {name}: choose 0 to {_MOST_CLIENTS}.")
+        if max(self.producers, self.consumers) > _MOST_CLIENTS:
+            raise UsageError(f"At most {_MOST_CLIENTS} producers and as many consumers.")
+        if not 1 <= self.most_sends <= _MOST_SENDS:
+            raise UsageError(f"{self.most_sends} sends a transaction: choose 1 to {_MOST_SENDS}.")
+        shares = (self.abort_share, self.takeover_share)
+        if min(shares) < 0 or sum(shares) > 1:
+            raise UsageError(
+                f"Of all transactions {self.abort_share:g} aborted and {self.takeover_share:g} "
+                "taken over: shares from 0 to 1, and not more than 1 together."
+            )
+        if not 1 <= self.timeout_s <= _MOST_TIMEOUT_S:
+            raise UsageError(
+                f"A transaction timeout of {self.timeout_s:g} s: choose 1 to {_MOST_TIMEOUT_S:g} "
+                "(what brokers allow)."
+            )
+
+    def refuse(self, contract: Contract, *, kafka: str) -> None:
+        """Refuse a contract or a version under which there are no transactions.
+
+        Raises:
+            UsageError: with what would do.
+        """
+        if numbers(kafka) and numbers(kafka) < FIRST_IDEMPOTENCE:
+            raise UsageError(
+                f"Kafka {kafka} knows no transactions, 0.11 was the first: "
+                "choose another --workload or a younger --kafka."
+            )
+        if not contract.idempotent:
+            raise UsageError(
+                f"Transactions need an idempotent producer, and with acks={contract.acks} "
+                "there is none here: set --acks all and leave --idempotence out, or choose "
+                "another --workload."
+            )
+
+    def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
+        """Return the one topic, from which nothing may disappear by design."""
+        return self._plain().topics(contract)
+
+    def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
+        """Return producers, transformers, then consumers, uncommitted ones and subscribers."""
+        workers = self.producers + self.transformers
+        produce = {
+            "topic": self.topic,
+            "partitions": self.partitions,
+            "rate_per_s": self.rate_per_s / workers,
+            "record_size_bytes": self.record_size_bytes,
+            "most_sends": self.most_sends,
+            "abort_share": self.abort_share,
+            "takeover_share": self.takeover_share,
+            "timeout_s": self.timeout_s,
+            "config": self._producing(contract),
+        }
+        transactors = [
+            ClientSpec(
+                process=FIRST_PRODUCER + i,
+                role="producer",
+                module="workloads.transactor",
+                settings={
+                    **produce,
+                    "transactional_id": f"transactor-{i}",
+                    "consume": None if i < self.producers else consumer_config("read_committed"),
+                },
+            )
+            for i in range(workers)
+        ]
+        return (*transactors, *self._consumers())
+
+    def readers(self, contract: Contract) -> tuple[ClientSpec, ...]:
+        """Return up to two readers, read_committed, that share the partitions among them."""
+        return self._plain().readers(contract)
+
+    def _consumers(self) -> list[ClientSpec]:
+        def assigned(isolation: Isolation) -> dict[str, Any]:
+            return {
+                "mode": "assign",
+                "topic": self.topic,
+                "partitions": list(range(self.partitions)),
+                "config": consumer_config(isolation),
+            }
+
+        group = f"{self.topic}-subscribers"
+        subscribed = {
+            "mode": "subscribe",
+            "topic": self.topic,
+            "config": subscriber_config("read_committed", group=group),
+        }
+        kinds = (
+            (FIRST_CONSUMER, self.consumers, assigned("read_committed")),
+            (FIRST_CONSUMER + _MOST_CLIENTS, self.uncommitted, assigned("read_uncommitted")),
+            (FIRST_SUBSCRIBER, self.subscribers, subscribed),
+        )
+        return [
+            ClientSpec(
+                process=first + i, role="consumer", module="workloads.consumer", settings=settings
+            )
+            for first, count, settings in kinds
+            for i in range(count)
+        ]
+
+    def _producing(self, contract: Contract) -> Config:
+        # librdkafka refuses to hold a record for longer than its transaction may last.
+        timeout_ms = min(contract.delivery_timeout_ms, int(self.timeout_s * 1000))
+        return {**producer_config(contract), "delivery.timeout.ms": timeout_ms}
+
+    def _plain(self) -> SendPoll:
+        """Return the workload without transactions whose topic and final read are the same."""
+        return SendPoll(
+            topic=self.topic,
+            partitions=self.partitions,
+            producers=self.producers,
+            consumers=self.consumers,
+            subscribers=self.subscribers,
+            rate_per_s=self.rate_per_s,
+            record_size_bytes=self.record_size_bytes,
+            isolation="read_committed",
+            read_limit_s=self.read_limit_s,
+            read_stall_s=self.timeout_s + _LEFT_OPEN_S,
+        )

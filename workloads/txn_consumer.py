@@ -1,0 +1,97 @@
+"""A consumer whose offsets are committed by the transactions that it is polled in."""
+
+from collections.abc import Callable
+
+from confluent_kafka import OFFSET_BEGINNING
+from confluent_kafka import TopicPartition as Place
+
+from harness.core.op import OpType
+from harness.txn_recorder import TxnRecorder
+from workloads.client_config import Config
+from workloads.consumer import RecordingConsumer
+from workloads.transaction import TransactionalProducer
+
+_POLL_RECORDS = 200
+_POLL_S = 0.05
+_ASK_S = 2.0
+
+
+class TxnConsumer:
+    """Polls all partitions of a topic, and knows how far the committed transactions got.
+
+    After a transaction that certainly failed it goes back to where that one began; if nobody
+    knows the outcome, to where the group's coordinator says that it is.
+    """
+
+    def __init__(
+        self, config: Config, recorder: TxnRecorder, *, topic: str, partitions: int
+    ) -> None:
+        self._recorder = recorder
+        self._topic = topic
+        self._places = list(range(partitions))
+        self._consumer = RecordingConsumer(config, recorder, topic)
+        # The group is new: it begins at the beginning.
+        self._position = dict.fromkeys(self._places, OFFSET_BEGINNING)
+        self._ahead: dict[int, int] = {}
+        self._given: list[tuple[int, int, int]] = []
+        self._consumer.assign(self._places, detail=f"transactional {config['group.id']}")
+
+    def poll(self) -> None:
+        """Poll once within the open transaction."""
+        op = self._consumer.op
+        for record in self._consumer.poll(_POLL_RECORDS, _POLL_S):
+            partition, offset = record.partition(), record.offset()
+            if partition is not None and offset is not None:
+                self._ahead[partition] = offset + 1
+                self._given.append((op, partition, offset))
+
+    def send_offsets(self, producer: TransactionalProducer) -> None:
+        """Let the transaction commit how far its polls got.
+
+        Raises:
+            TransactionFailed: it will not.
+        """
+        if self._ahead:
+            places = [Place(self._topic, p, offset) for p, offset in self._ahead.items()]
+            producer.send_offsets(places, self._consumer.group_metadata())
+
+    def settle(
+        self, kind: OpType, *, resolve: Callable[[], None], go_on: Callable[[], bool]
+    ) -> None:
+        """Take note of what became of the transaction, and of where to poll on.
+
+        Args:
+            kind: its outcome.
+            resolve: makes the coordinator end what is open; needed if nobody knows the outcome.
+            go_on: asked whether to wait further.
+        """
+        if kind is OpType.OK:
+            self._consumed()
+            self._position |= self._ahead
+            for partition, offset in self._ahead.items():
+                self._event("committed", partition, offset)
+        elif self._ahead:
+            if kind is OpType.INFO:
+                resolve()
+                self._ask(go_on)
+            self._consumer.seek({p: self._position[p] for p in self._ahead})
+        self._ahead.clear()
+        self._given.clear()
+
+    def _ask(self, go_on: Callable[[], bool]) -> None:
+        while go_on():
+            known = self._consumer.committed(self._places, timeout_s=_ASK_S)
+            if known is None:
+                continue
+            # A transaction commits all of its offsets, or none of them.
+            if any(known.get(p) == offset for p, offset in self._ahead.items()):
+                self._consumed()
+            self._position |= known
+            return
+
+    def _consumed(self) -> None:
+        for op, partition, offset in self._given:
+            self._event("processed", partition, offset, op=op)
+
+    def _event(self, f: str, partition: int, offset: int, *, op: int | None = None) -> None:
+        self._recorder.event(f, op=op, topic=self._topic, partition=partition, offset=offset)
