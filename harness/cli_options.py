@@ -152,6 +152,18 @@ WorkloadName = Annotated[
     str | None,
     option("--workload", help="What the clients do instead: `list workloads` names them."),
 ]
+PartitioningOption = Annotated[
+    str | None,
+    option("--partitioning", help="Who chooses a record's partition: turn, hash or sticky."),
+]
+CompressionOption = Annotated[
+    str | None, option("--compression", help="Of producers: none, gzip, snappy, lz4 or zstd.")
+]
+Headers = Annotated[int | None, option("--headers", help="Headers of each record.")]
+SeekEvery = Annotated[
+    str | None,
+    option("--seek-every", help="About how often each consumer goes back: 5s; default: never."),
+]
 Producers = Annotated[int | None, option("--producers", help="Producer processes.")]
 Consumers = Annotated[int | None, option("--consumers", help="Consumer processes (assign).")]
 Subscribers = Annotated[int | None, option("--subscribers", help="Consumer processes in a group.")]
@@ -218,6 +230,10 @@ class Experiment:
     rate: Rate
     record_size: RecordSize
     workload: WorkloadName
+    partitioning: PartitioningOption
+    compression: CompressionOption
+    headers: Headers
+    seek_every: SeekEvery
     producers: Producers
     consumers: Consumers
     subscribers: Subscribers
@@ -307,6 +323,10 @@ def scenario_of(given: Flags) -> Scenario:
             "partitions": given["topic_partitions"],
             "rate_per_s": given["rate"],
             "record_size_bytes": given["record_size"],
+            "partitioning": given["partitioning"],
+            "compression": given["compression"],
+            "headers": given["headers"],
+            "seek_s": _seconds(given["seek_every"]),
             "producers": given["producers"],
             "consumers": given["consumers"],
             "subscribers": given["subscribers"],
@@ -316,6 +336,10 @@ def scenario_of(given: Flags) -> Scenario:
         max_at_once=given["max_at_once"],
     )
     return configure(given["scenario"] or DEFAULT_SCENARIO, overrides)
+
+
+def _seconds(duration: str | None) -> float | None:
+    return None if duration is None else parse_duration_s(str(duration))
 
 
 def _milliseconds(duration: str | None) -> int | None:

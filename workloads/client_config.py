@@ -13,6 +13,7 @@ ConfigValue = str | int | float | bool
 Config = dict[str, ConfigValue]
 
 Isolation = Literal["read_committed", "read_uncommitted"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 _COMMON: Config = {
     # A host that swallows packets must be given up while the fault still lasts.
@@ -27,7 +28,7 @@ _COMMON: Config = {
 }
 
 
-def producer_config(contract: Contract) -> Config:
+def producer_config(contract: Contract, *, compression: Compression = "none") -> Config:
     """Return the producer's settings, all but `bootstrap.servers` and `client.id`.
 
     `request.timeout.ms`, in which the leader must gather its acknowledgements, is a quarter of the
@@ -44,7 +45,7 @@ def producer_config(contract: Contract) -> Config:
         "request.timeout.ms": max(1, min(5_000, contract.delivery_timeout_ms // 4)),
         "retry.backoff.ms": 50,
         "retry.backoff.max.ms": 500,
-        "compression.type": "none",
+        "compression.type": compression,
     }
     if contract.retries is not None:
         config["retries"] = contract.retries

@@ -6,6 +6,8 @@ Settings, besides `run_id`, `bootstrap`, `process` and `history`:
                 "subscribe": a member of a group, to which partitions are given and taken away
     topic       the topic
     partitions  in mode assign, the list of partitions
+    seek_s      in mode assign, go back somewhere about every so many seconds; 0 or left out: never.
+                Where to is drawn from the settings `seed` and `process`
     config      librdkafka's settings (`workloads.client_config`); with a `group.id` to subscribe
 
 One poll is one call of `consume`; polls are numbered from 0, also those that return nothing.
@@ -15,6 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Literal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
@@ -24,7 +27,7 @@ from harness.core.errors import UsageError
 from harness.poll_recorder import PollRecorder
 from harness.txn_recorder import TxnRecorder
 from workloads.client_config import Config
-from workloads.control import Control, Settings, main, setting
+from workloads.control import Control, Settings, main, number, setting
 from workloads.recording import consuming_config, open_polls
 
 _LOG = logging.getLogger(__name__)
@@ -211,8 +214,12 @@ def run(settings: Settings, control: Control) -> None:
         consumer.assign(setting(settings, "partitions", list))
     else:
         consumer.subscribe()
+    seek_s = number({"seek_s": 0.0, **settings}, "seek_s")
+    seeker = _Seeker(settings, seek_s) if seek_s and mode == "assign" else None
     while not control.stop.is_set():
-        consumer.poll()
+        records = consumer.poll()
+        if seeker is not None:
+            seeker.seek(consumer, records)
         recorder.flush_if_due()
         report(control, recorder)
     if mode == "subscribe":
@@ -221,6 +228,32 @@ def run(settings: Settings, control: Control) -> None:
         consumer.close()
     recorder.close()
     report(control, recorder, force=True)
+
+
+class _Seeker:
+    """Moves a consumer back, now and then, to somewhere that it has been before."""
+
+    def __init__(self, settings: Settings, every_s: float) -> None:
+        process = setting(settings, "process", int)
+        self._random = Random(f"{setting(settings, 'seed', int)} {process}")  # noqa: S311
+        self._every_s = every_s
+        self._highest: dict[int, int] = {}
+        self._due = time.monotonic() + self._drawn_s()
+
+    def seek(self, consumer: RecordingConsumer, records: list[Message]) -> None:
+        """Take note of where the consumer is, and move it if it is time to."""
+        for record in records:
+            partition, offset = record.partition(), record.offset()
+            if partition is not None and offset is not None:
+                self._highest[partition] = max(offset, self._highest.get(partition, 0))
+        if time.monotonic() < self._due or not self._highest:
+            return
+        self._due = time.monotonic() + self._drawn_s()
+        partition = self._random.choice(sorted(self._highest))
+        consumer.seek({partition: self._random.randint(0, self._highest[partition])})
+
+    def _drawn_s(self) -> float:
+        return self._every_s * self._random.uniform(0.5, 1.5)
 
 
 def report(control: Control, recorder: PollRecorder, *, force: bool = False) -> None:

@@ -3,7 +3,9 @@
 Settings, besides `run_id`, `bootstrap`, `process` and `history`:
 
     topic, partitions   where to; partition = value modulo partitions
-    keyed               instead, give the value as key and let the partitioner choose
+    keyed               instead, give the value as key and let the partitioner choose by its hash
+    sticky              instead, give no key: the partitioner stays with a partition for a while
+    headers             how many headers each record has; 0 if it is left out
     rate_per_s          records a second; 0 is as fast as the client can
     record_size_bytes   length of a record's value
     single_attempt      whether an error reported is the only attempt's (`workloads.outcome`)
@@ -15,6 +17,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -39,6 +42,7 @@ _ENCODED = 512
 """Records made at once; few enough to stay in the processor's cache until they are sent."""
 _STAMPED = 32
 """Records that share one time of invocation; flat out, they leave within some 30 µs."""
+_HEADER = b"kafka-chaos"
 _CATCH_UP_S = 1.0
 """After a stop longer than this the rate starts anew, instead of sending all that was missed."""
 
@@ -51,6 +55,8 @@ class Plan:
 
     Attributes:
         first_partition: the lowest of the partitions, 0 unless told otherwise.
+        sticky: give neither key nor partition.
+        headers: so many headers a record.
     """
 
     bootstrap: str
@@ -62,6 +68,8 @@ class Plan:
     flush_s: float
     config: Config
     first_partition: int = 0
+    sticky: bool = False
+    headers: int = 0
 
 
 class Pace:
@@ -104,6 +112,7 @@ class SendingProducer:
         self._encoded_from = 0
         self._payloads: list[bytes] = []
         self._fatal: KafkaError | None = None
+        self._headers = [(f"header-{n}", _HEADER) for n in range(plan.headers)]
         self._delivered = self._delivery_callback()
         self._producer = self._open()
 
@@ -150,16 +159,21 @@ class SendingProducer:
 
     def _send_some(self, values: range) -> int:
         """Send these values; return how many found room. This is the loop that must be fast."""
-        produce, delivered = self._producer.produce, self._delivered
+        produce: Callable[..., None] = self._producer.produce
+        delivered = self._delivered
         topic, partitions, keyed = self._plan.topic, self._plan.partitions, self._plan.keyed
-        lowest = self._plan.first_partition
+        lowest, sticky = self._plan.first_partition, self._plan.sticky
         skip = values.start - self._encoded_from
         key = None
+        if self._headers:
+            produce = partial(produce, headers=self._headers)
         for value, payload in zip(values, self._payloads[skip : skip + len(values)], strict=True):
             place = lowest + value % partitions
             if keyed:
                 # A place of -1 lets the partitioner choose by the key.
                 key, place = str(value), -1
+            elif sticky:
+                place = -1
             try:
                 produce(topic, payload, key, place, delivered)
             except BufferError:
@@ -275,6 +289,8 @@ def run(settings: Settings, control: Control) -> None:
         topic=setting(settings, "topic", str),
         partitions=setting(settings, "partitions", int),
         keyed=setting(settings, "keyed", bool),
+        sticky=setting({"sticky": False, **settings}, "sticky", bool),
+        headers=setting({"headers": 0, **settings}, "headers", int),
         rate_per_s=number(settings, "rate_per_s"),
         single_attempt=setting(settings, "single_attempt", bool),
         flush_s=number(settings, "flush_s"),

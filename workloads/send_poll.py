@@ -1,12 +1,14 @@
 """The workload send_poll: producers send, consumers poll, and a final read tells what is there."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from harness.core.cluster import TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.workload import ClientSpec, workload
 from workloads.client_config import (
+    Compression,
     Isolation,
     consumer_config,
     producer_config,
@@ -21,6 +23,10 @@ FIRST_PRODUCER, FIRST_CONSUMER, FIRST_SUBSCRIBER, FIRST_READER = 0, 100, 200, 30
 _MOST_CLIENTS = 100
 _MOST_RECORD_BYTES = 900_000
 _MOST_READERS = 2
+_MOST_HEADERS = 100
+
+Partitioning = Literal["turn", "hash", "sticky"]
+"""Who chooses the partition of a record."""
 
 
 @workload("send_poll")
@@ -38,6 +44,12 @@ class SendPoll:
         rate_per_s: records a second of all producers together; 0 is as fast as they can.
         record_size_bytes: length of a record's value.
         keyed: let the client's partitioner choose by the record's key instead of going round.
+        partitioning: who chooses the partition: "turn", each in turn; "hash", the partitioner by
+            the record's key (as keyed); "sticky", the partitioner, one for a while.
+        compression: `compression.type` of the producers.
+        headers: so many headers a record.
+        seek_s: each of the consumers (not the subscribers) goes back about every so many seconds;
+            0: never.
         isolation: `isolation.level` of everyone who reads.
         read_limit_s: the longest that the final read may take, seconds.
         read_stall_s: the longest that it may go without progress, seconds.
@@ -51,6 +63,10 @@ class SendPoll:
     rate_per_s: float = 1000
     record_size_bytes: int = 100
     keyed: bool = False
+    partitioning: Partitioning = "turn"
+    compression: Compression = "none"
+    headers: int = 0
+    seek_s: float = 0.0
     isolation: Isolation = "read_committed"
     read_limit_s: float = 300.0
     read_stall_s: float = 60.0
@@ -77,8 +93,23 @@ class SendPoll:
                 f"Records of {self.record_size_bytes} bytes: choose {HEADER_BYTES} (their own "
                 f"description) to {_MOST_RECORD_BYTES} (below Kafka's max.message.bytes)."
             )
+        self._reject_records()
         if min(self.read_limit_s, self.read_stall_s) <= 0:
             raise UsageError("The limits of the final read must be above 0 seconds.")
+
+    def _reject_records(self) -> None:
+        for name, word, choices in (
+            ("partitioning", self.partitioning, get_args(Partitioning)),
+            ("compression", self.compression, get_args(Compression)),
+        ):
+            if word not in choices:
+                raise UsageError(f"{name} {word!r} is none of {', '.join(choices)}.")
+        if self.keyed and self.partitioning == "sticky":
+            raise UsageError("A record with a key goes by its hash: choose keyed or sticky.")
+        if not 0 <= self.headers <= _MOST_HEADERS:
+            raise UsageError(f"{self.headers} headers a record: choose 0 to {_MOST_HEADERS}.")
+        if self.seek_s < 0:
+            raise UsageError(f"A seek every {self.seek_s:g} s: choose 0 (never) or more.")
 
     def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
         """Return the one topic, from which nothing may disappear by design."""
@@ -102,18 +133,21 @@ class SendPoll:
         produce = {
             "topic": self.topic,
             "partitions": self.partitions,
-            "keyed": self.keyed,
+            "keyed": self.keyed or self.partitioning == "hash",
+            "sticky": self.partitioning == "sticky",
+            "headers": self.headers,
             "rate_per_s": self.rate_per_s / self.producers,
             "record_size_bytes": self.record_size_bytes,
             "single_attempt": single_attempt(contract),
             # Whatever is under way ends within the delivery timeout; the rest is for the reports.
             "flush_s": contract.delivery_timeout_ms / 1000 + 2.0,
-            "config": producer_config(contract),
+            "config": producer_config(contract, compression=self.compression),
         }
         assign = {
             "mode": "assign",
             "topic": self.topic,
             "partitions": list(range(self.partitions)),
+            "seek_s": self.seek_s,
             "config": consumer_config(self.isolation),
         }
         subscribe = {

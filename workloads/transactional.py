@@ -9,6 +9,7 @@ from harness.core.errors import UsageError
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.core.workload import ClientSpec, workload
 from workloads.client_config import (
+    Compression,
     Config,
     Isolation,
     consumer_config,
@@ -49,6 +50,9 @@ class Transactional:
         subscribers: read_committed members of one consumer group (subscribe).
         rate_per_s: records a second that are sent by all together; 0 is as fast as they can.
         record_size_bytes: length of a record's value.
+        compression: `compression.type` of all who send.
+        seek_s: each of the consumers (not the subscribers) goes back about every so many seconds;
+            0: never.
         most_sends: a transaction sends 1 to so many records.
         abort_share: the share of transactions that is aborted on purpose, 0 to 1.
         takeover_share: the share in which another client takes over, 0 to 1.
@@ -66,6 +70,8 @@ class Transactional:
     subscribers: int = 1
     rate_per_s: float = 100
     record_size_bytes: int = 100
+    compression: Compression = "none"
+    seek_s: float = 0.0
     most_sends: int = 8
     abort_share: float = 0.1
     takeover_share: float = 0.05
@@ -161,6 +167,7 @@ class Transactional:
                 "mode": "assign",
                 "topic": self.topic,
                 "partitions": list(range(self.partitions)),
+                "seek_s": self.seek_s,
                 "config": consumer_config(isolation),
             }
 
@@ -186,7 +193,8 @@ class Transactional:
     def _producing(self, contract: Contract) -> Config:
         # librdkafka refuses to hold a record for longer than its transaction may last.
         timeout_ms = min(contract.delivery_timeout_ms, int(self.timeout_s * 1000))
-        return {**producer_config(contract), "delivery.timeout.ms": timeout_ms}
+        config = producer_config(contract, compression=self.compression)
+        return {**config, "delivery.timeout.ms": timeout_ms}
 
     def _plain(self) -> SendPoll:
         """Return the workload without transactions whose topic and final read are the same."""
@@ -198,6 +206,8 @@ class Transactional:
             subscribers=self.subscribers,
             rate_per_s=self.rate_per_s,
             record_size_bytes=self.record_size_bytes,
+            compression=self.compression,
+            seek_s=self.seek_s,
             isolation="read_committed",
             read_limit_s=self.read_limit_s,
             read_stall_s=self.timeout_s + _LEFT_OPEN_S,

@@ -1,5 +1,8 @@
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,7 @@ from workloads.record import decoder, encoder
 from workloads.send_poll import SendPoll
 
 WORKLOAD = SendPoll(partitions=PARTITIONS, producers=1, consumers=1, subscribers=1)
-_, ASSIGNED, SUBSCRIBED = WORKLOAD.clients(Contract())
+PRODUCING, ASSIGNED, SUBSCRIBED = WORKLOAD.clients(Contract())
 ENCODE = encoder(run_id=RUN_ID, topic=TOPIC, size_bytes=100)
 
 
@@ -145,3 +148,37 @@ def test_a_consumer_whose_cluster_is_gone_still_ends_when_told(run: Run) -> None
     consumer.await_total("t_ns", 1)
 
     assert consumer.stop() == 0
+
+
+def test_a_consumer_told_to_seek_goes_back_and_says_where(run: Run) -> None:
+    seeking = replace(WORKLOAD, seek_s=0.1, subscribers=0, consumers=1)
+    (consumer_spec,) = (spec for spec in seeking.clients(Contract()) if spec.role == "consumer")
+    producer = run.start(PRODUCING)
+    producer.await_total("ok", 200)
+    consumer = run.start(consumer_spec)
+    consumer.await_total("polled", 600)
+
+    assert (consumer.stop(), producer.stop()) == (0, 0)
+
+    seal(run.folder)
+    seeks = [event for event in run.rows("event") if event["f"] == "seek"]
+    polls = [row for row in run.rows("poll") if row["process"] == consumer_spec.process]
+    assert seeks
+    for seek in seeks:
+        before = [
+            row["offset"]
+            for row in polls
+            if row["partition"] == seek["partition"] and row["time_ns"] <= seek["time_ns"]
+        ]
+        assert 0 <= seek["offset"] <= max(before)
+    by_partition: dict[int, list[dict[str, Any]]] = {}
+    for row in sorted(polls, key=lambda row: (row["time_ns"], row["op"], row["position"])):
+        by_partition.setdefault(row["partition"], []).append(row)
+    for partition, rows in by_partition.items():
+        for earlier, later in pairwise(rows):
+            moved = any(
+                seek["partition"] == partition
+                and earlier["time_ns"] <= seek["time_ns"] <= later["time_ns"]
+                for seek in seeks
+            )
+            assert moved or later["offset"] == earlier["offset"] + 1

@@ -1,8 +1,10 @@
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.core.contract import Contract
 from harness.history import seal
@@ -136,6 +138,41 @@ def test_a_keyed_producer_leaves_the_choice_to_the_partitioner(run: Run) -> None
     seal(run.folder)
 
     assert {row["partition"] for row in run.rows("send")} == set(range(PARTITIONS))
+
+
+def test_a_sticky_producer_stays_with_a_partition_for_a_while(run: Run) -> None:
+    config = {**PRODUCER.settings["config"], "sticky.partitioning.linger.ms": 400}
+    producer = run.start(PRODUCER, sticky=True, config=config)
+    producer.await_total("ok", 1000)
+    producer.stop()
+
+    seal(run.folder)
+
+    sends = sorted(run.rows("send"), key=lambda row: row["op"])
+    moves = sum(a["partition"] != b["partition"] for a, b in pairwise(sends))
+    assert moves < len(sends) / 50
+
+
+def test_records_carry_headers_and_are_compressed(run: Run) -> None:
+    workload = SendPoll(
+        partitions=PARTITIONS, producers=1, consumers=0, subscribers=0, rate_per_s=200,
+        compression="lz4", headers=3, record_size_bytes=10_000,
+    )  # fmt: skip
+    (spec,) = workload.clients(Contract())
+    producer = run.start(spec)
+    producer.await_total("ok", 20)
+
+    assert producer.stop() == 0
+
+    final = read_finally(run)
+    assert {row["value"] for row in run.rows("send")} == {value for _, _, value in final}
+    assert {row["problem"] for row in run.rows("final")} == {None}
+    consumer = Consumer({"bootstrap.servers": run.kafka.bootstrap, "group.id": "headers"})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    (message,) = consumer.consume(1, 10)
+    consumer.close()
+    headers: Any = message.headers()
+    assert [name for name, _ in headers] == ["header-0", "header-1", "header-2"]
 
 
 def test_wrong_settings_end_with_one_sentence_and_exit_code_2(run: Run) -> None:

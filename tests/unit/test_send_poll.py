@@ -23,6 +23,12 @@ from workloads.send_poll import SendPoll
         {"record_size_bytes": 27},
         {"record_size_bytes": 2_000_000},
         {"read_stall_s": 0},
+        {"partitioning": "by_colour"},
+        {"compression": "zip"},
+        {"keyed": True, "partitioning": "sticky"},
+        {"headers": -1},
+        {"headers": 101},
+        {"seek_s": -1},
     ],
 )
 def test_a_workload_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
