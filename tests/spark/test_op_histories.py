@@ -22,10 +22,21 @@ def expected_of(path: Path) -> dict[str, Any]:
     return told
 
 
+def has_options(path: Path) -> bool:
+    expected = expected_of(path)
+    return bool(expected.get("subscribe") or expected.get("ww-deps"))
+
+
+PLAIN = [path for path in HISTORIES if not has_options(path)]
+WITH_OPTIONS = [path for path in HISTORIES if has_options(path)]
+
+
 @pytest.fixture(scope="module")
 def verdicts(spark: SparkSession) -> Mapping[str, HistoryVerdict]:
-    found = verify_histories([*HISTORIES, MISSING], master="local[2]")
-    assert [one.history for one in found] == [str(path) for path in [*HISTORIES, MISSING]]
+    found = verify_histories([*PLAIN, MISSING], master="local[2]")
+    assert [one.history for one in found] == [str(path) for path in [*PLAIN, MISSING]]
+    options = OpOptions(subscribe=True, ww_deps=True)
+    found += verify_histories(WITH_OPTIONS, options=options, master="local[2]")
     return {Path(one.history).stem: one for one in found}
 
 
@@ -40,9 +51,8 @@ def test_a_history_ends_as_its_story_says(
     if "problem" in expected:
         assert expected["problem"] in found.reasons[0]
         assert found.malformed
-    if not expected.get("subscribe"):
-        assert found.verdict.name == expected["verdict"], found.reasons
-        assert bool(found.reasons) == (found.verdict is not Verdict.VALID)
+    assert found.verdict.name == expected["verdict"], found.reasons
+    assert bool(found.reasons) == (found.verdict is not Verdict.VALID)
 
 
 def test_every_checker_has_a_history_that_it_is_about() -> None:
@@ -51,18 +61,11 @@ def test_every_checker_has_a_history_that_it_is_about() -> None:
     assert planted >= set(OP_CHECKERS)
 
 
-def test_what_a_subscription_permits_is_found_and_forgiven(spark: SparkSession) -> None:
-    paths = [path for path in HISTORIES if expected_of(path).get("subscribe")]
+def test_a_cycle_is_told_step_by_step(verdicts: Mapping[str, HistoryVerdict]) -> None:
+    (cycle,) = verdicts["G1c"].to_json()["anomalies"]["G1c"]["examples"]
 
-    for path, found in zip(
-        paths,
-        verify_histories(paths, options=OpOptions(subscribe=True), master="local[2]"),
-        strict=True,
-    ):
-        expected = expected_of(path)
-        assert {n: f.count for n, f in found.anomalies.items()} == expected["anomalies"]
-        assert all(finding.permitted for finding in found.anomalies.values())
-        assert found.verdict.name == expected["verdict"]
+    assert sorted(cycle["cycle"][1:]) == [2, 3]
+    assert {step["type"] for step in cycle["steps"]} == {"wr"}
 
 
 def test_the_document_of_a_history(verdicts: Mapping[str, HistoryVerdict]) -> None:

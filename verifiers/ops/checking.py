@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from verifiers.checking import SPARK_ERRORS, first_line
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, frames_wanted
+from verifiers.ops.dependencies import concurrent, dependencies, places
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.steps import remembered, strange
 from verifiers.ops.versions import versions_of
@@ -68,17 +69,21 @@ class OpChecked:
     crashes: tuple[str, ...] = ()
 
 
-_REPEATED = "\0repeated"
-"""Stands among the anomalies for values that were sent twice."""
+_REPEATED, _TANGLED, _LONELY = "\0repeated", "\0tangled", "\0lonely"
+"""Stand among the anomalies for what is none: values that were sent twice, histories that may have
+a cycle, and histories whose ops are all concurrent."""
+
+_CYCLES = "cycles"
 
 
-def check_histories(histories: OpHistories) -> OpChecked:
+def check_histories(histories: OpHistories, *, ww_deps: bool = False) -> OpChecked:
     """Run every op checker over all histories at once.
 
     A checker that crashes stops no other: if the one job fails, each runs by itself.
 
     Args:
         histories: what was read.
+        ww_deps: whether a write depends on the one before it in the log.
     """
     indeterminate = sum(one.counts.get(("send", "info"), 0) for one in histories.described)
     indeterminate += sum(one.pending for one in histories.described)
@@ -95,15 +100,17 @@ def check_histories(histories: OpHistories) -> OpChecked:
         "committed": shared.committed,
         "reads": odd.where(F.col("kind") == "poll"),
         "steps": remembered(odd, histories.ops),
+        "backward": odd.where("backward"),
     }
+    where = places(by_name, ww_deps=ww_deps).persist()
     try:
-        return _run(by_name)
+        return _run(by_name, where, ww_deps=ww_deps)
     finally:
-        for frame in (*shared.kept, odd):
+        for frame in (*shared.kept, odd, where):
             frame.unpersist()
 
 
-def _run(by_name: Mapping[str, DataFrame]) -> OpChecked:
+def _run(by_name: Mapping[str, DataFrame], where: DataFrame, *, ww_deps: bool) -> OpChecked:
     crashes: dict[str, str] = {}
     plans: dict[str, DataFrame] = {}
     for name, check in OP_CHECKERS.items():
@@ -112,34 +119,58 @@ def _run(by_name: Mapping[str, DataFrame]) -> OpChecked:
             plans[name] = _named(found, name)
         except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
             crashes[name] = _crash_of(name, error)
-    plans[_REPEATED] = _repeated(by_name["values"])
+    plans[_REPEATED] = _named(_bare(by_name["values"].where(F.col("sends") > 1)), _REPEATED)
+    plans[_TANGLED] = _named(_bare(where.select("run").distinct()), _TANGLED)
+    plans[_LONELY] = _named(_bare(concurrent(by_name["ops"])), _LONELY)
+    rows = _rows_of(plans, crashes)
+    tangled = {row["run"] for row in rows if row["anomaly"] == _TANGLED}
+    lonely = {row["run"] for row in rows if row["anomaly"] == _LONELY}
+    if tangled or lonely:
+        found = dependencies(by_name, where, tangled=tangled, lonely=lonely, ww_deps=ww_deps)
+        rows += _rows_of({_CYCLES: found}, crashes)
+    # Without knowing where cycles can be, nobody can say that there is none.
+    if _TANGLED in crashes or _LONELY in crashes:
+        crashes[_CYCLES] = crashes.pop(_TANGLED, "") or crashes.pop(_LONELY, "")
+    return OpChecked(
+        by_run=_by_run(rows),
+        checkers={
+            name: "crashed" if name in crashes else "ran" for name in (*OP_CHECKERS, _CYCLES)
+        },
+        crashes=tuple(crashes.values()),
+    )
+
+
+def _rows_of(plans: Mapping[str, DataFrame], crashes: dict[str, str]) -> list[Any]:
+    """Return what some plans find, from one job, or each by itself if that fails."""
     try:
-        rows = _first(list(plans.values()))
+        return _first(list(plans.values()))
     except SPARK_ERRORS:
         # One of them failed on the data; which one shows when each runs by itself.
-        rows = []
+        rows: list[Any] = []
         for name, plan in plans.items():
             try:
                 rows += _first([plan])
             except SPARK_ERRORS as error:
                 crashes[name] = _crash_of(name, error)
-    return OpChecked(
-        by_run=_by_run(rows),
-        checkers={name: "crashed" if name in crashes else "ran" for name in OP_CHECKERS},
-        crashes=tuple(crashes.values()),
+        return rows
+
+
+def _bare(rows: DataFrame) -> DataFrame:
+    """Return some rows as far as they say anything in the columns of OP_ANOMALY_SCHEMA."""
+    given = {"detail": F.lit("{}")}
+    return rows.select(
+        *(
+            F.col(one.name)
+            if one.name in rows.columns
+            else given.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name)
+            for one in OP_ANOMALY_SCHEMA.fields
+        )
     )
 
 
 def _named(found: DataFrame, name: str) -> DataFrame:
     columns = [F.col(field.name).cast(field.dataType) for field in OP_ANOMALY_SCHEMA.fields]
     return found.select(F.lit(name).alias("anomaly"), *columns)
-
-
-def _repeated(values: DataFrame) -> DataFrame:
-    rows = values.where(F.col("sends") > 1).select(
-        "run", "key", "value", F.col("writer").alias("op"), F.lit("{}").alias("detail")
-    )
-    return _named(rows, _REPEATED)
 
 
 def _first(plans: Sequence[DataFrame]) -> list[Any]:
@@ -169,8 +200,8 @@ def _by_run(rows: Sequence[Any]) -> dict[int, OpFound]:
         )
     return {
         run: OpFound(
-            counts={name: count for name, count in of_run.items() if name != _REPEATED},
-            examples={name: tuple(examples[run, name]) for name in of_run if name != _REPEATED},
+            counts={name: count for name, count in of_run.items() if name[0] != "\0"},
+            examples={name: tuple(examples[run, name]) for name in of_run if name[0] != "\0"},
             repeated=of_run.get(_REPEATED, 0),
         )
         for run, of_run in counts.items()

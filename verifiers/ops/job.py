@@ -43,7 +43,7 @@ def verify_histories(
         histories = read_histories(spark, paths)
         read_ns = time.monotonic_ns()
         try:
-            checked = check_histories(histories)
+            checked = check_histories(histories, ww_deps=chosen.ww_deps)
         finally:
             for frame in histories.kept:
                 frame.unpersist()

@@ -42,8 +42,10 @@ OP_COLUMNS = (
     "keys", "rebalanced", "error", "kind", "value",
 )  # fmt: skip
 MOP_COLUMNS = (
-    "row", "op", "process", "type", "f", "mop", "position", "kind", "key", "offset", "value",
+    "row", "op", "invoked", "process", "type", "f",
+    "mop", "position", "kind", "key", "offset", "value",
 )  # fmt: skip
+_KIND = MOP_COLUMNS.index("kind")
 
 
 class Malformed(ValueError):
@@ -92,13 +94,13 @@ class Parser:
         for process, (index, time, f, value, line) in self._open.items():
             self._line = line
             try:
-                mops = self._mops(f, value, (OPEN_MOP, index, process, "info", f))
+                mops = self._mops(f, value, (OPEN_MOP, index, index, process, "info", f))
                 keys = self._assigned(value) if f in WITH_KEYS else None
             except Malformed as error:
                 self._tell(str(error))
                 continue
             # What it polled, nobody knows.
-            self.mops += [mop for mop in mops if mop[7] == "send"]
+            self.mops += [mop for mop in mops if mop[_KIND] == "send"]
             told = (OPEN, self._line, index, index, process, "info", f, time)
             self.ops.append((*told, None, keys, None, None, None, None))
         self._line = lines
@@ -176,8 +178,9 @@ class Parser:
                 f"completes a {f} of process {process}, which invoked a {invoked[2]} at index "
                 f"{invoked[0]}"
             )
-        mops = self._mops(f, value, (MOP, index, process, kind, f))
-        sends = sum(mop[7] == "send" for mop in mops)
+        before = None if invoked is None else invoked[0]
+        mops = self._mops(f, value, (MOP, index, before, process, kind, f))
+        sends = sum(mop[_KIND] == "send" for mop in mops)
         self._counts["send", kind] += sends
         self._counts["poll", kind] += len(mops) - sends
         self.mops += mops
@@ -188,8 +191,8 @@ class Parser:
         error = event.get("error")
         words = None if error is None else error if isinstance(error, str) else _json(error)
         told = (process, kind, f, None if invoked is None else invoked[1], time)
-        row = (OP, None, index, invoked[0]) if invoked else (ORPHAN, self._line, index, None)
-        self.ops.append((*row, *told, keys, rebalanced, words, None, None))
+        row = (OP, None) if invoked else (ORPHAN, self._line)
+        self.ops.append((*row, index, before, *told, keys, rebalanced, words, None, None))
 
     def _mops(self, f: str, value: object, head: Row) -> list[Row]:
         if f not in WITH_MOPS:

@@ -362,8 +362,16 @@ def _ops(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
 def _mops(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
     if stitched is None:
         return parsed.where(F.col("row").isin(MOP, OPEN_MOP)).select(*MOPS_SCHEMA.names)
-    completed = parsed.where(F.col("row") == MOP).select(*MOPS_SCHEMA.names)
-    return completed.unionByName(_pending(parsed, stitched).select(*MOPS_SCHEMA.names))
+    mops = parsed.where(F.col("row") == MOP).select(*MOPS_SCHEMA.names)
+    before = stitched.where(F.col("row") == ORPHAN).select(
+        "run", "op", F.col("prev_op").alias("invoked")
+    )
+    mended = mops.where(F.col("invoked").isNull()).drop("invoked").join(before, ["run", "op"])
+    return (
+        mops.where(F.col("invoked").isNotNull())
+        .unionByName(mended)
+        .unionByName(_pending(parsed, stitched).select(*MOPS_SCHEMA.names))
+    )
 
 
 # -- what is known of each file ------------------------------------------------------------------

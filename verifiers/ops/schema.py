@@ -55,13 +55,14 @@ MOPS_SCHEMA = StructType(
         _column("key", _TEXT),
         _column("offset", _LONG, null=True),
         _column("value", _LONG),
+        _column("invoked", _LONG),
     ]
 )
 """One row per value that an op sent or polled.
 
 `mop` is the index of the micro-op, `position` the order of the values of the op over all its
 micro-ops, `kind` send or poll. Values are those of the completion; of an op that never completed,
-the sends of its invocation, without offsets.
+the sends of its invocation, without offsets. `invoked` is as in OPS_SCHEMA.
 """
 
 PARSED_SCHEMA = StructType(
@@ -72,7 +73,7 @@ PARSED_SCHEMA = StructType(
         _column("line", _INT, null=True),
         *(
             StructField(field.name, field.dataType, nullable=True)
-            for field in [*OPS_SCHEMA.fields[1:], *MOPS_SCHEMA.fields[5:]]
+            for field in [*OPS_SCHEMA.fields[1:], *MOPS_SCHEMA.fields[5:-1]]
         ),
     ]
 )

@@ -6,6 +6,8 @@ A history in good order leaves nothing here but what it costs to look.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from verifiers.ops.edges import place_of
+
 _VALUE = ["run", "key", "value"]
 
 
@@ -25,12 +27,16 @@ def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
         delta: how far the version order has it after the one before: 1 is in order. 1 as well if
             either has no place there, or there is none to compare with.
         place: where the version order has it; -1 if nowhere.
+        from_place, to_place: where its writer, and the op, stand in the history (edges.py).
+        backward: whether the op stands before the writer of what it polled.
 
     Args:
         mops: the values that ops sent and polled (MOPS_SCHEMA).
         values: what is known of each value.
     """
-    known = values.select(*_VALUE, "writer", "writer_type", "last")
+    known = values.select(
+        *_VALUE, "writer", "writer_type", F.col("place").alias("from_place"), "last"
+    )
     placed = mops.drop("offset").join(known, _VALUE)
     order = Window.partitionBy("run", "process", "kind", "key").orderBy("op", "position")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
@@ -76,11 +82,17 @@ def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
         either("near", "far").alias("before"),
         F.coalesce(delta, F.lit(1)).alias("delta"),
         "place",
+        "from_place",
+        place_of().alias("to_place"),
     )
     polled = F.col("kind") == "poll"
     aborted = polled & (F.col("type") == "ok") & (F.col("writer_type") == "fail")
     own = polled & (F.col("writer") == F.col("op"))
-    return found.where((F.col("delta") != 1) | aborted | own)
+    foreign = polled & (F.col("writer") != F.col("op"))
+    backward = foreign & (F.col("from_place") >= F.col("to_place"))
+    return found.withColumn("backward", F.coalesce(backward, F.lit(False))).where(
+        (F.col("delta") != 1) | aborted | own | F.col("backward")
+    )
 
 
 def remembered(strange: DataFrame, ops: DataFrame) -> DataFrame:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from verifiers.ops.edges import place_of
+
 FEW_SENDS = 200_000
 """So many sends of unknown outcome are told to every worker; more are shuffled."""
 
@@ -112,6 +114,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
         writer, writer_type, writer_process: the last op that wrote it; null if none did.
         sends: how many micro-ops wrote it.
         acked: whether an OK op wrote it.
+        place: where in the history that op stands (edges.py).
         reader: the first OK op that read it; null if none did.
         first, latest: its lowest and highest dense index; null if it lies in no log.
         last: the highest of those that the version order leaves it.
@@ -124,6 +127,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
         F.when(sent, F.col("op")).alias("writer"),
         F.when(sent, _code(F.col("type"))).alias("code"),
         F.when(sent, F.col("process")).alias("process"),
+        F.when(sent, place_of()).alias("place"),
         F.when(~sent & ok, F.col("op")).alias("reader"),
         none.alias("index"),
         none.alias("order"),
@@ -133,6 +137,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
         none.alias("writer"),
         F.lit(None).cast("int").alias("code"),
         none.alias("process"),
+        none.alias("place"),
         none.alias("reader"),
         "index",
         F.when(F.col("value") == F.col("lowest"), F.col("index")).alias("order"),
@@ -144,6 +149,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
             F.max("writer").alias("writer"),
             F.max_by("code", "writer").alias("code"),
             F.max_by("process", "writer").alias("writer_process"),
+            F.max_by("place", "writer").alias("place"),
             F.count("writer").alias("sends"),
             F.min("code").alias("best"),
             F.min("reader").alias("reader"),
@@ -157,6 +163,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
             "writer",
             _type(F.col("code")).alias("writer_type"),
             "writer_process",
+            "place",
             "sends",
             F.coalesce(F.col("best") == 0, F.lit(False)).alias("acked"),
             "reader",
