@@ -59,9 +59,10 @@ class TransactionalProducer:
     """A transactional producer of librdkafka, used by one thread.
 
     Calls within a transaction block up to what is left of `transaction.timeout.ms`; one that waits
-    for the coordinator of a consumer group may not return at all when that broker is killed. So
-    they are made in a thread of their own, and given up when their time is over. What they report
-    is queued, and handed to the owner by the thread that uses the producer.
+    for the coordinator of a consumer group may not return at all when that broker is killed
+    (librdkafka issues 5456 and 5511). So they are made in a thread of their own, and given up when
+    their time is over. What they report is queued, and handed to the owner by the thread that uses
+    the producer.
     """
 
     def __init__(self, config: Config, owner: Owner, *, limit_s: float) -> None:

@@ -27,6 +27,25 @@ def lost_values(run_dir: Path) -> set[int]:
     return set(acked) - set(final["value"].to_pylist())
 
 
+def torn_transactions(run_dir: Path) -> set[tuple[int, int]]:
+    """Which transactions are there in part only, or although aborted: sets, no Spark."""
+    final = ds.dataset(run_dir / "history" / "final").to_table(columns=["value"])
+    there = set(final["value"].to_pylist())
+    found: dict[tuple[int, int], set[bool]] = {}
+    kinds: dict[tuple[int, int], str] = {}
+    for row in ds.dataset(run_dir / "history" / "txn").to_table().to_pylist():
+        kinds[row["process"], row["txn"]] = row["type"]
+    for row in ds.dataset(run_dir / "history" / "send").to_table().to_pylist():
+        if row["txn"] is None:
+            continue
+        key = (row["process"], row["txn"])
+        # What the client refused is no part of a transaction that was committed without it.
+        if row["type"] == kinds[key]:
+            found.setdefault(key, set()).add(row["value"] in there)
+    allowed = {"ok": ({True},), "fail": ({False},), "info": ({True}, {False})}
+    return {key for key, parts in found.items() if parts not in allowed[kinds[key]]}
+
+
 def summary(outcome: Outcome) -> str:
     return (outcome.run_dir.path / "verdict.json").read_text()[:4000]
 
@@ -53,6 +72,25 @@ def test_acks_all_loses_nothing_under_the_damage_that_acks_1_does_not_survive(
 
     assert outcome.verdict is Verdict.VALID, summary(outcome)
     assert lost_values(outcome.run_dir.path) == set()
+
+
+def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) -> None:
+    outcome = run_scenario(
+        "mixed",
+        workload_name="transactional",
+        faults=("broker_kill", "partition"),
+        duration_s=60,
+    )
+
+    path = outcome.run_dir.path
+    assert outcome.verdict is Verdict.VALID, summary(outcome)
+    assert lost_values(path) == set()
+    assert torn_transactions(path) == set()
+    events = ds.dataset(path / "history" / "event").to_table().to_pylist()
+    taken = {(row["process"], row["op"]) for row in events if row["f"] == "takeover"}
+    fenced = {(row["process"], row["op"]) for row in events if row["f"] == "fenced"}
+    assert taken
+    assert fenced == taken
 
 
 def test_a_night_begins_with_the_control_and_finds_every_lost_record(tmp_path: Path) -> None:
