@@ -1,6 +1,7 @@
 """What is asked of Kafka itself: topics, leaders, in-sync replicas, effective configuration."""
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -32,7 +33,7 @@ from harness.core.version import (
     numbers,
 )
 from harness.core.wait import wait_until
-from harness.metadata import PartitionState
+from harness.metadata import PartitionState, Watermark
 from harness.zookeeper import ZooKeeper
 
 log = logging.getLogger(__name__)
@@ -234,6 +235,44 @@ class Admin:
             return (int(self._settle(next(iter(futures.values())), what, timeout_s).offset),)
 
         return self._again(found, _LEADER_MOVED, what, timeout_s)[0]
+
+    def high_watermarks(
+        self, places: Sequence[tuple[str, int]], *, timeout_s: float = 3.0
+    ) -> dict[tuple[str, int], Watermark]:
+        """Return the high watermark of partitions, as their leaders tell it.
+
+        All are asked at once; those whose leader does not answer in time are left out.
+        """
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(topic, number): latest for topic, number in places}
+        answered_ns: dict[tuple[str, int], int] = {}
+        asked_ns = time.monotonic_ns()
+
+        def note(place: tuple[str, int]) -> Callable[[object], None]:
+            def answered(_: object) -> None:
+                answered_ns[place] = time.monotonic_ns()
+
+            return answered
+
+        futures = self._client.list_offsets(asked, request_timeout=timeout_s) if asked else {}
+        for asked_for, future in futures.items():
+            future.add_done_callback(note((asked_for.topic, asked_for.partition)))
+        found = {}
+        for asked_for, future in futures.items():
+            place = (asked_for.topic, asked_for.partition)
+            try:
+                told = future.result(timeout=timeout_s + 1)
+            except (KafkaException, TimeoutError) as error:
+                log.debug("No high watermark of %s: %s", place, error)
+                continue
+            epoch = told.leader_epoch
+            found[place] = Watermark(
+                asked_ns=asked_ns,
+                answered_ns=answered_ns.get(place) or time.monotonic_ns(),
+                offset=int(told.offset),
+                leader_epoch=None if epoch is None or epoch < 0 else int(epoch),
+            )
+        return found
 
     def alter_topic_config(
         self, topic: str, settings: Mapping[str, str], *, timeout_s: float = 30.0

@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from harness.admin import Admin
@@ -18,7 +18,7 @@ from harness.core.cluster import (
 )
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.wait import wait_until
-from harness.metadata import MetadataSource, PartitionState
+from harness.metadata import MetadataSource, PartitionState, Watermark
 from harness.replica_files import effective_settings, log_dirs_of
 from harness.topology import Node, Topology
 from harness.zookeeper import ZooKeeper
@@ -54,6 +54,7 @@ class ClusterView:
             place_on=[b.node_id for b in self.brokers] if keeper and has_extra else (),
         )
         self._source: MetadataSource = self._zookeeper or self._admin
+        self._watermarks: Admin | None = None
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -244,6 +245,26 @@ class ClusterView:
                 "service kafka-chaos.replication-port or kafka-chaos.controller-port."
             )
         return port
+
+    def high_watermarks(
+        self, places: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Watermark]:
+        """Return the high watermarks that leaders tell now; those that do not are left out."""
+        if self._watermarks is None:
+            # A client of its own: a question that hangs in it holds up nobody else's.
+            self._watermarks = Admin(self._topology.bootstrap)
+        return self._watermarks.high_watermarks(places)
+
+    def host_clock_ns(self) -> int:
+        """Return what the clock of the brokers' machine shows, nanoseconds since 1970.
+
+        Raises:
+            ClusterBroken: the fault agent does not tell.
+        """
+        told = b"".join(self._agent.stream(["date", "+%s%N"])).strip()
+        if not told.isdigit():
+            raise ClusterBroken("The fault agent does not tell the time of its machine.")
+        return int(told)
 
     def jmx(
         self, broker: Broker, object_names: str | Sequence[str], attribute: str

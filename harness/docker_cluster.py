@@ -37,12 +37,14 @@ from harness.programs import Say
 from harness.replica_files import (
     LIMIT_BYTES,
     Source,
+    copy_metadata,
     copy_replicas,
     effective_settings,
     log_dirs_of,
 )
+from harness.run_dir import Journal
 from harness.sweep import owner
-from harness.topology import Topology, render
+from harness.topology import Node, Topology, render
 from harness.zookeeper import ZooKeeper
 
 log = logging.getLogger(__name__)
@@ -200,6 +202,13 @@ class DockerCluster(ClusterView):
             UsageError: Kafka calls a setting invalid.
             ClusterBroken: it did not take effect.
         """
+        # What is asked for may be in force before we are told so: it is noted beforehand.
+        line = {"time_ns": time.monotonic_ns(), "topic": topic, "settings": dict(settings)}
+        journal = Journal(self._folder / "settings.jsonl")
+        try:
+            journal.append(line)
+        finally:
+            journal.close()
         self._admin.alter_topic_config(topic, settings)
 
     def elect(self, topic: str, partition: int, *, unclean: bool = False) -> None:
@@ -352,21 +361,26 @@ class DockerCluster(ClusterView):
     def copy_replicas(
         self, topics: Mapping[str, int], folder: Path, *, limit_bytes: int = LIMIT_BYTES
     ) -> None:
-        """Copy the topics' replicas from every broker's disk (`harness.replica_files`)."""
-        sources = []
-        for node in self._topology.nodes:
-            if node.kind != "broker":
-                continue
-            settings = effective_settings(folder / node.service)
-            place = self._places.get(node.node_id)
-            source = Source(
-                node_id=node.node_id,
-                service=node.service,
-                container_pid=place.pid if place else None,
-                log_dirs=log_dirs_of(settings, node.data),
-            )
-            sources.append(source)
+        """Copy the topics' replicas from every broker's disk (`harness.replica_files`).
+
+        Under KRaft the log of the cluster's metadata comes along, from every node that has one.
+        """
+        brokers = [node for node in self._topology.nodes if node.kind == "broker"]
+        sources = [self._source_of(node, folder) for node in brokers]
         copy_replicas(self._agent, sources, topics, folder, limit_bytes=limit_bytes)
+        if self._zookeeper is None:
+            everybody = [self._source_of(node, folder) for node in self._topology.nodes]
+            copy_metadata(self._agent, everybody, folder)
+
+    def _source_of(self, node: Node, folder: Path) -> Source:
+        settings = effective_settings(folder / node.service)
+        place = self._places.get(node.node_id)
+        return Source(
+            node_id=node.node_id,
+            service=node.service,
+            container_pid=place.pid if place else None,
+            log_dirs=log_dirs_of(settings, node.data),
+        )
 
     def shut_down(self) -> None:
         """Remove containers, network and volumes.

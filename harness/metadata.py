@@ -14,12 +14,32 @@ class PartitionState:
         replicas: the assigned replicas, the preferred leader first.
         leader_epoch: how often the leadership was given anew; None where the source does not
             tell: brokers know it, librdkafka does not hand it on.
+        version: counts the changes of this state; None where the source does not. Two answers with
+            one version prove that nothing changed between them.
     """
 
     leader: int | None
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     leader_epoch: int | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """A high watermark, as the leader has told it.
+
+    Attributes:
+        asked_ns: when it was asked, on our monotonic clock.
+        answered_ns: when the answer was there: it held at some moment between the two.
+        offset: the high watermark.
+        leader_epoch: under which the leader led that told it; None before Kafka 2.1.
+    """
+
+    asked_ns: int
+    answered_ns: int
+    offset: int
+    leader_epoch: int | None
 
 
 class MetadataSource(Protocol):

@@ -38,6 +38,7 @@ CHECKPOINTS = (
 )
 EPOCHS = "leader-epoch-checkpoint"
 
+_METADATA = "__cluster_metadata-0"
 _ATTEMPTS = 3
 _SEGMENT = re.compile(r"\d{20}\.log")
 # The word at the end tells a list from the beginning of one: a busy engine may cut output short.
@@ -158,6 +159,29 @@ def copy_replicas(
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / MANIFEST, canonical_json(document))
+
+
+def copy_metadata(agent: Agent, sources: Sequence[Source], folder: Path) -> None:
+    """Copy the log of a KRaft cluster's metadata to `folder/<service>/metadata/`.
+
+    What cannot be had is left out with a warning: any other voter's serves as well.
+
+    Args:
+        agent: of the cluster.
+        sources: all its nodes.
+        folder: `cluster/` of the run.
+    """
+    for source in sources:
+        try:
+            for log_dir in _known_dirs(source):
+                paths = [file.path for file in _list(agent, source, log_dir, {_METADATA})]
+                logs = [path for path in paths if PurePosixPath(path).suffix == ".log"]
+                if logs:
+                    target = folder / source.service / "metadata"
+                    _copy(agent, _root(source, log_dir), logs, target)
+                    break
+        except (*_FAILURES, _Incomplete) as error:
+            log.warning("The metadata log of %s is not kept: %s", source.service, _why(error))
 
 
 _FAILURES = (KafkaChaosError, OSError, tarfile.TarError, *ENGINE_ERRORS)

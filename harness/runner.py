@@ -23,6 +23,7 @@ from harness.lender import LaunchEach, Lender
 from harness.monitor import Monitor
 from harness.replica_files import LIMIT_BYTES
 from harness.run_dir import SCHEMA, Journal, RunDir, write_atomically
+from harness.sampler import Sampler
 from harness.stage import Experiment, Phases, Progress, Stage
 
 __all__ = ["KeepCluster", "Progress", "Runner"]
@@ -113,6 +114,12 @@ class Runner:
         monitor = Monitor(cluster.metadata(), names, timeline)
         monitor.start()
         stack.callback(monitor.stop)
+        samples = Journal(run_dir.path / "samples.jsonl")
+        stack.callback(samples.close)
+        min_isr = self.experiment.contract.min_isr
+        sampler = Sampler(cluster, lambda: monitor.states, min_isr, samples)
+        sampler.start()
+        stack.callback(sampler.stop)
         stage = Stage(
             cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
             topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,

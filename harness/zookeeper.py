@@ -90,12 +90,14 @@ class ZooKeeper:
                 for number, replicas in entry["partitions"].items()
             }
             paths = [f"/brokers/topics/{name}/partitions/{n}/state" for name, n in assigned]
-            states = self._read(paths, _left(deadline))
+            states = self._read_versions(paths, _left(deadline))
         except _NO_ANSWER as error:
             log.debug("No answer from ZooKeeper: %r", error)
             return {}
         return {
-            key: _partition_state(state or {}, assigned[key])
+            key: _partition_state(state[0], assigned[key], version=state[1])
+            if state
+            else _partition_state({}, assigned[key])
             for key, state in zip(assigned, states, strict=True)
         }
 
@@ -183,26 +185,35 @@ class ZooKeeper:
 
     def _read(self, paths: Sequence[str], timeout_s: float) -> list[dict[str, Any] | None]:
         """Return the JSON of each znode, None for one that does not exist; asked all at once."""
+        return [found and found[0] for found in self._read_versions(paths, timeout_s)]
+
+    def _read_versions(
+        self, paths: Sequence[str], timeout_s: float
+    ) -> list[tuple[dict[str, Any], int] | None]:
+        """Return the JSON and the version of each znode, None for one that does not exist."""
         deadline = time.monotonic() + timeout_s
         answers = [self._client.get_async(path) for path in paths]
-        found: list[dict[str, Any] | None] = []
+        found: list[tuple[dict[str, Any], int] | None] = []
         for answer in answers:
             try:
-                content, _ = answer.get(timeout=_left(deadline))
+                content, stat = answer.get(timeout=_left(deadline))
             except NoNodeError:
                 found.append(None)
             else:
-                found.append(json.loads(content))
+                found.append((json.loads(content), int(stat.version)))
         return found
 
 
-def _partition_state(state: Mapping[str, Any], replicas: tuple[int, ...]) -> PartitionState:
+def _partition_state(
+    state: Mapping[str, Any], replicas: tuple[int, ...], *, version: int | None = None
+) -> PartitionState:
     leader = state.get("leader", -1)
     return PartitionState(
         leader=leader if leader >= 0 else None,
         isr=tuple(state.get("isr", ())),
         replicas=replicas,
         leader_epoch=state.get("leader_epoch"),
+        version=version,
     )
 
 

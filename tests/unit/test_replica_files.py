@@ -11,7 +11,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.core.errors import ClusterBroken
-from harness.replica_files import Source, copy_replicas, log_dirs_of
+from harness.replica_files import Source, copy_metadata, copy_replicas, log_dirs_of
 
 FILES: Mapping[str, bytes] = {
     "meta.properties": b"node.id=1\n",
@@ -161,3 +161,39 @@ def test_the_folders_of_a_broker_are_those_in_effect(
     settings: dict[str, str], otherwise: str | None, found: tuple[str, ...]
 ) -> None:
     assert log_dirs_of(settings, otherwise) == found
+
+
+# --- the metadata log
+
+NODE = Source(node_id=1, service="broker-1", container_pid=7, log_dirs=("/data",))
+
+
+def test_the_metadata_log_is_copied_and_nothing_beside_it(tmp_path: Path) -> None:
+    files = {
+        **FILES,
+        "__cluster_metadata-0/00000000000000000000.log": b"m" * 3000,
+        "__cluster_metadata-0/leader-epoch-checkpoint": b"0\n0\n",
+        "__cluster_metadata-0/quorum-state": b"{}",
+    }
+    copy_metadata(cast("Agent", TarAgent(files)), [NODE], tmp_path)
+
+    found = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {Path("broker-1/metadata/__cluster_metadata-0/00000000000000000000.log")}
+
+
+def test_a_node_without_a_metadata_log_has_none_copied(tmp_path: Path) -> None:
+    copy_metadata(cast("Agent", TarAgent()), [NODE], tmp_path)
+
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_metadata_log_that_gets_lost_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = {"__cluster_metadata-0/00000000000000000000.log": b"m" * 3000}
+    lossy = TarAgent(files, cut=[-1, 600, 600, 600])
+
+    copy_metadata(cast("Agent", lossy), [NODE], tmp_path)
+
+    assert "The metadata log of broker-1 is not kept" in caplog.text
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
