@@ -146,6 +146,13 @@ MaxInFlightList = Annotated[
 ]
 Duration = Annotated[str | None, option("--duration", help="500ms, 30s, 5m, 8h.")]
 MaxAtOnce = Annotated[int | None, option("--max-at-once", help="Faults in force at one time.")]
+AvailableWithin = Annotated[
+    str | None,
+    option(
+        "--available-within",
+        help="Longest time without an acknowledgement while enough brokers are left: 30s.",
+    ),
+]
 Rate = Annotated[int | None, option("--rate", help="Records a second in all; 0: flat out.")]
 RecordSize = Annotated[int | None, option("--record-size", help="Bytes of each record's value.")]
 WorkloadName = Annotated[
@@ -227,6 +234,7 @@ class Experiment:
     faults: Faults
     duration: Duration
     max_at_once: MaxAtOnce
+    available_within: AvailableWithin
     rate: Rate
     record_size: RecordSize
     workload: WorkloadName
@@ -292,7 +300,6 @@ def scenario_of(given: Flags) -> Scenario:
     """
     from harness.experiment import DEFAULT_SCENARIO, Overrides, configure, split_faults
 
-    duration = given["duration"]
     switch = {None: None, OnOff.ON: True, OnOff.OFF: False}
     overrides = Overrides(
         cluster={
@@ -332,8 +339,9 @@ def scenario_of(given: Flags) -> Scenario:
             "subscribers": given["subscribers"],
         },
         faults=None if given["faults"] is None else split_faults(given["faults"]),
-        duration_s=None if duration is None else parse_duration_s(str(duration)),
+        duration_s=_seconds(given["duration"]),
         max_at_once=given["max_at_once"],
+        available_within_s=_seconds(given["available_within"]),
     )
     return configure(given["scenario"] or DEFAULT_SCENARIO, overrides)
 

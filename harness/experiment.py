@@ -47,6 +47,7 @@ class Overrides:
             `Mix`.
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
+        available_within_s: bound on the time without an acknowledgement, seconds.
     """
 
     cluster: Mapping[str, Any] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Overrides:
     faults: tuple[str, ...] | None = None
     duration_s: float | None = None
     max_at_once: int | None = None
+    available_within_s: float | None = None
 
 
 def configure(name: str, overrides: Overrides) -> Scenario:
@@ -90,6 +92,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         schedule=schedule,
         duration_s=overrides.duration_s or scenario.duration_s,
         max_at_once=overrides.max_at_once or scenario.max_at_once,
+        available_within_s=overrides.available_within_s or scenario.available_within_s,
     )
 
 

@@ -62,6 +62,7 @@ class ScenarioRun:
             "workload": WORKLOADS.name_of(self.scenario.workload),
             "provokes": sorted(self.scenario.provokes(self.contract)),
             "duration_s": self.scenario.duration_s,
+            "available_within_s": self.scenario.available_within_s,
             "clients": [
                 {
                     "process": client.process,

@@ -24,7 +24,7 @@ SUSPECTS = frozenset(
 )  # fmt: skip
 """The frames that hold only what is not plainly in order."""
 
-NEEDED = frozenset({"processing", "txns"})
+NEEDED = frozenset({"processing", "txns", "watermarks", "shortages", "ceilings", "demands"})
 """The frames without which a checker that asks for them has nothing to say."""
 
 RECORDED = frozenset({"sends", "polls", "final", "producing"})

@@ -7,6 +7,9 @@ GRAVITY = (
     "corrupt-record",
     "torn-transaction",
     "zombie-commit",
+    "acked-below-min-isr",
+    "read-beyond-hw",
+    "hw-regression",
     "G1a",
     "precommitted-read",
     "duplicate",
@@ -22,6 +25,7 @@ GRAVITY = (
     "nonmonotonic-poll",
     "poll-skip",
     "nonmonotonic-send",
+    "unavailable",
     "consume-repeat",
 )
 """Data that is gone or false, then data that is there twice, then unknown, then out of order."""

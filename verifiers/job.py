@@ -17,13 +17,14 @@ from harness.run_dir import RunDir
 from verifiers.checking import SPARK_ERRORS, Found, build, first_line, is_unreadable, run_checkers
 from verifiers.folder import RunInput, check_history, count_rows, read_run
 from verifiers.frames import ANY_PARTITION, History
-from verifiers.judgement import judge_findings, verdict_of, why_not_valid
+from verifiers.judgement import judge_findings, judge_liveness, verdict_of, why_not_valid
 from verifiers.lanes import Lanes, bin_width_ns, draw
 from verifiers.replicas.comparison import Comparison, compare, located_in
 from verifiers.replicas.copied import read_copied
 from verifiers.result import Report, write_verdict
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.session import in_service, open_session, tuned
+from verifiers.timeline.frames import see
 from verifiers.transactions import aborted_reads, committed_reads
 
 __all__ = ["Report", "verify", "write_verdict"]
@@ -139,10 +140,11 @@ def _draw(run: RunInput, history: History, watch: _Watch) -> Lanes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Replicas:
-    """What the verdict says of the replicas, and why they are not compared in full."""
+    """What the verdict says of replicas and timeline, and why replicas are not compared in full."""
 
     told: Mapping[str, Any]
     reasons: tuple[str, ...]
+    timeline: Mapping[str, Any]
 
 
 def _compare(spark: SparkSession, run: RunInput, watch: _Watch) -> Comparison:
@@ -166,12 +168,15 @@ def _check(
         compared = comparing.result()
         kept += compared.kept
         built = built.with_more(compared.frames(spark, built.by_name["values"]), compared.empty)
+        with watch("verify: read timeline"):
+            seen = see(spark, run)
+        built = built.with_more(seen.frames, seen.empty)
         with watch("verify: run checkers"):
             found = run_checkers(spark, run.path, built)
         told = dict(compared.to_json())
         if any(anomaly == "lost-write" for anomaly, _ in found.counts):
             told["located"] = located_in(spark, run.path / "anomalies")
-        return found, _Replicas(told=told, reasons=compared.reasons)
+        return found, _Replicas(told=told, reasons=compared.reasons, timeline=seen.told)
     finally:
         for frame in kept:
             frame.unpersist()
@@ -195,6 +200,8 @@ def _conclude(
         checkers=found.checkers,
         timing_s={**_phases(run), **watch.seconds},
         replicas=replicas.told,
+        timeline=replicas.timeline,
+        liveness=judge_liveness(run.meta, replicas.timeline, found.counts, lanes.widest_gap),
     )
 
 

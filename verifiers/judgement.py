@@ -51,6 +51,32 @@ def verdict_of(findings: Mapping[str, Finding], reasons: Sequence[str]) -> Verdi
     return Verdict.merge(verdicts)
 
 
+def judge_liveness(
+    meta: Mapping[str, Any],
+    timeline: Mapping[str, Any],
+    found: Mapping[tuple[str, str | None], int],
+    widest: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the verdict on liveness: whether partitions could be written as soon as is asked.
+
+    Args:
+        meta: run.json; `available_within_s` is what is asked, if anything.
+        timeline: what verdict.json says of the timeline.
+        found: how often each anomaly was found.
+        widest: the widest time without an acknowledgement, of whichever partition.
+
+    Returns:
+        `verdict`: VALID, INVALID, or UNKNOWN where nothing is asked, or there was no time in which
+        the faults left enough; `bound_s`, `judged_s` (how long that time was) and `widest`.
+    """
+    bound_s = meta.get("available_within_s")
+    judged_s = timeline.get("judged_s", {}).get("demands", 0)
+    verdict = Verdict.VALID if bound_s and judged_s > bound_s else Verdict.UNKNOWN
+    if any(name == "unavailable" for name, _ in found):
+        verdict = Verdict.INVALID
+    return {"verdict": verdict.name, "bound_s": bound_s, "judged_s": judged_s, "widest": widest}
+
+
 def why_not_valid(
     run: RunInput,
     counts: Counts,

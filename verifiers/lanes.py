@@ -80,6 +80,19 @@ class Lanes:
             ],
         }
 
+    @property
+    def widest_gap(self) -> dict[str, Any] | None:
+        """The longest time without an acknowledgement, and of which partition; None: no sends."""
+        if not self.partitions:
+            return None
+        one = max(self.partitions, key=lambda lane: lane.gap_to_ns - lane.gap_from_ns)
+        return {
+            "topic": one.topic,
+            "partition": one.partition,
+            "gap_s": round((one.gap_to_ns - one.gap_from_ns) / SECOND_NS, 3),
+            "from_s": round((one.gap_from_ns - self.origin_ns) / SECOND_NS, 3),
+        }
+
     def write(self, run_dir: Path) -> None:
         """Write lanes.json into the run's folder, atomically."""
         write_atomically(run_dir / "lanes.json", _compact(self.to_json()))

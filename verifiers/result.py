@@ -126,6 +126,8 @@ class Report:
         checkers: "ran" or "crashed", by name.
         timing_s: seconds by phase, the verification's own included.
         replicas: what was seen on the brokers' disks.
+        timeline: how fast the cluster came to terms with each fault, and what was sampled.
+        liveness: whether it could be written as soon as the scenario asks, a verdict of its own.
     """
 
     run: str
@@ -140,6 +142,8 @@ class Report:
     checkers: Mapping[str, str]
     timing_s: Mapping[str, float]
     replicas: Mapping[str, Any] = field(default_factory=dict)
+    timeline: Mapping[str, Any] = field(default_factory=dict)
+    liveness: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of verdict.json (docs/run-folder.md)."""

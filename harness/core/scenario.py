@@ -53,6 +53,8 @@ class Scenario:
         provokes: anomalies that this damage must cause under the given contract; if they are not
             found the experiment has shown nothing, and the verdict is UNKNOWN.
         settle_s: bound on the time in which the cluster must be whole again after healing.
+        available_within_s: bound on the time in which no send of a partition is acknowledged,
+            while the faults leave enough brokers for it; None asks for nothing.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Scenario:
     max_at_once: int = 1
     provokes: Callable[[Contract], frozenset[str]] = field(default=lambda _: frozenset())
     settle_s: float = 120.0
+    available_within_s: float | None = None
 
     def __post_init__(self) -> None:
         """Reject experiments that cannot be.
@@ -77,6 +80,8 @@ class Scenario:
                 f"and there are {self.cluster.brokers}: raise --brokers or lower "
                 "--replication-factor."
             )
+        if self.available_within_s is not None and self.available_within_s <= 0:
+            raise UsageError("The time in which partitions must be writable must be above 0.")
         if self.max_at_once < 1:
             raise UsageError("At least one fault at a time must be allowed.")
 

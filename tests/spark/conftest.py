@@ -1,6 +1,6 @@
 """One local Spark session for all, and a checker run on a history written by hand."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from verifiers.replicas.comparison import compare
 from verifiers.replicas.copied import Copied
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.session import open_session
+from verifiers.timeline.frames import SCHEMAS, frames_of
 from verifiers.transactions import aborted_reads, committed_reads
 
 Find = Callable[..., list[Row]]
@@ -54,12 +55,14 @@ def find(spark: SparkSession, tmp_path: Path) -> Find:
         ends: Sequence[dict[str, Any]] | None = None,
         subscribed: frozenset[int] = frozenset(),
         uncommitted: frozenset[int] = frozenset(),
+        timeline: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     ) -> list[Row]:
         history = to_history(spark, ops, ends=ends, subscribed=subscribed, uncommitted=uncommitted)
         check = CHECKERS[name]
         wanted = set(frames_wanted(check))
         built = dict(history.recorded())
         built |= compare(spark, Copied(), {}, tmp_path).frames(spark, frames.values(history))
+        built |= frames_of(spark, timeline) if timeline else {}
         if wanted & {"values", "producing", "slots", "parts"}:
             built["values"] = frames.values(history)
         if wanted & {"log", "slots"}:
@@ -90,6 +93,7 @@ def find_all(spark: SparkSession, tmp_path: Path) -> FindAll:
         built = build(to_history(spark, ops, uncommitted=uncommitted))
         none = compare(spark, Copied(), {}, tmp_path)
         built = built.with_more(none.frames(spark, built.by_name["values"]), none.empty)
+        built = built.with_more(frames_of(spark, {}), frozenset(SCHEMAS))
         try:
             return run_checkers(spark, tmp_path, built)
         finally:

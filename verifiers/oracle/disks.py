@@ -1,7 +1,13 @@
 """What lies on the brokers' disks, and how far it may be read."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import CUTS_BY_HIGH_WATERMARK, READS_RACE_APPENDS
+from verifiers.oracle.circumstances import (
+    ALONE_AND_DESTROYED,
+    CUTS_BY_HIGH_WATERMARK,
+    LAST_REPLICA_DESTROYED,
+    READS_RACE_APPENDS,
+    SHOWN_ALONE_AND_DESTROYED,
+)
 from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
 
 _ONE_LOG = Reason(
@@ -56,6 +62,9 @@ DISKS = (
         anomaly="hw-regression",
         means="Within one leader epoch a partition's high watermark went down.",
         rows=(
+            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            permitted(reasons.SHOWN_ALONE, given=SHOWN_ALONE_AND_DESTROYED, by="Kafka before 3.7"),
+            forbidden(reasons.LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED),
             forbidden(
                 Reason(
                     "What a leader has once shown as committed stays so while it leads: no "

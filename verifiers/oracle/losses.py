@@ -85,6 +85,19 @@ LOSSES = (
         ),
     ),
     Chapter(
+        anomaly="unavailable",
+        means="No send of a partition was acknowledged for longer than the scenario allows.",
+        rows=(
+            forbidden(
+                Reason(
+                    "The scenario asks for it: with min.insync.replicas and a majority of the "
+                    "controllers left, a partition gets a leader and takes writes again.",
+                    "Kafka documentation, replication design; available_within_s of the scenario",
+                )
+            ),
+        ),
+    ),
+    Chapter(
         anomaly="acked-below-min-isr",
         means="A send with acks=all was acknowledged while fewer than min.insync.replicas were in "
         "the ISR.",

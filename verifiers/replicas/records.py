@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError
@@ -26,7 +27,25 @@ _LENGTH = Struct(">i")
 _SNAPPY_STREAM = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER_BYTES = 16
 _MOST_BYTES = 256 * 1024**2
-_DAMAGE = (StructError, IndexError, ValueError, OSError, zlib.error, pa.ArrowException)
+DAMAGE = (StructError, IndexError, ValueError, OSError, zlib.error, pa.ArrowException)
+"""What reading a damaged batch may raise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record of a batch.
+
+    Attributes:
+        offset: its own.
+        timestamp_ms: by the clock of who made the batch, or appended it.
+        key: its key.
+        value: its value.
+    """
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
 
 
 def read_batch(root: str, segment: str, position: int, size: int) -> bytes:
@@ -54,7 +73,7 @@ def values_in(batch: bytes) -> list[tuple[int, int | None]]:
     """
     found: list[tuple[int, int | None]] = []
     # Where it is damaged, what was read until there counts.
-    with suppress(*_DAMAGE):
+    with suppress(*DAMAGE):
         for offset, content in _records(batch):
             found.append((offset, _value(content)))
     return found
@@ -75,18 +94,30 @@ def _records(batch: bytes) -> Iterator[tuple[int, bytes | None]]:
 
 
 def _batch_records(batch: bytes) -> Iterator[tuple[int, bytes | None]]:
+    for record in records_in(batch):
+        yield record.offset, record.value
+
+
+def records_in(batch: bytes) -> Iterator[Record]:
+    """Yield the records of a batch of format v2.
+
+    Raises:
+        ValueError: it is damaged; or another of the errors that reading beyond its end gives.
+    """
     header = V2_HEADER.unpack_from(batch)
-    base, size, attributes, count = header[0], header[1], header[5], header[12]
+    base, size, attributes, begin_ms, count = (header[i] for i in (0, 1, 5, 7, 12))
     body = _expand(batch[V2_HEADER.size : LEADING_BYTES + size], attributes & COMPRESSION)
     at = 0
     for _ in range(count):
         length, at = _varint(body, at)
         end = at + length
-        _, place = _varint(body, at + 1)
+        since_ms, place = _varint(body, at + 1)
         delta, place = _varint(body, place)
         key_bytes, place = _varint(body, place)
+        key = None if key_bytes < 0 else body[place : place + key_bytes]
         value_bytes, place = _varint(body, place + max(key_bytes, 0))
-        yield base + delta, None if value_bytes < 0 else body[place : place + value_bytes]
+        value = None if value_bytes < 0 else body[place : place + value_bytes]
+        yield Record(offset=base + delta, timestamp_ms=begin_ms + since_ms, key=key, value=value)
         if length <= 0:
             raise ValueError("a record of no length")
         at = end

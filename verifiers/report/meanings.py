@@ -73,6 +73,28 @@ MEANINGS: dict[str, Meaning] = {
         "The checksum, the run or the topic inside the record is not what its producer put in, or "
         "the checksum of its batch on a broker's disk does not fit.",
     ),
+    "acked-below-min-isr": Meaning(
+        "send was acknowledged with too few replicas in sync",
+        "sends were acknowledged with too few replicas in sync",
+        "The producer was told that the record is stored, while the leader itself knew of fewer "
+        "than min.insync.replicas in the ISR.",
+    ),
+    "read-beyond-hw": Meaning(
+        "record was read before it was committed",
+        "records were read before they were committed",
+        "A consumer was given a record that lies at or above the high watermark that the leader "
+        "told afterwards.",
+    ),
+    "hw-regression": Meaning(
+        "high watermark went down",
+        "high watermarks went down",
+        "A leader told a lower high watermark than it had told before, in one leader epoch.",
+    ),
+    "unavailable": Meaning(
+        "gap without an acknowledgement was longer than the scenario allows",
+        "gaps without an acknowledgement were longer than the scenario allows",
+        "No send of a partition was acknowledged, though the faults left enough brokers.",
+    ),
     "G1a": Meaning(
         "record was read although its send had failed",
         "records were read although their sends had failed",

@@ -193,6 +193,8 @@ class Judgement:
         checkers: what became of each checker: ran, crashed, not applicable.
         replicas: what the verifier says of the logs on disk; empty if it did not look.
         timing_s: seconds a phase.
+        timeline: how fast the cluster came to terms with each fault; empty if nobody looked.
+        liveness: whether it could be written as soon as was asked.
     """
 
     verdict: Verdict
@@ -202,6 +204,8 @@ class Judgement:
     checkers: Mapping[str, str]
     replicas: Mapping[str, Any]
     timing_s: Mapping[str, float]
+    timeline: Mapping[str, Any]
+    liveness: Mapping[str, Any]
 
     @property
     def forbidden(self) -> tuple[Anomaly, ...]:

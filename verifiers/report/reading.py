@@ -137,6 +137,8 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
         },
         replicas=_mapping(verdict, "replicas"),
         timing_s={k: v for k, v in _mapping(verdict, "timing_s").items() if _is_number(v)},
+        timeline=_mapping(verdict, "timeline"),
+        liveness=_mapping(verdict, "liveness"),
     )
 
 
@@ -241,7 +243,10 @@ def _timeline(
         if topic is not None and partition is not None and time_ns is not None:
             isr = tuple(sorted(i for i in _list(line, "isr") if isinstance(i, int)))
             change = ((time_ns - origin_ns) / 1e9, _integer(line, "leader"), isr)
-            changes.setdefault((topic, partition), []).append(change)
+            told = changes.setdefault((topic, partition), [])
+            # A line may tell what else changed, or that nothing did until the end.
+            if not told or told[-1][1:] != change[1:]:
+                told.append(change)
     timeline = {}
     for key in sorted(changes):
         ordered = sorted(changes[key], key=lambda change: change[0])

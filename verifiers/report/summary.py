@@ -1,7 +1,7 @@
 """The short forms of a report: plain lines for a console, Markdown for a CI page."""
 
 from harness.core.verdict import Verdict
-from verifiers.report import meanings, story, units
+from verifiers.report import meanings, pace, story, units
 from verifiers.report.model import RunRecord
 
 CONSOLE_LINES = 25
@@ -115,7 +115,8 @@ def _unavailable(record: RunRecord) -> str:
     gap = story.widest_gap(record)
     if gap is None:
         return ""
-    return (
+    liveness = pace.liveness(record)
+    return liveness or (
         f"widest time without an acknowledgement: {units.span(gap.width_s)}, "
         f"{gap.topic}/{gap.partition}, from {units.instant(gap.from_s)}"
     )

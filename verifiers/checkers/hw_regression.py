@@ -1,0 +1,44 @@
+"""A high watermark that went down."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+
+
+@checker("hw-regression")
+def hw_regression(watermarks: DataFrame) -> DataFrame:
+    """Return where a leader told a lower high watermark than it had told before, in one epoch.
+
+    Args:
+        watermarks: what leaders told, with the epoch under which they led.
+
+    Returns:
+        One row per sample below an earlier one; offset is the lower high watermark, time_ns when it
+        was asked for, `was` the highest one before, `leader_epoch` which. Two samples are compared
+        if one was answered before the other was asked for.
+
+    Source: Kafka documentation, replication design; KIP-207.
+    """
+    before = (
+        Window.partitionBy("topic", "partition", "leader_epoch")
+        .orderBy("asked_ns")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    compared = watermarks.select(
+        "*",
+        F.max("offset").over(before).alias("was"),
+        F.max("answered_ns").over(before).alias("known_ns"),
+    )
+    fallen = compared.where(
+        (F.col("offset") < F.col("was")) & (F.col("known_ns") <= F.col("asked_ns"))
+    )
+    return offences(
+        fallen,
+        time_ns="asked_ns",
+        detail={
+            "was": F.col("was"),
+            "leader_epoch": F.col("leader_epoch"),
+            "known_ns": F.col("known_ns"),
+        },
+    )

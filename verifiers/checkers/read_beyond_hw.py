@@ -1,0 +1,56 @@
+"""A record that a consumer was given before it was committed."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+from verifiers.frames import producer_of
+
+_SECOND_NS = 1_000_000_000
+
+
+@checker("read-beyond-hw")
+def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
+    """Return the records that consumers were given at or above the high watermark.
+
+    A high watermark that is asked for later is no lower than it was, while one leader leads: a
+    record at or above it that was given before it was asked for had not been committed.
+
+    Args:
+        polls: records that consumers were given.
+        ceilings: the stretches of time in which no record from an offset on may have been given.
+
+    Returns:
+        One row per record given; `high_watermark` is what the leader of `leader_epoch` told when it
+        was asked later, at `asked_ns`; `reader` is the process, and process the producer's.
+
+    Source: Kafka documentation, replication design; KAFKA-9835.
+    """
+    second = F.floor(F.col("time_ns") / _SECOND_NS)
+    spread = ceilings.select(
+        "*",
+        F.explode(
+            F.sequence(F.floor(F.col("from_ns") / _SECOND_NS), F.floor(F.col("to_ns") / _SECOND_NS))
+        ).alias("second"),
+    )
+    given = polls.select(
+        "topic",
+        "partition",
+        "offset",
+        "value",
+        "time_ns",
+        F.col("process").alias("reader"),
+        second.alias("second"),
+    )
+    beyond = given.join(F.broadcast(spread), ["topic", "partition", "second"]).where(
+        (F.col("from_ns") <= F.col("time_ns"))
+        & (F.col("time_ns") < F.col("to_ns"))
+        & (F.col("offset") >= F.col("high_watermark"))
+    )
+    return offences(
+        beyond,
+        process=producer_of(F.col("value")),
+        detail={
+            name: F.col(name) for name in ("reader", "high_watermark", "leader_epoch", "asked_ns")
+        },
+    )

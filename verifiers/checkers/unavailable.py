@@ -1,0 +1,45 @@
+"""A partition that could not be written though enough of the cluster was there."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from verifiers.checker import checker, offences
+
+
+@checker("unavailable")
+def unavailable(sends: DataFrame, demands: DataFrame) -> DataFrame:
+    """Return where no send of a partition was acknowledged for longer than the scenario allows.
+
+    Args:
+        sends: completed sends.
+        demands: the stretches of time in which the faults leave enough brokers and clients send,
+            with the bound. A stretch that begins when a fault is healed gives as much time again.
+
+    Returns:
+        One row per gap: time_ns is when it begins, `gap_s` how long it is, `bound_s` how long it
+        may be. Of a partition that no send is known to have gone to nothing is said.
+
+    Source: the liveness that a run's scenario asks for.
+    """
+    acked = sends.where((F.col("type") == "ok") & F.col("complete_ns").isNotNull()).select(
+        "topic", "partition", F.col("complete_ns").alias("at_ns")
+    )
+    windows = F.broadcast(demands)
+    within = acked.join(
+        windows, (F.col("at_ns") >= F.col("from_ns")) & (F.col("at_ns") <= F.col("to_ns"))
+    )
+    tried = sends.where(F.col("partition").isNotNull())
+    places = tried.select("topic", "partition").distinct().crossJoin(windows)
+    edges = places.select("*", F.explode(F.array("from_ns", "to_ns")).alias("at_ns"))
+    order = Window.partitionBy("topic", "partition", "from_ns").orderBy("at_ns")
+    gaps = within.unionByName(edges).withColumn("since_ns", F.lag("at_ns").over(order))
+    long = gaps.where(F.col("at_ns") - F.col("since_ns") > F.col("bound_ns"))
+    return offences(
+        long,
+        time_ns="since_ns",
+        detail={
+            "gap_s": F.round((F.col("at_ns") - F.col("since_ns")) / 1e9, 3),
+            "bound_s": F.round(F.col("bound_ns") / 1e9, 3),
+            "until_ns": F.col("at_ns"),
+        },
+    )

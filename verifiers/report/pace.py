@@ -1,0 +1,59 @@
+"""How fast the cluster came to terms with its faults, and whether that was soon enough."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from verifiers.report import units
+from verifiers.report.model import FaultRecord, RunRecord
+
+_MOST_FAULTS = 60
+
+
+def liveness(record: RunRecord) -> str:
+    """Return the verdict on liveness as one line; empty if nothing was asked for."""
+    told = record.judgement.liveness
+    bound_s, widest = told.get("bound_s"), told.get("widest")
+    if not isinstance(bound_s, int | float) or not isinstance(widest, Mapping):
+        return ""
+    return (
+        f"liveness {told.get('verdict')}: an acknowledgement within {units.span(bound_s)} was "
+        f"asked for; the widest time without one was {units.span(float(widest.get('gap_s', 0)))}, "
+        f"{widest.get('topic')}/{widest.get('partition')}, "
+        f"from {units.instant(float(widest.get('from_s', 0)))}"
+    )
+
+
+def sentences(record: RunRecord) -> list[str]:
+    """Return what is to be said of shrinking, electing and recovering, a sentence a fault."""
+    told = record.judgement.timeline
+    found = [line] if (line := liveness(record)) else []
+    times = told.get("faults")
+    if isinstance(times, Mapping):
+        faults = {fault.id: fault for fault in record.faults}
+        known = [(faults[i], span) for i, span in times.items() if i in faults]
+        found += [_of_fault(fault, span) for fault, span in known[:_MOST_FAULTS]]
+    found += list(_controllers(told))
+    return [units.visible(sentence, 400) for sentence in found]
+
+
+def _of_fault(fault: FaultRecord, span: Mapping[str, Any]) -> str:
+    told = [
+        f"{words} after {units.span(float(span[key]))}"
+        for key, words in _WORDS.items()
+        if isinstance(span.get(key), int | float)
+    ]
+    return f"{fault.title}: {', '.join(told) or 'no leader and no ISR changed'}."
+
+
+_WORDS = {
+    "shrink_s": "it had left the ISRs",
+    "elect_s": "others led what it had led",
+    "recover_s": "healed, all ISRs were full",
+}
+
+
+def _controllers(told: Mapping[str, Any]) -> Iterator[str]:
+    known = [one for one in told.get("controllers", ()) if isinstance(one, Mapping)]
+    if known:
+        names = ", ".join(f"node {one.get('node')} at {one.get('at_utc')}" for one in known[:8])
+        yield f"Active controllers, by their own clocks: {names}."

@@ -1,0 +1,1 @@
+"""Who led, who was in sync, and how far it was committed: when, on our clock, and how surely."""

@@ -1,0 +1,68 @@
+"""The clock of the brokers' machine, and what its readings are worth on ours.
+
+The two are never compared: a broker's clock may show anything. But whoever asks what it shows, and
+notes his own time before and after, knows that it showed this between the two. From such readings
+every other one of the same clock gets an earliest and a latest moment on ours.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_DRIFT_IN = 1000
+"""Two clocks that are steered drift apart by less than one part in so many."""
+_NEAR = 4
+_MS_NS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """Readings of one clock, in the order of what it showed.
+
+    Attributes:
+        readings: what it showed, ns since 1970, and the least and the most that is to be added to
+            come to our monotonic clock.
+    """
+
+    readings: tuple[tuple[int, int, int], ...] = ()
+
+    @classmethod
+    def read(cls, samples: Iterable[Mapping[str, Any]]) -> "Clock":
+        """Return the clock by the lines of samples.jsonl."""
+        found = [
+            (
+                int(line["host_ns"]),
+                int(line["asked_ns"]) - int(line["host_ns"]),
+                int(line["answered_ns"]) - int(line["host_ns"]),
+            )
+            for line in samples
+            if line.get("sample") == "clock"
+        ]
+        return cls(readings=tuple(sorted(found)))
+
+    def earliest_ns(self, at_ms: int) -> int | None:
+        """Return the earliest moment on our clock at which it may have shown this; None: unknown.
+
+        Args:
+            at_ms: what it showed, milliseconds since 1970, rounded down.
+        """
+        near = self._near(at_ms * _MS_NS)
+        return None if near is None else at_ms * _MS_NS + near[0]
+
+    def latest_ns(self, at_ms: int) -> int | None:
+        """Return the latest such moment; None: unknown."""
+        near = self._near(at_ms * _MS_NS)
+        return None if near is None else (at_ms + 1) * _MS_NS + near[1]
+
+    def _near(self, shown_ns: int) -> tuple[int, int] | None:
+        """Return what is to be added at the least and at the most, by the readings around."""
+        place = bisect_left(self.readings, (shown_ns,))
+        around = self.readings[max(0, place - _NEAR) : place + _NEAR]
+        if not around:
+            return None
+        drifts = [abs(shown_ns - host_ns) // _DRIFT_IN for host_ns, _, _ in around]
+        least = max(low - drift for (_, low, _), drift in zip(around, drifts, strict=True))
+        most = min(high + drift for (_, _, high), drift in zip(around, drifts, strict=True))
+        # Readings that contradict each other: the clock was set meanwhile.
+        return (least, most) if least <= most else None

@@ -1,0 +1,219 @@
+"""The frames of the timeline that checkers ask for, by name.
+
+watermarks
+    the high watermarks that leaders told, one row a sample (WATERMARK_SCHEMA).
+ceilings
+    up to where consumers may have been given anything, and when (CEILING_SCHEMA).
+shortages
+    when a leader knew that its ISR was too small (SHORTAGE_SCHEMA).
+demands
+    when every partition must be writable, and the bound (DEMAND_SCHEMA).
+
+All are small: a row a second and partition at most.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from harness.core.version import numbers
+from harness.run_dir import RunDir
+from verifiers.folder import RunInput
+from verifiers.oracle import DESTRUCTIVE_FAULTS
+from verifiers.timeline.metrics import measured
+from verifiers.timeline.spells import Timeline, read_timeline, write_spells
+from verifiers.timeline.windows import (
+    Ceiling,
+    Shortage,
+    ceilings,
+    demands,
+    high_watermarks,
+    shortages,
+)
+
+_PLACE = (StructField("topic", StringType()), StructField("partition", IntegerType()))
+
+
+def _whole(*names: str) -> tuple[StructField, ...]:
+    return tuple(StructField(name, LongType()) for name in names)
+
+
+WATERMARK_SCHEMA = StructType(
+    [
+        *_PLACE,
+        StructField("leader_epoch", IntegerType()),
+        *_whole("asked_ns", "answered_ns", "offset"),
+    ]
+)
+"""One row per sample: the partition's high watermark at some moment between the two times."""
+
+CEILING_SCHEMA = StructType(
+    [
+        *_PLACE,
+        StructField("leader_epoch", IntegerType()),
+        *_whole("from_ns", "to_ns", "high_watermark", "asked_ns"),
+    ]
+)
+"""One row per stretch of time, in which nobody may have been given `high_watermark` or beyond."""
+
+SHORTAGE_SCHEMA = StructType(
+    [
+        *_PLACE,
+        *_whole("from_ns", "to_ns"),
+        StructField("leader", IntegerType()),
+        StructField("isr", StringType()),
+        StructField("producers", ArrayType(IntegerType())),
+    ]
+)
+"""One row per stretch of time, in which the leader knew its ISR to be too small.
+
+`producers` are the processes that are known to have sent with acks=all, whatever the contract of
+the run: scripts of claims send with others too.
+"""
+
+DEMAND_SCHEMA = StructType([*_whole("from_ns", "to_ns", "bound_ns")])
+"""One row per stretch of time in which every partition must be writable within the bound."""
+
+_MONOTONE_SINCE = (2, 2)
+"""Since then leaders tell no high watermark that they may have to take back (KIP-207)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the timeline gives: frames, which of them are known to be empty, words for the verdict.
+
+    Attributes:
+        frames: by name.
+        empty: names of those without a row.
+        told: what verdict.json says of it.
+    """
+
+    frames: Mapping[str, DataFrame]
+    empty: frozenset[str]
+    told: Mapping[str, Any]
+
+
+def see(spark: SparkSession, run: RunInput) -> Seen:
+    """Return what the folder of a run tells of its timeline, and write `spells.jsonl` into it.
+
+    Raises:
+        HistoryUnreadable: a file of it is damaged.
+    """
+    timeline = read_timeline(run.path)
+    write_spells(timeline, [str(topic["name"]) for topic in run.meta.get("topics", [])], run.path)
+    rows = _rows(timeline, run)
+    folder = RunDir.open(run.path)
+    told = {
+        "source": timeline.source,
+        "samples": len(timeline.samples),
+        "judged_s": {name: _seconds(rows[name]) for name in ("ceilings", "shortages", "demands")},
+        **measured(timeline, list(folder.lines("faults.jsonl")), run.meta),
+    }
+    return Seen(
+        frames=frames_of(spark, rows),
+        empty=frozenset(name for name in SCHEMAS if not rows[name]),
+        told=told,
+    )
+
+
+def frames_of(
+    spark: SparkSession, rows: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> dict[str, DataFrame]:
+    """Return the frames of some rows; one that is not given is empty."""
+    return {
+        name: spark.createDataFrame(
+            [tuple(row[column] for column in schema.names) for row in rows.get(name, ())], schema
+        )
+        for name, schema in SCHEMAS.items()
+    }
+
+
+SCHEMAS = {
+    "watermarks": WATERMARK_SCHEMA,
+    "ceilings": CEILING_SCHEMA,
+    "shortages": SHORTAGE_SCHEMA,
+    "demands": DEMAND_SCHEMA,
+}
+"""By the names that checkers ask for."""
+
+
+def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]]]:
+    known = numbers(run.kafka)
+    is_monotone = not known or known >= _MONOTONE_SINCE
+    # Where a disk was destroyed a leader may come back, in its epoch, with less than it had shown:
+    # what it tells afterwards says nothing of what was read before.
+    is_kept = not any(fault.name in DESTRUCTIVE_FAULTS for fault in run.faults)
+    producers = asking_all(run.path)
+    bound_s = run.meta.get("available_within_s")
+    load_ns = _load(run.meta)
+    faults = list(RunDir.open(run.path).lines("faults.jsonl"))
+    spans = demands(faults, run.meta, load_ns) if bound_s and load_ns else []
+    return {
+        "watermarks": list(high_watermarks(timeline)) if is_monotone else [],
+        "ceilings": [_columns(one) for one in ceilings(timeline)]
+        if is_monotone and is_kept
+        else [],
+        "shortages": [
+            {**_columns(one), "producers": producers}
+            for one in shortages(timeline, _least_isr(run))
+        ]
+        if producers
+        else [],
+        "demands": [
+            {"from_ns": begin, "to_ns": end, "bound_ns": round(float(bound_s or 0) * 1e9)}
+            for begin, end in spans
+        ],
+    }
+
+
+def _columns(one: Ceiling | Shortage) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def _least_isr(run: RunInput) -> int:
+    """Return the lowest min.insync.replicas that was in force, or may have been."""
+    told = [
+        int(line["settings"]["min.insync.replicas"])
+        for line in RunDir.open(run.path).lines("settings.jsonl")
+        if "min.insync.replicas" in line["settings"]
+    ]
+    return min([run.contract.min_isr, *told])
+
+
+def asking_all(path: Path) -> list[int]:
+    """Return the processes whose own settings say acks=all.
+
+    Raises:
+        HistoryUnreadable: the settings of a client cannot be read.
+    """
+    folder, found = RunDir.open(path), []
+    for file in sorted((path / "clients").glob("process-*.json")):
+        number = file.stem.removeprefix("process-")
+        config = folder.read_json(f"clients/{file.name}").get("config")
+        acks = config.get("acks") if isinstance(config, dict) else None
+        if number.isdigit() and str(acks) in ("all", "-1"):
+            found.append(int(number))
+    return found
+
+
+def _load(meta: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return when the workload ran under the plan; None if it did not come to that."""
+    phases = {str(phase["name"]): phase for phase in meta.get("phases", [])}
+    begin = phases.get("steady", {}).get("to_ns")
+    end = phases.get("faults", {}).get("to_ns")
+    return (int(begin), int(end)) if begin and end and begin < end else None
+
+
+def _seconds(rows: Sequence[Mapping[str, Any]]) -> float:
+    return round(sum(int(row["to_ns"]) - int(row["from_ns"]) for row in rows) / 1e9, 3)

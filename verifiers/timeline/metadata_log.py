@@ -1,0 +1,246 @@
+"""The log of a KRaft cluster's metadata: every change of a partition's leader and ISR, in order.
+
+A record is a frame: its version, the kind of record and the kind's version, all unsigned varints,
+then the fields. Of interest are topics (2), partitions (3) and their changes (5); a change of the
+metadata's own leader, the active controller, is a control record of type 2.
+
+Source: metadata/src/main/resources/common/metadata/*.json of Kafka 2.8 to 4.3; KIP-500, KIP-595,
+KIP-966 for the eligible leader replicas. PartitionRegistration.merge has the rule that a change
+which names a leader, be it the same, begins a leader epoch.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from struct import Struct
+
+from verifiers.replicas.records import DAMAGE, Record, read_batch, records_in
+from verifiers.replicas.segments import read_headers
+
+_TOPIC, _PARTITION, _CHANGE = 2, 3, 5
+_NO_LEADER = -1
+_LEADER_CHANGE = 2
+_INT = Struct(">i")
+_SHORTS = Struct(">hh")
+_LEADER_ID = Struct(">hi")
+_UUID_BYTES = 16
+# Numbers of tagged fields: of the record of a partition, and of that of its change.
+_PARTITION_ELR = 1
+_ISR, _LEADER, _REPLICAS, _CHANGE_ELR = 0, 1, 2, 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The state of a partition from one record on.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        at_ms: when the active controller appended the record, by its machine's clock, milliseconds
+            since 1970; it was committed later.
+        leader: node id; None if there is none.
+        isr: node ids.
+        elr: the eligible leader replicas (KIP-966); empty where there are none.
+        leader_epoch: how often the leadership was given.
+        partition_epoch: how often anything changed.
+    """
+
+    topic: str
+    partition: int
+    at_ms: int
+    leader: int | None
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """Who became the active controller, when, and in which epoch of the metadata's quorum."""
+
+    at_ms: int
+    node_id: int
+    epoch: int
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataLog:
+    """What the metadata log tells.
+
+    Attributes:
+        changes: of all partitions, in the order of the log.
+        controllers: in that order too.
+        last_ms: when its last record was appended; 0 if it has none.
+        end: leader epoch and offset of its last batch: of two logs the later one has all that is
+            committed.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    controllers: list[Controller] = field(default_factory=list)
+    last_ms: int = 0
+    end: tuple[int, int] = (-1, -1)
+
+
+def read_metadata_log(cluster: Path) -> MetadataLog | None:
+    """Return what the metadata log tells, of all copies of it the one that goes furthest.
+
+    Args:
+        cluster: the folder `cluster/` of a run.
+
+    Returns:
+        None if there is no copy, as under ZooKeeper, or none that can be read from its beginning.
+    """
+    logs = [found for home in sorted(cluster.glob("*/metadata")) if (found := _read(home))]
+    return max(logs, key=lambda log: log.end, default=None)
+
+
+def _read(home: Path) -> MetadataLog | None:
+    told = MetadataLog()
+    topics: dict[bytes, str] = {}
+    states: dict[tuple[bytes, int], Change] = {}
+    segments = sorted(home.glob("**/*.log"))
+    if not segments or int(segments[0].stem) != 0:
+        # Its beginning was cleaned away: what changes tell hangs in the air.
+        return None
+    try:
+        for segment in segments:
+            for position, size, is_control, epoch, last in _batches(segment):
+                batch = read_batch(str(home), str(segment.relative_to(home)), position, size)
+                for record in records_in(batch):
+                    told.last_ms = max(told.last_ms, record.timestamp_ms)
+                    if is_control:
+                        _add_controller(record, epoch, told)
+                    else:
+                        _add(record, topics, states, told)
+                told.end = (epoch, last)
+    except (*DAMAGE, KeyError, UnicodeDecodeError):
+        return None
+    return told
+
+
+def _batches(segment: Path) -> Iterator[tuple[int, int, bool, int, int]]:
+    for rows in read_headers(segment):
+        for row in rows.to_pylist():
+            # A log that is copied while it is written may end in half a batch.
+            if row["problem"] is None and row["magic"] == 2:
+                yield (
+                    row["position"], row["size"], row["is_control"], row["leader_epoch"],
+                    row["last_offset"],
+                )  # fmt: skip
+
+
+def _add_controller(record: Record, epoch: int, told: MetadataLog) -> None:
+    if record.key is None or record.value is None:
+        return
+    if _SHORTS.unpack_from(record.key)[1] == _LEADER_CHANGE:
+        _, node_id = _LEADER_ID.unpack_from(record.value)
+        told.controllers.append(Controller(at_ms=record.timestamp_ms, node_id=node_id, epoch=epoch))
+
+
+def _add(
+    record: Record,
+    topics: dict[bytes, str],
+    states: dict[tuple[bytes, int], Change],
+    told: MetadataLog,
+) -> None:
+    fields = _Fields(record.value or b"")
+    _, kind, version = fields.varint(), fields.varint(), fields.varint()
+    if kind == _TOPIC:
+        name = fields.text()
+        topics[fields.uuid()] = name
+    elif kind == _PARTITION:
+        number, topic = fields.integer(), fields.uuid()
+        state = _partition(fields, version, topics[topic], number, record.timestamp_ms)
+        states[topic, number] = state
+        told.changes.append(state)
+    elif kind == _CHANGE:
+        number, topic = fields.integer(), fields.uuid()
+        state = _changed(states[topic, number], fields.tagged(), record.timestamp_ms)
+        states[topic, number] = state
+        told.changes.append(state)
+
+
+def _partition(fields: "_Fields", version: int, topic: str, number: int, at_ms: int) -> Change:
+    _, isr, _, _ = fields.integers(), fields.integers(), fields.integers(), fields.integers()
+    leader, leader_epoch, partition_epoch = (fields.integer() for _ in range(3))
+    if version >= 1:
+        fields.skip(_UUID_BYTES * max(0, fields.varint() - 1))
+    elr = fields.tagged().get(_PARTITION_ELR)
+    return Change(
+        topic=topic,
+        partition=number,
+        at_ms=at_ms,
+        leader=None if leader == _NO_LEADER else leader,
+        isr=isr,
+        elr=_Fields(elr).integers() if elr else (),
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+    )
+
+
+def _changed(before: Change, tagged: Mapping[int, bytes], at_ms: int) -> Change:
+    state = replace(before, at_ms=at_ms, partition_epoch=before.partition_epoch + 1)
+    if _ISR in tagged:
+        state = replace(state, isr=_Fields(tagged[_ISR]).integers())
+    if _CHANGE_ELR in tagged:
+        state = replace(state, elr=_Fields(tagged[_CHANGE_ELR]).integers())
+    if _LEADER in tagged:
+        leader = _Fields(tagged[_LEADER]).integer()
+        state = replace(
+            state,
+            leader=None if leader == _NO_LEADER else leader,
+            leader_epoch=before.leader_epoch + 1,
+        )
+    return state
+
+
+class _Fields:
+    """The fields of a record, read one after the other."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def varint(self) -> int:
+        value, shift = 0, 0
+        while True:
+            byte = self._content[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def integer(self) -> int:
+        (value,) = _INT.unpack_from(self._content, self._at)
+        self._at += _INT.size
+        return int(value)
+
+    def integers(self) -> tuple[int, ...]:
+        """Return the numbers of a compact array; none if it is null."""
+        return tuple(self.integer() for _ in range(self.varint() - 1))
+
+    def uuid(self) -> bytes:
+        return self._take(_UUID_BYTES)
+
+    def text(self) -> str:
+        return self._take(self.varint() - 1).decode()
+
+    def skip(self, size: int) -> None:
+        self._at += size
+
+    def tagged(self) -> dict[int, bytes]:
+        """Return the tagged fields by their numbers."""
+        found = {}
+        for _ in range(self.varint()):
+            number = self.varint()
+            found[number] = self._take(self.varint())
+        return found
+
+    def _take(self, size: int) -> bytes:
+        part = self._content[self._at : self._at + size]
+        if size < 0 or len(part) < size:
+            raise ValueError("a record that ends too early")
+        self._at += size
+        return part

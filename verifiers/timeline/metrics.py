@@ -1,0 +1,117 @@
+"""How fast the cluster came to terms with each fault."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from verifiers.timeline.spells import Place, Timeline
+
+_Line = Mapping[str, Any]
+
+
+def measured(
+    timeline: Timeline, faults: Sequence[_Line], meta: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the times that the timeline gives, for verdict.json.
+
+    Times are those at which the monitor saw a change, up to a quarter of a second late.
+
+    Args:
+        timeline: what is known.
+        faults: the lines of faults.jsonl.
+        meta: run.json.
+
+    Returns:
+        `faults`: by the fault's id, in seconds: `shrink_s` from its decision until every victim had
+        left the ISRs that it was in, `elect_s` until every partition that a victim led had another
+        leader, `recover_s` from its healing until all ISRs were full again; null where it did not
+        come to that before the next fault, or the end. `changes`: how often a leader or an ISR
+        changed; `controllers`: who became the active controller, and when by its own clock.
+    """
+    history: dict[Place, list[_Line]] = {}
+    for line in timeline.lines:
+        history.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
+    copies = {topic["name"]: topic["replication_factor"] for topic in meta.get("topics", [])}
+    spans = _spans(faults)
+    times = {}
+    for number, (fault_id, span) in enumerate(spans):
+        until_ns = spans[number + 1][1]["decided"]["time_ns"] if number + 1 < len(spans) else None
+        times[fault_id] = _of_fault(span, history, copies, until_ns)
+    return {
+        "changes": sum(_changes(lines) for lines in history.values()),
+        "controllers": [
+            {"at_utc": _utc(one.at_ms), "node": one.node_id, "epoch": one.epoch}
+            for one in (timeline.log.controllers if timeline.log else ())
+        ],
+        "faults": times,
+    }
+
+
+def _spans(faults: Sequence[_Line]) -> list[tuple[str, dict[str, _Line]]]:
+    """Return the events of each fault that had victims, in the order of their decisions."""
+    told: dict[str, dict[str, _Line]] = {}
+    for line in faults:
+        told.setdefault(str(line["id"]), {})[str(line["event"])] = line
+    hit = [(i, e) for i, e in told.items() if e.get("decided", {}).get("victims")]
+    return sorted(hit, key=lambda one: int(one[1]["decided"]["time_ns"]))
+
+
+def _of_fault(
+    span: Mapping[str, _Line],
+    history: Mapping[Place, Sequence[_Line]],
+    copies: Mapping[str, int],
+    until_ns: int | None,
+) -> dict[str, float | None]:
+    decided_ns = int(span["decided"]["time_ns"])
+    victims = set(span["decided"]["victims"])
+    shrinks, elections, recoveries = [], [], []
+    for place, lines in history.items():
+        before = [line for line in lines if line["time_ns"] <= decided_ns]
+        after = [line for line in lines if line["time_ns"] > decided_ns]
+        if not before:
+            continue
+        if victims & set(before[-1]["isr"]):
+            shrinks.append(_first(after, lambda one: not victims & set(one["isr"])))
+        if before[-1]["leader"] in victims:
+            elections.append(
+                _first(
+                    after, lambda one: one["leader"] is not None and one["leader"] not in victims
+                )
+            )
+        if "healed" in span:
+            healed_ns = int(span["healed"]["time_ns"])
+            known = [line for line in lines if line["time_ns"] <= healed_ns][-1]
+            later = [known, *(line for line in lines if line["time_ns"] > healed_ns)]
+            full = copies.get(place[0], 0)
+            whole = _first(later, lambda one, full=full: len(one["isr"]) >= full)
+            recoveries.append(None if whole is None else max(whole, healed_ns))
+    begin_ns = int(span["healed"]["time_ns"]) if "healed" in span else None
+    return {
+        "shrink_s": _latest(shrinks, decided_ns, until_ns),
+        "elect_s": _latest(elections, decided_ns, until_ns),
+        "recover_s": None if begin_ns is None else _latest(recoveries, begin_ns, until_ns),
+    }
+
+
+def _first(lines: Sequence[_Line], is_it: Any) -> int | None:  # noqa: ANN401  (a test of a line)
+    return next((int(line["time_ns"]) for line in lines if is_it(line)), None)
+
+
+def _latest(moments: Sequence[int | None], since_ns: int, until_ns: int | None) -> float | None:
+    known = [moment for moment in moments if moment is not None]
+    if not known or len(known) < len(moments):
+        return None
+    if until_ns is not None and max(known) > until_ns:
+        return None
+    return round((max(known) - since_ns) / 1e9, 3)
+
+
+def _changes(lines: Sequence[_Line]) -> int:
+    states = [(line["leader"], tuple(line["isr"])) for line in lines]
+    return sum(one != other for one, other in pairwise(states))
+
+
+def _utc(at_ms: int) -> str:
+    when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
+    return when.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -1,0 +1,162 @@
+"""Spells: how long a partition had one leader and one ISR, as surely as it is known.
+
+Under KRaft every change stands in the metadata log, with the time at which the controller appended
+it, by the clock of its machine, which samples.jsonl lets us place on ours (`Clock`). Under
+ZooKeeper timeline.jsonl has the version of each state that was seen: between two answers of one
+version nothing changed. Where neither is there, as in folders of earlier runs, nothing is known
+for sure, and there are no spells.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from harness.run_dir import RunDir, write_atomically
+from verifiers.timeline.clock import Clock
+from verifiers.timeline.metadata_log import Change, MetadataLog, read_metadata_log
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spell:
+    """One committed state of a partition.
+
+    Attributes:
+        leader: node id; None if nobody leads.
+        isr: node ids.
+        elr: the eligible leader replicas (KIP-966).
+        leader_epoch: of its leader.
+        after_ns: it cannot have begun before, on our clock.
+        from_ns: it had begun by then, appended if not yet committed.
+        to_ns: it still held then.
+        joins_next: whether another state follows, and the next spell is that: none was missed.
+    """
+
+    leader: int | None
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    leader_epoch: int
+    after_ns: int
+    from_ns: int
+    to_ns: int
+    joins_next: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """What is known of leaders and ISRs, and what was sampled.
+
+    Attributes:
+        spells: of each partition, in the order of time; those of whose time nothing is known are
+            left out.
+        samples: the lines of samples.jsonl.
+        lines: the lines of timeline.jsonl.
+        log: what the metadata log tells; None under ZooKeeper, or where it was not kept.
+        clock: of the brokers' machine.
+    """
+
+    spells: Mapping[Place, Sequence[Spell]]
+    samples: Sequence[Mapping[str, Any]]
+    lines: Sequence[Mapping[str, Any]]
+    log: MetadataLog | None
+    clock: Clock
+
+    @property
+    def source(self) -> str:
+        """Where the spells come from: metadata-log, znodes, or polled where there are none."""
+        if not self.spells:
+            return "polled"
+        return "znodes" if self.log is None else "metadata-log"
+
+
+def read_timeline(path: Path) -> Timeline:
+    """Return what a run's folder tells of leaders, ISRs and high watermarks.
+
+    Raises:
+        HistoryUnreadable: a line is no JSON.
+    """
+    folder = RunDir.open(path)
+    samples, lines = list(folder.lines("samples.jsonl")), list(folder.lines("timeline.jsonl"))
+    clock = Clock.read(samples)
+    log = read_metadata_log(path / "cluster")
+    spells = _by_versions(lines) if log is None else _by_log(log, clock)
+    return Timeline(spells=spells, samples=samples, lines=lines, log=log, clock=clock)
+
+
+def write_spells(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
+    """Write the spells of some topics to `spells.jsonl` in a run's folder; none, no file."""
+    target = path / "spells.jsonl"
+    rows = [
+        {"topic": place[0], "partition": place[1], **asdict(spell)}
+        for place, spells in sorted(timeline.spells.items())
+        if place[0] in topics
+        for spell in spells
+    ]
+    if rows:
+        write_atomically(target, "".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        target.unlink(missing_ok=True)
+
+
+def _by_log(log: MetadataLog, clock: Clock) -> dict[Place, list[Spell]]:
+    last_ns = clock.earliest_ns(log.last_ms)
+    changes: dict[Place, list[Change]] = {}
+    for change in log.changes:
+        changes.setdefault((change.topic, change.partition), []).append(change)
+    found: dict[Place, list[Spell]] = {}
+    for place, some in changes.items():
+        began = [(clock.earliest_ns(one.at_ms), clock.latest_ns(one.at_ms)) for one in some]
+        if last_ns is None or any(None in moments for moments in began):
+            # The clock was set: what happened around that moment has no place on ours.
+            continue
+        for number, (change, (after_ns, from_ns)) in enumerate(zip(some, began, strict=True)):
+            is_last = number + 1 == len(some)
+            to_ns = last_ns if is_last else began[number + 1][0]
+            found.setdefault(place, []).append(
+                Spell(
+                    leader=change.leader,
+                    isr=change.isr,
+                    elr=change.elr,
+                    leader_epoch=change.leader_epoch,
+                    after_ns=after_ns or 0,
+                    from_ns=from_ns or 0,
+                    to_ns=to_ns or 0,
+                    joins_next=not is_last,
+                )
+            )
+    return found
+
+
+def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[Place, list[Spell]]:
+    seen: dict[Place, list[Mapping[str, Any]]] = {}
+    for line in lines:
+        if line.get("version") is not None:
+            seen.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
+    found: dict[Place, list[Spell]] = {}
+    for place, some in seen.items():
+        for line, following in pairwise(some):
+            found.setdefault(place, []).append(_spell(found.get(place), line, following))
+    return found
+
+
+def _spell(
+    earlier: Sequence[Spell] | None, line: Mapping[str, Any], following: Mapping[str, Any]
+) -> Spell:
+    """Return what is known of a state between the line that tells it and the next one.
+
+    The last line of a partition tells its last state again.
+    """
+    return Spell(
+        leader=line["leader"],
+        isr=tuple(line["isr"]),
+        elr=(),
+        leader_epoch=int(line.get("leader_epoch") or 0),
+        after_ns=earlier[-1].to_ns if earlier else 0,
+        from_ns=int(line["time_ns"]),
+        to_ns=int(following.get("held_ns") or line["asked_ns"]),
+        joins_next=following["version"] == line["version"] + 1,
+    )

@@ -1,0 +1,209 @@
+"""What follows from spells and samples.
+
+When too few were in sync, up to where might be read, and when the faults left enough brokers for
+the cluster to go on.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from verifiers.timeline.spells import Place, Spell, Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A stretch of time on our clock, in ns, of one partition."""
+
+    topic: str
+    partition: int
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage(Window):
+    """A stretch in which fewer than min.insync.replicas were in the ISR, and the leader knew it.
+
+    Attributes:
+        leader: who.
+        isr: the ISR when it said so, as node ids in words.
+    """
+
+    leader: int
+    isr: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling(Window):
+    """A stretch in which no consumer may have been given an offset from here on.
+
+    Attributes:
+        high_watermark: it was no higher afterwards, in the same leader epoch.
+        leader_epoch: which.
+        asked_ns: when it was asked for.
+    """
+
+    high_watermark: int
+    leader_epoch: int
+    asked_ns: int
+
+
+def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
+    """Return when an ISR was too small, for sure.
+
+    It begins when the leader itself has said that it holds so few in sync, while the committed
+    state was the same: metadata that the leader has not heard of binds nobody. It ends before the
+    next state is appended that has more of them, or another leader.
+
+    Args:
+        timeline: what is known.
+        min_isr: the lowest min.insync.replicas that was in force.
+    """
+    found: list[Shortage] = []
+    for sample in timeline.samples:
+        if sample.get("sample") != "isr-count" or int(sample["count"]) >= min_isr:
+            continue
+        place = (str(sample["topic"]), int(sample["partition"]))
+        asked_ns, answered_ns = int(sample["asked_ns"]), int(sample["answered_ns"])
+        spells = timeline.spells.get(place, ())
+        for number, spell in enumerate(spells):
+            if (
+                spell.from_ns <= asked_ns
+                and answered_ns <= spell.to_ns
+                and spell.leader == int(sample["broker"])
+                and len(spell.isr) < min_isr
+            ):
+                to_ns = _lasts(spells, number, min_isr)
+                found.append(
+                    Shortage(
+                        topic=place[0], partition=place[1], from_ns=answered_ns, to_ns=to_ns,
+                        leader=int(sample["broker"]), isr=",".join(map(str, spell.isr)),
+                    )
+                )  # fmt: skip
+    # A second answer about the same stretch adds nothing to the first.
+    first: dict[tuple[str, int, int], Shortage] = {}
+    for one in sorted(found, key=lambda one: one.from_ns):
+        first.setdefault((one.topic, one.partition, one.to_ns), one)
+    return list(first.values())
+
+
+def _lasts(spells: Sequence[Spell], number: int, min_isr: int) -> int:
+    """Return until when the ISR stayed too small under one leader, for sure."""
+    one = spells[number]
+    while one.joins_next and number + 1 < len(spells):
+        number += 1
+        following = spells[number]
+        same = (following.leader, following.leader_epoch) == (one.leader, one.leader_epoch)
+        if not same or len(following.isr) >= min_isr:
+            break
+        one = following
+    return one.to_ns
+
+
+def high_watermarks(timeline: Timeline) -> list[Mapping[str, Any]]:
+    """Return the samples of high watermarks whose leader epoch is known, in their order."""
+    return [
+        sample
+        for sample in timeline.samples
+        if sample.get("sample") == "high-watermark" and sample.get("leader_epoch") is not None
+    ]
+
+
+def ceilings(timeline: Timeline) -> list[Ceiling]:
+    """Return up to where might be read, from one sample of a partition to the next.
+
+    A high watermark does not fall within a leader epoch, so what it is found to be later bounds
+    what consumers may have been given before; but only while nobody else can have led: a leader
+    that was deposed and does not know it answers with what it had. So a stretch lies within one
+    epoch, by the committed states.
+    """
+    sampled: dict[tuple[Place, int], list[Mapping[str, Any]]] = {}
+    for sample in high_watermarks(timeline):
+        place = (str(sample["topic"]), int(sample["partition"]))
+        sampled.setdefault((place, int(sample["leader_epoch"])), []).append(sample)
+    found: list[Ceiling] = []
+    for (place, epoch), samples in sampled.items():
+        reign = _reign(timeline.spells.get(place, ()), epoch)
+        if reign is None:
+            continue
+        ordered = sorted(samples, key=lambda one: int(one["asked_ns"]))
+        begins = [0, *(int(one["asked_ns"]) for one in ordered)]
+        lowest: tuple[int, int] | None = None
+        # What a sample shows bounds all that was read before it was asked for.
+        for begin_ns, sample in reversed(list(zip(begins, ordered, strict=False))):
+            offset, asked_ns = int(sample["offset"]), int(sample["asked_ns"])
+            if lowest is None or offset <= lowest[0]:
+                lowest = (offset, asked_ns)
+            from_ns, to_ns = max(begin_ns, reign[0]), min(asked_ns, reign[1])
+            if from_ns < to_ns:
+                found.append(
+                    Ceiling(
+                        topic=place[0], partition=place[1], from_ns=from_ns, to_ns=to_ns,
+                        high_watermark=lowest[0], leader_epoch=epoch, asked_ns=lowest[1],
+                    )
+                )  # fmt: skip
+    return found
+
+
+def _reign(spells: Sequence[Spell], epoch: int) -> tuple[int, int] | None:
+    """Return from when and until when an epoch certainly was the latest; None if never."""
+    mine = [spell for spell in spells if spell.leader_epoch == epoch]
+    if not mine:
+        return None
+    newer = [spell.after_ns for spell in spells if spell.leader_epoch > epoch]
+    until_ns = min(newer) if newer else spells[-1].to_ns
+    return mine[0].from_ns, until_ns
+
+
+def demands(
+    faults: Iterable[Mapping[str, Any]],
+    meta: Mapping[str, Any],
+    load_ns: tuple[int, int],
+) -> list[tuple[int, int]]:
+    """Return when every partition must be writable: the faults leave enough, and clients send.
+
+    Enough are min.insync.replicas of any partition's replicas, and a majority of the controllers.
+    A fault hits its victims from its decision until it is healed, whatever it does to them.
+
+    Args:
+        faults: the lines of faults.jsonl.
+        meta: run.json.
+        load_ns: when the first send was invoked, and the last.
+    """
+    spans: dict[str, list[Any]] = {}
+    for line in faults:
+        span = spans.setdefault(str(line["id"]), [None, load_ns[1], ()])
+        if line["event"] == "decided":
+            span[0], span[2] = int(line["time_ns"]), tuple(line["victims"])
+        elif line["event"] == "healed":
+            span[1] = int(line["time_ns"])
+    hits = [(begin, end, set(victims)) for begin, end, victims in spans.values() if begin]
+    points = sorted({*load_ns, *(t for begin, end, _ in hits for t in (begin, end))})
+    found: list[tuple[int, int]] = []
+    for begin_ns, end_ns in pairwise(points):
+        if not load_ns[0] <= begin_ns < end_ns <= load_ns[1]:
+            continue
+        hit = set().union(*(v for b, e, v in hits if b < end_ns and begin_ns < e))
+        if _is_enough(hit, meta):
+            if found and found[-1][1] == begin_ns:
+                found[-1] = (found[-1][0], end_ns)
+            else:
+                found.append((begin_ns, end_ns))
+    return found
+
+
+def _is_enough(hit: set[int], meta: Mapping[str, Any]) -> bool:
+    cluster, contract = meta.get("cluster", {}), meta["contract"]
+    brokers = set(range(1, int(cluster.get("brokers", 0)) + 1))
+    isolated = int(cluster.get("controllers", 0))
+    copies = int(contract.get("replication_factor", 1))
+    least = max(1, int(contract.get("min_isr", 1)))
+    if len(hit & brokers) > copies - least:
+        return False
+    others = hit - brokers
+    if cluster.get("metadata") == "zookeeper":
+        return not others
+    voters, down = (isolated, others) if isolated else (len(brokers), hit & brokers)
+    return len(down) <= (voters - 1) // 2
