@@ -14,7 +14,7 @@ from harness.contract_cell import Cell, Entry, entry_of, failed_entry
 from harness.contract_page import About, html_page, markdown_page
 from harness.core.errors import HealFailed, KafkaChaosError, UsageError
 from harness.core.verdict import Verdict
-from harness.experiment import conduct
+from harness.experiment import judge, run_experiment
 from harness.ledger import Ledger
 from harness.run_dir import SCHEMA, Journal, RunDir, write_atomically
 from harness.runner import KeepCluster, Runner
@@ -24,7 +24,7 @@ from harness.stage import Progress
 log = logging.getLogger(__name__)
 
 DEFAULT_SCENARIO = "weak_spots"
-_PREFIX, _DONE = "contracts-", "runs.jsonl"
+_PREFIX, _DONE, _MADE = "contracts-", "runs.jsonl", "made.jsonl"
 
 Choice = Mapping[str, Any]
 """One value for each dimension."""
@@ -186,7 +186,8 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
 
     Args:
         matrix: what is wanted.
-        resume: go on with the newest matrix of the store that was asked the same.
+        resume: go on with the newest matrix of the store that was asked the same; a run that was
+            made and not verified is only verified.
         progress: who is told.
         stop: set from outside to end early; a run that this cuts short does not count.
 
@@ -197,20 +198,21 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
     find = Ledger.resume if resume else Ledger.begin
     ledger = find(matrix.store, _PREFIX, matrix.asked(), lines=_DONE)
     tally = Tally(matrix=matrix, folder=ledger.folder)
-    for entry in map(Entry.read, ledger.entries()):
+    for written in map(Entry.read, ledger.entries()):
         # What could not be run is tried again.
-        if entry.run:
-            tally.put(entry)
+        if written.run:
+            tally.put(written)
     known = [dict(entry.settings) for entry in tally.entries]
     todo = [cell for cell in matrix.cells if cell.settings not in known]
+    made = _Made(ledger.folder / _MADE, matrix.store)
     journal = Journal(ledger.path)
     try:
         for number, cell in enumerate(todo, start=1):
             if stop.is_set():
                 break
             progress.say(f"contract {number} of {len(todo)}: {cell}")
-            entry = _run(cell, matrix, progress, stop)
-            if stop.is_set() and not _came_to_its_end(entry, matrix.store):
+            entry = _run(cell, matrix, made, progress, stop)
+            if entry is None:
                 break
             tally.put(entry)
             journal.append(entry.document(), sync=True)
@@ -219,18 +221,63 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
             progress.say(f"{entry.verdict.name}, {cell}: {told}")
     finally:
         journal.close()
+        made.journal.close()
     tally.write_pages()
     return tally
 
 
-def _came_to_its_end(entry: Entry, store: Path) -> bool:
-    """Tell whether the run was over when it was to stop: then only its verification was left."""
-    return bool(entry.run) and RunDir.open(store / entry.run).meta()["state"] == "complete"
+class _Made:
+    """Which runs were made to their end, so that they need not be made again to be verified."""
+
+    def __init__(self, path: Path, store: Path) -> None:
+        self._store = store
+        self._known = [json.loads(line) for line in _whole_lines(path)]
+        self.journal = Journal(path)
+
+    def find(self, cell: Cell) -> RunDir | None:
+        """Return the folder of a cell's run, if it is still there."""
+        for one in self._known:
+            folder = self._store / one["run"]
+            if one["settings"] == cell.settings and (folder / "run.json").is_file():
+                return RunDir.open(folder)
+        return None
+
+    def note(self, cell: Cell, run_dir: RunDir) -> None:
+        """Take note of a run that came to its end."""
+        self.journal.append({"settings": cell.settings, "run": run_dir.name}, sync=True)
 
 
-def _run(cell: Cell, matrix: Matrix, progress: Progress, stop: threading.Event) -> Entry:
+def _whole_lines(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [line for line in lines if line.endswith("\n")]
+
+
+def _run(
+    cell: Cell, matrix: Matrix, made: _Made, progress: Progress, stop: threading.Event
+) -> Entry | None:
+    """Return what came of a cell; None if its run was cut short."""
     begin = time.monotonic()
-    runner = Runner(
+    try:
+        run_dir = made.find(cell)
+        if run_dir is None:
+            run_dir = run_experiment(_runner(cell, matrix, progress, stop))
+            if run_dir.meta()["state"] != "complete":
+                return None
+            made.note(cell, run_dir)
+        outcome = judge(run_dir, master=matrix.master, progress=progress)
+    except (HealFailed, UsageError):
+        raise
+    except KafkaChaosError as error:
+        # One cluster that did not start must not cost the rest.
+        log.warning("%s could not be run: %s", cell, error)
+        return failed_entry(cell, error, seed=matrix.seed, seconds=time.monotonic() - begin)
+    return entry_of(cell, outcome, seconds=time.monotonic() - begin)
+
+
+def _runner(cell: Cell, matrix: Matrix, progress: Progress, stop: threading.Event) -> Runner:
+    return Runner(
         experiment=ScenarioRun(cell.scenario),
         seed=matrix.seed,
         store=matrix.store,
@@ -239,12 +286,3 @@ def _run(cell: Cell, matrix: Matrix, progress: Progress, stop: threading.Event) 
         progress=progress,
         stop=stop,
     )
-    try:
-        outcome = conduct(runner, master=matrix.master)
-    except (HealFailed, UsageError):
-        raise
-    except KafkaChaosError as error:
-        # One cluster that did not start must not cost the rest.
-        log.warning("%s could not be run: %s", cell, error)
-        return failed_entry(cell, error, seed=matrix.seed, seconds=time.monotonic() - begin)
-    return entry_of(cell, outcome, seconds=time.monotonic() - begin)

@@ -146,12 +146,25 @@ def outcome(
     return Outcome(run_dir=run_dir, report=Told(verdict))  # type: ignore[arg-type]
 
 
+def stand_in(monkeypatch: pytest.MonkeyPatch, conduct: Conduct) -> None:
+    """Let this make the runs, and their verdicts."""
+    outcomes: dict[str, Outcome] = {}
+
+    def run_experiment(runner: Runner) -> RunDir:
+        made = conduct(runner, master=None)
+        outcomes[made.run_dir.name] = made
+        return made.run_dir
+
+    def judge(run_dir: RunDir, *, master: str | None, progress: Progress) -> Outcome:
+        return outcomes[run_dir.name]
+
+    monkeypatch.setattr("harness.contract_matrix.run_experiment", run_experiment)
+    monkeypatch.setattr("harness.contract_matrix.judge", judge)
+
+
 @pytest.fixture
 def conducted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Conduct], None]:
-    def put(conduct: Conduct) -> None:
-        monkeypatch.setattr("harness.contract_matrix.conduct", conduct)
-
-    return put
+    return lambda conduct: stand_in(monkeypatch, conduct)
 
 
 def test_each_cell_is_run_with_its_contract_and_told_in_the_table(
@@ -231,6 +244,34 @@ def test_a_run_that_only_had_to_be_verified_when_it_was_to_stop_counts(
     )
 
     assert [entry.settings["acks"] for entry in tally.entries] == ["0"]
+
+
+def test_a_run_that_was_made_and_not_verified_is_only_verified(
+    tmp_path: Path, conducted: Callable[[Conduct], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+
+    def conduct(runner: Runner, *, master: str | None) -> Outcome:
+        made = outcome(runner, lost_write=(3, True))
+        runs.append(made.run_dir.name)
+        return made
+
+    conducted(conduct)
+    with monkeypatch.context() as broken:
+        broken.setattr(
+            "harness.contract_matrix.judge", lambda *_, **__: pytest.fail("Spark is no more.")
+        )
+        with pytest.raises(pytest.fail.Exception):
+            run_matrix(
+                matrix_of(tmp_path, acks=["1"]), resume=False, progress=Progress(),
+                stop=threading.Event(),
+            )  # fmt: skip
+    tally = run_matrix(
+        matrix_of(tmp_path, acks=["1"]), resume=True, progress=Progress(), stop=threading.Event()
+    )
+
+    assert [entry.run for entry in tally.entries] == runs
+    assert tally.entries[0].headlines["lost"].count == 3
 
 
 def test_a_cluster_that_does_not_start_costs_one_cell_and_is_tried_again(
@@ -368,7 +409,7 @@ def invoked(
         runners.append(runner)
         return outcome(runner, Verdict.INVALID, lost_write=(1, False))
 
-    monkeypatch.setattr("harness.contract_matrix.conduct", conduct)
+    stand_in(monkeypatch, conduct)
     monkeypatch.setattr("harness.images.reject_unknown_kafka", lambda version, say: None)
     arguments = ["matrix", "--store", str(tmp_path), *words]
     return runners, CliRunner().invoke(app, arguments)
