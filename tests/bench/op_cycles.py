@@ -1,10 +1,10 @@
-"""How long the search for cycles takes in a million sends and polls of an op history.
+"""How long `verify` takes for a million sends and polls of an op history, with all its cycles.
 
 Run as a program: `python -m tests.bench.op_cycles [--records N] [--transactions] [--plant N]
-[--ww-deps]`. It makes the frames of a history (as the reader of op histories gives them) from
-simulated processes, searches them in a process of its own, and prints one JSON document: seconds
-from the first task to the end, peak memory, and what was found. `--plant N` has N records polled
-by an op that completed before they were sent.
+[--ww-deps] [--keep FILE]`. It writes the history of simulated processes as JSON lines, verifies it
+in a process of its own, and prints one JSON document: seconds by phase, the memory of the JVM and
+of all its workers at their peak, and what was found. `--plant N` has N records polled by an op
+that completed before they were sent.
 """
 
 import argparse
@@ -12,166 +12,142 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 LIMIT_S = 20.0
-KEYS = 6
-PRODUCERS = 8
-CONSUMERS = 4
+"""From the first task on, on two cores."""
+KEYS = 8
+PROCESSES = 8
 IN_POLL = 20
 CHILD = """
-import json, resource, sys, time
+import json, resource, sys
 from pathlib import Path
 from pyspark import SparkContext
-from verifiers.ops.cycles import cycles, empty_graphs, places_of_cycles
-from verifiers.session import open_session, tuned
-folder, ww_deps, records = Path(sys.argv[1]), sys.argv[2] == "1", int(sys.argv[3])
-spark = open_session("local[2]")
-spark.range(10).collect()
-ops, mops, order = (spark.read.parquet(str(folder / n)) for n in ("ops", "mops", "order"))
+from verifiers.ops.job import verify_histories
+from verifiers.ops.judgement import OpOptions
+options = OpOptions(ww_deps=sys.argv[2] == "1")
+(verdict,) = verify_histories([Path(sys.argv[1])], options=options, master="local[2]")
 process = Path("/proc", str(SparkContext._gateway.proc.pid))
-def cpu():
-    return sum(map(int, (process / "stat").read_text().rsplit(")", 1)[1].split()[11:15])) / 100
-begin, used = time.monotonic(), cpu()
-with tuned(spark, rows=records):
-    order = order if ww_deps else None
-    places = places_of_cycles(ops, mops, order).persist()
-    blocks = places.count()
-    proven = time.monotonic() - begin
-    proven_cpu = cpu() - used
-    rows = empty_graphs(ops, mops, order).groupBy("anomaly").count().collect()
-    if blocks:
-        found = cycles(ops, mops, places, order)
-        rows += found.groupBy("anomaly").count().collect()
-seconds, used = time.monotonic() - begin, cpu() - used
+ticks = (process / "stat").read_text().rsplit(")", 1)[1].split()[11:15]
 peak = int((process / "status").read_text().split("VmHWM:")[1].split()[0]) // 1024
-print(json.dumps({"proven_s": round(proven, 2), "proven_cpu_s": round(proven_cpu, 2),
-    "blocks": blocks, "seconds": round(seconds, 2), "jvm_cpu_s": round(used, 2),
-    "jvm_peak_mib": peak, "found": {row["anomaly"]: row["count"] for row in rows}}))
+worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+timing = dict(verdict.timing_s)
+print(json.dumps({"verdict": verdict.verdict.name, "timing_s": timing,
+    "after_start_s": round(timing["verify"] - timing["verify: start Spark"], 2),
+    "found": {name: one.count for name, one in verdict.anomalies.items()},
+    "cpu_s": sum(map(int, ticks)) / 100, "jvm_peak_mib": peak, "largest_child_mib": worker}))
 """
 
 Floats = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
 
-def write_history(folder: Path, *, records: int, transactions: bool, plant: int) -> None:
-    """Write the frames of a history in good order, but for what is planted.
+@dataclass(slots=True, kw_only=True)
+class Deed:
+    """An op: when it began and ended, and its micro-ops as they are completed."""
+
+    process: int
+    f: str
+    begun: float
+    ended: float
+    sends: list[list[Any]]
+    polls: dict[str, list[list[int]]]
+
+
+def deeds_of(*, records: int, transactions: bool, plant: int) -> list[Deed]:
+    """Return the ops of some processes, each of which does one after the other.
 
     Args:
-        folder: where; ops, mops and order become Parquet files in it.
         records: values sent and polled, together.
-        transactions: everything is done in transactions of two sends and a poll, whose records
-            are seen from their commit on; else in plain sends and polls.
+        transactions: everything is done in transactions of two sends and a poll, whose records are
+            seen from their commit on; else in plain sends and polls.
         plant: how many records are polled by an op that completed before they were sent.
     """
     draws = np.random.default_rng(1)
     each = records // 2
     per_op = 2 if transactions else 1
     senders = each // per_op
-    begun, ended = _busy(draws, senders, PRODUCERS, mean=1.0)
+    begun, ended = _busy(draws, senders, mean=1.0)
     # A record is in the log, or its transaction is committed, a while before its sender hears it.
     visible = ended - draws.random(senders) * (0.2 if transactions else 0.9) * (ended - begun)
-    by_sender = np.repeat(np.arange(senders), per_op)
-    value = np.arange(each)
-    key = value % KEYS
-    log = np.lexsort((visible[by_sender], key))
+    deeds = [
+        Deed(process=n % PROCESSES, f="txn" if transactions else "send", begun=b, ended=e,
+             sends=[], polls={})
+        for n, (b, e) in enumerate(zip(begun.tolist(), ended.tolist(), strict=True))
+    ]  # fmt: skip
     if transactions:
-        poller = _polled_in(draws, begun, visible, by_sender)
-        events = np.concatenate([begun, ended])
-        f = ["txn"] * senders
-        process = np.arange(senders) % PRODUCERS
+        pollers, polled = deeds, begun + draws.random(senders) * (visible - begun)
     else:
-        polls = each // IN_POLL
-        poll_begun, poll_ended = _busy(draws, polls, CONSUMERS, mean=1.0 * senders / polls * 0.5)
-        poll_ended = np.maximum.accumulate(np.sort(poll_ended))
-        poll_begun = np.minimum(np.sort(poll_begun), poll_ended - 1e-6)
-        poller = senders + np.minimum(np.searchsorted(poll_ended, visible[by_sender]), polls - 1)
-        # The last poll goes on until there is nothing left.
-        poll_ended[-1] = max(poll_ended[-1], float(visible.max()) + 1)
-        events = np.concatenate([begun, poll_begun, ended, poll_ended])
-        f = ["send"] * senders + ["poll"] * polls
-        process = np.concatenate([np.arange(senders) % PRODUCERS, np.arange(polls) + 1000])
-    if plant:
-        chosen = draws.choice(np.flatnonzero(by_sender > senders // 2), plant, replace=False)
-        poller[chosen] = poller[chosen // 4]
-    index = np.empty(len(events), np.int64)
-    index[np.argsort(events, kind="stable")] = np.arange(len(events))
-    count = len(events) // 2
-    _write_ops(folder, index[:count], index[count:], process, f)
-    _write_mops(folder, index[count:], f, by_sender, poller, key, value)
-    table = pa.table(
-        {
-            "run": pa.array(np.zeros(each), pa.int32()),
-            "key": pa.array(key[log].astype(str)),
-            "index": np.arange(each),
-            "value": value[log],
-        }
-    )
-    pq.write_table(table, folder / "order")
+        pollers, polled = _polling(draws, each // IN_POLL, float(visible.max()))
+        deeds += pollers
+    _exchange(deeds, pollers, polled, visible, each, plant)
+    return deeds
 
 
-def _busy(
-    draws: np.random.Generator, ops: int, processes: int, *, mean: float
-) -> tuple[Floats, Floats]:
-    """Return when ops begin and end, if each process does one after the other."""
-    rows = -(-ops // processes)
-    lengths = draws.gamma(2.0, mean / 2, (rows, processes))
+def _busy(draws: np.random.Generator, ops: int, *, mean: float) -> tuple[Floats, Floats]:
+    """Return when ops begin and end, dealt out to the processes in turn."""
+    rows = -(-ops // PROCESSES)
+    lengths = draws.gamma(2.0, mean / 2, (rows, PROCESSES))
     ends = np.cumsum(lengths + 0.01, axis=0)
     return (ends - lengths).ravel()[:ops], ends.ravel()[:ops]
 
 
-def _polled_in(
-    draws: np.random.Generator, begun: Floats, visible: Floats, by_sender: Longs
-) -> Longs:
-    """Return the transaction that polls each record: one that polls when it is to be seen."""
-    polled = begun + draws.random(len(begun)) * (visible - begun)
-    order = np.argsort(polled, kind="stable")
-    first = np.searchsorted(polled[order], visible[by_sender])
-    return np.asarray(np.where(first < len(order), order[np.minimum(first, len(order) - 1)], -1))
+def _polling(draws: np.random.Generator, polls: int, until: float) -> tuple[list[Deed], Floats]:
+    begun, ended = _busy(draws, polls, mean=until * PROCESSES / polls)
+    deeds = [
+        Deed(process=PROCESSES + n % PROCESSES, f="poll", begun=b, ended=e, sends=[], polls={})
+        for n, (b, e) in enumerate(zip(begun.tolist(), ended.tolist(), strict=True))
+    ]
+    return deeds, ended
 
 
-def _write_ops(folder: Path, invoked: Longs, op: Longs, process: Longs, f: list[str]) -> None:
-    table = pa.table(
-        {
-            "run": pa.array(np.zeros(len(op)), pa.int32()),
-            "op": op,
-            "invoked": invoked,
-            "process": process,
-            "type": pa.repeat("ok", len(op)),
-            "f": pa.array(f),
-        }
-    )
-    pq.write_table(table, folder / "ops")
-
-
-def _write_mops(
-    folder: Path, op: Longs, f: list[str], sender: Longs, poller: Longs, key: Longs, value: Longs
+def _exchange(
+    deeds: list[Deed],
+    pollers: list[Deed],
+    polled: Floats,
+    visible: Floats,
+    each: int,
+    plant: int,
 ) -> None:
-    seen = np.flatnonzero(poller >= 0)
-    by = np.concatenate([sender, poller[seen]])
-    rows = len(by)
-    table = pa.table(
-        {
-            "run": pa.array(np.zeros(rows), pa.int32()),
-            "op": op[by],
-            "process": np.zeros(rows, np.int64),
-            "type": pa.repeat("ok", rows),
-            "f": pa.array(f).take(pa.array(by)),
-            "mop": pa.array(np.zeros(rows), pa.int32()),
-            "position": pa.array(np.zeros(rows), pa.int32()),
-            "kind": pa.concat_arrays([pa.repeat("send", len(value)), pa.repeat("poll", len(seen))]),
-            "key": pa.array(np.concatenate([key, key[seen]]).astype(str)),
-            "offset": pa.nulls(rows, pa.int64()),
-            "value": np.concatenate([value, value[seen]]),
-        }
-    )
-    pq.write_table(table, folder / "mops")
+    """Fill in what is sent and polled: each key by one process, in the order of its log."""
+    per_op = each // len(visible)
+    value = np.arange(each)
+    seen = np.repeat(visible, per_op)
+    draws = np.random.default_rng(2)
+    planted = set(draws.choice(np.arange(each // 2, each), plant, replace=False).tolist())
+    for key in range(KEYS):
+        mine = value[value % KEYS == key]
+        log = mine[np.argsort(seen[mine], kind="stable")]
+        # Only the deeds of one process poll this key, in turn: they are every PROCESSES-th.
+        its = np.arange(key % PROCESSES, len(pollers), PROCESSES)
+        by = np.searchsorted(polled[its], seen[log])
+        for offset, (one, turn) in enumerate(zip(log.tolist(), by.tolist(), strict=True)):
+            deeds[one // per_op].sends.append(["send", key, [offset, one]])
+            early = turn // 4 if one in planted else turn
+            if early < len(its):
+                poller = pollers[int(its[early])]
+                poller.polls.setdefault(str(key), []).append([offset, one])
+
+
+def write_history(path: Path, deeds: list[Deed]) -> None:
+    """Write some ops as JSON lines, in the order of their events."""
+    events = [(deed.begun, 0, deed) for deed in deeds] + [(deed.ended, 1, deed) for deed in deeds]
+    events.sort(key=lambda event: event[:2])
+    with path.open("w") as file:
+        for index, (time, ends, deed) in enumerate(events):
+            polls: list[Any] = [] if deed.f == "send" else [["poll", deed.polls]]
+            asked: list[Any] = [] if deed.f == "send" else [["poll"]]
+            value = deed.sends + polls if ends else [[*s[:2], s[2][1]] for s in deed.sends] + asked
+            event = {
+                "index": index, "time": int(time * 1e6), "process": deed.process,
+                "type": "ok" if ends else "invoke", "f": deed.f, "value": value,
+            }  # fmt: skip
+            file.write(json.dumps(event, separators=(",", ":")) + "\n")
 
 
 def main(arguments: list[str]) -> int:
@@ -181,23 +157,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--transactions", action="store_true")
     parser.add_argument("--plant", type=int, default=0)
     parser.add_argument("--ww-deps", action="store_true")
+    parser.add_argument("--keep", type=Path, default=None)
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-bench-") as scratch:
-        folder = Path(scratch)
-        write_history(
-            folder, records=given.records, transactions=given.transactions, plant=given.plant
-        )
-        begin = time.monotonic()
+        path = given.keep or Path(scratch) / "ops.jsonl"
+        if not path.exists():
+            deeds = deeds_of(
+                records=given.records, transactions=given.transactions, plant=given.plant
+            )
+            write_history(path, deeds)
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, scratch, str(int(given.ww_deps)), str(given.records)],
+            [sys.executable, "-c", CHILD, str(path), str(int(given.ww_deps))],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        whole = time.monotonic() - begin
     if done.returncode != 0:
-        raise SystemExit(f"The search ended with {done.returncode}: {done.stderr[-3000:]}")
+        raise SystemExit(f"The verifier ended with {done.returncode}: {done.stderr[-3000:]}")
     told = json.loads(done.stdout.splitlines()[-1])
-    document = {**vars(given), "limit_s": LIMIT_S, "with_start_s": round(whole, 2), **told}
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    asked = {name: str(what) if name == "keep" else what for name, what in vars(given).items()}
+    sys.stdout.write(json.dumps({**asked, "limit_s": LIMIT_S, **told}, indent=2) + "\n")
     return 0
 
 

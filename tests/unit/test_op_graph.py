@@ -74,11 +74,11 @@ def ring() -> Past:
 def test_a_long_cycle_is_told_edge_by_edge(ring: Past) -> None:
     cycle, companion = found_in(ring)
 
-    assert (cycle["anomaly"], cycle["op"], cycle["size"]) == ("G1c", 10, 5)
+    assert (cycle["anomaly"], cycle["op"]) == ("G1c", 10)
     assert cycle["detail"].startswith('{"cycle": [10, 11, 12, 13, 14, 10], "steps": [')
     assert '{"type": "wr", "from": 10, "to": 11, "key": "0", "value": 0, ' in cycle["detail"]
     assert companion["anomaly"] == "PL-2-cycle-exists"
-    assert companion["detail"] == '{"ops": [10, 11, 12, 13, 14]}'
+    assert companion["detail"] == '{"size": 5, "ops": [10, 11, 12, 13, 14]}'
 
 
 def test_no_edge_is_no_cycle() -> None:
@@ -102,7 +102,7 @@ def test_all_components_are_counted_and_few_are_shown() -> None:
         "G1c-realtime": 50,
         "strong-PL-2-cycle-exists": 50,
     }
-    assert sum(row["detail"] is not None for row in rows) == 2 * search.MOST_EXAMPLES
+    assert sum(row["detail"] != "{}" for row in rows) == 2 * search.MOST_EXAMPLES
 
 
 def test_a_search_that_takes_long_ends_with_the_shortest_cycle_until_then(
@@ -123,7 +123,7 @@ def test_a_shorter_cycle_is_preferred() -> None:
         for n, values in polls.items()
     ]
 
-    cycle, _ = found_in(Past(deeds=deeds, order={}))
+    cycle, companion = found_in(Past(deeds=deeds, order={}))
 
     assert '"cycle": [20, 21, 22, 20]' in cycle["detail"]
-    assert cycle["size"] == 5
+    assert companion["detail"].startswith('{"size": 5, ')

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from verifiers.checking import SPARK_ERRORS, first_line
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, frames_wanted
-from verifiers.ops.dependencies import concurrent, dependencies, places
+from verifiers.ops.cycles import concurrent
+from verifiers.ops.dependencies import dependencies, places
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.steps import remembered, strange
 from verifiers.ops.versions import versions_of

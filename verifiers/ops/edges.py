@@ -34,25 +34,18 @@ _RECORD = ("run", "key", "value")
 _FIELDS = ("op", "mop", "ok", "invoked", "place")
 
 
-def placed(ops: DataFrame, mops: DataFrame) -> DataFrame:
+def placed(mops: DataFrame) -> DataFrame:
     """Return the values that ops sent and polled, with what edges need to know of the ops.
 
     Args:
-        ops: one row per completed op.
-        mops: one row per value sent or polled by a completed op.
+        mops: the values that ops sent and polled (MOPS_SCHEMA).
 
     Returns:
-        run, key, value, kind (send, poll), op, mop, and of the op: invoked (-1 if it is not
-        known), ok (bool), place.
+        run, key, value, kind (send, poll), op, mop, and of the op: invoked, ok (bool), place.
     """
-    # The reader tells what it does not know by null; an op invoked before all others has no
-    # realtime edge leading to it, which is just what an unknown invocation allows to say.
-    begun = ops.select("run", "op", F.coalesce("invoked", F.lit(-1)).alias("invoked"))
-    return mops.join(begun, ["run", "op"]).select(
-        "run", "key", "value", "kind", "op", "mop", "invoked",
-        (F.col("type") == "ok").alias("ok"),
-        place_of().alias("place"),
-    )  # fmt: skip
+    ok = (F.col("type") == "ok").alias("ok")
+    place = place_of().alias("place")
+    return mops.select("run", "key", "value", "kind", "op", "mop", "invoked", ok, place)
 
 
 def read_edges(touched: DataFrame, stretches: DataFrame | None = None) -> DataFrame:
@@ -64,9 +57,8 @@ def read_edges(touched: DataFrame, stretches: DataFrame | None = None) -> DataFr
 
     Returns:
         run, kind, key, value, next_value (null), and for both ends, `from_` and `to_`: op (index
-        of its completion), mop (which of its micro-ops), ok (bool), invoked (index; -1 if it is
-        not known), place. Ends of any completion type; none from an op to itself; a value that
-        nobody sent has no edge.
+        of its completion), mop (which of its micro-ops), ok (bool), invoked (index), place. Ends
+        of any completion type; none from an op to itself; a value that nobody sent has no edge.
     """
     polled = touched.where(F.col("kind") == "poll")
     if stretches is not None:
@@ -112,7 +104,8 @@ def stretches(edges: DataFrame) -> DataFrame:
     """Return where a cycle can be: the blocks that spans of backward edges touch.
 
     Args:
-        edges: all edges of `wr` and, if asked for, of `ww`.
+        edges: all edges of `wr` and, if asked for, of `ww`, or of these at least those that lead
+            backward. Only run, from_place and to_place are asked for.
 
     Returns:
         run, block (a place divided by BLOCK), stretch (a number, unique in the run); at most a row
@@ -192,5 +185,4 @@ def _edges(joined: DataFrame, *, kind: str, next_value: Column) -> DataFrame:
 
 
 def _block(place: str) -> Column:
-    # Shifting rounds towards minus infinity, also where nothing is known but -1.
     return F.shiftright(place, BLOCK.bit_length() - 1)

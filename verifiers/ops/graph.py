@@ -25,7 +25,7 @@ class Graph:
     Attributes:
         run: per node, its run.
         op: per node, the index of its completion.
-        invoked: per node, the index of its invocation, -1 if unknown.
+        invoked: per node, the index of its invocation.
         ok: per node, whether it ended ok, so that realtime edges lead out of it.
         source: per edge, the node that it leads from.
         target: per edge, the node that it leads to.
