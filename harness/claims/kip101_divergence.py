@@ -1,10 +1,23 @@
 """Claim 3, the second scenario of KIP-101: two replicas crash, and come back in the wrong order."""
 
-from harness.claim import Claim, Expectation, claim
+from collections.abc import Mapping
+
+from harness.claim import Claim, Expectation, claim, session_timeout
 from harness.core.contract import Contract
-from harness.core.version import Versions
+from harness.core.version import FIRST_KRAFT, Versions, numbers
 from harness.expectations import all_of, finds, finds_no, loses
 from harness.lab import Lab
+
+
+_SESSION_S = 18.0
+
+
+def config(kafka: str) -> Mapping[str, str]:
+    """Let sessions last longer under KRaft, whose controller takes everybody for alive at first.
+
+    A must be back before it gives A up too, or none of the two is in the ISR any more.
+    """
+    return session_timeout(kafka, _SESSION_S) if numbers(kafka) >= FIRST_KRAFT else {}
 
 
 def script(lab: Lab) -> None:
@@ -51,6 +64,7 @@ def kip101_divergence() -> Claim:
         # B leads first.
         assignment=((2, 1),),
         brokers=2,
+        config=config,
         script=script,
         expects=(
             Expectation(
