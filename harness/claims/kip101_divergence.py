@@ -8,7 +8,6 @@ from harness.core.version import FIRST_KRAFT, Versions, numbers
 from harness.expectations import all_of, finds, finds_no, loses
 from harness.lab import Lab
 
-
 _SESSION_S = 18.0
 
 
