@@ -281,7 +281,10 @@ def nightly(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def bench(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="verify, recording, start-up or faults.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="verify, verify-ops, op-cycles, recording, start-up or faults."),
+    ],
 ) -> None:
     """Run one benchmark of tests/bench; its figures are ratios measured in one run."""
     module = f"tests.bench.{name.replace('-', '_')}"

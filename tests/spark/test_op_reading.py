@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from verifiers.ops import reading
-from verifiers.ops.reading import OpHistories, read_histories
+from verifiers.ops import splits
+from verifiers.ops.reading import read_histories
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
 
 
@@ -41,27 +41,23 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in frame.collect()), key=str)
 
 
-def unpersist(histories: OpHistories) -> None:
-    for frame in histories.kept:
-        frame.unpersist()
-
-
 def test_a_file_in_many_splits_reads_as_one_in_one(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "a.jsonl", story(6))
     whole = read_histories(spark, [path])
     expected = rows(whole.ops), rows(whole.mops), whole.described
-    unpersist(whole)
+    whole.close()
 
-    monkeypatch.setattr(reading, "SPLIT_BYTES", 250)
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 250)
     divided = read_histories(spark, [path])
+    assert len(list(divided.scratch.rglob("*.parquet"))) >= 2
 
     assert (rows(divided.ops), rows(divided.mops), divided.described) == expected
     assert divided.ops.columns == OPS_SCHEMA.names
     assert divided.mops.columns == MOPS_SCHEMA.names
     ops, mops = rows(divided.ops), rows(divided.mops)
-    unpersist(divided)
+    divided.close()
     assert len(ops) == 14
     assert [row[1:5] for row in ops if row[4] == "info"] == [
         (24, 24, 0, "info"),
@@ -74,7 +70,7 @@ def test_a_file_in_many_splits_reads_as_one_in_one(
 def test_a_bad_file_is_described_and_spoils_no_other(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "SPLIT_BYTES", 300)
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 300)
     good = write(tmp_path / "good.jsonl", story(6))
     torn = tmp_path / "torn.jsonl"
     torn.write_bytes(good.read_bytes()[:-10])
@@ -108,7 +104,7 @@ def test_a_bad_file_is_described_and_spoils_no_other(
         [f"{problem.line}: {problem.words}" for problem in one.problems] for one in read.described
     ]
     runs = {row["run"] for row in read.ops.collect()}
-    unpersist(read)
+    read.close()
 
     assert runs == {0}
     assert told[0] == told[2] == []
@@ -125,7 +121,7 @@ def test_a_bad_file_is_described_and_spoils_no_other(
 def test_an_op_in_two_splits_is_held_against_its_invocation(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "SPLIT_BYTES", 100)
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 100)
     other = story(1)
     other[2] = {**other[2], "f": "send", "value": []}
     again = story(2)
@@ -142,7 +138,7 @@ def test_an_op_in_two_splits_is_held_against_its_invocation(
         ],
     )
     told = [[f"{one.line}: {one.words}" for one in each.problems] for each in read.described]
-    unpersist(read)
+    read.close()
 
     assert told[0] == ["3: completes a send of process 0, which invoked a txn at index 0"]
     assert told[1][0].startswith("4: invokes an op of process 0, whose op of index 0 is not")

@@ -44,8 +44,7 @@ def test_spark_finds_what_a_reference_finds(spark: SparkSession, tmp_path: Path)
 
     read = read_histories(spark, paths)
     checked = check_histories(read)
-    for frame in read.kept:
-        frame.unpersist()
+    read.close()
 
     assert checked.crashes == ()
     assert [one.problems for one in read.described] == [()] * len(paths)

@@ -45,8 +45,7 @@ def verify_histories(
         try:
             checked = check_histories(histories, ww_deps=chosen.ww_deps)
         finally:
-            for frame in histories.kept:
-                frame.unpersist()
+            histories.close()
     end_ns = time.monotonic_ns()
     timing_s = {
         "verify": (end_ns - begin_ns) / 1e9,

@@ -7,7 +7,7 @@ from typing import Any
 from harness.core.verdict import Verdict
 from harness.run_dir import SCHEMA
 from verifiers.ops.checking import OpChecked, OpExample, OpFound
-from verifiers.ops.reading import Described
+from verifiers.ops.description import Described
 
 EMPTY = "empty-transaction-graph"
 """Ops none of which depends on another: nothing is wrong, and nothing was shown."""

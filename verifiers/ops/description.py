@@ -1,0 +1,114 @@
+"""What is known of one op history once it is parsed: its size, and why it cannot be judged."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from verifiers.ops.schema import COUNT, KEYS, PROBLEM, SPLIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a history cannot be judged.
+
+    Attributes:
+        line: the line, from 1; None if it is about the file as a whole.
+        words: what is wrong with it.
+    """
+
+    line: int | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What is known of one file once it is parsed.
+
+    Attributes:
+        path: the file.
+        problems: why it cannot be judged, by line; at most 8 a split. None of its ops is in the
+            frames then.
+        problem_count: how many lines have one.
+        lines: how many lines it has.
+        counts: completed ops ("op") and their values ("send", "poll"), by type; what never
+            completed is told apart.
+        open: ops that never completed.
+        pending: values that these may have sent.
+    """
+
+    path: Path
+    problems: tuple[Problem, ...] = ()
+    problem_count: int = 0
+    lines: int = 0
+    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    open: int = 0
+    pending: int = 0
+
+
+def describe(path: Path, rows: Sequence[Any]) -> Described:
+    """Return what the rows that its splits told (PARSED_SCHEMA) say of a file."""
+    splits = sorted((row for row in rows if row["row"] == SPLIT), key=lambda row: int(row["split"]))
+    before: dict[int, int] = {}
+    lines = 0
+    for split in splits:
+        before[split["split"]] = lines
+        lines += split["line"]
+
+    def line_of(row: Any) -> int:  # noqa: ANN401  (a Row)
+        return int(before[row["split"]] + row["line"] + 1)
+
+    problems = [
+        Problem(line=line_of(row), words=row["error"])
+        for row in rows
+        if row["row"] == PROBLEM and row["error"]
+    ]
+    most: Counter[int] = Counter()
+    for row in rows:
+        if row["row"] == PROBLEM:
+            most[row["split"]] = max(most[row["split"]], row["value"])
+    problems += _disordered(splits, before)
+    problems += _mixed_keys([(line_of(row), row["kind"]) for row in rows if row["row"] == KEYS])
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        if row["row"] == COUNT:
+            counts[row["kind"], row["type"]] += row["value"]
+    return Described(
+        path=path,
+        problems=tuple(sorted(problems, key=lambda problem: problem.line or 0)),
+        problem_count=max(sum(most.values()), len(problems)),
+        lines=lines,
+        open=counts.pop(("open", "info"), 0),
+        pending=counts.pop(("pending", "info"), 0),
+        counts=counts,
+    )
+
+
+def _disordered(splits: Sequence[Any], before: Mapping[int, int]) -> list[Problem]:
+    problems = []
+    last = -1
+    for split in splits:
+        if split["op"] is None:
+            continue
+        if split["op"] <= last:
+            words = f"has index {split['op']} after {last}: indices must rise line by line"
+            problems.append(Problem(line=before[split["split"]] + 1, words=words))
+        last = split["invoked"]
+    return problems
+
+
+def _mixed_keys(seen: Sequence[tuple[int, str]]) -> list[Problem]:
+    first = {kind: min(line for line, k in seen if k == kind) for kind in {k for _, k in seen}}
+    if len(first) < 2:
+        return []
+    words = {"int": "whole numbers", "str": "strings"}
+    kind = max(first, key=lambda kind: first[kind])
+    (other,) = set(first) - {kind}
+    return [
+        Problem(
+            line=first[kind],
+            words=f"has keys that are {words[kind]}, and line {first[other]} has keys that are "
+            f"{words[other]}: keys of one history are of one type",
+        )
+    ]

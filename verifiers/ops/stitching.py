@@ -1,0 +1,126 @@
+"""Ops across the borders of splits: what a split could not pair, paired or complained of."""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from verifiers.ops.schema import (
+    BEGIN,
+    COUNT,
+    MOPS_SCHEMA,
+    OPEN,
+    OPEN_MOP,
+    OPS_SCHEMA,
+    ORPHAN,
+    PARSED_SCHEMA,
+    PROBLEM,
+)
+
+TOLD_COLUMNS = ("row", "run", "split", "line", "op", "invoked", "type", "error", "kind", "value")
+"""The columns of PARSED_SCHEMA that describe a file."""
+
+
+def stitched(parsed: DataFrame) -> DataFrame:
+    """Return what splits could not pair, each row with its process' neighbours in other splits."""
+    order = Window.partitionBy("run", "process").orderBy("op", "row")
+    loose = parsed.where(F.col("row").isin(BEGIN, ORPHAN, OPEN))
+    return loose.select(
+        "*",
+        *(F.lag(c).over(order).alias(f"prev_{c}") for c in ("row", "op", "f", "invoke_ns")),
+        F.lead("row").over(order).alias("next_row"),
+    )
+
+
+def stitching_problems(stitched: DataFrame) -> DataFrame:
+    """Return the events that cannot stand where they do, as rows of PROBLEM."""
+    process, before = F.col("process"), F.col("prev_row") == OPEN
+    overtaken = F.format_string(
+        "invokes an op of process %d, whose op of index %d is not completed: "
+        "a process has one op in flight",
+        process,
+        F.col("prev_op"),
+    )
+    alone = F.format_string(
+        "completes an op of process %d that was not invoked, or is completed already", process
+    )
+    other = F.format_string(
+        "completes a %s of process %d, which invoked a %s at index %d",
+        F.col("f"),
+        process,
+        F.col("prev_f"),
+        F.col("prev_op"),
+    )
+    orphan = F.col("row") == ORPHAN
+    words = (
+        F.when((F.col("row") == BEGIN) & before, overtaken)
+        .when(orphan & ~F.coalesce(before, F.lit(False)), alone)
+        .when(orphan & (F.col("f") != F.col("prev_f")), other)
+    )
+    columns = [F.col(name) for name in PARSED_SCHEMA.names if name not in ("row", "error", "value")]
+    return stitched.where(words.isNotNull()).select(
+        *columns,
+        F.lit(PROBLEM).cast("tinyint").alias("row"),
+        words.alias("error"),
+        F.lit(1).cast("long").alias("value"),
+    )
+
+
+def never(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+    """Return the ops that never completed."""
+    if stitched is None:
+        return parsed.where(F.col("row") == OPEN)
+    return stitched.where((F.col("row") == OPEN) & F.col("next_row").isNull())
+
+
+def pending(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+    """Return the values that such ops may have sent."""
+    values = parsed.where(F.col("row") == OPEN_MOP)
+    if stitched is None:
+        return values
+    return values.join(never(parsed, stitched).select("run", "op"), ["run", "op"], "left_semi")
+
+
+def how_many(rows: DataFrame, kind: str) -> DataFrame:
+    """Return how many rows of each run there are, as rows of COUNT in TOLD_COLUMNS."""
+    counted = rows.groupBy("run").agg(F.count("*").alias("value"))
+    given = {
+        "row": F.lit(COUNT).cast("tinyint"),
+        "run": F.col("run"),
+        "type": F.lit("info"),
+        "kind": F.lit(kind),
+        "value": F.col("value"),
+    }
+    none = F.lit(None)
+    return counted.select(
+        *(given.get(c, none.cast(PARSED_SCHEMA[c].dataType)).alias(c) for c in TOLD_COLUMNS)
+    )
+
+
+def all_ops(whole: DataFrame, parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+    """Return all ops (OPS_SCHEMA), from those that lie whole in a split."""
+    ops = whole.unionByName(never(parsed, stitched).select(*OPS_SCHEMA.names))
+    if stitched is None:
+        return ops
+    mended: dict[str, Column] = {
+        "invoked": F.col("prev_op"),
+        "invoke_ns": F.col("prev_invoke_ns"),
+    }
+    orphans = stitched.where(F.col("row") == ORPHAN)
+    return ops.unionByName(
+        orphans.select(*(mended.get(c, F.col(c)).alias(c) for c in OPS_SCHEMA.names))
+    )
+
+
+def all_mops(whole: DataFrame, parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+    """Return the values of all ops (MOPS_SCHEMA), from those that completions told."""
+    others = pending(parsed, stitched).select(*MOPS_SCHEMA.names)
+    if stitched is None:
+        return whole.unionByName(others)
+    before = stitched.where(F.col("row") == ORPHAN).select(
+        "run", "op", F.col("prev_op").alias("invoked")
+    )
+    mended = whole.where(F.col("invoked").isNull()).drop("invoked")
+    return (
+        whole.where(F.col("invoked").isNotNull())
+        .unionByName(mended.join(F.broadcast(before), ["run", "op"]))
+        .unionByName(others)
+    )
