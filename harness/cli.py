@@ -21,6 +21,7 @@ from harness.cli_matrix import matrix
 from harness.cli_options import (
     DEFAULT_STORE,
     Duration,
+    Exact,
     Flags,
     Json,
     Kafka,
@@ -128,12 +129,13 @@ def verify(
     master: Master = None,
     subscribe: Subscribe = False,
     ww_deps: WwDeps = False,
+    exact: Exact = False,
     as_json: Json = False,
 ) -> None:
     """Verify run folders again, without a cluster, and op histories in JSON lines."""
     from harness.cli_verify import judge_paths, worst
 
-    judged = judge_paths(paths, subscribe=subscribe, ww_deps=ww_deps, master=master)
+    judged = judge_paths(paths, subscribe=subscribe, ww_deps=ww_deps, master=master, exact=exact)
     if as_json:
         documents = [one.document for one in judged]
         typer.echo(canonical_json(documents[0] if len(paths) == 1 else documents), nl=False)

@@ -197,6 +197,13 @@ Subscribe = Annotated[
         help="Op histories: consumers subscribed, so a rebalance may move them between ops.",
     ),
 ]
+Exact = Annotated[
+    bool,
+    option(
+        "--exact",
+        help="Run folders: look at every record, also where digests of a long history agree.",
+    ),
+]
 WwDeps = Annotated[
     bool, option("--ww-deps", help="Op histories: a write depends on the one before it in the log.")
 ]

@@ -36,7 +36,12 @@ class Judged:
 
 
 def judge_paths(
-    paths: Sequence[Path], *, subscribe: bool, ww_deps: bool, master: str | None
+    paths: Sequence[Path],
+    *,
+    subscribe: bool,
+    ww_deps: bool,
+    master: str | None,
+    exact: bool = False,
 ) -> tuple[Judged, ...]:
     """Verify run folders and op histories, and say on stderr what came of each, in order.
 
@@ -47,6 +52,7 @@ def judge_paths(
         subscribe: in op histories, rebalances may move consumers.
         ww_deps: in op histories, a write depends on the one before it in the log.
         master: a Spark master; None is this machine.
+        exact: in run folders, look at every record, however long the history is.
 
     Raises:
         UsageError: there is no such path; or the only one is no run folder.
@@ -54,7 +60,7 @@ def judge_paths(
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
     if len(paths) == 1 and not paths[0].is_file():
-        return (_judge_folder(paths[0], master),)
+        return (_judge_folder(paths[0], master, exact=exact),)
     if not any(path.exists() for path in paths):
         raise UsageError(f"There is no file or folder {', '.join(map(str, paths))}.")
     judged: dict[int, Judged] = {}
@@ -68,7 +74,7 @@ def judge_paths(
         judged |= dict(zip(files, found, strict=True))
     for at, path in enumerate(paths):
         if at not in judged:
-            judged[at] = _folder_or_why_not(path, master)
+            judged[at] = _folder_or_why_not(path, master, exact=exact)
     return tuple(judged[at] for at in range(len(paths)))
 
 
@@ -104,7 +110,7 @@ def _shown(example: dict[str, Any]) -> str:
     return " ".join(f"{name}={what}" for name, what in example.items() if name != "steps")
 
 
-def _judge_folder(path: Path, master: str | None) -> Judged:
+def _judge_folder(path: Path, master: str | None, *, exact: bool) -> Judged:
     import json
 
     from harness.experiment import judge
@@ -112,15 +118,15 @@ def _judge_folder(path: Path, master: str | None) -> Judged:
 
     run_dir = RunDir.open(path)
     with console.live_progress() as progress:
-        outcome = judge(run_dir, master=master, progress=progress)
+        outcome = judge(run_dir, master=master, progress=progress, exact=exact)
     console.print_lines(console_summary(run_dir.path))
     document = json.loads((run_dir.path / "verdict.json").read_text(encoding="utf-8"))
     return Judged(document=document, code=outcome.verdict.exit_code)
 
 
-def _folder_or_why_not(path: Path, master: str | None) -> Judged:
+def _folder_or_why_not(path: Path, master: str | None, *, exact: bool) -> Judged:
     try:
-        return _judge_folder(path, master)
+        return _judge_folder(path, master, exact=exact)
     except EnvironmentBroken:
         raise
     except KafkaChaosError as error:

@@ -249,9 +249,19 @@ def run_experiment(runner: Runner) -> RunDir:
 
 
 def judge(
-    run_dir: RunDir, *, master: str | None = None, progress: Progress | None = None
+    run_dir: RunDir,
+    *,
+    master: str | None = None,
+    progress: Progress | None = None,
+    exact: bool = False,
 ) -> Outcome:
     """Verify a run folder and write its verdict and report.
+
+    Args:
+        run_dir: the folder.
+        master: a Spark master; None is this machine.
+        progress: is told what is being done.
+        exact: look at every record, however long the history is.
 
     Raises:
         HistoryUnreadable: the history is damaged.
@@ -259,7 +269,7 @@ def judge(
     progress = progress or Progress()
     progress.phase("verify")
     begin_ns = time.monotonic_ns()
-    report = verify(run_dir.path, master=master, say=progress.say)
+    report = verify(run_dir.path, master=master, say=progress.say, exact=exact)
     log.info("verified in %.1f s", (time.monotonic_ns() - begin_ns) / 1e9)
     write_verdict(run_dir.path, report)
     write_report(run_dir.path)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from verifiers import consumption, frames, places, transactions
+from verifiers import consumption, digests, frames, places, transactions
 from verifiers.checker import CHECKERS, Checker, can_find, frames_wanted
 from verifiers.frames import History
 from verifiers.result import Example
@@ -75,13 +75,20 @@ class Found:
     times: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def build(history: History) -> Frames:
+def build(history: History, *, digest_first: bool = False) -> Frames:
     """Return the shared frames, the large shuffles behind them done, in one job.
 
     What is kept is small, and Spark knows its size when it plans all that follows.
+
+    Args:
+        history: the recorded frames.
+        digest_first: look at single values only where digests differ (digests.py); it costs a
+            job of its own, and saves the shuffle of all records. The frames are the same.
     """
-    values = frames.values(history).persist()
     log = places.log(history).persist()
+    values = (
+        _where_digests_differ(history, log) if digest_first else frames.values(history)
+    ).persist()
     turns = frames.turns(history).persist()
     processing = consumption.processing(history.events)
     parts = transactions.parts(history, values).persist()
@@ -113,6 +120,16 @@ def build(history: History) -> Frames:
         "transactors": history.txns.select("process").distinct(),
     }
     return Frames(by_name=by_name, kept=kept, empty=frozenset(counted) - frozenset(sizes))
+
+
+def _where_digests_differ(history: History, log: DataFrame) -> DataFrame:
+    records = digests.records_in_doubt(history, log)
+    _LOG.debug("records in doubt: %s", records)
+    if records == 0:
+        return digests.nothing_like(frames.values(history))
+    if records > digests.MOST_IN_DOUBT:
+        return frames.values(history)
+    return frames.values(history, digests.suspects(history, log))
 
 
 def run_checkers(spark: SparkSession, path: Path, built: Frames) -> Found:

@@ -89,16 +89,26 @@ def readable(reads: DataFrame) -> DataFrame:
     A record of another run, or one too broken to parse, proves nothing about our values; one
     with a wrong checksum or in the wrong topic still shows that a record with its value is there.
     """
+    return reads.where(legible())
+
+
+def legible() -> Column:
+    """Return whether the value of a read means something, as `readable` has it."""
     foreign = F.coalesce(F.col("problem").isin("run", "format"), F.lit(False))
-    return reads.where(F.col("value").isNotNull() & ~foreign)
+    return F.col("value").isNotNull() & ~foreign
 
 
-def values(history: History) -> DataFrame:
+def values(history: History, suspects: DataFrame | None = None) -> DataFrame:
     """Return what is known of each (topic, value) about which there is anything to say.
 
     Left out is what is plainly in order: values acknowledged once with an offset and found in
     the final read exactly once, there, and polled nowhere else; and sends that were not
     acknowledged and that nobody ever read.
+
+    Args:
+        history: the recorded frames.
+        suspects: the only values to look at, all others being known to be in order (digests.py);
+            few enough to be sent to every worker. None looks at all of them.
 
     Columns:
         topic, value: the key; producer and sequence are in the value.
@@ -141,6 +151,8 @@ def values(history: History) -> DataFrame:
     evidence = written.unionByName(read(history.polls, _POLL)).unionByName(
         read(history.final, _FINAL)
     )
+    if suspects is not None:
+        evidence = evidence.join(F.broadcast(suspects.distinct()), ["topic", "value"], "left_semi")
     known = (
         # Values are all but unique within a file: aggregating before the shuffle would only
         # widen the rows.

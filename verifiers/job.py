@@ -14,7 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.core.errors import HistoryUnreadable
 from harness.history_seal import seal
 from harness.run_dir import RunDir
-from verifiers.checking import SPARK_ERRORS, Found, build, first_line, is_unreadable, run_checkers
+from verifiers.checking import (
+    SPARK_ERRORS,
+    Found,
+    Frames,
+    build,
+    first_line,
+    is_unreadable,
+    run_checkers,
+)
 from verifiers.folder import RunInput, check_history, count_rows, read_run
 from verifiers.frames import ANY_PARTITION, History
 from verifiers.judgement import judge_findings, judge_liveness, verdict_of, why_not_valid
@@ -23,7 +31,7 @@ from verifiers.replicas.comparison import Comparison, compare, located_in
 from verifiers.replicas.copied import read_copied
 from verifiers.result import Report, write_verdict
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
-from verifiers.session import in_service, open_session, tuned
+from verifiers.session import FEW_ROWS, in_service, open_session, tuned
 from verifiers.timeline.frames import see
 from verifiers.transactions import aborted_reads, committed_reads
 
@@ -33,7 +41,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def verify(
-    run_dir: Path, *, master: str | None = None, say: Callable[[str], None] | None = None
+    run_dir: Path,
+    *,
+    master: str | None = None,
+    say: Callable[[str], None] | None = None,
+    exact: bool = False,
 ) -> Report:
     """Return the verdict on a run, having written `anomalies/` and `lanes.json` into its folder.
 
@@ -43,6 +55,8 @@ def verify(
         run_dir: the folder of a run; its raw history is sealed first if it is not.
         master: a Spark master; None is all cores of this machine.
         say: is told, in sentences, what is being done.
+        exact: look at every record, also in a long history whose digests agree (digests.py);
+            what is found is the same.
 
     Raises:
         UsageError: it is not a run folder.
@@ -59,18 +73,19 @@ def verify(
         files = check_history(run.path)
         with watch("verify: start Spark"):
             spark = open_session(master)
-        with (
-            in_service(spark),
-            _unreadable_named(run.path),
-            tuned(spark, rows=count_rows(files)),
-        ):
+        rows = count_rows(files)
+        # A short history is looked at sooner than its digests have been compared.
+        digest_first = not exact and rows >= FEW_ROWS
+        with in_service(spark), _unreadable_named(run.path), tuned(spark, rows=rows):
             history = _history(spark, run, files)
             # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
             # large ones.
             with ThreadPoolExecutor(1, "lanes") as aside:
                 comparing = aside.submit(_compare, spark, run, watch)
                 drawing = aside.submit(_draw, run, history, watch)
-                found, replicas = _check(spark, run, history, comparing, watch)
+                with watch("verify: build frames"):
+                    built = build(history, digest_first=digest_first)
+                found, replicas = _check(spark, run, built, comparing, watch)
                 lanes = drawing.result()
             lanes.write(run.path)
             tell(
@@ -157,12 +172,10 @@ def _compare(spark: SparkSession, run: RunInput, watch: _Watch) -> Comparison:
 def _check(
     spark: SparkSession,
     run: RunInput,
-    history: History,
+    built: Frames,
     comparing: Future[Comparison],
     watch: _Watch,
 ) -> tuple[Found, _Replicas]:
-    with watch("verify: build frames"):
-        built = build(history)
     kept = built.kept
     try:
         compared = comparing.result()

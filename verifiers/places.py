@@ -3,38 +3,71 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.frames import History, readable
+from verifiers.frames import History, legible, readable
 
 BLOCK_BITS = 6
 """`log` holds 2 to the power of this many offsets a row: as many as a long has bits."""
 
+_PRODUCERS, _FINAL_READ = -1, -2
+"""Stand for all producers and for the final read where consumers stand by their process."""
+
 
 def log(history: History) -> DataFrame:
-    """Return which offsets are known to hold a record.
+    """Return which offsets are known to hold a record, and where all witnesses say the same.
+
+    Witnesses are the producers' acknowledgements together, each consumer, and the final read.
 
     Columns:
         topic, partition, block: the offsets from `block << 6`.
         bits: bit i is set if offset `(block << 6) + i` was acknowledged, polled or read finally.
         final_bits, final_reads: the same of the final read alone, and how many records it gave:
             more than there are bits if an offset came twice.
+        alike: whether both producers and final read are witnesses here, and every witness names
+            the same offsets, each once, with the same values (see digests.py).
+        witnessed: how many records the witnesses name, all together.
     """
-    acknowledged = history.sends.where((F.col("type") == "ok") & F.col("offset").isNotNull())
-    final = F.lit(True).alias("final")
-    seen = (
-        acknowledged.select("topic", "partition", "offset", F.lit(False).alias("final"))
-        .unionByName(
-            history.polls.select("topic", "partition", "offset", F.lit(False).alias("final"))
+    place = ["topic", "partition", "offset"]
+    acknowledged = history.sends.where(
+        (F.col("type") == "ok") & F.col("offset").isNotNull() & F.col("partition").isNotNull()
+    ).select(*place, "value", F.lit(_PRODUCERS).alias("witness"))
+    polled, finally_read = (
+        reads.select(*place, F.when(legible(), F.col("value")).alias("value"), witness)
+        for reads, witness in (
+            (history.polls, F.col("process").alias("witness")),
+            (history.final, F.lit(_FINAL_READ).alias("witness")),
         )
-        .unionByName(history.final.select("topic", "partition", "offset", final))
-        .where(F.col("partition").isNotNull())
     )
     bit = F.expr(f"shiftleft(1L, cast(offset & {(1 << BLOCK_BITS) - 1} as int))")
-    return seen.groupBy(
-        "topic", "partition", F.shiftright("offset", BLOCK_BITS).alias("block")
-    ).agg(
-        F.bit_or(bit).alias("bits"),
-        F.bit_or(F.when(F.col("final"), bit)).alias("final_bits"),
-        F.count_if(F.col("final")).alias("final_reads"),
+    by_witness = (
+        acknowledged.unionByName(polled)
+        .unionByName(finally_read)
+        .groupBy("topic", "partition", F.shiftright("offset", BLOCK_BITS).alias("block"), "witness")
+        .agg(
+            F.bit_or(bit).alias("bits"),
+            F.count("*").alias("records"),
+            F.count("value").alias("legible"),
+            # Where each offset comes once, as is asked for below, the exclusive or of a set's
+            # hashes is as good as their sum, and cannot overflow.
+            F.bit_xor(F.when(F.col("value").isNotNull(), F.xxhash64("offset", "value"))).alias(
+                "digest"
+            ),
+        )
+    )
+    final = F.col("witness") == _FINAL_READ
+    each_once = (F.col("records") == F.bit_count("bits")) & (F.col("legible") == F.col("records"))
+    alike = (
+        F.bool_or(F.col("witness") == _PRODUCERS)
+        & F.bool_or(final)
+        & F.bool_and(each_once)
+        & (F.min("bits") == F.max("bits"))
+        & (F.min("digest") == F.max("digest"))
+    )
+    return by_witness.groupBy("topic", "partition", "block").agg(
+        F.bit_or("bits").alias("bits"),
+        F.bit_or(F.when(final, F.col("bits"))).alias("final_bits"),
+        F.coalesce(F.max(F.when(final, F.col("records"))), F.lit(0)).alias("final_reads"),
+        F.coalesce(alike, F.lit(False)).alias("alike"),
+        F.sum("records").alias("witnessed"),
     )
 
 

@@ -1,8 +1,17 @@
-"""How long `verify` takes for a million sends, as many polls and as many final reads.
+"""What a verification costs, beside what DuckDB needs for a part of it on the same files.
 
-Run as a program: `python -m tests.bench.verify [--sends N] [--lose N] [--keep DIR]`. It writes a
-run folder (columns made by Arrow, no loop over rows), verifies it in a process of its own and
-prints one JSON document: seconds from process start to exit, by step, and the JVM's peak memory.
+Run as a program: `kafka-chaos bench verify [--records N] [--damaged N] [--cases NAME,…]`. It writes
+run folders (columns made by Arrow, no loop over records), verifies each in a process of its own,
+lets DuckDB find what is lost, duplicate and inconsistent in the same Parquet files, and nothing
+else, and prints one JSON document. Cases:
+
+clean     N acknowledged sends and as many final reads, in order.
+damaged   the same with so many damaged records spread at random.
+polled    the same as clean, and consumers have read everything once.
+tenth     clean with a tenth of the records: `growth` is how many times more the clean case costs.
+
+Ratios are those of one run on one machine. Where other programs run beside it, `cpu_ratio`, of the
+processor time of all threads, is the one that means something.
 """
 
 import argparse
@@ -11,197 +20,120 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from tests.bench._runs import Shape, write_run
 
-PRODUCERS = 4
-PARTITIONS = 6
-CONSUMERS = 2
-POLL_RECORDS = 500
-SEND_NS = 20_000
-LIMIT_S = 30.0
-TOPIC = "orders"
-CHILD = """
-import json, sys, time
+CASES = ("clean", "damaged", "polled", "tenth")
+REACH = {"clean": 2.0, "damaged": 4.0, "growth": 10.0, "first_task_s": 6.0, "peak_mib": 4096}
+"""What is aimed at, as ratios to DuckDB but for the last three."""
+
+VERIFY = """
+import json, resource, sys, time
 from pathlib import Path
 from pyspark import SparkContext
 from verifiers.job import verify, write_verdict
-report = verify(Path(sys.argv[1]))
+from verifiers.session import open_session
+started = float(sys.argv[2])
+open_session().range(1).count()
+first_task_s = time.monotonic() - started
+begin = time.monotonic()
+report = verify(Path(sys.argv[1]), exact=sys.argv[3] == "exact")
 write_verdict(Path(sys.argv[1]), report)
+seconds = time.monotonic() - begin
 process = Path("/proc", str(SparkContext._gateway.proc.pid))
 status = (process / "status").read_text()
 ticks = (process / "stat").read_text().rsplit(")", 1)[1].split()[11:13]
-peak_kib = int(status.split("VmHWM:")[1].split()[0])
+own = resource.getrusage(resource.RUSAGE_SELF)
+peak_kib = int(status.split("VmHWM:")[1].split()[0]) + own.ru_maxrss
 print(json.dumps({"verdict": report.verdict.name, "timing_s": dict(report.timing_s),
     "found": {name: finding.count for name, finding in report.anomalies.items()},
-    "jvm_cpu_s": sum(map(int, ticks)) / 100, "jvm_peak_mib": peak_kib // 1024,
-    "heap_limit_mib": 2048}))
+    "first_task_s": round(first_task_s, 2), "seconds": round(seconds, 2),
+    "cpu_s": round(sum(map(int, ticks)) / 100 + own.ru_utime + own.ru_stime, 2),
+    "peak_mib": peak_kib // 1024}))
+"""
+
+DUCKDB = """
+import json, resource, sys, time
+import duckdb
+begin = time.monotonic()
+path = sys.argv[1] + "/history"
+sends = f"(select * from '{path}/send/*.parquet' where type = 'ok')"
+final = f"(select * from '{path}/final/*.parquet')"
+questions = {
+    "lost": f"select count(*) from {sends} s anti join {final} f using (topic, value)",
+    "duplicate": f"select count(*) from (select 1 from {final} group by topic, value "
+        "having min((partition, \\"offset\\")) < max((partition, \\"offset\\")))",
+    "inconsistent": "select count(*) from (select 1 from "
+        f"(select topic, partition, \\"offset\\", value from {sends} union all "
+        f"select topic, partition, \\"offset\\", value from {final}) "
+        "group by topic, partition, \\"offset\\" having min(value) < max(value))",
+}
+found = {name: duckdb.sql(question).fetchone()[0] for name, question in questions.items()}
+own = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({"found": found, "seconds": round(time.monotonic() - begin, 2),
+    "cpu_s": round(own.ru_utime + own.ru_stime, 2), "peak_mib": own.ru_maxrss // 1024}))
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """What one verification cost.
-
-    Attributes:
-        sends: records sent, and as many polled and finally read.
-        seconds: from process start to its end.
-        told: what the process said of itself.
-    """
-
-    sends: int
-    seconds: float
-    told: dict[str, Any]
-
-
-def write_run(path: Path, *, sends: int, lose: int = 0) -> None:
-    """Write the folder of a run in good order.
-
-    Args:
-        path: where.
-        sends: how many, divided among the producers.
-        lose: so many of the last acknowledged records are neither polled nor finally read.
-    """
-    each = sends // PRODUCERS // PARTITIONS * PARTITIONS
-    tables = [_sent(producer, each) for producer in range(PRODUCERS)]
-    for producer, table in enumerate(tables):
-        _save(path, "send", producer, table)
-    log = pa.concat_tables(tables).select(["topic", "partition", "offset", "value", "complete_ns"])
-    log = log.sort_by([("complete_ns", "ascending"), ("partition", "ascending")])
-    log = log.slice(0, log.num_rows - lose)
-    for consumer in range(CONSUMERS):
-        mine = log.filter(pc.equal(_modulo(log["partition"], CONSUMERS), consumer))
-        _save(path, "poll", 100 + consumer, _read(mine, 100 + consumer))
-    final = log.sort_by([("partition", "ascending"), ("offset", "ascending")])
-    _save(path, "final", 200, _read(final, 200))
-    (path / "history" / "event").mkdir(parents=True)
-    _describe(path, each * PRODUCERS)
-
-
-def measure(path: Path, *, sends: int) -> Measurement:
-    """Verify a run folder in a process of its own."""
-    begin = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, check=False
+def measure(path: Path, *, exact: bool) -> dict[str, Any]:
+    """Return what the verifier and DuckDB say of one run folder, and what either needed."""
+    how = "exact" if exact else "digest"
+    verified = _run(VERIFY, str(path), str(time.monotonic()), how)
+    queried = _run(DUCKDB, str(path))
+    agree = (
+        verified["found"].get("lost-write", 0) == queried["found"]["lost"]
+        and verified["found"].get("inconsistent-offsets", 0) == queried["found"]["inconsistent"]
     )
-    seconds = time.monotonic() - begin
-    if done.returncode != 0:
-        raise SystemExit(f"The verifier ended with {done.returncode}: {done.stderr[-2000:]}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    return Measurement(sends=sends, seconds=round(seconds, 2), told=told)
-
-
-def _sent(producer: int, each: int) -> pa.Table:
-    op = pa.arange(0, each)
-    place = pc.divide(op, PARTITIONS)
-    complete = pc.multiply(pc.add(pc.multiply(op, PRODUCERS), producer), SEND_NS)
-    return pa.table(
-        {
-            "process": pa.repeat(pa.scalar(producer, pa.int32()), each),
-            "op": op,
-            "type": pa.repeat("ok", each),
-            "topic": pa.repeat(TOPIC, each),
-            "partition": _modulo(op, PARTITIONS).cast(pa.int32()),
-            "offset": pc.add(pc.multiply(place, PRODUCERS), producer),
-            "value": pc.add(op, producer << 40),
-            "invoke_ns": pc.subtract(complete, 3_000_000),
-            "complete_ns": complete,
-            "error": pa.nulls(each, pa.string()),
-        }
-    )
-
-
-def _read(log: pa.Table, process: int) -> pa.Table:
-    rows = log.num_rows
-    number = pa.arange(0, rows)
-    return pa.table(
-        {
-            "process": pa.repeat(pa.scalar(process, pa.int32()), rows),
-            "op": pc.divide(number, POLL_RECORDS),
-            "position": _modulo(number, POLL_RECORDS).cast(pa.int32()),
-            "topic": log["topic"],
-            "partition": log["partition"],
-            "offset": log["offset"],
-            "value": log["value"],
-            "time_ns": pc.multiply(pc.divide(number, POLL_RECORDS), SEND_NS * POLL_RECORDS),
-            "problem": pa.nulls(rows, pa.string()),
-        }
-    )
-
-
-def _modulo(numbers: pa.ChunkedArray, divisor: int) -> pa.ChunkedArray:
-    return pc.subtract(numbers, pc.multiply(pc.divide(numbers, divisor), divisor))
-
-
-def _save(path: Path, dataset: str, process: int, table: pa.Table) -> None:
-    folder = path / "history" / dataset
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, folder / f"{process}.parquet", compression="zstd")
-
-
-def _describe(path: Path, sends: int) -> None:
-    run = {
-        "schema": 1,
-        "run": path.name,
-        "scenario": "bench",
-        "seed": 0,
-        "kafka": "4.3.1",
-        "origin_ns": 0,
-        "ended_ns": sends * SEND_NS,
-        "contract": {"acks": "all", "min_isr": 2, "replication_factor": 3},
-        "topics": [{"name": TOPIC, "partitions": PARTITIONS, "replication_factor": 3}],
-        "clients": [],
-        "phases": [],
-        "state": "complete",
-        "reasons": [],
+    return {
+        "verify": verified,
+        "duckdb": queried,
+        "agree": agree,
+        "ratio": round(verified["seconds"] / queried["seconds"], 2),
+        "cpu_ratio": round(verified["cpu_s"] / queried["cpu_s"], 2),
     }
-    (path / "run.json").write_text(json.dumps(run))
-    ends = [
-        {"topic": TOPIC, "partition": p, "low": 0, "high": sends, "reached": sends,
-         "complete": True}
-        for p in range(PARTITIONS)
-    ]  # fmt: skip
-    (path / "history" / "ends.json").write_text(json.dumps(ends))
-    evidence = {"observed": True, "details": {"pid": "changed"}}
-    events = [
-        {"id": "1", "event": "decided", "time_ns": 0, "fault": "broker_kill", "victims": [1]},
-        {"id": "1", "event": "injected", "time_ns": 1, "evidence": evidence},
-        {"id": "1", "event": "healed", "time_ns": 2, "evidence": evidence},
-    ]
-    (path / "faults.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+
+
+def _run(program: str, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"It ended with {done.returncode}: {done.stderr[-2000:]}")
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print one JSON document, and return 0."""
+    """Measure, print one JSON document, and return 0; 1 if the verifier and DuckDB disagree."""
     parser = argparse.ArgumentParser(prog="kafka-chaos bench verify", description=__doc__)
-    parser.add_argument("--sends", type=int, default=1_000_000)
-    parser.add_argument("--lose", type=int, default=0)
-    parser.add_argument("--keep", type=Path, default=None)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--damaged", type=int, default=1000)
+    parser.add_argument("--cases", default="clean,damaged,tenth")
+    parser.add_argument("--exact", action="store_true", help="look at every record")
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-bench-") as scratch:
-        path = given.keep or Path(scratch) / "run"
-        if not (path / "run.json").exists():
-            write_run(path, sends=given.sends, lose=given.lose)
-        measured = measure(path, sends=given.sends)
-    sys.stdout.write(
-        json.dumps(
-            {
-                "sends": measured.sends,
-                "seconds": measured.seconds,
-                "limit_s": LIMIT_S,
-                "ratio": round(measured.seconds / LIMIT_S, 3),
-                **measured.told,
-            },
-            indent=2,
-        )
-        + "\n"
-    )
-    return 0
+    cases = given.cases.split(",")
+    if strange := set(cases) - set(CASES):
+        parser.error(f"no case {', '.join(sorted(strange))}: choose from {', '.join(CASES)}")
+    shapes = {
+        "clean": Shape(sends=given.records),
+        "damaged": Shape(sends=given.records, damaged=given.damaged),
+        "polled": Shape(sends=given.records, polled=True),
+        "tenth": Shape(sends=given.records // 10),
+    }
+    measured: dict[str, Any] = {}
+    for case in cases:
+        with tempfile.TemporaryDirectory(prefix="kafka-chaos-bench-") as scratch:
+            write_run(Path(scratch, "run"), shapes[case])
+            measured[case] = measure(Path(scratch, "run"), exact=given.exact)
+    document = {"records": given.records, "reach": REACH, "cases": measured}
+    if "clean" in measured and "tenth" in measured:
+        few, many = (measured[case]["verify"] for case in ("tenth", "clean"))
+        document["growth"] = round(many["seconds"] / few["seconds"], 2)
+        document["cpu_growth"] = round(many["cpu_s"] / few["cpu_s"], 2)
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    return 0 if all(case["agree"] for case in measured.values()) else 1
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from tests.spark.ops import (
     ok,
     poll,
 )
+from verifiers import job
 from verifiers.checker import CHECKERS
 from verifiers.job import Report, verify, write_verdict
 
@@ -91,6 +92,20 @@ def test_verifying_again_gives_the_same_verdict(tmp_path: Path) -> None:
     second = verify(tmp_path / "run", master="local[2]")
 
     assert replace(first, timing_s={}) == replace(second, timing_s={})
+
+
+@pytest.mark.parametrize("folder", [GOOD, LOST], ids=["in order", "damaged"])
+def test_a_long_history_is_judged_the_same_by_digests_and_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Folder
+) -> None:
+    monkeypatch.setattr(job, "FEW_ROWS", 1)
+    path = folder.write(tmp_path / "run")
+
+    by_digest = verify(path, master="local[2]")
+    exactly = verify(path, master="local[2]", exact=True)
+
+    assert replace(by_digest, timing_s={}) == replace(exactly, timing_s={})
+    assert by_digest.verdict is (Verdict.VALID if folder is GOOD else Verdict.INVALID)
 
 
 def test_what_was_provoked_permitted_and_found_is_a_pass(tmp_path: Path) -> None:

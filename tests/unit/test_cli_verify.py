@@ -36,7 +36,8 @@ def test_folders_and_histories_come_back_in_the_order_of_their_paths(
         asked.append(paths)
         return [Judged(document={"history": path.name}, code=0) for path in paths]
 
-    def of_folder(path: Path, master: str | None) -> Judged:
+    def of_folder(path: Path, master: str | None, *, exact: bool) -> Judged:
+        assert exact
         if path == damaged:
             raise HistoryUnreadable("It is cut in half.")
         return Judged(document={"run": path.name}, code=1)
@@ -45,7 +46,7 @@ def test_folders_and_histories_come_back_in_the_order_of_their_paths(
     monkeypatch.setattr(cli_verify, "_judge_folder", of_folder)
 
     found = judge_paths(
-        [folder, history, damaged, other], subscribe=False, ww_deps=False, master=None
+        [folder, history, damaged, other], subscribe=False, ww_deps=False, master=None, exact=True
     )
 
     assert [one.document.get("run") or one.document["history"] for one in found] == [

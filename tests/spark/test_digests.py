@@ -1,0 +1,133 @@
+"""Digest first: the same values are looked at, whatever was done to a history."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.core.op import value_of
+from tests.spark.conftest import to_history
+from tests.spark.ops import Op, Rec, end, fail, filler, final, info, ok, poll
+from verifiers import digests, frames, places
+from verifiers.checking import build
+from verifiers.frames import History
+
+LENGTH = 640
+"""Ten blocks."""
+
+
+def in_order() -> list[Op]:
+    """Return a history in which three partitions were read by two consumers in full."""
+    ops: list[Op] = []
+    for partition in range(3):
+        ops += filler(LENGTH, producer=50 + partition, partition=partition)
+        for process in (70, 71):
+            records = (Rec(50 + partition, n, n, partition) for n in range(LENGTH))
+            ops.append(poll(process, partition, *records))
+    return ops
+
+
+def whole() -> list[dict[str, object]]:
+    return [end(partition=p, high=LENGTH) for p in range(3)]
+
+
+def in_doubt(history: History) -> int:
+    return digests.records_in_doubt(history, places.log(history))
+
+
+def test_a_history_in_order_leaves_nothing_in_doubt(spark: SparkSession) -> None:
+    assert in_doubt(to_history(spark, in_order(), ends=whole())) == 0
+
+
+def test_an_empty_history_leaves_nothing_in_doubt(spark: SparkSession) -> None:
+    assert in_doubt(to_history(spark, [])) == 0
+
+
+def lost(sequence: int) -> list[Op]:
+    return [ok(1, sequence, LENGTH + sequence)]
+
+
+def duplicate(sequence: int) -> list[Op]:
+    return [final(Rec(50, sequence, LENGTH + 64 + sequence))]
+
+
+def exchanged(sequence: int) -> list[Op]:
+    return [final(Rec(50, sequence + 1, sequence), Rec(50, sequence, sequence + 1))]
+
+
+def read_again(sequence: int) -> list[Op]:
+    return [poll(70, 90 + sequence, Rec(50, sequence, sequence))]
+
+
+def read_another(sequence: int) -> list[Op]:
+    return [poll(72, 0, Rec(50, sequence + 7, sequence))]
+
+
+def seen_in_doubt(sequence: int) -> list[Op]:
+    return [info(2, sequence, partition=None), final(Rec(2, sequence, LENGTH + 128 + sequence))]
+
+
+def never_seen(sequence: int) -> list[Op]:
+    return [info(3, sequence), fail(4, sequence)]
+
+
+def refused_and_read(sequence: int) -> list[Op]:
+    return [fail(5, sequence), poll(70, 200 + sequence, Rec(5, sequence, LENGTH + 200 + sequence))]
+
+
+def nowhere(sequence: int) -> list[Op]:
+    return [ok(6, sequence, None, partition=None)]
+
+
+def sent_twice(sequence: int) -> list[Op]:
+    # Both acknowledged, both read, each where its acknowledgement says.
+    return [
+        ok(50, sequence, 4096 + sequence, partition=1),
+        final(Rec(50, sequence, 4096 + sequence, partition=1)),
+    ]
+
+
+def moved(sequence: int) -> list[Op]:
+    return [final(Rec(51, sequence, sequence, partition=2))]
+
+
+def broken(sequence: int) -> list[Op]:
+    return [poll(73, 0, Rec(52, sequence, sequence, partition=2, problem="run"))]
+
+
+DAMAGES: tuple[Callable[[int], list[Op]], ...] = (
+    lost, duplicate, exchanged, read_again, read_another, seen_in_doubt, never_seen,
+    refused_and_read, nowhere, sent_twice, moved, broken,
+)  # fmt: skip
+
+
+def test_whatever_was_done_to_a_history_the_same_values_are_found(spark: SparkSession) -> None:
+    chance = random.Random(11)
+    damaged = [op for damage in DAMAGES for op in damage(chance.randrange(LENGTH - 8))]
+    history = to_history(spark, in_order() + damaged, ends=whole())
+    log = places.log(history).persist()
+
+    chosen = frames.values(history, digests.suspects(history, log)).collect()
+    looked_at = digests.records_in_doubt(history, log)
+
+    log.unpersist()
+    every = frames.values(history).collect()
+    assert sorted(map(str, chosen)) == sorted(map(str, every))
+    # What nobody read, and what was only read again, is in order.
+    assert {row["value"] >> 40 for row in every} == {1, 2, 5, 6, 50, 51}
+    assert 0 < looked_at < 4 * 3 * LENGTH
+
+
+@pytest.mark.parametrize("damage", [lost, exchanged, sent_twice])
+def test_a_single_damage_is_enough_to_look(
+    spark: SparkSession, damage: Callable[[int], list[Op]]
+) -> None:
+    history = to_history(spark, in_order() + damage(77), ends=whole())
+
+    built = build(history, digest_first=True)
+
+    found = {row["value"] for row in built.by_name["values"].collect()}
+    for frame in built.kept:
+        frame.unpersist()
+    assert value_of(1 if damage is lost else 50, 77) in found
