@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from verifiers import consumption, digests, frames, places, transactions
+from verifiers import consumption, digests, frames, places, skim, transactions
 from verifiers.checker import CHECKERS, Checker, can_find, frames_wanted
 from verifiers.frames import History
 from verifiers.result import Example
@@ -82,17 +82,17 @@ def build(history: History, *, digest_first: bool = False) -> Frames:
 
     Args:
         history: the recorded frames.
-        digest_first: look at single values only where digests differ (digests.py); it costs a
-            job of its own, and saves the shuffle of all records. The frames are the same.
+        digest_first: look at single values only where digests differ (digests.py), and at the
+            order of records without sorting them (skim.py); it costs jobs of its own, and saves
+            the shuffles of all records. The frames are the same.
     """
     log = places.log(history).persist()
-    values = (
-        _where_digests_differ(history, log) if digest_first else frames.values(history)
-    ).persist()
-    turns = frames.turns(history).persist()
+    seen = _where_digests_differ(history, log) if digest_first else _Seen.of_all(history)
+    values = seen.values
+    turns = frames.turns(history, seen.polls).persist()
     processing = consumption.processing(history.events)
     parts = transactions.parts(history, values).persist()
-    kept = (values, log, turns, parts)
+    kept = (values, log, turns, parts, *seen.skimmed)
     counted = {
         "values": values,
         "turns": turns,
@@ -113,7 +113,7 @@ def build(history: History, *, digest_first: bool = False) -> Frames:
         "values": values,
         "log": log,
         "turns": turns,
-        "producing": frames.producing(history, values),
+        "producing": frames.producing(history, values, seen.sends),
         "slots": places.slots(history, values, log),
         "processing": processing,
         "parts": parts,
@@ -122,14 +122,44 @@ def build(history: History, *, digest_first: bool = False) -> Frames:
     return Frames(by_name=by_name, kept=kept, empty=frozenset(counted) - frozenset(sizes))
 
 
-def _where_digests_differ(history: History, log: DataFrame) -> DataFrame:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What of a history must be looked at.
+
+    Attributes:
+        values: what is known of each value; kept.
+        polls: the polls that `turns` must see; None is all.
+        sends: the sends that `producing` must see; None is all.
+        skimmed: what occupies memory or disk for that.
+    """
+
+    values: DataFrame
+    polls: DataFrame | None = None
+    sends: DataFrame | None = None
+    skimmed: tuple[DataFrame, ...] = ()
+
+    @classmethod
+    def of_all(cls, history: History) -> "_Seen":
+        return cls(values=frames.values(history).persist())
+
+
+def _where_digests_differ(history: History, log: DataFrame) -> _Seen:
     records = digests.records_in_doubt(history, log)
     _LOG.debug("records in doubt: %s", records)
-    if records == 0:
-        return digests.nothing_like(frames.values(history))
     if records > digests.MOST_IN_DOUBT:
-        return frames.values(history)
-    return frames.values(history, digests.suspects(history, log))
+        return _Seen.of_all(history)
+    if records == 0:
+        values, told = digests.nothing_like(frames.values(history)).persist(), []
+    else:
+        values = frames.values(history, digests.suspects(history, log)).persist()
+        told = [row["value"] for row in values.select("value").collect()]
+    polls, sends = skim.polls(history).persist(), skim.sends(history, told).persist()
+    return _Seen(
+        values=values,
+        polls=polls if skim.is_sorted(polls) else None,
+        sends=sends if skim.is_sorted(sends) else None,
+        skimmed=(polls, sends),
+    )
 
 
 def run_checkers(spark: SparkSession, path: Path, built: Frames) -> Found:

@@ -258,11 +258,11 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
     )
 
 
-def turns(history: History) -> DataFrame:
+def turns(history: History, skimmed: DataFrame | None = None) -> DataFrame:
     """Return where a consumer was given something other than a partition's next offset.
 
     Compared are neighbouring records of one process and one partition, in the order they were
-    given.
+    given. Only `skimmed` records are looked at (skim.py); if it is None, all are, and sorted.
 
     Columns:
         process, topic, partition, mode: which consumer, where; mode is assign or subscribe.
@@ -271,18 +271,21 @@ def turns(history: History) -> DataFrame:
         internal: whether one poll gave both.
     """
     order = Window.partitionBy("process", "topic", "partition").orderBy("time_ns", "op", "position")
-    polls = history.polls.select(
-        "process", "topic", "partition", "op", "position", "offset", "value", "time_ns"
+    # Between two rows that were skimmed off one batch, what was left out was next by next.
+    left_out = (F.col("batch") == F.lag("batch").over(order)) & (
+        F.col("place") - F.lag("place").over(order) > 1
     )
-    neighbours = polls.select(
-        "*",
+    neighbours = (history.polls if skimmed is None else skimmed).select(
+        *("process", "topic", "partition", "op", "offset", "value", "time_ns"),
         F.lag("op").over(order).alias("prev_op"),
         F.lag("offset").over(order).alias("prev_offset"),
         F.lag("value").over(order).alias("prev_value"),
         F.lag("time_ns").over(order).alias("prev_ns"),
+        (F.lit(False) if skimmed is None else F.coalesce(left_out, F.lit(False))).alias("plain"),
     )
     mode = F.when(F.col("process").isin(*sorted(history.subscribed)), "subscribe")
-    return neighbours.where(F.col("offset") != F.col("prev_offset") + 1).select(
+    turned = (F.col("offset") != F.col("prev_offset") + 1) & ~F.col("plain")
+    return neighbours.where(turned).select(
         "process",
         "topic",
         "partition",
@@ -299,7 +302,7 @@ def turns(history: History) -> DataFrame:
     )
 
 
-def producing(history: History, values: DataFrame) -> DataFrame:
+def producing(history: History, values: DataFrame, skimmed: DataFrame | None = None) -> DataFrame:
     """Return neighbouring sends of one producer to one partition that the log holds reversed.
 
     Neighbours in the order of sequence numbers, among sends that are ok or info and whose
@@ -308,7 +311,8 @@ def producing(history: History, values: DataFrame) -> DataFrame:
     version order of the anomalies' definitions has it. A send without a known position is no
     ground for complaint and no reference either. Nor are two sends compared between which the
     producer was rebuilt: a request of the old one may still lie in the socket of a frozen broker,
-    and be appended after those of the new one.
+    and be appended after those of the new one. Only `skimmed` sends are looked at (skim.py); if it
+    is None, all are, and sorted.
 
     Columns:
         process, topic, partition: which producer, where.
@@ -317,7 +321,8 @@ def producing(history: History, values: DataFrame) -> DataFrame:
         kind: "lost" if the final read lacks one of the two, else "duplicate" if one lies at
             several offsets, else "order".
     """
-    sends = history.sends.where(F.col("type").isin("ok", "info")).select(
+    every = history.sends.where(F.col("type").isin("ok", "info"))
+    sends = (every if skimmed is None else skimmed).select(
         "process", "topic", "value", "op", "complete_ns", "partition", "offset"
     )
     strange = values.where(values["type"].isin("ok", "info")).select(

@@ -203,6 +203,7 @@ def test_a_folder_without_run_json_is_no_run_folder(tmp_path: Path) -> None:
         ("faults.jsonl", "nonsense\n", r"faults\.jsonl, line 1 is not JSON"),
         ("history/ends.json", "[{}]", r"ends\.json does not say how far"),
         ("history/send/1.parquet", "PAR1", r"send/1\.parquet cannot be read as Parquet"),
+        ("history/final/900.parquet", "", r"900\.parquet cannot be read as Parquet .*0 bytes"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: str, message: str) -> None:
@@ -213,10 +214,12 @@ def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: str, messag
         verify(path)
 
 
-def test_a_parquet_file_cut_short_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [0.5, 0.99])
+def test_a_parquet_file_cut_short_is_named(tmp_path: Path, kept: float) -> None:
     path = GOOD.write(tmp_path / "run")
     file = path / "history" / "send" / "50.parquet"
-    file.write_bytes(file.read_bytes()[:-100])
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(len(whole) * kept)])
 
     with pytest.raises(HistoryUnreadable, match=r"50\.parquet cannot be read as Parquet"):
         verify(path)
