@@ -3,7 +3,7 @@
 import logging
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -75,7 +75,9 @@ class Found:
     times: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def build(history: History, *, digest_first: bool = False) -> Frames:
+def build(
+    history: History, *, digest_first: bool = False, tell: Callable[[str], None] = _LOG.debug
+) -> Frames:
     """Return the shared frames, the large shuffles behind them done, in one job.
 
     What is kept is small, and Spark knows its size when it plans all that follows.
@@ -85,9 +87,10 @@ def build(history: History, *, digest_first: bool = False) -> Frames:
         digest_first: look at single values only where digests differ (digests.py), and at the
             order of records without sorting them (skim.py); it costs jobs of its own, and saves
             the shuffles of all records. The frames are the same.
+        tell: is told, in sentences, what came of the digests.
     """
     log = places.log(history).persist()
-    seen = _where_digests_differ(history, log) if digest_first else _Seen.of_all(history)
+    seen = _where_digests_differ(history, log, tell) if digest_first else _Seen.of_all(history)
     values = seen.values
     turns = frames.turns(history, seen.polls).persist()
     processing = consumption.processing(history.events)
@@ -143,16 +146,20 @@ class _Seen:
         return cls(values=frames.values(history).persist())
 
 
-def _where_digests_differ(history: History, log: DataFrame) -> _Seen:
+def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str], None]) -> _Seen:
+    tell("Comparing digests of what was acknowledged, polled and finally read.")
     records = digests.records_in_doubt(history, log)
-    _LOG.debug("records in doubt: %s", records)
     if records > digests.MOST_IN_DOUBT:
+        tell(f"{records:,} records lie where digests differ: looking at every record.")
         return _Seen.of_all(history)
     if records == 0:
+        tell("All digests agree.")
         values, told = digests.nothing_like(frames.values(history)).persist(), []
     else:
+        tell(f"{records:,} records lie where digests differ: looking at each of them.")
         values = frames.values(history, digests.suspects(history, log)).persist()
         told = [row["value"] for row in values.select("value").collect()]
+    tell("Checking the order of sends and polls.")
     polls, sends = skim.polls(history).persist(), skim.sends(history, told).persist()
     return _Seen(
         values=values,

@@ -76,6 +76,8 @@ def verify(
         rows = count_rows(files)
         # A short history is looked at sooner than its digests have been compared.
         digest_first = not exact and rows >= FEW_ROWS
+        if rows >= FEW_ROWS:
+            tell(f"Verifying {rows:,} rows of history.")
         with in_service(spark), _unreadable_named(run.path), tuned(spark, rows=rows):
             history = _history(spark, run, files)
             # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
@@ -84,7 +86,7 @@ def verify(
                 comparing = aside.submit(_compare, spark, run, watch)
                 drawing = aside.submit(_draw, run, history, watch)
                 with watch("verify: build frames"):
-                    built = build(history, digest_first=digest_first)
+                    built = build(history, digest_first=digest_first, tell=tell)
                 found, replicas = _check(spark, run, built, comparing, watch)
                 lanes = drawing.result()
             lanes.write(run.path)

@@ -101,11 +101,13 @@ def test_a_long_history_is_judged_the_same_by_digests_and_exactly(
     monkeypatch.setattr(job, "FEW_ROWS", 1)
     path = folder.write(tmp_path / "run")
 
-    by_digest = verify(path, master="local[2]")
+    told: list[str] = []
+    by_digest = verify(path, master="local[2]", say=told.append)
     exactly = verify(path, master="local[2]", exact=True)
 
     assert replace(by_digest, timing_s={}) == replace(exactly, timing_s={})
     assert by_digest.verdict is (Verdict.VALID if folder is GOOD else Verdict.INVALID)
+    assert ("All digests agree." in told) is (folder is GOOD)
 
 
 def test_what_was_provoked_permitted_and_found_is_a_pass(tmp_path: Path) -> None:
