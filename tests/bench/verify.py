@@ -70,7 +70,8 @@ questions = {
         f"select topic, partition, \\"offset\\", value from {final}) "
         "group by topic, partition, \\"offset\\" having min(value) < max(value))",
 }
-found = {name: duckdb.sql(question).fetchone()[0] for name, question in questions.items()}
+database = duckdb.connect()
+found = {name: database.execute(question).fetchone()[0] for name, question in questions.items()}
 own = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps({"found": found, "seconds": round(time.monotonic() - begin, 2),
     "cpu_s": round(own.ru_utime + own.ru_stime, 2), "peak_mib": own.ru_maxrss // 1024}))
