@@ -263,10 +263,15 @@ class Agent:
             # The library leaves the connection of a stream to the garbage collector, and what it
             # has for ending one closes the socket's face only.
             with closing(parts._response):  # type: ignore[union-attr]  # it has, in every version
-                for out, more in parts:
-                    err += more or b""
-                    if out:
-                        yield out
+                try:
+                    for out, more in parts:
+                        err += more or b""
+                        if out:
+                            yield out
+                except ValueError as error:
+                    # A busy engine has been seen to garble the frames: what follows is lost, as
+                    # where it ends the output early.
+                    log.warning("the engine garbled the output of %s: %s", command[0], error)
             state = self._end_of(execution, command[0])
         except ENGINE_ERRORS as error:
             raise ClusterBroken(

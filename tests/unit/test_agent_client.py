@@ -1,6 +1,7 @@
 """The agent's client, against an engine that loses answers, or goes away."""
 
 import json
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import requests
 from docker.models.containers import Container
 
 from harness.agent import Agent
+from harness.cluster_view import ClusterView
 from harness.core.cluster import Lease
 from harness.core.errors import ClusterBroken
 
@@ -80,3 +82,53 @@ def test_an_engine_that_has_gone_is_a_broken_cluster_and_no_traceback() -> None:
 
     with pytest.raises(ClusterBroken, match="does not answer"):
         engine.agent().state(100)
+
+
+class Stream:
+    """What the library hands out for a command whose output is read as it comes."""
+
+    def __init__(self, *parts: bytes | Exception) -> None:
+        self._parts = list(parts)
+        self._response = SimpleNamespace(close=lambda: None)
+
+    def __iter__(self) -> Iterator[tuple[bytes | None, bytes | None]]:
+        for part in self._parts:
+            if isinstance(part, Exception):
+                raise part
+            yield part, None
+
+
+class StreamingEngine(Engine):
+    """An engine whose only command writes a stream."""
+
+    def __init__(self, *parts: bytes | Exception) -> None:
+        super().__init__()
+        self._output = Stream(*parts)
+
+    def exec_start(self, _: str, *, demux: bool, stream: bool = False) -> Any:
+        assert demux
+        assert stream
+        return self._output
+
+
+def test_output_that_is_garbled_ends_there(caplog: pytest.LogCaptureFixture) -> None:
+    engine = StreamingEngine(b"one", b"two", ValueError("129 is not a valid stream"))
+
+    assert list(engine.agent().stream(["tar"])) == [b"one", b"two"]
+    assert "garbled the output of tar" in caplog.text
+
+
+@pytest.mark.parametrize("told", [b"", b"179528", b"?\n"])
+def test_a_time_that_was_cut_short_is_none(told: bytes) -> None:
+    view = ClusterView.__new__(ClusterView)
+    view._agent = StreamingEngine(told).agent()
+
+    with pytest.raises(ClusterBroken, match="does not tell the time"):
+        view.host_clock_ns()
+
+
+def test_a_time_is_read_as_nanoseconds() -> None:
+    view = ClusterView.__new__(ClusterView)
+    view._agent = StreamingEngine(b"1795284381663841935", b"\n").agent()
+
+    assert view.host_clock_ns() == 1_795_284_381_663_841_935
