@@ -114,7 +114,15 @@ def _exchange(
     each: int,
     plant: int,
 ) -> None:
-    """Fill in what is sent and polled: each key by one process, in the order of its log."""
+    """Fill in what is sent and polled: each key by one process, in the order of its log.
+
+    In the end each process polls once more, so that nothing is left unseen.
+    """
+    end = max(deed.ended for deed in deeds) + 1
+    last = [
+        Deed(process=one.process, f="poll", begun=end, ended=end + 1, sends=[], polls={})
+        for one in pollers[:PROCESSES]
+    ]
     per_op = each // len(visible)
     value = np.arange(each)
     seen = np.repeat(visible, per_op)
@@ -129,9 +137,9 @@ def _exchange(
         for offset, (one, turn) in enumerate(zip(log.tolist(), by.tolist(), strict=True)):
             deeds[one // per_op].sends.append(["send", key, [offset, one]])
             early = turn // 4 if one in planted else turn
-            if early < len(its):
-                poller = pollers[int(its[early])]
-                poller.polls.setdefault(str(key), []).append([offset, one])
+            poller = pollers[int(its[early])] if early < len(its) else last[key % PROCESSES]
+            poller.polls.setdefault(str(key), []).append([offset, one])
+    deeds += last
 
 
 def write_history(path: Path, deeds: list[Deed]) -> None:
@@ -173,8 +181,8 @@ def main(arguments: list[str]) -> int:
     if done.returncode != 0:
         raise SystemExit(f"The verifier ended with {done.returncode}: {done.stderr[-3000:]}")
     told = json.loads(done.stdout.splitlines()[-1])
-    asked = {name: str(what) if name == "keep" else what for name, what in vars(given).items()}
-    sys.stdout.write(json.dumps({**asked, "limit_s": LIMIT_S, **told}, indent=2) + "\n")
+    document = {**vars(given), "keep": str(path), "limit_s": LIMIT_S, **told}
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
     return 0
 
 
