@@ -3,7 +3,7 @@
 Run as a program: `python -m tests.bench.verify_ops [--histories N] [--ops N] [--keep DIR]`. It
 writes histories in good order, of clients that send and poll in transactions, verifies them all in
 a process of its own, and prints one JSON document: seconds from process start to exit, by step, the
-values sent and polled, and the JVM's CPU time and peak memory. `--histories 1 --ops 160000` are
+values sent and polled, and the JVM's CPU time and peak memory. `--histories 1 --ops 90000` are
 about a million sends and polls.
 """
 
