@@ -377,6 +377,7 @@ class Admin:
 
 _CONTROLLER_MOVED = {KafkaError.NOT_CONTROLLER}
 _LEADER_MOVED = {
+    KafkaError._NOENT,  # librdkafka: "No leaders found"
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,

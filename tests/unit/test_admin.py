@@ -112,8 +112,11 @@ class _MovingLeader:
         return dict.fromkeys(places, SimpleNamespace(result=result))
 
 
-def test_the_end_of_a_log_is_asked_of_the_new_leader(monkeypatch: pytest.MonkeyPatch) -> None:
-    moving = _MovingLeader(KafkaError(KafkaError.FENCED_LEADER_EPOCH), 7)
+@pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT])
+def test_the_end_of_a_log_is_asked_of_the_new_leader(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    moving = _MovingLeader(KafkaError(code), 7)
     monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: moving)
 
     assert Admin("127.0.0.1:1").end_offset("t", 0) == 7
