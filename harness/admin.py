@@ -234,7 +234,7 @@ class Admin:
             futures = self._client.list_offsets({place: latest}, request_timeout=timeout_s)
             return (int(self._settle(next(iter(futures.values())), what, timeout_s).offset),)
 
-        return self._again(found, _LEADER_MOVED, what, timeout_s)[0]
+        return self._again(found, _ASK_ANOTHER, what, timeout_s)[0]
 
     def high_watermarks(
         self, places: Sequence[tuple[str, int]], *, timeout_s: float = 3.0
@@ -376,12 +376,13 @@ class Admin:
 
 
 _CONTROLLER_MOVED = {KafkaError.NOT_CONTROLLER}
-_LEADER_MOVED = {
+_ASK_ANOTHER = {
     KafkaError._NOENT,  # librdkafka: "No leaders found"
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,  # a new topic, which not all brokers have heard of yet
 }
 _CALLER_IS_WRONG = {
     KafkaError.INVALID_CONFIG,
