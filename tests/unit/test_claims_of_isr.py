@@ -152,7 +152,7 @@ def pauses(longest_s: float, left: int, ack_s: float = 3.0) -> dict[str, Any]:
         (pauses(0.1, 1), pauses(4.0, 1), 1.0, UNKNOWN),
         (pauses(0.1, 0), pauses(1.0, 1), 0.1, CONFIRMED),
         (pauses(0.1, 0), pauses(1.0, 0), 0.1, UNKNOWN),
-        (pauses(0.1, 0), pauses(0.2, 1), 0.1, UNKNOWN),
+        (pauses(0.1, 0), pauses(0.15, 1), 0.1, UNKNOWN),
         (pauses(0.5, 0), pauses(4.0, 1), 0.1, UNKNOWN),
     ],
 )
