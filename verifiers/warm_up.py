@@ -47,7 +47,7 @@ def make_archive() -> Path:
     try:
         with tempfile.TemporaryDirectory(prefix="kafka-chaos-warm-up-") as folder:
             open_session(archive_to=draft)
-            verify(_write_run(Path(folder)))
+            verify(write_run(Path(folder)))
             _end_jvm()
         if not draft.is_file() or draft.stat().st_size == 0:
             raise EnvironmentBroken(
@@ -79,7 +79,7 @@ def _end_jvm() -> None:
         ) from error
 
 
-def _write_run(path: Path) -> Path:
+def write_run(path: Path) -> Path:
     """Write a run that gives every checker something to look at."""
     sends = [
         _row(process=1, op=n, type="ok", partition=0, offset=n, invoke_ns=n, complete_ns=n + 1)
@@ -112,7 +112,7 @@ def _write_run(path: Path) -> Path:
         "run": _TOPIC,
         "origin_ns": 0,
         "contract": {"acks": "1"},
-        "topics": [{"name": _TOPIC, "partitions": 1}],
+        "topics": [{"name": _TOPIC, "partitions": 1, "replication_factor": 1}],
         "state": "complete",
     }
     (path / "history" / "ends.json").write_text(json.dumps(ends), encoding="utf-8")

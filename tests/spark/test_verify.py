@@ -26,6 +26,7 @@ from tests.spark.ops import (
 from verifiers import job
 from verifiers.checker import CHECKERS
 from verifiers.job import Report, verify, write_verdict
+from verifiers.warm_up import write_run
 
 GOOD = Folder([*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))])
 LOST = GOOD.but(ops=[*GOOD.ops, ok(1, 1, 1), ok(1, 2, 2)])
@@ -262,3 +263,10 @@ def test_a_folder_of_before_there_were_transactions_is_verified(tmp_path: Path) 
 def test_the_session_runs_in_utc_and_without_a_web_server(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sparkContext.uiWebUrl is None
+
+
+def test_the_history_that_the_class_archive_is_made_from_can_be_verified(tmp_path: Path) -> None:
+    report = verify(write_run(tmp_path), master="local[2]")
+
+    assert report.checkers
+    assert set(report.checkers.values()) == {"ran"}
