@@ -80,20 +80,15 @@ class Admin:
 
     def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
         """Return the ids of the registered, unfenced brokers; empty if nobody answers."""
-        try:
-            return set(self._client.list_topics(timeout=timeout_s).brokers)
-        except KafkaException as error:
-            log.debug("No metadata: %s", error)
-            return set()
+        metadata = self._metadata(timeout_s=timeout_s)
+        return set(metadata.brokers) if metadata else set()
 
     def partitions(
         self, topic: str | None = None, *, timeout_s: float = 3.0
     ) -> dict[tuple[str, int], PartitionState]:
         """Return the state of every partition, of one topic or of all; empty if nobody answers."""
-        try:
-            metadata = self._client.list_topics(topic, timeout=timeout_s)
-        except KafkaException as error:
-            log.debug("No metadata: %s", error)
+        metadata = self._metadata(topic, timeout_s=timeout_s)
+        if metadata is None:
             return {}
         return {
             (name, number): PartitionState(
@@ -160,10 +155,12 @@ class Admin:
         self._again(created, _CONTROLLER_MOVED, f"topic {topic.name!r}", timeout_s)
         wanted = dict(topic.config)
         if wanted:
-            seen = wait_until(
-                lambda: self._config_if_known(topic.name),
-                timeout_s=timeout_s,
-                what=f"every broker to know the topic {topic.name!r}",
+            # A new topic reaches the brokers one after the other, and any of them may be asked.
+            seen = self._again(
+                lambda: self.topic_config(topic.name),
+                {KafkaError.UNKNOWN_TOPIC_OR_PART},
+                f"every broker to know the topic {topic.name!r}",
+                timeout_s,
             )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
 
@@ -180,34 +177,22 @@ class Admin:
         )
 
     def _knows_controller(self) -> bool:
+        metadata = self._metadata()
+        return metadata is not None and metadata.controller_id in metadata.brokers
+
+    def _metadata(self, topic: str | None = None, *, timeout_s: float = 3.0) -> Any | None:  # noqa: ANN401 (the client has no types)
+        """Return the metadata of one topic, or of all; None if nobody answers."""
         try:
-            metadata = self._client.list_topics(timeout=3.0)
+            return self._client.list_topics(topic, timeout=timeout_s)
         except KafkaException as error:
             log.debug("No metadata: %s", error)
-            return False
-        return metadata.controller_id in metadata.brokers
+            return None
 
     def _placed(self, topic: TopicSpec) -> Sequence[Sequence[int]]:
         """Return replicas dealt in turn to the brokers that may have any; empty if all may."""
         if not self._place_on:
             return ()
         return round_robin(self._place_on, topic.partitions, topic.replication_factor)
-
-    def _config_if_known(self, topic: str) -> dict[str, str]:
-        """Return a topic's configuration; empty while the broker asked has not heard of it.
-
-        A new topic reaches the brokers one after the other, and any of them may be asked.
-        """
-        try:
-            return self.topic_config(topic)
-        except ClusterBroken as error:
-            cause = error.__cause__
-            if (
-                isinstance(cause, KafkaException)
-                and cause.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-            ):
-                return {}
-            raise
 
     def topic_config(self, topic: str) -> dict[str, str]:
         """Return the effective configuration of a topic; before 0.11 only what it sets itself."""

@@ -16,7 +16,7 @@ from harness.core.errors import HealFailed, KafkaChaosError, UsageError
 from harness.core.verdict import Verdict
 from harness.experiment import judge, run_experiment
 from harness.ledger import Ledger
-from harness.run_dir import SCHEMA, Journal, RunDir, write_atomically
+from harness.run_dir import SCHEMA, Journal, RunDir, read_lines, write_atomically
 from harness.runner import KeepCluster, Runner
 from harness.scenario_run import ScenarioRun
 from harness.stage import Progress
@@ -231,7 +231,7 @@ class _Made:
 
     def __init__(self, path: Path, store: Path) -> None:
         self._store = store
-        self._known = [json.loads(line) for line in _whole_lines(path)]
+        self._known = list(read_lines(path))
         self.journal = Journal(path)
 
     def find(self, cell: Cell) -> RunDir | None:
@@ -245,13 +245,6 @@ class _Made:
     def note(self, cell: Cell, run_dir: RunDir) -> None:
         """Take note of a run that came to its end."""
         self.journal.append({"settings": cell.settings, "run": run_dir.name}, sync=True)
-
-
-def _whole_lines(path: Path) -> list[str]:
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [line for line in lines if line.endswith("\n")]
 
 
 def _run(

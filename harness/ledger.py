@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import UsageError
-from harness.run_dir import canonical_json, write_atomically
+from harness.run_dir import canonical_json, read_lines, write_atomically
 
 _PLAN = "matrix.json"
 
@@ -74,8 +74,5 @@ class Ledger:
         return self.folder / self.lines
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """Yield what was written; a last line without its end is passed over."""
-        if self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines(keepends=True):
-                if line.endswith("\n"):
-                    yield json.loads(line)
+        """Yield what was written, as `read_lines` does."""
+        return read_lines(self.path)

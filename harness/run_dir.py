@@ -112,28 +112,32 @@ class RunDir:
         return document
 
     def lines(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield the objects of a JSON-lines file; none if the file does not exist.
+        """Yield the objects of one of its JSON-lines files, as `read_lines` does."""
+        return read_lines(self.path / name)
 
-        A last line without its newline is what a killed writer leaves, and is passed over.
 
-        Raises:
-            HistoryUnreadable: another line is not JSON; the message names it.
-        """
-        path = self.path / name
-        if not path.exists():
-            return
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    document = json.loads(line)
-                except json.JSONDecodeError as error:
-                    if not line.endswith("\n"):
-                        return
-                    raise HistoryUnreadable(
-                        f"{path}, line {number} is not JSON ({error.msg}): "
-                        "restore the file, or run again."
-                    ) from error
-                yield document
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON-lines file; none if the file does not exist.
+
+    A last line without its newline is what a killed writer leaves, and is passed over.
+
+    Raises:
+        HistoryUnreadable: another line is not JSON; the message names it.
+    """
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                document = json.loads(line)
+            except json.JSONDecodeError as error:
+                if not line.endswith("\n"):
+                    return
+                raise HistoryUnreadable(
+                    f"{path}, line {number} is not JSON ({error.msg}): "
+                    "restore the file, or run again."
+                ) from error
+            yield document
 
 
 class Journal:
