@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-import jinja2
 
 from harness.claim import Outcome
 from harness.core.version import numbers
+from harness.page_template import page_template
 from harness.trial import Trial
 
 _MARKS = {Outcome.CONFIRMED: "✓", Outcome.REFUTED: "✗", Outcome.UNKNOWN: "?"}
@@ -105,14 +103,7 @@ def html_page(trials: Sequence[Trial], *, runs: str) -> str:
         trials: what was tried.
         runs: the way from the page to the folders of the runs; empty: no links.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("claim_page.html.j2").render(
+    return page_template("claim_page.html.j2").render(
         rows=rows(trials),
         versions=columns(trials),
         tally=_tally(trials),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness import console
-from harness.cli_options import DEFAULT_STORE, Json, Keep, Master, Store, option
+from harness.cli_options import DEFAULT_STORE, Json, Keep, Master, Resume, Store, option
 from harness.cli_process import INTERRUPTED, keep_cluster_of, stoppable
 from harness.core.errors import UsageError
 
@@ -24,9 +24,6 @@ Versions = Annotated[
     str | None, option("--kafka", help="Versions of Kafka, with commas.", show_default=False)
 ]
 All = Annotated[bool, typer.Option("--all", help="Every claim there is.")]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the newest matrix that was asked the same.")
-]
 
 
 @claims.callback()

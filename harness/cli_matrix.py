@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from harness.cli_options import (
     Keep,
     Master,
     OnOff,
+    Resume,
     Store,
     contracts,
     scenario_of,
@@ -27,9 +28,6 @@ from harness.core.errors import UsageError
 if TYPE_CHECKING:
     from harness.contract_matrix import Choice, Tally
 
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the newest matrix that was asked the same.")
-]
 _SEED = 1
 """A matrix that nobody gave a seed: the same every time, so that it can be resumed."""
 
@@ -47,7 +45,7 @@ def matrix(
     from harness.contract_cell import Cell
     from harness.contract_matrix import DEFAULT_SCENARIO, Matrix, combine, run_matrix
     from harness.experiment import DEFAULT_SCENARIO as DEFAULT_MIX
-    from harness.images import reject_unknown_kafka
+    from harness.experiment import reject_unknown_version
 
     seed = _SEED if given["seed"] is None else given["seed"]
     default = DEFAULT_SCENARIO if given["faults"] is None else DEFAULT_MIX
@@ -70,8 +68,7 @@ def matrix(
         for one in left_out:
             progress.say(f"left out: {one.choice}: {one.why}")
         for spec in {cell.kafka: cell.scenario.cluster for cell in chosen}.values():
-            if not spec.image and not spec.compose:
-                reject_unknown_kafka(spec.kafka, say=progress.say)
+            reject_unknown_version(spec, say=progress.say)
         run = run_matrix(
             Matrix(
                 cells=chosen, left_out=left_out, seed=seed, store=store, master=master,

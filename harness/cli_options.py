@@ -135,6 +135,9 @@ Faults = Annotated[
     ),
 ]
 KafkaList = Annotated[str | None, option("--kafka", help="Versions, with commas.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the newest matrix that was asked the same.")
+]
 AcksList = Annotated[str | None, option("--acks", help="With commas; default: 0,1,all.")]
 MinIsrList = Annotated[str | None, option("--min-isr", help="With commas; default: 1,2.")]
 IdempotenceList = Annotated[

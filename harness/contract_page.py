@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import jinja2
-
-from harness.contract_cell import Entry
+from harness.contract_cell import HEADLINES, Entry
 from harness.core.verdict import Verdict
+from harness.page_template import page_template
 
 MARKS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 MEANINGS = {
@@ -119,25 +117,16 @@ def tally(entries: Sequence[Entry]) -> str:
 
 def others(entry: Entry) -> str:
     """Return what else was found than the columns say."""
-    told = {"lost-write", "duplicate", "nonmonotonic-send"}
+    told = set(HEADLINES.values())
     return ", ".join(
-        f"{name} ×{found.count:,} {'permitted' if found.permitted else 'FORBIDDEN'}"
-        for name, found in entry.anomalies.items()
-        if name not in told
+        f"{name} ×{found}" for name, found in entry.anomalies.items() if name not in told
     )
 
 
 def html_page(entries: Sequence[Entry], about: About) -> str:
     """Return the matrix as one HTML page that needs no network."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     shown = varied(entries)
-    return environment.get_template("contract_page.html.j2").render(
+    return page_template("contract_page.html.j2").render(
         rows=[(entry, cells(entry, list(shown))[: len(shown)]) for entry in entries],
         settings=list(shown.values()),
         headlines=MEANINGS,

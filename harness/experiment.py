@@ -23,6 +23,7 @@ from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
 from harness.core.workload import WORKLOADS, Demanding, Workload
 from harness.images import reject_unknown_kafka
+from harness.programs import Say
 from harness.run_dir import RunDir
 from harness.runner import Progress, Runner
 from verifiers.job import Report, verify, write_verdict
@@ -242,10 +243,18 @@ def run_experiment(runner: Runner) -> RunDir:
         UsageError: there is no such Kafka version; nothing was started, no folder made.
         KafkaChaosError: as for `conduct`.
     """
-    spec = runner.experiment.cluster
-    if not spec.image and not spec.compose:
-        reject_unknown_kafka(spec.kafka, say=runner.progress.say)
+    reject_unknown_version(runner.experiment.cluster, say=runner.progress.say)
     return runner.run()
+
+
+def reject_unknown_version(spec: ClusterSpec, *, say: Say) -> None:
+    """Reject a Kafka version that does not exist, where we are the ones to make its image.
+
+    Raises:
+        UsageError: with the versions that there are.
+    """
+    if not spec.image and not spec.compose:
+        reject_unknown_kafka(spec.kafka, say=say)
 
 
 def judge(

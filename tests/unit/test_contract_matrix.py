@@ -410,7 +410,7 @@ def invoked(
         return outcome(runner, Verdict.INVALID, lost_write=(1, False))
 
     stand_in(monkeypatch, conduct)
-    monkeypatch.setattr("harness.images.reject_unknown_kafka", lambda version, say: None)
+    monkeypatch.setattr("harness.experiment.reject_unknown_kafka", lambda version, say: None)
     arguments = ["matrix", "--store", str(tmp_path), *words]
     return runners, CliRunner().invoke(app, arguments)
 

@@ -1,6 +1,5 @@
 """What a checker of op histories is, and where such checkers are found."""
 
-import inspect
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
@@ -38,11 +37,6 @@ OP_ANOMALY_SCHEMA = StructType(
 `key` and `value` say which value, `op` which op (the index of its completion) shows it; each may be
 null. `detail` is a JSON object with what else a person wants to know.
 """
-
-
-def frames_wanted(check: OpChecker) -> tuple[str, ...]:
-    """Return the names of the frames that a checker asks for."""
-    return tuple(inspect.signature(check).parameters)
 
 
 def op_offences(

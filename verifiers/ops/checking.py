@@ -11,8 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checking import SPARK_ERRORS, first_line
-from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, frames_wanted
+from verifiers.checker import frames_wanted
+from verifiers.checking import MOST_EXAMPLES, SPARK_ERRORS, first_line
+from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.dependencies import dependencies, places
 from verifiers.ops.reading import OpHistories
@@ -20,9 +21,6 @@ from verifiers.ops.steps import remembered, strange
 from verifiers.ops.versions import versions_of
 
 _LOG = logging.getLogger(__name__)
-
-MOST_EXAMPLES = 32
-"""So many examples of each anomaly of a history stand in its verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
