@@ -22,12 +22,12 @@ PARTITIONS = 4
 
 
 class MockKafka:
-    """A mock cluster of three brokers; it lives as long as the object."""
+    """A mock cluster; it lives as long as the object."""
 
-    def __init__(self) -> None:
-        self._owner = Producer({"test.mock.num.brokers": 3, "log_level": 0})
-        brokers = self._owner.list_topics(TOPIC, timeout=10).brokers.values()
-        self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    def __init__(self, brokers: int = 3) -> None:
+        self._owner = Producer({"test.mock.num.brokers": brokers, "log_level": 0})
+        listed = self._owner.list_topics(TOPIC, timeout=10).brokers.values()
+        self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in listed)
 
     def append(self, payload: bytes | None, partition: int) -> None:
         """Put a record into the topic that no client of ours made."""
@@ -115,10 +115,10 @@ class Run:
 
 
 @contextmanager
-def mock_run(folder: Path) -> Iterator[Run]:
+def mock_run(folder: Path, brokers: int = 3) -> Iterator[Run]:
     """Give a run folder with a mock cluster; no client outlives it."""
     (folder / "history" / "raw").mkdir(parents=True)
-    run = Run(folder, MockKafka())
+    run = Run(folder, MockKafka(brokers))
     try:
         yield run
     finally:
