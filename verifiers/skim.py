@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+from verifiers.arrow import BatchFunction, map_in_arrow
 from verifiers.frames import History
-from verifiers.ops.arrow import BatchFunction, map_in_arrow
 
 UNSORTED = -1
 """The place of rows whose lane is not sorted within its batch."""

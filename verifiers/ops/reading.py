@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from harness.core.errors import EnvironmentBroken
-from verifiers.ops.arrow import map_in_arrow
+from verifiers.arrow import map_in_arrow
 from verifiers.ops.description import Described, Problem, describe
 from verifiers.ops.schema import (
     COUNT,
