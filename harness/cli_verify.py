@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import console
-from harness.core.errors import EnvironmentBroken, KafkaChaosError, UsageError
+from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.verdict import Verdict
 from harness.run_dir import SCHEMA, RunDir
 
 if TYPE_CHECKING:
+    from harness.experiment import Outcome
     from verifiers.ops.judgement import HistoryVerdict, OpOptions
 
 MALFORMED = 2
@@ -72,9 +73,9 @@ def judge_paths(
         options = OpOptions(subscribe=subscribe, ww_deps=ww_deps)
         found = _histories([paths[at] for at in files], options, master)
         judged |= dict(zip(files, found, strict=True))
-    for at, path in enumerate(paths):
-        if at not in judged:
-            judged[at] = _folder_or_why_not(path, master, exact=exact)
+    folders = [at for at in range(len(paths)) if at not in judged]
+    found_there = _folders([paths[at] for at in folders], master, exact=exact)
+    judged |= dict(zip(folders, found_there, strict=True))
     return tuple(judged[at] for at in range(len(paths)))
 
 
@@ -111,31 +112,53 @@ def _shown(example: dict[str, Any]) -> str:
 
 
 def _judge_folder(path: Path, master: str | None, *, exact: bool) -> Judged:
-    import json
-
     from harness.experiment import judge
-    from verifiers.report import console_summary
 
     run_dir = RunDir.open(path)
     with console.live_progress() as progress:
         outcome = judge(run_dir, master=master, progress=progress, exact=exact)
-    console.print_lines(console_summary(run_dir.path))
-    document = json.loads((run_dir.path / "verdict.json").read_text(encoding="utf-8"))
+    return _told(outcome)
+
+
+def _folders(paths: Sequence[Path], master: str | None, *, exact: bool) -> list[Judged]:
+    """Judge run folders together; say of one that cannot be judged why."""
+    from harness.experiment import judge_all
+
+    judged: dict[Path, Judged] = {}
+    opened: dict[Path, RunDir] = {}
+    for path in paths:
+        try:
+            opened[path] = RunDir.open(path)
+        except KafkaChaosError as error:
+            judged[path] = _why_not(path, error)
+    with console.live_progress() as progress:
+        outcomes = judge_all(list(opened.values()), master=master, progress=progress, exact=exact)
+    for path, outcome in zip(opened, outcomes, strict=True):
+        if isinstance(outcome, KafkaChaosError):
+            judged[path] = _why_not(path, outcome)
+        else:
+            judged[path] = _told(outcome)
+    return [judged[path] for path in paths]
+
+
+def _told(outcome: "Outcome") -> Judged:
+    import json
+
+    from verifiers.report import console_summary
+
+    path = outcome.run_dir.path
+    console.print_lines(console_summary(path))
+    document = json.loads((path / "verdict.json").read_text(encoding="utf-8"))
     return Judged(document=document, code=outcome.verdict.exit_code)
 
 
-def _folder_or_why_not(path: Path, master: str | None, *, exact: bool) -> Judged:
-    try:
-        return _judge_folder(path, master, exact=exact)
-    except EnvironmentBroken:
-        raise
-    except KafkaChaosError as error:
-        console.print_lines([f"UNKNOWN  {path}", f"         {error}"])
-        document = {
-            "schema": SCHEMA,
-            "run": path.name,
-            "verdict": Verdict.UNKNOWN.name,
-            "reasons": [str(error)],
-            "anomalies": {},
-        }
-        return Judged(document=document, code=error.exit_code)
+def _why_not(path: Path, error: KafkaChaosError) -> Judged:
+    console.print_lines([f"UNKNOWN  {path}", f"         {error}"])
+    document = {
+        "schema": SCHEMA,
+        "run": path.name,
+        "verdict": Verdict.UNKNOWN.name,
+        "reasons": [str(error)],
+        "anomalies": {},
+    }
+    return Judged(document=document, code=error.exit_code)

@@ -3,7 +3,7 @@
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from faults.targets import FollowerOf, LeaderAndFollower
 from harness.compose_file import read_compose_file
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.errors import UsageError
+from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.fault import FAULTS, Fault, hits_pairs
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
@@ -26,7 +26,7 @@ from harness.images import reject_unknown_kafka
 from harness.programs import Say
 from harness.run_dir import RunDir
 from harness.runner import Progress, Runner
-from verifiers.job import Report, verify, write_verdict
+from verifiers.job import Report, verify_all, write_verdict
 from verifiers.report import write_report
 
 log = logging.getLogger(__name__)
@@ -275,11 +275,42 @@ def judge(
     Raises:
         HistoryUnreadable: the history is damaged.
     """
+    (outcome,) = judge_all([run_dir], master=master, progress=progress, exact=exact)
+    if isinstance(outcome, KafkaChaosError):
+        raise outcome
+    return outcome
+
+
+def judge_all(
+    run_dirs: Sequence[RunDir],
+    *,
+    master: str | None = None,
+    progress: Progress | None = None,
+    exact: bool = False,
+) -> tuple[Outcome | KafkaChaosError, ...]:
+    """Verify several run folders together, as `judge` does one; return what came of each.
+
+    Args:
+        run_dirs: the folders.
+        master: a Spark master; None is this machine.
+        progress: is told what is being done.
+        exact: look at every record, however long a history is.
+
+    Returns:
+        Why, for a folder that cannot be judged.
+    """
     progress = progress or Progress()
     progress.phase("verify")
     begin_ns = time.monotonic_ns()
-    report = verify(run_dir.path, master=master, say=progress.say, exact=exact)
+    paths = [run_dir.path for run_dir in run_dirs]
+    reports = verify_all(paths, master=master, say=progress.say, exact=exact)
     log.info("verified in %.1f s", (time.monotonic_ns() - begin_ns) / 1e9)
-    write_verdict(run_dir.path, report)
-    write_report(run_dir.path)
-    return Outcome(run_dir=run_dir, report=report)
+    outcomes: list[Outcome | KafkaChaosError] = []
+    for run_dir, report in zip(run_dirs, reports, strict=True):
+        if isinstance(report, KafkaChaosError):
+            outcomes.append(report)
+            continue
+        write_verdict(run_dir.path, report)
+        write_report(run_dir.path)
+        outcomes.append(Outcome(run_dir=run_dir, report=report))
+    return tuple(outcomes)

@@ -2,22 +2,24 @@
 
 import logging
 import re
+import shutil
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from verifiers import consumption, digests, frames, places, skim, transactions
 from verifiers.checker import CHECKERS, Checker, can_find, frames_wanted
 from verifiers.frames import History
+from verifiers.member import MEMBER, Member, told_apart
 from verifiers.result import Example
 from verifiers.schema import ANOMALY_SCHEMA
 
@@ -28,6 +30,10 @@ MOST_EXAMPLES = 32
 
 FOUND_SCHEMA = StructType([StructField("anomaly", StringType()), *ANOMALY_SCHEMA.fields])
 """`anomalies/`: ANOMALY_SCHEMA behind the name of the anomaly."""
+
+_MEMBERS_SCHEMA = StructType([*FOUND_SCHEMA.fields, StructField(MEMBER, IntegerType())])
+FOUND = "found"
+"""Where `run_checkers` leaves what was found, in its scratch folder, by member."""
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job raises; the latter if Spark has no class of its own for the cause."""
@@ -58,7 +64,7 @@ class Frames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What the checkers found.
+    """What the checkers found in one run.
 
     Attributes:
         counts: offences by anomaly and kind.
@@ -70,7 +76,7 @@ class Found:
 
     counts: Mapping[tuple[str, str | None], int]
     examples: Mapping[str, tuple[Example, ...]]
-    checkers: Mapping[str, str]
+    checkers: Mapping[str, str] = field(default_factory=dict)
     crashes: tuple[str, ...] = ()
     times: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -169,24 +175,63 @@ def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str]
     )
 
 
-def run_checkers(spark: SparkSession, path: Path, built: Frames) -> Found:
-    """Run every registered checker and write what they found to `anomalies/` in the folder.
+def run_checkers(
+    spark: SparkSession, built: Frames, members: Sequence[Member], scratch: Path
+) -> dict[int, Found]:
+    """Run every registered checker; what they find lies in `scratch` until it is handed out.
 
-    A checker that crashes leaves its traceback in the folder, `crash-<name>.txt`, and stops no
-    other.
+    A checker that crashes leaves its traceback in the folders of the runs, `crash-<name>.txt`, and
+    stops no other.
 
     Args:
         spark: the session of the frames.
-        path: the run's folder.
         built: the shared frames.
+        members: the runs that they are of.
+        scratch: an empty folder.
+
+    Returns:
+        What was found, by member.
 
     Raises:
         PySparkException: the history itself cannot be read; or Py4JJavaError.
     """
-    target = path / "anomalies"
-    for stale in path.glob("crash-*.txt"):
-        stale.unlink()
+    folders = [member.run.path for member in members]
+    for folder in folders:
+        for stale in folder.glob("crash-*.txt"):
+            stale.unlink()
     crashes: dict[str, str] = {}
+    plans = _plans(built, folders, crashes)
+    target = scratch / FOUND
+    target.mkdir()
+    try:
+        _write(list(plans.values()), members, target, mode="overwrite")
+    except SPARK_ERRORS as error:
+        if is_unreadable(error):
+            raise
+        # One of them failed on the data; which one shows when each runs by itself.
+        shutil.rmtree(target)
+        target.mkdir()
+        for name, plan in plans.items():
+            try:
+                _write([plan], members, target, mode="append")
+            except SPARK_ERRORS as crash:
+                if is_unreadable(crash):
+                    raise
+                crashes[name] = _note_crash(folders, name, crash)
+    summaries = _summarise(found_in(spark, scratch))
+    checkers = {name: "crashed" if name in crashes else "ran" for name in CHECKERS}
+    return {
+        member.number: replace(
+            summaries.get(member.number, Found(counts={}, examples={})),
+            checkers=checkers,
+            crashes=tuple(crashes.values()),
+        )
+        for member in members
+    }
+
+
+def _plans(built: Frames, folders: Sequence[Path], crashes: dict[str, str]) -> dict[str, DataFrame]:
+    """Return what each checker that can find anything makes of the frames, by its name."""
     plans: dict[str, DataFrame] = {}
     for name in CHECKERS:
         if not can_find(CHECKERS[name], built.empty):
@@ -194,29 +239,13 @@ def run_checkers(spark: SparkSession, path: Path, built: Frames) -> Found:
         try:
             plans[name] = _plan(name, CHECKERS[name], built.by_name)
         except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
-            crashes[name] = _note_crash(path, name, error)
-    try:
-        _write(spark, list(plans.values()), target, mode="overwrite")
-    except SPARK_ERRORS as error:
-        if is_unreadable(error):
-            raise
-        # One of them failed on the data; which one shows when each runs by itself.
-        _write(spark, [], target, mode="overwrite")
-        for name, plan in plans.items():
-            try:
-                _write(spark, [plan], target, mode="append")
-            except SPARK_ERRORS as crash:
-                if is_unreadable(crash):
-                    raise
-                crashes[name] = _note_crash(path, name, crash)
-    counts, examples, times = _summarise(spark, target)
-    return Found(
-        counts=counts,
-        examples=examples,
-        checkers={name: "crashed" if name in crashes else "ran" for name in CHECKERS},
-        crashes=tuple(crashes.values()),
-        times=times,
-    )
+            crashes[name] = _note_crash(folders, name, error)
+    return plans
+
+
+def found_in(spark: SparkSession, scratch: Path) -> DataFrame:
+    """Return what the checkers found: FOUND_SCHEMA, and the number of the member."""
+    return spark.read.schema(_MEMBERS_SCHEMA).parquet(str(scratch / FOUND))
 
 
 def is_unreadable(error: Exception) -> bool:
@@ -242,22 +271,20 @@ def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFr
     return found.select(F.lit(name).alias("anomaly"), *columns)
 
 
-def _write(spark: SparkSession, plans: Sequence[DataFrame], target: Path, *, mode: str) -> None:
-    nothing = [] if plans else [spark.createDataFrame([], FOUND_SCHEMA)]
-    found = reduce(DataFrame.unionByName, [*plans, *nothing])
-    writer = found.repartition(1).sortWithinPartitions("anomaly", *_PLACE).write
-    writer.mode(mode).option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(
-        str(target)
-    )
+def _write(
+    plans: Sequence[DataFrame], members: Sequence[Member], target: Path, *, mode: str
+) -> None:
+    if not plans:
+        return
+    found = told_apart(reduce(DataFrame.unionByName, plans), members)
+    writer = found.repartition(1).sortWithinPartitions(MEMBER, "anomaly", *_PLACE).write
+    writer.mode(mode).partitionBy(MEMBER).option(
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
+    ).parquet(str(target))
 
 
-def _summarise(
-    spark: SparkSession, target: Path
-) -> tuple[
-    dict[tuple[str, str | None], int], dict[str, tuple[Example, ...]], dict[str, tuple[int, int]]
-]:
-    found = spark.read.schema(FOUND_SCHEMA).parquet(str(target))
-    alike = Window.partitionBy("anomaly", "kind")
+def _summarise(found: DataFrame) -> dict[int, Found]:
+    alike = Window.partitionBy(MEMBER, "anomaly", "kind")
     first = (
         found.withColumn("count", F.count("*").over(alike))
         .withColumn("from_ns", F.min("time_ns").over(alike))
@@ -268,17 +295,25 @@ def _summarise(
         )
         .where(F.col("rank") <= MOST_EXAMPLES)
     )
+    by_member: dict[int, list[Row]] = {}
+    for row in first.collect():
+        by_member.setdefault(row[MEMBER], []).append(row)
+    return {number: _summary(rows) for number, rows in by_member.items()}
+
+
+def _summary(rows: Sequence[Row]) -> Found:
     counts: dict[tuple[str, str | None], int] = {}
     examples: dict[str, list[Example]] = {}
     times: dict[str, tuple[int, int]] = {}
-    for row in first.collect():
+    for row in rows:
         counts[row["anomaly"], row["kind"]] = row["count"]
         if row["from_ns"] is not None:
             since, until = times.get(row["anomaly"], (row["from_ns"], row["to_ns"]))
             times[row["anomaly"]] = (min(since, row["from_ns"]), max(until, row["to_ns"]))
         columns = {column.name: row[column.name] for column in ANOMALY_SCHEMA.fields}
         examples.setdefault(row["anomaly"], []).append(Example(**columns))
-    return counts, {name: _lowest(some) for name, some in examples.items()}, times
+    lowest = {name: _lowest(some) for name, some in examples.items()}
+    return Found(counts=counts, examples=lowest, times=times)
 
 
 def _lowest(examples: Sequence[Example]) -> tuple[Example, ...]:
@@ -290,7 +325,9 @@ def _lowest(examples: Sequence[Example]) -> tuple[Example, ...]:
     return tuple(by_place[:MOST_EXAMPLES])
 
 
-def _note_crash(path: Path, name: str, error: Exception) -> str:
-    file = path / f"crash-{name}.txt"
-    file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-    return f"The checker {name} crashed ({first_line(error)}): its traceback is in {file.name}."
+def _note_crash(folders: Sequence[Path], name: str, error: Exception) -> str:
+    told = "".join(traceback.format_exception(error))
+    file = f"crash-{name}.txt"
+    for folder in folders:
+        (folder / file).write_text(told, encoding="utf-8")
+    return f"The checker {name} crashed ({first_line(error)}): its traceback is in {file}."

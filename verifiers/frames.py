@@ -40,8 +40,10 @@ from harness.core.op import SEQUENCE_BITS
 ANY_PARTITION = -1
 """Stands, in `ends`, for a topic as a whole."""
 
+PROCESS_BITS = 20
+"""No process has a number of more bits."""
+
 _OK, _INFO, _FAIL, _POLL, _FINAL = range(5)
-_PROCESS_BITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,7 @@ def values(history: History, suspects: DataFrame | None = None) -> DataFrame:
         "poll_partition",
         "final_partition",
         "polled_ns",
-        F.col("reader").bitwiseAND((1 << _PROCESS_BITS) - 1).cast("int").alias("reader"),
+        F.col("reader").bitwiseAND((1 << PROCESS_BITS) - 1).cast("int").alias("reader"),
         "first",
         "last",
         F.when(F.col("partition_low") < F.col("partition_high"), 2)
@@ -194,8 +196,8 @@ def _value_columns() -> list[Column]:
     polled = F.col("evidence") == _POLL
     found = F.col("evidence") == _FINAL
     # A maximum over structures would force a sort; packed in one long it stays a hash aggregate.
-    # Microseconds leave room for the process beside them for more than three days of uptime.
-    last = F.shiftleft(F.floor(F.col("begin_ns") / 1000).cast("long"), _PROCESS_BITS).bitwiseOR(
+    # At 0.01 ms there is room for the process beside the time for years of uptime.
+    last = F.shiftleft(F.floor(F.col("begin_ns") / 10_000).cast("long"), PROCESS_BITS).bitwiseOR(
         F.col("process").cast("long")
     )
     return [

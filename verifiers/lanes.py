@@ -1,16 +1,18 @@
 """The lanes of a report: what was sent and read, second by second, and where acks stayed out."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from harness.run_dir import write_atomically
 from verifiers.frames import History
+from verifiers.member import MEMBER, Member, number_column
 from verifiers.result import Counts
 
 SECOND_NS = 1_000_000_000
@@ -19,6 +21,13 @@ _FINEST_BIN_NS = 100_000_000
 _FINE_NS = 10_000_000
 """Acknowledgements are first gathered so finely; no gap below this is ever the widest of a run."""
 _ACCURACY = 1000
+_AXIS_SCHEMA = StructType(
+    [
+        StructField(MEMBER, IntegerType()),
+        StructField("origin_ns", LongType()),
+        StructField("bin_ns", LongType()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,29 +123,41 @@ def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
     return next(step * decade for step in (1, 2, 5, 10) if step * decade >= least)
 
 
-def draw(history: History, *, origin_ns: int, bin_ns: int) -> Lanes:
-    """Return the lanes; two small aggregations, of which a row a bin reaches this process.
+def draw(history: History, members: Sequence[Member]) -> dict[int, Lanes]:
+    """Return the lanes of each member; two small aggregations, a row a bin reaches this process.
 
     Args:
-        history: the recorded frames.
-        origin_ns: the zero of the time axis.
-        bin_ns: width of a bin.
+        history: the recorded frames, of one run or several.
+        members: whose they are.
     """
-    binned = _sent(history.sends, origin_ns, bin_ns).unionByName(
-        _polled(history, origin_ns, bin_ns), allowMissingColumns=True
+    binned = _sent(history.sends, members).unionByName(
+        _polled(history, members), allowMissingColumns=True
     )
-    cells = (
-        binned.groupBy("bin")
-        .agg(*(F.max(name).alias(name) for name in binned.columns if name != "bin"))
-        .orderBy("bin")
+    keys = (MEMBER, "bin")
+    cells: dict[int, list[Row]] = {}
+    for row in (
+        binned.groupBy(*keys)
+        .agg(*(F.max(name).alias(name) for name in binned.columns if name not in keys))
+        .orderBy(*keys)
         .collect()
-    )
-    gaps = _gaps(history.sends).collect()
+    ):
+        cells.setdefault(row[MEMBER], []).append(row)
+    gaps: dict[int, list[Row]] = {}
+    for row in _gaps(history.sends, members).collect():
+        gaps.setdefault(row[MEMBER], []).append(row)
+    return {
+        one.number: _lanes(one, cells.get(one.number, []), gaps.get(one.number, []))
+        for one in members
+    }
+
+
+def _lanes(member: Member, cells: list[Row], gaps: list[Row]) -> Lanes:
+    bin_ns = _bin_ns(member)
     return Lanes(
-        origin_ns=origin_ns,
+        origin_ns=member.run.origin_ns,
         bin_ns=bin_ns,
         rows=tuple(_lane_row(cell, bin_ns) for cell in cells if cell["bin"] is not None),
-        partitions=_partitions(gaps),
+        partitions=_partitions(gaps, member),
         counts=Counts(
             acked=_total(cells, "ok"),
             failed=_total(cells, "fail"),
@@ -149,36 +170,58 @@ def draw(history: History, *, origin_ns: int, bin_ns: int) -> Lanes:
     )
 
 
-def _bin(time_ns: str, origin_ns: int, bin_ns: int) -> Column:
-    return F.floor((F.col(time_ns) - origin_ns) / bin_ns).cast("long")
+def _bin_ns(member: Member) -> int:
+    return bin_width_ns(member.run.meta, member.run.origin_ns)
 
 
-def _sent(sends: DataFrame, origin_ns: int, bin_ns: int) -> DataFrame:
+def _on_axes(rows: DataFrame, members: Sequence[Member]) -> DataFrame:
+    """Add whose each row is, and the zero and the bins of that run's time axis."""
+    axes = [(one.number, one.run.origin_ns, _bin_ns(one)) for one in members]
+    if len(axes) == 1:
+        known = zip(axes[0], _AXIS_SCHEMA.names, strict=True)
+        return rows.select("*", *(F.lit(value).alias(name) for value, name in known))
+    axis = rows.sparkSession.createDataFrame(axes, _AXIS_SCHEMA)
+    return rows.withColumn(MEMBER, number_column("topic", members)).join(F.broadcast(axis), MEMBER)
+
+
+def _bin(time_ns: str) -> Column:
+    return F.floor((F.col(time_ns) - F.col("origin_ns")) / F.col("bin_ns")).cast("long")
+
+
+def _sent(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
     kind = F.col("type")
     reserved = (kind == "info") & F.col("invoke_ns").isNull()
     latency = F.when(kind == "ok", F.col("complete_ns") - F.col("invoke_ns"))
     marks = F.array(F.lit(0.5), F.lit(0.95), F.lit(0.99))
-    return sends.groupBy(_bin("complete_ns", origin_ns, bin_ns).alias("bin")).agg(
-        F.count_if(kind == "ok").alias("ok"),
-        F.count_if((kind == "info") & ~reserved).alias("info"),
-        F.count_if(kind == "fail").alias("fail"),
-        F.count_if(reserved).alias("reserved"),
-        F.percentile_approx(latency, marks, _ACCURACY).alias("latency"),
+    return (
+        _on_axes(sends, members)
+        .groupBy(MEMBER, _bin("complete_ns").alias("bin"))
+        .agg(
+            F.count_if(kind == "ok").alias("ok"),
+            F.count_if((kind == "info") & ~reserved).alias("info"),
+            F.count_if(kind == "fail").alias("fail"),
+            F.count_if(reserved).alias("reserved"),
+            F.percentile_approx(latency, marks, _ACCURACY).alias("latency"),
+        )
     )
 
 
-def _polled(history: History, origin_ns: int, bin_ns: int) -> DataFrame:
-    polled = history.polls.groupBy(_bin("time_ns", origin_ns, bin_ns).alias("bin")).agg(
-        F.count("*").alias("polled")
+def _polled(history: History, members: Sequence[Member]) -> DataFrame:
+    polled = (
+        _on_axes(history.polls, members)
+        .groupBy(MEMBER, _bin("time_ns").alias("bin"))
+        .agg(F.count("*").alias("polled"))
     )
     # The final read is counted, and has no place on the axis of the workload.
-    final = history.final.groupBy(F.lit(None).cast("long").alias("bin")).agg(
-        F.count("*").alias("final")
+    final = (
+        _on_axes(history.final, members)
+        .groupBy(MEMBER, F.lit(None).cast("long").alias("bin"))
+        .agg(F.count("*").alias("final"))
     )
     return polled.unionByName(final, allowMissingColumns=True)
 
 
-def _gaps(sends: DataFrame) -> DataFrame:
+def _gaps(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
     acked = sends.where(
         (F.col("type") == "ok") & F.col("partition").isNotNull() & F.col("complete_ns").isNotNull()
     )
@@ -204,11 +247,12 @@ def _gaps(sends: DataFrame) -> DataFrame:
             F.max("to_ns").alias("last_ns"),
             F.max(F.when(F.col("before_ns").isNotNull(), gap)).alias("gap"),
         )
+        .withColumn(MEMBER, number_column("topic", members))
         .orderBy("topic", "partition")
     )
 
 
-def _partitions(rows: list[Row]) -> tuple[PartitionLane, ...]:
+def _partitions(rows: list[Row], member: Member) -> tuple[PartitionLane, ...]:
     if not rows:
         return ()
     begin = min(row["first_ns"] for row in rows)
@@ -221,7 +265,7 @@ def _partitions(rows: list[Row]) -> tuple[PartitionLane, ...]:
         widest = max(candidates, key=lambda gap: gap[1] - gap[0])
         lanes.append(
             PartitionLane(
-                topic=row["topic"],
+                topic=member.own(row["topic"]),
                 partition=row["partition"],
                 acked=row["acked"],
                 gap_from_ns=widest[0],

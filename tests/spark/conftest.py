@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import Row
 
+from harness.core.contract import Contract
 from tests.spark.ops import TOPIC, Op, end, rows_of
 from verifiers import consumption, frames, places, transactions
 from verifiers.checker import CHECKERS, frames_wanted
 from verifiers.checking import Found, build, run_checkers
+from verifiers.folder import End, RunInput
 from verifiers.frames import ANY_PARTITION, History
-from verifiers.replicas.comparison import compare
+from verifiers.member import Member
+from verifiers.replicas.comparison import Comparison, compare
 from verifiers.replicas.copied import Copied
 from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.session import open_session
@@ -61,7 +65,7 @@ def find(spark: SparkSession, tmp_path: Path) -> Find:
         check = CHECKERS[name]
         wanted = set(frames_wanted(check))
         built = dict(history.recorded())
-        built |= compare(spark, Copied(), {}, tmp_path).frames(spark, frames.values(history))
+        built |= nothing_on_disk(spark, tmp_path).frames(spark, frames.values(history))
         built |= frames_of(spark, timeline) if timeline else {}
         if wanted & {"values", "producing", "slots", "parts"}:
             built["values"] = frames.values(history)
@@ -91,16 +95,40 @@ def find_all(spark: SparkSession, tmp_path: Path) -> FindAll:
 
     def run(ops: Sequence[Op], *, uncommitted: frozenset[int] = frozenset()) -> Found:
         built = build(to_history(spark, ops, uncommitted=uncommitted))
-        none = compare(spark, Copied(), {}, tmp_path)
+        none = nothing_on_disk(spark, tmp_path)
         built = built.with_more(none.frames(spark, built.by_name["values"]), none.empty)
         built = built.with_more(frames_of(spark, {}), frozenset(SCHEMAS))
         try:
-            return run_checkers(spark, tmp_path, built)
+            member = member_at(tmp_path)
+            with TemporaryDirectory(dir=tmp_path) as scratch:
+                return run_checkers(spark, built, [member], Path(scratch))[member.number]
         finally:
             for frame in built.kept:
                 frame.unpersist()
 
     return run
+
+
+def nothing_on_disk(spark: SparkSession, path: Path) -> Comparison:
+    """Return the comparison of a run without replicas."""
+    return compare(
+        spark, {member_at(path): Copied()}, folder=path, target=path / "replicas" / "batches"
+    )
+
+
+def compared_at(spark: SparkSession, copied: Copied, path: Path, *, high: int) -> Comparison:
+    """Return the comparison of what lay on the disks of a run with one partition."""
+    read = End(topic=TOPIC, partition=0, low=0, high=high, reached=high, complete=True)
+    return compare(
+        spark, {member_at(path, read): copied}, folder=path, target=path / "replicas" / "batches"
+    )
+
+
+def member_at(path: Path, *ends: End) -> Member:
+    """Return a run that is verified alone."""
+    return Member(
+        run=RunInput(path=path, meta={}, contract=Contract(), faults=(), ends=ends, origin_ns=0)
+    )
 
 
 def to_history(

@@ -11,12 +11,12 @@ from harness.core.contract import Contract
 from harness.core.verdict import Verdict
 from harness.run_dir import RunDir
 from tests.batches import GZIP, old, v2, value_of
+from tests.spark.conftest import compared_at
 from tests.spark.disks import BROKERS, Disk, Disks, alike, whole, write_disks
 from tests.spark.ops import TOPIC, Folder, Rec, end, filler, final, ok, poll
 from verifiers.checker import CHECKERS, can_find, frames_wanted
 from verifiers.job import verify
 from verifiers.oracle import Circumstances, rule
-from verifiers.replicas.comparison import compare
 from verifiers.replicas.copied import read_copied
 from verifiers.schema import HISTORY_SCHEMAS
 
@@ -34,7 +34,7 @@ def look(spark: SparkSession, tmp_path: Path) -> Look:
         (tmp_path / "run.json").write_text("{}")
         write_disks(tmp_path, disks, isr=isr)
         copied = read_copied(RunDir.open(tmp_path), {"topics": [META]})
-        compared = compare(spark, copied, {(TOPIC, 0): high}, tmp_path)
+        compared = compared_at(spark, copied, tmp_path, high=high)
         nothing = spark.createDataFrame([], HISTORY_SCHEMAS["poll"])
         known = {
             "polls": nothing,

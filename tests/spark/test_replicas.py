@@ -13,12 +13,13 @@ from harness.core.contract import Contract
 from harness.core.verdict import Verdict
 from harness.run_dir import RunDir
 from tests.batches import GZIP, old, v2, value_of
+from tests.spark.conftest import compared_at, member_at
 from tests.spark.disks import BROKERS, Disk, Disks, alike, whole, write_disks
 from tests.spark.ops import TOPIC, Folder, Op, Rec, end, filler, final, ok, poll
 from verifiers.checker import CHECKERS, can_find, frames_wanted
 from verifiers.job import Report, verify
 from verifiers.oracle import Circumstances, rule
-from verifiers.replicas.comparison import Comparison, compare
+from verifiers.replicas.comparison import Comparison, Told
 from verifiers.replicas.copied import read_copied
 
 IN_ORDER = [*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))]
@@ -33,12 +34,13 @@ class Seen:
     """What came of a comparison: itself, and the rows of both its checkers."""
 
     comparison: Comparison
+    told: Told
     divergences: list[dict[str, Any]]
     disorders: list[dict[str, Any]]
 
     @property
     def nothing(self) -> bool:
-        return not (self.divergences or self.disorders or self.comparison.reasons)
+        return not (self.divergences or self.disorders or self.told.reasons)
 
 
 Look = Callable[..., Seen]
@@ -52,7 +54,7 @@ def look(spark: SparkSession, tmp_path: Path) -> Look:
         (tmp_path / "run.json").write_text("{}")
         write_disks(tmp_path, disks, isr=isr)
         copied = read_copied(RunDir.open(tmp_path), {"topics": [META]})
-        comparison = compare(spark, copied, {(TOPIC, 0): high}, tmp_path)
+        comparison = compared_at(spark, copied, tmp_path, high=high)
         known = {
             "differences": comparison.differences,
             "disordered": comparison.disordered,
@@ -69,6 +71,7 @@ def look(spark: SparkSession, tmp_path: Path) -> Look:
 
         return Seen(
             comparison=comparison,
+            told=comparison.told(member_at(tmp_path)),
             divergences=rows("replica-divergence"),
             disorders=rows("epoch-disorder"),
         )
@@ -231,10 +234,10 @@ def test_half_a_batch_in_an_in_sync_replica_leaves_it_unknown(look: Look) -> Non
     disks = alike(Disk(content=v2(0, TEN)))
     disks[2, 0] = Disk(content=v2(0, TEN) + v2(10, TEN)[:-9])
 
-    comparison = look(disks).comparison
+    told = look(disks).told
 
-    assert comparison.to_json()["compared"] is False
-    (reason,) = comparison.reasons
+    assert told.document["compared"] is False
+    (reason,) = told.reasons
     assert reason.startswith("The log of orders-0 on broker 2 cannot be read to its end")
 
 
@@ -242,7 +245,7 @@ def test_a_replica_that_was_not_copied_is_a_reason(look: Look) -> None:
     disks = alike(Disk(content=v2(0, TEN)))
     del disks[2, 0]
 
-    assert look(disks).comparison.reasons == (
+    assert look(disks).told.reasons == (
         "Not all replicas could be compared: orders-0 has 2 of its 3 replicas on disk.",
     )
 
@@ -258,7 +261,7 @@ def test_a_run_without_copies_is_unknown(tmp_path: Path) -> None:
 
 
 def test_a_log_shorter_than_what_was_read_is_a_reason(look: Look) -> None:
-    (reason,) = look(alike(Disk(content=v2(0, TEN[:5])))).comparison.reasons
+    (reason,) = look(alike(Disk(content=v2(0, TEN[:5])))).told.reasons
 
     assert "ends at 5, below the high watermark of 10" in reason
 

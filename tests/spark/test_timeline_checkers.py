@@ -51,8 +51,9 @@ def shortage(from_s: float, to_s: float, *, producers: Sequence[int] = (1,)) -> 
     return {**PLACE, **window, "leader": 1, "isr": "1", "producers": list(producers)}
 
 
-def demand(from_s: float, to_s: float, bound_s: float) -> dict[str, int]:
+def demand(from_s: float, to_s: float, bound_s: float) -> dict[str, Any]:
     return {
+        "topic": TOPIC,
         "from_ns": round(from_s * S),
         "to_ns": round(to_s * S),
         "bound_ns": round(bound_s * S),

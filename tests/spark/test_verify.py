@@ -23,7 +23,7 @@ from tests.spark.ops import (
     ok,
     poll,
 )
-from verifiers import job
+from verifiers import verification
 from verifiers.checker import CHECKERS
 from verifiers.job import Report, verify, write_verdict
 from verifiers.warm_up import write_run
@@ -99,7 +99,7 @@ def test_verifying_again_gives_the_same_verdict(tmp_path: Path) -> None:
 def test_a_long_history_is_judged_the_same_by_digests_and_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Folder
 ) -> None:
-    monkeypatch.setattr(job, "FEW_ROWS", 1)
+    monkeypatch.setattr(verification, "FEW_ROWS", 1)
     path = folder.write(tmp_path / "run")
 
     told: list[str] = []

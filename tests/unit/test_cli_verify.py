@@ -1,14 +1,23 @@
 """`verify` for several paths: one document each, in order, and the worst exit code."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import cli_verify
+from harness import cli_verify, experiment
 from harness.cli_verify import Judged, judge_paths, worst
 from harness.core.errors import HistoryUnreadable, UsageError
+from harness.run_dir import RunDir
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """As much of an outcome as is told."""
+
+    run_dir: RunDir
 
 
 def judged(code: int) -> Judged:
@@ -27,35 +36,46 @@ def test_folders_and_histories_come_back_in_the_order_of_their_paths(
 ) -> None:
     history, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     history.touch()
-    folder, damaged = tmp_path / "run", tmp_path / "damaged"
-    folder.mkdir()
-    damaged.mkdir()
+    folder, damaged, empty = (tmp_path / name for name in ("run", "damaged", "empty"))
+    empty.mkdir()
+    for path in (folder, damaged):
+        path.mkdir()
+        (path / "run.json").write_text("{}")
     asked: list[Sequence[Path]] = []
 
     def histories(paths: Sequence[Path], *_: Any) -> list[Judged]:
         asked.append(paths)
         return [Judged(document={"history": path.name}, code=0) for path in paths]
 
-    def of_folder(path: Path, master: str | None, *, exact: bool) -> Judged:
+    def folders(run_dirs: Sequence[RunDir], *, exact: bool, **_: Any) -> list[object]:
         assert exact
-        if path == damaged:
-            raise HistoryUnreadable("It is cut in half.")
-        return Judged(document={"run": path.name}, code=1)
+        return [
+            HistoryUnreadable("It is cut in half.") if one.path == damaged else Outcome(one)
+            for one in run_dirs
+        ]
+
+    def told(outcome: Outcome) -> Judged:
+        return Judged(document={"run": outcome.run_dir.path.name}, code=1)
 
     monkeypatch.setattr(cli_verify, "_histories", histories)
-    monkeypatch.setattr(cli_verify, "_judge_folder", of_folder)
+    monkeypatch.setattr(cli_verify, "_told", told)
+    monkeypatch.setattr(experiment, "judge_all", folders)
 
     found = judge_paths(
-        [folder, history, damaged, other], subscribe=False, ww_deps=False, master=None, exact=True
+        [folder, history, damaged, other, folder, empty],
+        subscribe=False,
+        ww_deps=False,
+        master=None,
+        exact=True,
     )
 
     assert [one.document.get("run") or one.document["history"] for one in found] == [
-        "run", "a.jsonl", "damaged", "b.jsonl",
+        "run", "a.jsonl", "damaged", "b.jsonl", "run", "empty",
     ]  # fmt: skip
     assert asked == [[history, other]]
     assert found[2].document["verdict"] == "UNKNOWN"
     assert found[2].document["reasons"] == ["It is cut in half."]
-    assert [one.code for one in found] == [1, 0, 3, 0]
+    assert [one.code for one in found] == [1, 0, 3, 0, 1, 2]
 
 
 def test_nothing_is_started_for_paths_none_of_which_is_there(tmp_path: Path) -> None:

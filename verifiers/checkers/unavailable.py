@@ -25,11 +25,11 @@ def unavailable(sends: DataFrame, demands: DataFrame) -> DataFrame:
         "topic", "partition", F.col("complete_ns").alias("at_ns")
     )
     windows = F.broadcast(demands)
-    within = acked.join(
-        windows, (F.col("at_ns") >= F.col("from_ns")) & (F.col("at_ns") <= F.col("to_ns"))
+    within = acked.join(windows, "topic").where(
+        (F.col("at_ns") >= F.col("from_ns")) & (F.col("at_ns") <= F.col("to_ns"))
     )
     tried = sends.where(F.col("partition").isNotNull())
-    places = tried.select("topic", "partition").distinct().crossJoin(windows)
+    places = tried.select("topic", "partition").distinct().join(windows, "topic")
     edges = places.select("*", F.explode(F.array("from_ns", "to_ns")).alias("at_ns"))
     order = Window.partitionBy("topic", "partition", "from_ns").orderBy("at_ns")
     gaps = within.unionByName(edges).withColumn("since_ns", F.lag("at_ns").over(order))

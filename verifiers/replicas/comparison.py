@@ -1,7 +1,7 @@
 """Replicas compared: the frames that checkers ask for, and what the verdict says of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from verifiers.lost import lost
+from verifiers.member import MEMBER, Member, number_of
 from verifiers.replicas.copied import Copied, Place
 from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
-from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions
+from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions, of_replicas
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
 from verifiers.replicas.survey import (
     BATCH_SCHEMA,
@@ -43,13 +44,14 @@ _MOST_EPOCHS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The replicas of a run, compared.
+    """The replicas of one run or several, compared.
 
     Attributes:
-        folder: of the run.
-        copied: what lay on the disks.
+        folder: in which their segments lie.
+        copied: what lay on the disks, by member, as the member calls it.
+        replicas: of all members, as they go among each other.
         summaries: each replica's batches, summed up; empty if there are none.
-        reasons: why they are not compared in full, in sentences.
+        bounds: the high watermark at rest of each partition.
         batches: of all replicas (BATCH_SCHEMA).
         differences: where replicas differ (DIFFERENCE_SCHEMA).
         disordered: the batches of replicas whose epochs are worth a closer look.
@@ -62,9 +64,10 @@ class Comparison:
     """
 
     folder: Path
-    copied: Copied
+    copied: Mapping[int, Copied]
+    replicas: Copied
     summaries: tuple[Summary, ...]
-    reasons: tuple[str, ...]
+    bounds: Mapping[Place, int]
     batches: DataFrame
     differences: DataFrame
     disordered: DataFrame
@@ -82,8 +85,8 @@ class Comparison:
             values: what is known of each value (`verifiers.frames`).
         """
         located = (
-            locate(spark, lost(values), self.batches, self.copied, self.folder)
-            if self.copied.replicas
+            locate(spark, lost(values), self.batches, self.replicas, self.folder)
+            if self.replicas.replicas
             else spark.createDataFrame([], LOCATION_SCHEMA)
         )
         return {
@@ -95,10 +98,12 @@ class Comparison:
             "located": located,
         }
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what verdict.json says of the replicas, but for what was located."""
+    def told(self, member: Member) -> "Told":
+        """Return what the verdict on a member says of its replicas, but for what was located."""
+        copied = self.copied[member.number]
+        own = [_own(one, member) for one in self.summaries if _is_of(one, member)]
         brokers: dict[str, dict[str, Any]] = {}
-        for one in self.summaries:
+        for one in own:
             replica = one.replica
             brokers.setdefault(str(replica.broker), {})[replica.name] = {
                 "leo": one.end,
@@ -112,38 +117,64 @@ class Comparison:
                 "leader": replica.leads,
                 "problem": one.problem,
             }
-        return {
-            "compared": not self.reasons,
+        bounds = {one.replica.place: self.bounds[_among(one, member)] for one in own}
+        reasons = (*copied.reasons, *_damaged(own), *_short(group(own, bounds)))
+        document = {
+            "compared": not reasons,
             "brokers": brokers,
-            "cuts": len(self.copied.cuts),
+            "cuts": len(copied.cuts),
             "located": {},
         }
+        return Told(document=document, reasons=reasons)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is said of one run's replicas.
+
+    Attributes:
+        document: as in verdict.json.
+        reasons: why they are not compared in full, in sentences.
+    """
+
+    document: Mapping[str, Any]
+    reasons: tuple[str, ...]
 
 
 def compare(
-    spark: SparkSession, copied: Copied, ends: Mapping[Place, int], folder: Path
+    spark: SparkSession,
+    copied: Mapping[Member, Copied],
+    *,
+    folder: Path,
+    target: Path,
 ) -> Comparison:
     """Return the replicas compared; a pass over all headers, and nothing more where all agree.
 
     Args:
         spark: the session.
-        copied: what lay on the disks.
-        ends: the end that the final read found, by partition.
-        folder: of the run; `replicas/batches/` is written there.
+        copied: what lay on the disks, by member.
+        folder: in which their segments lie: that of the run, or one that has each member's under
+            its number.
+        target: a folder in which the headers are kept; what it held is replaced.
     """
-    batches = batches_of(spark, copied.replicas, folder)
+    replicas = _together(copied, folder)
+    batches = batches_of(spark, replicas.replicas, folder, target)
     kept: list[DataFrame] = []
     summaries: tuple[Summary, ...] = ()
-    groups: list[Group] = []
+    bounds: dict[Place, int] = {}
     differing = spark.createDataFrame([], DIFFERENCE_SCHEMA)
     disordered = disjoint = spark.createDataFrame([], BATCH_SCHEMA)
     hurt = spark.createDataFrame([], DAMAGE_SCHEMA)
     empty = {"differences", "disordered", "damaged", "disjoint"}
-    if copied.replicas:
-        bounds = known_bounds(copied, ends)
-        summaries = summarise(batches, copied, bounds)
-        groups = group(summaries, bounds)
-        unlike = [some for some in groups if not some.alike]
+    if replicas.replicas:
+        ends = {
+            (member.named(end.topic), end.partition): end.high
+            for member in copied
+            for end in member.run.ends
+        }
+        bounds = known_bounds(replicas, ends)
+        summaries = summarise(batches, replicas, bounds)
+        unlike = [some for some in group(summaries, bounds) if not some.alike]
         if unlike:
             differing = differences(spark, batches, unlike, folder).persist()
             kept.append(differing)
@@ -151,7 +182,7 @@ def compare(
                 empty.discard("differences")
         strange = [one for one in summaries if one.disordered]
         if strange:
-            disordered = batches.where(_any_of(strange))
+            disordered = of_replicas(batches, strange)
             empty.discard("disordered")
         broken = {one.replica.place for one in summaries if one.broken}
         if broken:
@@ -162,9 +193,10 @@ def compare(
             empty.discard("damaged")
     return Comparison(
         folder=folder,
-        copied=copied,
+        copied={member.number: one for member, one in copied.items()},
+        replicas=replicas,
         summaries=summaries,
-        reasons=(*copied.reasons, *_damaged(summaries), *_short(groups)),
+        bounds=bounds,
         batches=batches,
         differences=differing,
         disordered=disordered,
@@ -176,16 +208,40 @@ def compare(
     )
 
 
-def _any_of(summaries: list[Summary]) -> Any:  # noqa: ANN401  (a Column)
-    chosen = F.lit(False)
-    for one in summaries:
-        topic, partition = one.replica.place
-        chosen |= (
-            (F.col("broker") == one.replica.broker)
-            & (F.col("topic") == topic)
-            & (F.col("partition") == partition)
-        )
-    return chosen
+def _together(copied: Mapping[Member, Copied], folder: Path) -> Copied:
+    """Return the replicas and cuts of all members, as they go among each other."""
+
+    def below(segment: Path, member: Member) -> Path:
+        return folder / member.named(str(segment.relative_to(member.run.path)))
+
+    return Copied(
+        replicas=tuple(
+            replace(
+                replica,
+                topic=member.named(replica.topic),
+                segments=tuple(below(segment, member) for segment in replica.segments),
+            )
+            for member, one in copied.items()
+            for replica in one.replicas
+        ),
+        cuts=tuple(
+            replace(cut, topic=member.named(cut.topic))
+            for member, one in copied.items()
+            for cut in one.cuts
+        ),
+    )
+
+
+def _is_of(one: Summary, member: Member) -> bool:
+    return number_of(one.replica.topic) == member.number
+
+
+def _among(one: Summary, member: Member) -> Place:
+    return (member.named(one.replica.topic), one.replica.partition)
+
+
+def _own(one: Summary, member: Member) -> Summary:
+    return replace(one, replica=replace(one.replica, topic=member.own(one.replica.topic)))
 
 
 def _epochs(summaries: tuple[Summary, ...]) -> list[tuple[object, ...]]:
@@ -196,7 +252,7 @@ def _epochs(summaries: tuple[Summary, ...]) -> list[tuple[object, ...]]:
     ]
 
 
-def _damaged(summaries: tuple[Summary, ...]) -> list[str]:
+def _damaged(summaries: Sequence[Summary]) -> list[str]:
     """Return, in sentences, which logs cannot be read to their end though they count.
 
     A broker that is down may well have half a batch at its end: it cuts it when it starts.
@@ -220,22 +276,21 @@ def _short(groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def located_in(spark: SparkSession, anomalies: Path) -> dict[str, Any]:
-    """Return what became of the lost records on the disks, summed up.
+def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
+    """Return what became of the lost records on the disks, summed up, by member.
 
     Args:
-        spark: the session.
-        anomalies: the folder of what was found.
+        found: all anomalies, told apart (`verifiers.member`).
 
     Returns:
         `lost`, of which `held` still lie on a disk, `gone` on none, and `unplaced` have no offset
-        that is known; `cuts`: which stretches of them were cut by whom, where and when.
+        that is known; `stretches`: which of them were cut by whom, where and when.
     """
     detail = F.col("detail")
     rows = (
-        spark.read.parquet(str(anomalies))
-        .where(F.col("anomaly") == "lost-write")
+        found.where(F.col("anomaly") == "lost-write")
         .groupBy(
+            MEMBER,
             "topic",
             "partition",
             *(
@@ -251,7 +306,15 @@ def located_in(spark: SparkSession, anomalies: Path) -> dict[str, Any]:
         .orderBy("topic", "partition", "first")
         .collect()
     )
-    cuts = [row.asDict() for row in rows if row["lacking"] is not None or row["held_by"]]
+    by_member: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        told = row.asDict()
+        by_member.setdefault(told.pop(MEMBER), []).append(told)
+    return {number: _located(some) for number, some in by_member.items()}
+
+
+def _located(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    cuts = [row for row in rows if row["lacking"] is not None or row["held_by"]]
     return {
         "lost": sum(row["count"] for row in rows),
         "held": sum(row["count"] for row in rows if row["held_by"]),

@@ -108,7 +108,15 @@ def _lost(one: Summary, bounds: Mapping[Place, int]) -> list[Stretch]:
 
 def of_partitions(batches: DataFrame, places: Collection[Place]) -> DataFrame:
     """Return the batches of all replicas of some partitions."""
-    chosen = F.lit(False)
-    for topic, partition in sorted(places):
-        chosen |= (F.col("topic") == topic) & (F.col("partition") == partition)
-    return batches.where(F.col("problem").isNull() & chosen)
+    schema = StructType([DAMAGE_SCHEMA["topic"], DAMAGE_SCHEMA["partition"]])
+    chosen = batches.sparkSession.createDataFrame(sorted(places), schema)
+    whole = batches.where(F.col("problem").isNull())
+    return whole.join(F.broadcast(chosen), schema.names, "left_semi")
+
+
+def of_replicas(batches: DataFrame, summaries: Sequence[Summary]) -> DataFrame:
+    """Return the batches of some replicas."""
+    schema = StructType(_REPLICA_SCHEMA.fields[:3])
+    rows = [(one.replica.broker, *one.replica.place) for one in summaries]
+    chosen = batches.sparkSession.createDataFrame(rows, schema)
+    return batches.join(F.broadcast(chosen), schema.names, "left_semi")

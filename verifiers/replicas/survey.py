@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from verifiers.replicas.copied import Copied, Place, Replica
 from verifiers.replicas.segments import HEADERS, read_headers
@@ -36,6 +36,8 @@ BATCH_SCHEMA = StructType(
 offsets lie between the batch before it in the file and itself. A row with a `problem` is a stretch
 of bytes, `size` long, that is no batch: nothing else is known of it.
 """
+
+_BOUND_SCHEMA = StructType([*_KEY[1:3], StructField("bound", LongType(), nullable=False)])
 
 _FEW_BYTES = 64 * 1024**2
 """So much is read here: a worker takes longer to start than to read this."""
@@ -158,15 +160,17 @@ def _agrees(run: Run, replica: Replica, start: int) -> bool:
     )
 
 
-def batches_of(spark: SparkSession, replicas: Iterable[Replica], folder: Path) -> DataFrame:
-    """Return the batches of replicas (BATCH_SCHEMA), headers only, kept as Parquet in the run.
+def batches_of(
+    spark: SparkSession, replicas: Iterable[Replica], folder: Path, target: Path
+) -> DataFrame:
+    """Return the batches of replicas (BATCH_SCHEMA), headers only, kept as Parquet.
 
     Args:
         spark: the session.
         replicas: whose.
-        folder: of the run; what `replicas/batches/` in it held is replaced.
+        folder: in which their segments lie.
+        target: the folder to keep them in; what it held is replaced.
     """
-    target = folder / "replicas" / "batches"
     shutil.rmtree(target, ignore_errors=True)
     files = [
         File(
@@ -183,21 +187,21 @@ def batches_of(spark: SparkSession, replicas: Iterable[Replica], folder: Path) -
     if not files:
         return spark.createDataFrame([], BATCH_SCHEMA)
     target.mkdir(parents=True)
-    root = str(folder)
+    root, kept = str(folder), str(target)
     if sum(file.size_bytes for file in files) <= _FEW_BYTES:
-        _index(root, files, 0)
+        _index(root, kept, files, 0)
     else:
         # Each task writes what it found: rows that came back one by one would cost more.
         tasks = min(len(files), 4 * spark.sparkContext.defaultParallelism)
         shares = spark.sparkContext.parallelize(files, tasks)
-        shares.mapPartitionsWithIndex(lambda task, some: [_index(root, some, task)]).collect()
+        shares.mapPartitionsWithIndex(lambda task, some: [_index(root, kept, some, task)]).collect()
     return spark.read.schema(BATCH_SCHEMA).parquet(str(target))
 
 
-def _index(root: str, files: Iterable[File], number: int) -> int:
-    """Write the batches of some segments to a Parquet file of the run; return how many."""
+def _index(root: str, kept: str, files: Iterable[File], number: int) -> int:
+    """Write the batches of some segments to a Parquet file of their own; return how many."""
     schema = to_arrow_schema(BATCH_SCHEMA)
-    target = Path(root) / "replicas" / "batches" / f"part-{number}.parquet"
+    target = Path(kept) / f"part-{number}.parquet"
     count = 0
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
         for file in files:
@@ -235,11 +239,16 @@ def summarise(
     batches: DataFrame, copied: Copied, bounds: Mapping[Place, int]
 ) -> tuple[Summary, ...]:
     """Return what each replica's batches come to, in one job."""
-    bound = places_column(bounds)
-    below = F.col("base_offset") < bound
+    rows = [(*place, bound) for place, bound in bounds.items()]
+    bounded = batches.join(
+        F.broadcast(batches.sparkSession.createDataFrame(rows, _BOUND_SCHEMA)),
+        ["topic", "partition"],
+        "left",
+    )
+    below = F.col("base_offset") < F.col("bound")
     names = ("base_offset", "last_offset", "crc", "leader_epoch")
     found = (
-        batches.groupBy("broker", "topic", "partition", "segment", "leader_epoch", "problem")
+        bounded.groupBy("broker", "topic", "partition", "segment", "leader_epoch", "problem")
         .agg(
             F.count("*").alias("batches"),
             F.sum("size").alias("size"),
@@ -338,12 +347,3 @@ def _stretches(rows: list[Any], replica: Replica) -> tuple[Stretch, ...]:
             )
         )
     return tuple(sorted(found, key=lambda one: one.segment))
-
-
-def places_column(known: Mapping[Place, int]) -> Column:
-    """Return a column that has a number for each partition; null for one that has none."""
-    column = F.lit(None).cast("long")
-    for (topic, partition), number in known.items():
-        here = (F.col("topic") == topic) & (F.col("partition") == partition)
-        column = F.when(here, F.lit(number)).otherwise(column)
-    return column

@@ -7,12 +7,12 @@ ceilings
 shortages
     when a leader knew that its ISR was too small (SHORTAGE_SCHEMA).
 demands
-    when every partition must be writable, and the bound (DEMAND_SCHEMA).
+    when every partition of a topic must be writable, and the bound (DEMAND_SCHEMA).
 
 All are small: a row a second and partition at most.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 from harness.core.version import numbers
 from harness.run_dir import RunDir
 from verifiers.folder import RunInput
+from verifiers.member import Member
 from verifiers.oracle import DESTRUCTIVE_FAULTS
 from verifiers.timeline.metrics import measured
 from verifiers.timeline.spells import Timeline, read_timeline, write_spells
@@ -82,8 +83,10 @@ SHORTAGE_SCHEMA = StructType(
 the run: scripts of claims send with others too.
 """
 
-DEMAND_SCHEMA = StructType([*_whole("from_ns", "to_ns", "bound_ns")])
-"""One row per stretch of time in which every partition must be writable within the bound."""
+DEMAND_SCHEMA = StructType([_PLACE[0], *_whole("from_ns", "to_ns", "bound_ns")])
+"""One row per topic and stretch of time in which all its partitions must be writable within the
+bound.
+"""
 
 _MONOTONE_SINCE = (2, 2)
 """Since then leaders tell no high watermark that they may have to take back (KIP-207)."""
@@ -91,20 +94,18 @@ _MONOTONE_SINCE = (2, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the timeline gives: frames, which of them are known to be empty, words for the verdict.
+    """What the timeline of one run gives: rows of the frames, and words for the verdict.
 
     Attributes:
-        frames: by name.
-        empty: names of those without a row.
+        rows: by name of the frame.
         told: what verdict.json says of it.
     """
 
-    frames: Mapping[str, DataFrame]
-    empty: frozenset[str]
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
     told: Mapping[str, Any]
 
 
-def see(spark: SparkSession, run: RunInput) -> Seen:
+def see(run: RunInput) -> Seen:
     """Return what the folder of a run tells of its timeline, and write `spells.jsonl` into it.
 
     Raises:
@@ -120,11 +121,23 @@ def see(spark: SparkSession, run: RunInput) -> Seen:
         "judged_s": {name: _seconds(rows[name]) for name in ("ceilings", "shortages", "demands")},
         **measured(timeline, list(folder.lines("faults.jsonl")), run.meta),
     }
-    return Seen(
-        frames=frames_of(spark, rows),
-        empty=frozenset(name for name in SCHEMAS if not rows[name]),
-        told=told,
-    )
+    return Seen(rows=rows, told=told)
+
+
+def together(seen: Iterable[tuple[Member, Seen]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the rows of all members, under the names that they go by among each other."""
+    rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in SCHEMAS}
+    for member, one in seen:
+        for name, own in one.rows.items():
+            rows[name] += [_among_others(row, member) for row in own]
+    return rows
+
+
+def _among_others(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
+    known = {**row, "topic": member.named(row["topic"])}
+    if "producers" in row:
+        known["producers"] = [member.numbered(process) for process in row["producers"]]
+    return known
 
 
 def frames_of(
@@ -171,7 +184,13 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]
         if producers
         else [],
         "demands": [
-            {"from_ns": begin, "to_ns": end, "bound_ns": round(float(bound_s or 0) * 1e9)}
+            {
+                "topic": str(topic["name"]),
+                "from_ns": begin,
+                "to_ns": end,
+                "bound_ns": round(float(bound_s or 0) * 1e9),
+            }
+            for topic in run.meta.get("topics", [])
             for begin, end in spans
         ],
     }
@@ -216,4 +235,10 @@ def _load(meta: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _seconds(rows: Sequence[Mapping[str, Any]]) -> float:
-    return round(sum(int(row["to_ns"]) - int(row["from_ns"]) for row in rows) / 1e9, 3)
+    # What is asked of all topics at the same time counts once.
+    spans = {
+        (row["topic"] if "partition" in row else "", row.get("partition"),
+         int(row["from_ns"]), int(row["to_ns"]))
+        for row in rows
+    }  # fmt: skip
+    return round(sum(end - begin for *_, begin, end in spans) / 1e9, 3)
