@@ -14,6 +14,7 @@ from harness.core.cluster import Answer, CutLog, Lease, ProcessState
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
 from harness.engine import ENGINE_ERRORS
+from harness.metadata import ReplicaEnd
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +154,33 @@ class Agent:
         """Return the bytes of all segments of each partition log in the folders."""
         found = self._ask("log_sizes", container_pid=container_pid, log_dirs=list(log_dirs))["logs"]
         return {(log["topic"], log["partition"]): log["bytes"] for log in found}
+
+    def log_ends(
+        self, log_dirs: Mapping[int, tuple[int, Sequence[str]]], topics: Sequence[str]
+    ) -> dict[tuple[int, str, int], ReplicaEnd]:
+        """Return where the logs of some topics end, by their files.
+
+        Args:
+            log_dirs: by node id: the first process of its container, and its log directories.
+            topics: whose.
+
+        Returns:
+            By node id, topic and partition; what cannot be read just now is left out.
+        """
+        found = self._ask(
+            "log_ends",
+            topics=list(topics),
+            brokers=[
+                {"node_id": node_id, "container_pid": pid, "log_dirs": list(folders)}
+                for node_id, (pid, folders) in log_dirs.items()
+            ],
+        )["logs"]
+        return {
+            (log["node_id"], log["topic"], log["partition"]): ReplicaEnd(
+                log_end=log["log_end"], high_watermark=log["high_watermark"]
+            )
+            for log in found
+        }
 
     def gc_storm(self, container_pid: int, *, duration_s: float, nodes: int, lease: Lease) -> None:
         """Make the JVM collect garbage back to back for so long, with a heap of so many nodes."""

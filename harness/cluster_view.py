@@ -4,6 +4,7 @@ import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from harness.admin import Admin
@@ -18,7 +19,7 @@ from harness.core.cluster import (
 )
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.wait import wait_until
-from harness.metadata import MetadataSource, PartitionState, Watermark
+from harness.metadata import MetadataSource, PartitionState, ReplicaEnd, Watermark
 from harness.replica_files import effective_settings, log_dirs_of
 from harness.topology import Node, Topology
 from harness.zookeeper import ZooKeeper
@@ -254,6 +255,20 @@ class ClusterView:
             # A client of its own: a question that hangs in it holds up nobody else's.
             self._watermarks = Admin(self._topology.bootstrap)
         return self._watermarks.high_watermarks(places)
+
+    def replica_ends(self, topics: Sequence[str]) -> Mapping[tuple[int, str, int], ReplicaEnd]:
+        """Return where the replicas of some topics end, by broker, topic and partition.
+
+        The files are looked at: a broker that is dead, frozen or cut off is no exception.
+
+        Raises:
+            ClusterBroken: the fault agent does not tell.
+        """
+        folders: dict[int, tuple[int, Sequence[str]]] = {}
+        for broker in self.brokers:
+            with suppress(ClusterBroken):
+                folders[broker.node_id] = (self._pid(broker), self._log_dirs(broker))
+        return self._agent.log_ends(folders, topics)
 
     def host_clock_ns(self) -> int:
         """Return what the clock of the brokers' machine shows, nanoseconds since 1970.

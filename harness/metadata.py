@@ -42,6 +42,19 @@ class Watermark:
     leader_epoch: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaEnd:
+    """Where one replica ends, by its broker's files.
+
+    Attributes:
+        log_end: its log end offset.
+        high_watermark: as the broker has checkpointed it, every five seconds; None if it has not.
+    """
+
+    log_end: int
+    high_watermark: int | None
+
+
 class MetadataSource(Protocol):
     """Who can be asked about brokers and partitions."""
 

@@ -14,12 +14,13 @@ from typing import Protocol
 from harness.core.cluster import Broker
 from harness.core.errors import KafkaChaosError
 from harness.core.wait import pause
-from harness.metadata import PartitionState, Watermark
+from harness.metadata import PartitionState, ReplicaEnd, Watermark
 from harness.run_dir import Journal
 
 log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
+_REPLICAS_EVERY_S = 5.0
 _CLOCK_EVERY_S = 10.0
 _COUNT = "kafka.cluster:type=Partition,name=InSyncReplicasCount,topic={},partition=*"
 
@@ -32,6 +33,10 @@ class Watched(Protocol):
 
     def high_watermarks(self, places: Sequence[Place]) -> Mapping[Place, Watermark]:
         """Return the high watermarks that leaders tell; those that do not are left out."""
+        ...
+
+    def replica_ends(self, topics: Sequence[str]) -> Mapping[tuple[int, str, int], ReplicaEnd]:
+        """Return where replicas end by their files, by broker, topic and partition."""
         ...
 
     def host_clock_ns(self) -> int:
@@ -53,8 +58,9 @@ class Watched(Protocol):
 class Sampler:
     """Writes samples.jsonl.
 
-    High watermarks every second, the clock of the brokers' machine every ten, and how many replicas
-    a leader itself holds in sync, once its ISR is seen to be too small.
+    High watermarks every second, where each replica ends every five, the clock of the brokers'
+    machine every ten, and how many replicas a leader itself holds in sync, once its ISR is seen to
+    be too small.
 
     Args:
         cluster: who is asked.
@@ -85,13 +91,16 @@ class Sampler:
             self._note_clock()
 
     def _sample(self) -> None:
-        due_s = 0.0
+        clock_s = replicas_s = 0.0
         while True:
-            if time.monotonic() >= due_s:
-                due_s = time.monotonic() + _CLOCK_EVERY_S
+            if time.monotonic() >= clock_s:
+                clock_s = time.monotonic() + _CLOCK_EVERY_S
                 self._note_clock()
             states = self._states()
             self._note_high_watermarks(states)
+            if states and time.monotonic() >= replicas_s:
+                replicas_s = time.monotonic() + _REPLICAS_EVERY_S
+                self._note_replicas(sorted({topic for topic, _ in states}))
             self._ask_small(states)
             if pause(_EVERY_S, self._stop):
                 return
@@ -117,6 +126,20 @@ class Sampler:
                 offset=told.offset,
                 leader_epoch=told.leader_epoch,
             )
+
+    def _note_replicas(self, topics: Sequence[str]) -> None:
+        asked_ns = time.monotonic_ns()
+        try:
+            ends = self._cluster.replica_ends(topics)
+        except KafkaChaosError as error:
+            log.debug("No ends of replicas: %s", error)
+            return
+        answered_ns = time.monotonic_ns()
+        for (broker, topic, number), end in ends.items():
+            self._write(
+                "replica", asked_ns, answered_ns, broker=broker, topic=topic, partition=number,
+                log_end=end.log_end, high_watermark=end.high_watermark,
+            )  # fmt: skip
 
     def _ask_small(self, states: Mapping[Place, PartitionState]) -> None:
         """Ask the leaders of partitions whose ISR is too small whether they know it."""

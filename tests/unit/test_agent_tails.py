@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fault_agent import AgentError, processes, program
+from fault_agent.ends import ends
 from fault_agent.tails import Wanted, cut_tails
 
 ALL = Wanted()
@@ -310,3 +311,46 @@ def test_a_cut_that_cannot_be_is_a_sentence(
 ) -> None:
     assert words in _ask("cut_tail", **arguments)["error"]
     assert (container.log / f"{0:020}.log").stat().st_size == 200
+
+
+def test_where_logs_end_is_told_of_all_brokers_at_once(container: Disk, tmp_path: Path) -> None:
+    _add_process(tmp_path, 11, 10, "java")  # it may run, and be frozen
+    (container.folder / "replication-offset-checkpoint").write_text("0\n1\norders 0 7\n")
+    brokers = [
+        {"node_id": 1, "container_pid": 10, "log_dirs": ["/data"]},
+        {"node_id": 2, "container_pid": 99, "log_dirs": ["/data"]},
+    ]
+
+    answer = program.perform("log_ends", json.dumps({"topics": ["orders"], "brokers": brokers}))
+    others = program.perform("log_ends", json.dumps({"topics": ["other"], "brokers": brokers}))
+
+    assert answer["logs"] == [
+        {"node_id": 1, "topic": "orders", "partition": 0, "log_end": 10, "high_watermark": 7}
+    ]
+    assert others["logs"] == []
+
+
+@pytest.mark.parametrize("entries", [0, 1, 3, 5, 50])
+def test_the_end_is_found_by_the_index_and_beyond_it(disk: Disk, entries: int) -> None:
+    """The index has some of the batches, zeros follow, and a truncation leaves stale entries."""
+    disk.segment(0, v2(0, 5))
+    path = disk.segment(5, *(v2(5 + n, 1) for n in range(20)), v2(25, 9)[:-1])
+    known = b"".join(struct.pack(">ii", n, 100 * n) for n in range(1, entries + 1))
+    path.with_suffix(".index").write_bytes(known + bytes(8 * 1000))
+
+    (end,) = ends([disk.folder], {"orders"})
+
+    assert (end.log_end, end.high_watermark) == (25, None)
+
+
+def test_a_log_that_was_just_rolled_ends_where_its_segment_begins(disk: Disk) -> None:
+    disk.segment(0, v2(0, 5))
+    disk.segment(5).with_suffix(".index").unlink()
+
+    assert [end.log_end for end in ends([disk.folder], {"orders"})] == [5]
+
+
+def test_a_log_that_cannot_be_understood_is_left_out(disk: Disk) -> None:
+    disk.segment(0, old(0, magic=9))
+
+    assert list(ends([disk.folder], {"orders"})) == []

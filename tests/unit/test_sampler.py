@@ -12,7 +12,7 @@ from harness.admin import Admin
 from harness.core.cluster import Broker
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
-from harness.metadata import PartitionState, Watermark
+from harness.metadata import PartitionState, ReplicaEnd, Watermark
 from harness.monitor import Monitor
 from harness.run_dir import Journal
 from harness.sampler import Place, Sampler
@@ -35,6 +35,12 @@ class Cluster:
     def high_watermarks(self, places: Sequence[Place]) -> Mapping[Place, Watermark]:
         told = Watermark(asked_ns=5, answered_ns=9, offset=40, leader_epoch=3)
         return dict.fromkeys(places, told)
+
+    def replica_ends(self, topics: Sequence[str]) -> Mapping[tuple[int, str, int], ReplicaEnd]:
+        assert topics == ["orders"]
+        if not self.has_clock:
+            raise ClusterBroken("The fault agent does not answer.")
+        return {(2, "orders", 0): ReplicaEnd(log_end=41, high_watermark=None)}
 
     def host_clock_ns(self) -> int:
         if not self.has_clock:
@@ -139,7 +145,18 @@ def test_a_partition_without_a_leader_has_nobody_to_ask(sample: Sample) -> None:
     lines = sample(cluster, lambda: {ORDERS: nobody})
 
     assert cluster.asked == []
-    assert {line["sample"] for line in lines} == {"clock"}
+    assert {line["sample"] for line in lines} == {"clock", "replica"}
+
+
+def test_where_replicas_end_is_written_once_in_a_while(sample: Sample) -> None:
+    lines = sample(Cluster(), lambda: {ORDERS: WHOLE}, rounds=5)
+
+    (line,) = (line for line in lines if line["sample"] == "replica")
+    assert line["asked_ns"] <= line["answered_ns"]
+    assert line | {"asked_ns": 0, "answered_ns": 0} == {
+        "sample": "replica", "asked_ns": 0, "answered_ns": 0, "broker": 2, "topic": "orders",
+        "partition": 0, "log_end": 41, "high_watermark": None,
+    }  # fmt: skip
 
 
 def test_leaders_tell_their_high_watermarks() -> None:

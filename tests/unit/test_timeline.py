@@ -370,6 +370,27 @@ def test_times_of_a_fault_are_measured(tmp_path: Path) -> None:
     assert told["changes"] == 3
 
 
+def test_the_replica_that_was_furthest_behind_is_told() -> None:
+    def end(at_s: int, broker: int, log_end: int, *, topic: str = "orders") -> Line:
+        return {
+            "sample": "replica", "asked_ns": at_s * S, "answered_ns": at_s * S, "broker": broker,
+            "topic": topic, "partition": 0, "log_end": log_end, "high_watermark": None,
+        }  # fmt: skip
+
+    samples = [
+        end(1, 1, 100), end(1, 2, 99), end(1, 3, 100),
+        end(6, 1, 500), end(6, 2, 100), end(6, 3, 499), end(6, 2, 9, topic="other"),
+        end(11, 1, 600), end(11, 2, 580),
+    ]  # fmt: skip
+    timeline = Timeline(spells={}, samples=samples, lines=[], log=None, clock=Clock())
+
+    assert measured(timeline, [], META)["widest_lag"] == {
+        "records": 400, "broker": 2, "topic": "orders", "partition": 0, "at_ns": 6 * S,
+    }  # fmt: skip
+    nothing = Timeline(spells={}, samples=[], lines=[], log=None, clock=Clock())
+    assert measured(nothing, [], META)["widest_lag"] is None
+
+
 def test_a_fault_that_changes_nothing_takes_no_time(tmp_path: Path) -> None:
     lines = [{"time_ns": S, "topic": "orders", "partition": 0, "leader": 1, "isr": [1, 2, 3]}]
     timeline = read_timeline(folder(tmp_path, lines=lines))

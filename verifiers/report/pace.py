@@ -32,7 +32,7 @@ def sentences(record: RunRecord) -> list[str]:
         faults = {fault.id: fault for fault in record.faults}
         known = [(faults[i], span) for i, span in times.items() if i in faults]
         found += [_of_fault(fault, span) for fault, span in known[:_MOST_FAULTS]]
-    found += list(_controllers(told))
+    found += [*_behind(told), *_controllers(told)]
     return [units.visible(sentence, 400) for sentence in found]
 
 
@@ -50,6 +50,15 @@ _WORDS = {
     "elect_s": "others led what it had led",
     "recover_s": "healed, all ISRs were full",
 }
+
+
+def _behind(told: Mapping[str, Any]) -> Iterator[str]:
+    lag = told.get("widest_lag")
+    if isinstance(lag, Mapping) and isinstance(lag.get("records"), int):
+        yield (
+            f"Furthest behind of all replicas that were sampled: {lag.get('topic')}/"
+            f"{lag.get('partition')} on broker {lag.get('broker')}, by {lag['records']:,} records."
+        )
 
 
 def _controllers(told: Mapping[str, Any]) -> Iterator[str]:

@@ -27,7 +27,10 @@ def measured(
         left the ISRs that it was in, `elect_s` until every partition that a victim led had another
         leader, `recover_s` from its healing until all ISRs were full again; null where it did not
         come to that before the next fault, or the end. `changes`: how often a leader or an ISR
-        changed; `controllers`: who became the active controller, and when by its own clock.
+        changed; `controllers`: who became the active controller, and when by its own clock;
+        `widest_lag`: of all samples of replicas the one that was furthest behind the longest
+        replica of its partition: `records`, `broker`, `topic`, `partition` and `at_ns`; null if
+        none was sampled.
     """
     history: dict[Place, list[_Line]] = {}
     for line in timeline.lines:
@@ -45,6 +48,31 @@ def measured(
             for one in (timeline.log.controllers if timeline.log else ())
         ],
         "faults": times,
+        "widest_lag": _widest_lag(timeline.samples),
+    }
+
+
+def _widest_lag(samples: Sequence[_Line]) -> dict[str, Any] | None:
+    rounds: dict[tuple[int, str, int], list[_Line]] = {}
+    for line in samples:
+        if line["sample"] == "replica":
+            place = (int(line["asked_ns"]), str(line["topic"]), int(line["partition"]))
+            rounds.setdefault(place, []).append(line)
+    # One round looks at one broker after the other: milliseconds of a producer's work lie between.
+    lags = [
+        (max(int(one["log_end"]) for one in some) - int(line["log_end"]), -asked_ns, line)
+        for (asked_ns, _, _), some in rounds.items()
+        for line in some
+    ]
+    if not lags:
+        return None
+    records, _, line = max(lags, key=lambda lag: lag[:2])
+    return {
+        "records": records,
+        "broker": line["broker"],
+        "topic": line["topic"],
+        "partition": line["partition"],
+        "at_ns": line["asked_ns"],
     }
 
 

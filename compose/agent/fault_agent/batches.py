@@ -34,18 +34,19 @@ class Batch:
     end: int
 
 
-def batches(file: BinaryIO, size: int, name: str) -> Iterator[Batch]:
+def batches(file: BinaryIO, size: int, name: str, *, begin: int = 0) -> Iterator[Batch]:
     """Yield the batches of a segment; what a dying broker left half written at its end is none.
 
     Args:
         file: the segment.
         size: its length, bytes.
         name: what to call it in an error.
+        begin: where the first of them begins, bytes.
 
     Raises:
         AgentError: what lies there is no format of Kafka's.
     """
-    position = 0
+    position = begin
     while position + _FRONT + _SMALLEST <= size:
         file.seek(position)
         header = file.read(_HEADER)

@@ -336,6 +336,24 @@ def log_sizes(given: Arguments) -> Answer:
     }
 
 
+def log_ends(given: Arguments) -> Answer:
+    """Tell where the logs of some topics end, of several brokers at once."""
+    from fault_agent import ends
+
+    topics = given.texts("topics")
+    logs: list[Answer] = []
+    for one in given.documents("brokers"):
+        container_pid, node_id = one.whole("container_pid"), one.whole("node_id")
+        try:
+            _container(container_pid)
+            found = list(ends.ends(_log_dirs(one, container_pid), topics))
+        except AgentError:
+            # What became of one broker says nothing of the others.
+            continue
+        logs += [{"node_id": node_id, **asdict(end)} for end in found]
+    return {"logs": logs}
+
+
 def _log_dirs(given: Arguments, container_pid: int) -> list[Path]:
     folders = given.texts("log_dirs")
     for folder in folders:
@@ -381,7 +399,7 @@ VERBS: Mapping[str, Callable[[Arguments], Answer]] = {
     verb.__name__: verb
     for verb in (
         state, jvm, signal, wish, cut, counters, mend, probe, gc_storm, gc_stop, mbeans, read,
-        cut_tail, log_sizes, leases, heal,
+        cut_tail, log_sizes, log_ends, leases, heal,
     )
 }  # fmt: skip
 

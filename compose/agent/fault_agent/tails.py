@@ -94,6 +94,15 @@ def logs_in(log_dir: Path) -> Iterator[Log]:
             yield Log(folder=folder, topic=match[1], partition=int(match[2]))
 
 
+def high_watermarks(log_dir: Path) -> dict[tuple[str, int], int]:
+    """Return the high watermarks that a broker has checkpointed, by topic and partition.
+
+    Raises:
+        AgentError: the checkpoint cannot be understood.
+    """
+    return _partitions(log_dir / _HIGH_WATERMARKS)
+
+
 def cut_tails(log_dirs: Sequence[Path], wanted: Wanted) -> list[Cut]:
     """Cut the wanted logs, and forget what stood in checkpoints and snapshots beyond the cuts.
 
