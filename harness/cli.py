@@ -30,6 +30,7 @@ from harness.cli_options import (
     ReplicaLimit,
     RunFolder,
     Seed,
+    SelfTest,
     Store,
     Subscribe,
     Verified,
@@ -130,11 +131,17 @@ def verify(
     subscribe: Subscribe = False,
     ww_deps: WwDeps = False,
     exact: Exact = False,
+    self_test: SelfTest = False,
     as_json: Json = False,
 ) -> None:
     """Verify run folders again, without a cluster, and op histories in JSON lines."""
+    from harness.cli_self_test import try_verifier
     from harness.cli_verify import judge_paths, worst
 
+    if self_test:
+        if subscribe or ww_deps:
+            raise UsageError("--subscribe and --ww-deps are for op histories, not for --self-test.")
+        raise typer.Exit(try_verifier(paths, master=master, exact=exact, as_json=as_json))
     judged = judge_paths(paths, subscribe=subscribe, ww_deps=ww_deps, master=master, exact=exact)
     if as_json:
         documents = [one.document for one in judged]

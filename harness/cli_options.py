@@ -207,6 +207,13 @@ Exact = Annotated[
         help="Run folders: look at every record, also where digests of a long history agree.",
     ),
 ]
+SelfTest = Annotated[
+    bool,
+    typer.Option(
+        "--self-test",
+        help="One run folder: plant every kind of anomaly into copies of it; all must be found.",
+    ),
+]
 WwDeps = Annotated[
     bool, option("--ww-deps", help="Op histories: a write depends on the one before it in the log.")
 ]

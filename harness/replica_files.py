@@ -20,12 +20,10 @@ from typing import IO, Any, cast
 from harness.agent import Agent
 from harness.core.errors import KafkaChaosError
 from harness.engine import ENGINE_ERRORS
+from harness.replica_names import EPOCHS, MANIFEST
 from harness.run_dir import SCHEMA, canonical_json, write_atomically
 
 log = logging.getLogger(__name__)
-
-MANIFEST = "replicas.json"
-"""Below `cluster/`: what was copied from whom, and why anything was not."""
 
 LIMIT_BYTES = 4 * 1024**3
 """So much is copied from all brokers together, unless told otherwise."""
@@ -36,7 +34,6 @@ CHECKPOINTS = (
     "log-start-offset-checkpoint",
     "meta.properties",
 )
-EPOCHS = "leader-epoch-checkpoint"
 
 _METADATA = "__cluster_metadata-0"
 _ATTEMPTS = 3

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HistoryUnreadable
-from harness.replica_files import EPOCHS, MANIFEST
+from harness.replica_names import EPOCHS, MANIFEST
 from harness.run_dir import RunDir
 from verifiers.replicas.checkpoints import read_epochs, read_offsets
 from verifiers.replicas.cuts import Cut, cuts_by_power_loss, read_cuts

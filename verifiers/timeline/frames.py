@@ -88,7 +88,7 @@ DEMAND_SCHEMA = StructType([_PLACE[0], *_whole("from_ns", "to_ns", "bound_ns")])
 bound.
 """
 
-_MONOTONE_SINCE = (2, 2)
+MONOTONE_SINCE = (2, 2)
 """Since then leaders tell no high watermark that they may have to take back (KIP-207)."""
 
 
@@ -163,13 +163,13 @@ SCHEMAS = {
 
 def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]]]:
     known = numbers(run.kafka)
-    is_monotone = not known or known >= _MONOTONE_SINCE
+    is_monotone = not known or known >= MONOTONE_SINCE
     # Where a disk was destroyed a leader may come back, in its epoch, with less than it had shown:
     # what it tells afterwards says nothing of what was read before.
     is_kept = not any(fault.name in DESTRUCTIVE_FAULTS for fault in run.faults)
     producers = asking_all(run.path)
     bound_s = run.meta.get("available_within_s")
-    load_ns = _load(run.meta)
+    load_ns = load(run.meta)
     faults = list(RunDir.open(run.path).lines("faults.jsonl"))
     spans = demands(faults, run.meta, load_ns) if bound_s and load_ns else []
     return {
@@ -226,7 +226,7 @@ def asking_all(path: Path) -> list[int]:
     return found
 
 
-def _load(meta: Mapping[str, Any]) -> tuple[int, int] | None:
+def load(meta: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return when the workload ran under the plan; None if it did not come to that."""
     phases = {str(phase["name"]): phase for phase in meta.get("phases", [])}
     begin = phases.get("steady", {}).get("to_ns")

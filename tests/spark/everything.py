@@ -1,0 +1,107 @@
+"""A run in good order that has a bit of everything: whatever there is a checker for has its data.
+
+Two plain producers, one with transactions; consumers that are assigned, in a group, and
+read_uncommitted; three brokers' disks; an ISR that shrank for a while; samples.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.batches import v2, value_of
+from tests.metadata import batch, change, no_op, partition, topic, write_metadata
+from tests.spark.disks import Disk, alike, write_disks
+from tests.spark.ops import STEP_NS, TOPIC, Folder, Op, Rec, end, event, final, ok, poll, txn
+
+SENT = 30
+GROUP = "the group"
+_ERA_MS = 1_700_000_000_000
+_EACH = 5
+
+
+def write_everything(path: Path) -> Path:
+    """Write the run's folder."""
+    ops = _ops()
+    last_s = len(ops)
+    clients = [
+        {"process": 9, "mode": "assign"},
+        {"process": 12, "mode": "assign", "isolation": "read_uncommitted"},
+        {"process": 200, "mode": "subscribe"},
+    ]
+    phases = [
+        {"name": "start", "from_ns": 0, "to_ns": STEP_NS},
+        {"name": "steady", "from_ns": STEP_NS, "to_ns": 2 * STEP_NS},
+        {"name": "faults", "from_ns": 2 * STEP_NS, "to_ns": 2 * SENT * STEP_NS},
+    ]
+    cluster = {"brokers": 3, "controllers": 0, "metadata": "kraft"}
+    ends = [end(partition=0, high=SENT + 2), end(partition=1, high=SENT)]
+    meta = {"clients": clients, "phases": phases, "cluster": cluster}
+    Folder(ops, meta=meta, ends=ends).write(path)
+    _write_disks(path)
+    _write_metadata(path, last_s)
+    (path / "samples.jsonl").write_text(
+        "".join(json.dumps(sample) + "\n" for sample in _samples(last_s))
+    )
+    (path / "clients").mkdir()
+    (path / "clients" / "process-1.json").write_text(json.dumps({"config": {"acks": "all"}}))
+    return path
+
+
+def _ops() -> list[Op]:
+    sends = [op for n in range(SENT) for op in (ok(1, n, n), ok(2, n, n, partition=1))]
+    committed = [
+        ok(3, 0, SENT, txn=0),
+        ok(3, 1, SENT + 1, txn=0),
+        txn("ok", 3, 0),
+    ]
+    everything = [Rec(1, n, n) for n in range(SENT)]
+    everything += [Rec(3, n, SENT + n) for n in range(2)]
+    other = [Rec(2, n, n, 1) for n in range(SENT)]
+    consumed: list[Op] = []
+    for number, begin in enumerate(range(0, SENT, _EACH)):
+        mine = everything[begin : begin + _EACH]
+        consumed += [poll(9, number, *mine), poll(12, number, *mine)]
+        consumed.append(poll(200, number, *mine))
+        place = {"topic": TOPIC, "partition": 0}
+        consumed += [event(200, "processed", op=number, offset=one.offset, **place) for one in mine]
+        consumed.append(event(200, "committed", offset=begin + _EACH, **place))
+    consumed += [poll(process, 100, *everything[SENT:]) for process in (9, 12)]
+    joins = event(200, "subscribe", op=0, topic=TOPIC, detail=f"after-processing {GROUP}")
+    return [*sends, *committed, joins, *consumed, final(*everything, *other)]
+
+
+def _write_disks(path: Path) -> None:
+    def values(producer: int, begin: int) -> list[int]:
+        return [value_of(producer, n) for n in range(begin, begin + 10)]
+
+    logs = [b"".join(v2(n, values(p, n)) for n in range(0, SENT, 10)) for p in (1, 2)]
+    logs[0] += v2(SENT, [value_of(3, 0), value_of(3, 1)])
+    write_disks(
+        path,
+        {**alike(Disk(content=logs[0])), **alike(Disk(content=logs[1]), partition=1)},
+    )
+
+
+def _write_metadata(path: Path, last_s: int) -> None:
+    def at(second: float) -> int:
+        return _ERA_MS + round(second * 1000)
+
+    states = [topic(TOPIC), *(partition(p, [1, 2, 3], leader=1) for p in (0, 1))]
+    log = batch(0, at(0.5), states)
+    log += batch(3, at(20), [change(0, isr=[1, 2])]) + batch(4, at(40), [change(0, isr=[1, 2, 3])])
+    write_metadata(path, log + batch(5, at(last_s), [no_op()]))
+
+
+def _samples(last_s: int) -> list[dict[str, Any]]:
+    clocks = [
+        {"sample": "clock", "asked_ns": at * STEP_NS, "answered_ns": at * STEP_NS + 1_000_000,
+         "host_ns": (_ERA_MS + at * 1000) * 1_000_000 + 500_000}
+        for at in (1, last_s)
+    ]  # fmt: skip
+    watermarks = [
+        {"sample": "high-watermark", "topic": TOPIC, "partition": p, "leader_epoch": 0,
+         "asked_ns": at * STEP_NS, "answered_ns": at * STEP_NS + 1_000_000, "offset": offset}
+        for p, high in ((0, SENT + 2), (1, SENT))
+        for at, offset in ((10, 5), (last_s - 5, high))
+    ]  # fmt: skip
+    return [*clocks, *watermarks]

@@ -1,0 +1,1 @@
+"""Plants, a family of anomalies a file."""
