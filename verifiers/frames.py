@@ -120,9 +120,11 @@ def values(history: History, suspects: DataFrame | None = None) -> DataFrame:
         polls, finals: how often it was polled, and found in the final read.
         poll_first, poll_last, final_first, final_last: lowest and highest offset of those reads.
         poll_partition, final_partition: where it was read (the lowest, if in several).
+        final_partition_high: the highest, of the final read.
         polled_ns, reader: when it was polled last, in ns, and the process that did.
         first, last: lowest and highest offset of all evidence, acknowledgement included.
-        partitions: 1, or 2 if the evidence names more than one partition.
+        partitions: 1, or 2 if the evidence names more than one partition; that a send which is not
+            known to have happened was meant for one is no evidence.
         searched: whether the final read certainly covered the place where it should be.
     """
     ok = F.col("type") == "ok"
@@ -180,6 +182,7 @@ def values(history: History, suspects: DataFrame | None = None) -> DataFrame:
         "final_last",
         "poll_partition",
         "final_partition",
+        "final_partition_high",
         "polled_ns",
         F.col("reader").bitwiseAND((1 << PROCESS_BITS) - 1).cast("int").alias("reader"),
         "first",
@@ -195,6 +198,7 @@ def _value_columns() -> list[Column]:
     sent = F.col("evidence") <= _FAIL
     polled = F.col("evidence") == _POLL
     found = F.col("evidence") == _FINAL
+    happened = ~F.col("evidence").isin(_INFO, _FAIL)
     # A maximum over structures would force a sort; packed in one long it stays a hash aggregate.
     # At 0.01 ms there is room for the process beside the time for years of uptime.
     last = F.shiftleft(F.floor(F.col("begin_ns") / 10_000).cast("long"), PROCESS_BITS).bitwiseOR(
@@ -220,8 +224,10 @@ def _value_columns() -> list[Column]:
         F.min(F.when(found, F.col("partition"))).alias("final_partition"),
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
-        F.min("partition").alias("partition_low"),
-        F.max("partition").alias("partition_high"),
+        F.max(F.when(found, F.col("partition"))).alias("final_partition_high"),
+        # Where a send was meant to go is evidence only if it is known to have happened.
+        F.min(F.when(happened, F.col("partition"))).alias("partition_low"),
+        F.max(F.when(happened, F.col("partition"))).alias("partition_high"),
     ]
 
 

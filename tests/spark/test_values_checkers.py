@@ -91,6 +91,28 @@ def test_one_offset_read_twice_is_no_duplicate(find: Find) -> None:
     assert find("duplicate", ops) == []
 
 
+def test_a_copy_that_only_a_poll_saw_has_moved_however_often_the_other_was_read(find: Find) -> None:
+    ops = [ok(*A, 0), poll(9, 0, Rec(*A, 3)), final(Rec(*A, 0), Rec(*A, 0))]
+
+    (moved,) = find("duplicate", ops)
+
+    assert (moved.offset, moved.kind, moved.detail["last_offset"]) == (0, "moved", "3")
+
+
+def test_copies_in_two_partitions_of_the_final_log_are_duplicates(find: Find) -> None:
+    ops = [ok(*A, 0), final(Rec(*A, 0), Rec(*A, 0, partition=1))]
+
+    (twice,) = find("duplicate", ops)
+
+    assert (twice.offset, twice.kind, twice.detail["partitions"]) == (0, "log", "2")
+
+
+def test_a_record_in_doubt_that_lies_in_another_partition_lies_there_once(find: Find) -> None:
+    ops = [info(*A, partition=0), fail(*B), final(Rec(*A, 0, partition=1), Rec(*B, 1, partition=1))]
+
+    assert find("duplicate", ops) == []
+
+
 def test_a_value_that_no_send_wrote_is_a_phantom(find: Find) -> None:
     ops = [ok(*A, 0), poll(9, 0, Rec(*A, 0), Rec(7, 7, 1)), final(Rec(*A, 0))]
 

@@ -24,7 +24,9 @@ def duplicate(values: DataFrame) -> DataFrame:
     Source: the duplicate analysis of jepsen.tests.kafka; KIP-98.
     """
     several = (F.col("first") < F.col("last")) | (F.col("partitions") > 1)
-    both = (F.col("final_first") < F.col("final_last")) | (F.col("finals") > 1)
+    both = (F.col("final_first") < F.col("final_last")) | (
+        F.col("final_partition") < F.col("final_partition_high")
+    )
     rows = values.where(several & F.col("type").isNotNull())
     return offences(
         rows,

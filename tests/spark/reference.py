@@ -1,0 +1,414 @@
+"""The anomalies of a run's history in plain Python: slow, and near to their definitions.
+
+Tests only. It knows what needs no brokers: neither disks nor what leaders told.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from tests.spark.drawn import Drawn, Row
+
+ANY = object()
+"""In place of an offset, partition or value that the definitions leave open."""
+
+
+@dataclass(frozen=True)
+class Offence:
+    """One offence; ANY matches whatever stands there."""
+
+    anomaly: str
+    kind: str | None
+    partition: object
+    offset: object
+    value: object
+
+
+_EXCUSES = ("start", "assign", "subscribe", "seek", "crash")
+_MAY_SKIP = ("auto-delivered", "before-processing")
+
+
+class Value:
+    """All that is known of one value."""
+
+    def __init__(self, value: int, send: Row | None) -> None:
+        self.value = value
+        self.send = send
+        self.polls: list[Row] = []
+        self.finals: list[Row] = []
+
+    @property
+    def type(self) -> str | None:
+        return self.send["type"] if self.send else None
+
+    @property
+    def partition(self) -> int | None:
+        return self.send["partition"] if self.send else None
+
+    @property
+    def acked(self) -> tuple[int, int | None] | None:
+        """The place that was acknowledged, as far as it was named."""
+        if self.send is None or self.type != "ok" or self.partition is None:
+            return None
+        return self.partition, self.send["offset"]
+
+    @cached_property
+    def places(self) -> set[tuple[int, int | None]]:
+        """Where it is known to lie."""
+        known = {(read["partition"], read["offset"]) for read in (*self.polls, *self.finals)}
+        if self.acked is None:
+            return known
+        # Without an offset it is a place of its own only where nothing else is known.
+        is_own = self.acked[1] is not None or self.acked[0] not in {place[0] for place in known}
+        return known | {self.acked} if is_own else known
+
+    @property
+    def offsets(self) -> list[int]:
+        return sorted(offset for _, offset in self.places if offset is not None)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether it was seen in several partitions, so that `lowest` has no one meaning."""
+        named = {partition for partition, _ in self.places}
+        return len(named | ({self.partition} if self.partition is not None else set())) > 1
+
+
+def lowest(reads: list[Row]) -> tuple[int, int]:
+    first = min(reads, key=lambda read: (read["partition"], read["offset"]))
+    return first["partition"], min(read["offset"] for read in reads)
+
+
+def is_legible(read: Row) -> bool:
+    return read["value"] is not None and read["problem"] not in ("run", "format")
+
+
+class Reference:
+    """All anomalies of one history that can be known without the brokers."""
+
+    def __init__(self, run: Drawn) -> None:
+        self.run = run
+        self.found: list[Offence] = []
+        self.ends = {end["partition"]: end for end in run.ends}
+        self.polls = [poll for poll in run.poll if not self._is_early(poll)]
+        self.values = self._know()
+        self.known_at = self._log()
+        self._losses()
+        self._places()
+        self._aborted()
+        self._transactions()
+        self._polling()
+        self._sending()
+        self._groups()
+
+    @property
+    def spread(self) -> set[int]:
+        """The values that were seen in several partitions."""
+        return {value for value, one in self.values.items() if one.is_spread}
+
+    def _add(
+        self,
+        anomaly: str,
+        partition: object,
+        offset: object,
+        value: object,
+        kind: str | None = None,
+    ) -> None:
+        self.found.append(Offence(anomaly, kind, partition, offset, value))
+
+    @cached_property
+    def _sent(self) -> dict[int, Row]:
+        return {send["value"]: send for send in self.run.send}
+
+    def _is_early(self, poll: Row) -> bool:
+        """What a read_uncommitted reader saw of an undecided transaction counts nowhere."""
+        send = self._sent.get(poll["value"])
+        return (
+            poll["process"] in self.run.uncommitted
+            and poll["problem"] is None
+            and send is not None
+            and send["txn"] is not None
+            and send["type"] != "ok"
+        )
+
+    def _know(self) -> dict[int, Value]:
+        values = {value: Value(value, send) for value, send in self._sent.items()}
+        for reads, name in ((self.polls, "polls"), (self.run.final, "finals")):
+            for read in filter(is_legible, reads):
+                one = values.setdefault(read["value"], Value(read["value"], None))
+                getattr(one, name).append(read)
+        return values
+
+    def _log(self) -> dict[int, set[int]]:
+        """Which offsets of each partition are known to hold a record."""
+        known: dict[int, set[int]] = defaultdict(set)
+        for one in self.values.values():
+            if one.acked is not None and one.acked[1] is not None:
+                known[one.acked[0]].add(one.acked[1])
+        for read in (*self.polls, *self.run.final):
+            known[read["partition"]].add(read["offset"])
+        return known
+
+    def _was_read_to(self, partition: int | None, offset: int | None) -> bool:
+        """Whether the final read certainly covered a place."""
+        if partition is None:
+            return all(end["complete"] for end in self.ends.values())
+        end = self.ends[partition]
+        return end["complete"] or (offset is not None and offset < end["reached"])
+
+    def _is_searched(self, one: Value) -> bool:
+        partition, offset = (
+            one.partition,
+            one.send["offset"] if one.type == "ok" and one.send else None,
+        )
+        if one.polls:
+            if partition is None:
+                partition = lowest(one.polls)[0]
+            if offset is None:
+                offset = max(poll["offset"] for poll in one.polls)
+        return self._was_read_to(partition, offset)
+
+    def _at(self, one: Value, partition: object, offset: object) -> tuple[object, object]:
+        return (ANY, ANY) if one.is_spread else (partition, offset)
+
+    def _losses(self) -> None:
+        for one in self.values.values():
+            searched = self._is_searched(one)
+            if one.type == "ok" and one.send is not None:
+                place = (one.partition, one.send["offset"])
+                there = [
+                    read
+                    for read in one.finals
+                    if one.partition is None or read["partition"] == one.partition
+                ]
+                if searched and not there:
+                    self._add("lost-write", *place, one.value)
+                if not searched and not one.polls and not one.finals:
+                    self._add("unseen", *place, one.value)
+            if one.polls and not one.finals and searched:
+                at = (lowest(one.polls)[0], max(poll["offset"] for poll in one.polls))
+                self._add("dirty-read", *self._at(one, *at), one.value)
+
+    def _places(self) -> None:
+        for one in self.values.values():
+            reads = one.finals or one.polls
+            if one.send is None:
+                self._add("phantom", *self._at(one, *lowest(reads)), one.value)
+            elif one.acked is not None and len({place[0] for place in one.places}) > 1:
+                self._add("phantom", ANY, ANY, one.value, "partition")
+            if len(one.places) > 1 and one.send is not None:
+                finally_ = {(read["partition"], read["offset"]) for read in one.finals}
+                kind = "log" if len(finally_) > 1 else "moved"
+                partition = one.partition if one.partition is not None else lowest(reads)[0]
+                at = self._at(one, partition, one.offsets[0])
+                self._add("duplicate", *at, one.value, kind)
+        self._two_at_one_place()
+        for read in (*self.polls, *self.run.final):
+            if read["problem"] is not None:
+                at = (read["partition"], read["offset"])
+                self._add("corrupt-record", *at, read["value"], read["problem"])
+
+    def _two_at_one_place(self) -> None:
+        told: dict[tuple[int, int], set[int]] = defaultdict(set)
+        read_at: dict[tuple[int, int], set[int]] = defaultdict(set)
+        for one in self.values.values():
+            if one.acked is not None and one.acked[1] is not None:
+                told[one.acked[0], one.acked[1]].add(one.value)
+            for read in (*one.polls, *one.finals):
+                told[read["partition"], read["offset"]].add(one.value)
+                read_at[read["partition"], read["offset"]].add(one.value)
+        for place, values in told.items():
+            if len(values) > 1:
+                kind = "reads" if len(read_at[place]) > 1 else "acks"
+                self._add("inconsistent-offsets", *place, max(values), kind)
+
+    def _aborted(self) -> None:
+        transactors = {txn["process"] for txn in self.run.txn}
+        for one in self.values.values():
+            if one.type != "fail" or one.send is None:
+                continue
+            if one.polls or one.finals:
+                kind = "read_committed" if one.send["process"] in transactors else None
+                at = self._at(one, *lowest(one.finals or one.polls))
+                self._add("G1a", *at, one.value, kind)
+                continue
+            early = [
+                poll
+                for poll in self.run.poll
+                if poll["value"] == one.value and self._is_early(poll)
+            ]
+            if early and one.send["txn"] is not None:
+                first = min(early, key=lambda poll: (poll["offset"], poll["partition"]))
+                at = (first["partition"], first["offset"])
+                self._add("G1a", *at, one.value, "read_uncommitted")
+
+    def _transactions(self) -> None:
+        for txn in self.run.txn:
+            mine = [
+                self.values[send["value"]]
+                for send in self.run.send
+                if (send["process"], send["txn"]) == (txn["process"], txn["txn"])
+            ]
+            parts = [one for one in mine if one.type in ("ok", "info")]
+            lacking = [
+                one
+                for one in parts
+                if not one.finals
+                and one.send is not None
+                and self._was_read_to(one.partition, one.send["offset"])
+            ]
+            if lacking and any(one.finals for one in parts):
+                # Told at the lowest one; what is not known comes first.
+                first = min(
+                    lacking,
+                    key=lambda one: (
+                        one.partition is not None,
+                        one.partition,
+                        one.send["offset"] is not None if one.send else False,
+                        one.send["offset"] if one.send else None,
+                        one.value,
+                    ),
+                )
+                offset = first.send["offset"] if first.send else None
+                self._add("torn-transaction", first.partition, offset, first.value)
+            own = {one.value for one in mine}
+            given = [
+                poll
+                for poll in self.polls
+                if (poll["process"], poll["txn"]) == (txn["process"], txn["txn"])
+                and poll["value"] in own
+            ]
+            if given:
+                first_poll = min(given, key=lambda poll: (poll["value"], poll["partition"],
+                                                          poll["offset"]))  # fmt: skip
+                at = (first_poll["partition"], first_poll["offset"])
+                self._add("precommitted-read", *at, first_poll["value"], "read_committed")
+            for event in self.run.event:
+                taken = (event["f"], event["process"], event["op"])
+                if taken == ("takeover", txn["process"], txn["txn"]) and txn["type"] == "ok":
+                    self._add("zombie-commit", None, None, None)
+
+    def _polling(self) -> None:
+        lanes: dict[tuple[int, int], list[Row]] = defaultdict(list)
+        for poll in self.polls:
+            lanes[poll["process"], poll["partition"]].append(poll)
+        for (process, partition), lane in lanes.items():
+            lane.sort(key=lambda poll: (poll["time_ns"], poll["op"], poll["position"]))
+            mine = [one for one in self.run.event if one["process"] == process]
+            for before, after in pairwise(lane):
+                internal = before["op"] == after["op"]
+                moved = any(e["f"] == "rebalance" and e["op"] == after["op"] for e in mine)
+                excused = any(
+                    e["f"] in _EXCUSES
+                    and before["time_ns"] <= e["time_ns"] <= after["time_ns"]
+                    and e["partition"] in (None, partition)
+                    for e in mine
+                )
+                if moved if internal else excused:
+                    continue
+                kind = "subscribe" if process in self.run.subscribed else "assign"
+                at = (partition, after["offset"], after["value"], None if internal else kind)
+                between = range(before["offset"] + 1, after["offset"])
+                name = "int-" if internal else ""
+                if after["offset"] <= before["offset"]:
+                    self._add(f"{name}nonmonotonic-poll", *at)
+                elif self.known_at[partition].intersection(between):
+                    self._add(f"{name}poll-skip", *at)
+
+    def _sending(self) -> None:
+        lanes: dict[tuple[int, int], list[tuple[int, Value]]] = defaultdict(list)
+        for send in self.run.send:
+            one = self.values[send["value"]]
+            if one.type not in ("ok", "info"):
+                continue
+            partition = one.partition
+            if partition is None and (one.finals or one.polls):
+                partition = lowest(one.finals or one.polls)[0]
+            if partition is not None:
+                lanes[send["process"], partition].append((send["op"], one))
+        for (process, partition), lane in lanes.items():
+            for (before_op, before), (op, after) in pairwise(sorted(lane, key=lambda it: it[0])):
+                rebuilt = any(
+                    event["f"] == "error"
+                    and event["process"] == process
+                    and event["op"] is not None
+                    and before_op < event["op"] <= op
+                    for event in self.run.event
+                )
+                if rebuilt or not before.offsets or not after.offsets:
+                    continue
+                if before.is_spread or after.is_spread:
+                    # Offsets of different partitions have no order.
+                    continue
+                position = after.offsets[-1]
+                if position <= before.offsets[-1]:
+                    kind = self._flaw(before, after)
+                    self._add("nonmonotonic-send", partition, position, after.value, kind)
+
+    def _flaw(self, *pair: Value) -> str:
+        if any(self._is_searched(one) and not one.finals for one in pair):
+            return "lost"
+        return "duplicate" if any(len(set(one.offsets)) > 1 for one in pair) else "order"
+
+    def _groups(self) -> None:
+        way = {}
+        for event in self.run.event:
+            if event["f"] in ("subscribe", "assign") and " " in (event["detail"] or ""):
+                way[event["process"]] = tuple(event["detail"].split(" ", 1))
+        events = [one for one in self.run.event if one["process"] in way]
+        for group in {group for _, group in way.values()}:
+            mine = [one for one in events if way[one["process"]][1] == group]
+            for partition in self.ends:
+                self._group(
+                    [one for one in mine if one["partition"] == partition],
+                    partition,
+                    {process: how for process, (how, of) in way.items() if of == group},
+                )
+
+    def _group(self, events: list[Row], partition: int, ways: dict[int, str]) -> None:
+        commits = [e for e in events if e["f"] == "committed" and e["offset"] is not None]
+        fetches = [e for e in events if e["f"] == "offset-fetch"]
+        for asked in fetches:
+            before = [e for e in commits if e["time_ns"] < int(asked["detail"])]
+            if before:
+                last = max(before, key=lambda e: e["time_ns"])["offset"]
+                if (-1 if asked["offset"] is None else asked["offset"]) < last:
+                    self._add("lost-commit", partition, last, None)
+        told = [e["offset"] for e in (*commits, *fetches) if e["offset"] is not None]
+        done = sorted(
+            (e for e in events if e["f"] == "processed"),
+            key=lambda e: (e["time_ns"], e["process"]),
+        )
+        processed = {e["offset"] for e in done}
+        weak = [how for how in ways.values() if how in _MAY_SKIP]
+        at: dict[int, set[int]] = defaultdict(set)
+        for read in filter(is_legible, self.run.final):
+            if read["partition"] == partition:
+                at[read["offset"]].add(read["value"])
+        for offset, values in at.items():
+            if offset < max(told, default=-1) and offset not in processed:
+                value = next(iter(values)) if len(values) == 1 else ANY
+                self._add("consume-skip", partition, offset, value, min(weak or ways.values()))
+        times: dict[int, int] = defaultdict(int)
+        for event in done:
+            times[event["offset"]] += 1
+            if times[event["offset"]] > 1:
+                kind = self._repeat(event, partition, commits, ways)
+                self._add("consume-repeat", partition, event["offset"], None, kind)
+
+    def _repeat(self, event: Row, partition: int, commits: list[Row], ways: dict[int, str]) -> str:
+        if ways[event["process"]] == "transactional":
+            return "transactional"
+        given = [
+            poll["time_ns"]
+            for poll in self.polls
+            if (poll["process"], poll["op"], poll["partition"], poll["offset"])
+            == (event["process"], event["op"], partition, event["offset"])
+        ]
+        given_ns = min(given, default=event["time_ns"])
+        beyond = [
+            commit
+            for commit in commits
+            if commit["offset"] > event["offset"] and commit["time_ns"] < given_ns
+        ]
+        return "committed" if beyond else "uncommitted"
