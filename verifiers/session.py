@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken
 from verifiers.archive import use_of
+from verifiers.shipment import ship
 
 _LOG = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ def open_session(
                 f"Spark did not start with master {wanted} ({why}): is that master running, and "
                 "does it take applications? Without --master this machine alone is used."
             ) from error
+    if not wanted.startswith("local"):
+        ship(session.sparkContext)
     _LOG.debug("spark %s at %s", session.version, wanted)
     return session
 
@@ -181,33 +184,37 @@ def _archive_options(java: Path, archive_to: Path | None) -> list[str]:
 
 
 def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkConf:
-    log4j = Path(__file__).with_name("log4j2.properties")
     conf = (
         SparkConf()
         .setMaster(master)
         .setAppName("kafka-chaos verify")
         .set("spark.sql.session.timeZone", "UTC")
-        .set("spark.sql.adaptive.enabled", "true")
         # Else every column notes where in our code it was made: five calls of Java each.
         .set("spark.python.sql.dataFrameDebugging.enabled", "false")
+    )
+    if not master.startswith("local"):
+        # All else is whatever its owner has set, as in spark-defaults.conf.
+        return conf
+    cores = os.cpu_count() or 1
+    log4j = Path(__file__).with_name("log4j2.properties")
+    options = [
+        f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        *("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", *archive),
+    ]
+    (
+        conf.set("spark.sql.adaptive.enabled", "true")
         .set("spark.ui.enabled", "false")
         .set("spark.ui.showConsoleProgress", "false")
+        .set("spark.driver.memory", f"{heap_mib}m")
+        .set("spark.driver.host", "127.0.0.1")
+        .set("spark.driver.bindAddress", "127.0.0.1")
+        .set("spark.sql.shuffle.partitions", str(2 * cores))
+        .set("spark.default.parallelism", str(cores))
+        .set("spark.shuffle.compress", "true")
+        .set("spark.locality.wait", "0")
+        .set("spark.cleaner.referenceTracking.blocking", "false")
+        .set("spark.driver.extraJavaOptions", " ".join(options))
     )
-    options = [f"-Dlog4j2.configurationFile={log4j.as_uri()}"]
-    if master.startswith("local"):
-        cores = os.cpu_count() or 1
-        options += ["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", *archive]
-        (
-            conf.set("spark.driver.memory", f"{heap_mib}m")
-            .set("spark.driver.host", "127.0.0.1")
-            .set("spark.driver.bindAddress", "127.0.0.1")
-            .set("spark.sql.shuffle.partitions", str(2 * cores))
-            .set("spark.default.parallelism", str(cores))
-            .set("spark.shuffle.compress", "true")
-            .set("spark.locality.wait", "0")
-            .set("spark.cleaner.referenceTracking.blocking", "false")
-        )
-    conf.set("spark.driver.extraJavaOptions", " ".join(options))
     return conf
 
 
