@@ -9,8 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from harness.core.duration import parse_duration_s
-from harness.core.errors import UsageError
+from harness.cli_values import levels, milliseconds, properties, seconds
 from harness.core.scenario import Scenario
 from harness.settings import project_settings, reject_unknown, scenario_file
 
@@ -174,6 +173,33 @@ SeekEvery = Annotated[
     str | None,
     option("--seek-every", help="About how often each consumer goes back: 5s; default: never."),
 ]
+AssignorOption = Annotated[
+    str | None,
+    option(
+        "--assignor",
+        help="Of a consumer_group: range, roundrobin, cooperative-sticky, or consumer, the "
+        "protocol of KIP-848 (Kafka 4.0 on). librdkafka has no sticky that is not cooperative.",
+    ),
+]
+CommitsOption = Annotated[
+    str | None,
+    option(
+        "--commits",
+        help="Of a consumer_group: auto-delivered (librdkafka's default: consumed when handed "
+        "over), auto-stored (when processed), before-processing or after-processing.",
+    ),
+]
+ProcessTime = Annotated[
+    str | None,
+    option("--process-time", help="How long a member of a consumer_group needs a record: 2ms."),
+]
+ChurnEvery = Annotated[
+    str | None,
+    option(
+        "--churn-every",
+        help="About how often a member of a consumer_group joins, leaves or is killed: 5s.",
+    ),
+]
 Producers = Annotated[int | None, option("--producers", help="Producer processes.")]
 Consumers = Annotated[int | None, option("--consumers", help="Consumer processes (assign).")]
 Subscribers = Annotated[int | None, option("--subscribers", help="Consumer processes in a group.")]
@@ -259,6 +285,10 @@ class Experiment:
     compression: CompressionOption
     headers: Headers
     seek_every: SeekEvery
+    assignor: AssignorOption
+    commits: CommitsOption
+    process_time: ProcessTime
+    churn_every: ChurnEvery
     producers: Producers
     consumers: Consumers
     subscribers: Subscribers
@@ -326,9 +356,9 @@ def scenario_of(given: Flags) -> Scenario:
             "brokers": given["brokers"],
             "controllers": given["controllers"],
             "metadata": given["metadata"],
-            "features": _levels(given["feature"]),
+            "features": levels(given["feature"]),
             "heap_mib": given["heap_mib"],
-            "config": _properties(given["broker_config"]),
+            "config": properties(given["broker_config"]),
         },
         contract={
             "acks": given["acks"] and str(given["acks"]),
@@ -340,7 +370,7 @@ def scenario_of(given: Flags) -> Scenario:
             "max_in_flight": given["max_in_flight"],
             "linger_ms": given["linger_ms"],
             "batch_size_bytes": given["batch_size"],
-            "delivery_timeout_ms": _milliseconds(given["delivery_timeout"]),
+            "delivery_timeout_ms": milliseconds(given["delivery_timeout"]),
         },
         workload_name=given["workload"],
         workload={
@@ -350,45 +380,18 @@ def scenario_of(given: Flags) -> Scenario:
             "partitioning": given["partitioning"],
             "compression": given["compression"],
             "headers": given["headers"],
-            "seek_s": _seconds(given["seek_every"]),
+            "seek_s": seconds(given["seek_every"]),
+            "assignor": given["assignor"],
+            "commits": given["commits"],
+            "process_s": seconds(given["process_time"]),
+            "churn_s": seconds(given["churn_every"]),
             "producers": given["producers"],
             "consumers": given["consumers"],
             "subscribers": given["subscribers"],
         },
         faults=None if given["faults"] is None else split_faults(given["faults"]),
-        duration_s=_seconds(given["duration"]),
+        duration_s=seconds(given["duration"]),
         max_at_once=given["max_at_once"],
-        available_within_s=_seconds(given["available_within"]),
+        available_within_s=seconds(given["available_within"]),
     )
     return configure(given["scenario"] or DEFAULT_SCENARIO, overrides)
-
-
-def _seconds(duration: str | None) -> float | None:
-    return None if duration is None else parse_duration_s(str(duration))
-
-
-def _milliseconds(duration: str | None) -> int | None:
-    return None if duration is None else round(parse_duration_s(str(duration)) * 1000)
-
-
-def _levels(pairs: list[str] | None) -> tuple[tuple[str, int], ...] | None:
-    levels = _properties(pairs, flag="--feature NAME=LEVEL")
-    if levels is None:
-        return None
-    for name, level in levels:
-        if not level.isdecimal():
-            raise UsageError(f"--feature {name}={level}: a level is a whole number.")
-    return tuple((name, int(level)) for name, level in levels)
-
-
-def _properties(
-    pairs: list[str] | None, *, flag: str = "--broker-config KEY=VALUE"
-) -> tuple[tuple[str, str], ...] | None:
-    if not pairs:
-        return None
-    name, form = flag.split()
-    split = [pair.partition("=") for pair in pairs]
-    for key, sign, _ in split:
-        if not key or not sign:
-            raise UsageError(f"{name} {key!r} is not {form}.")
-    return tuple((key.strip(), value.strip()) for key, _, value in split)

@@ -82,6 +82,11 @@ class ClientProcess:
         """Whether the process is alive."""
         return self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended: 0 or more by itself, -n by signal n; None while it is alive."""
+        return self._process.poll()
+
     def failure(self) -> str | None:
         """Return a sentence if the client ended otherwise than it was asked to, else None."""
         code = self._process.poll()

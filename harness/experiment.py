@@ -21,7 +21,7 @@ from harness.core.fault import FAULTS, Fault, hits_pairs
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
-from harness.core.workload import WORKLOADS, Demanding, Workload
+from harness.core.workload import WORKLOADS, Demanding, Grouped, Workload
 from harness.images import reject_unknown_kafka
 from harness.programs import Say
 from harness.run_dir import RunDir
@@ -80,6 +80,9 @@ def configure(name: str, overrides: Overrides) -> Scenario:
             )
         schedule = replace(schedule, faults=faults)
     cluster = _cluster(scenario.cluster, _given(overrides.cluster))
+    if isinstance(workload, Grouped) and cluster.compose is None:
+        wanted = workload.cluster_config(cluster.kafka)
+        cluster = replace(cluster, config=tuple(sorted({**wanted, **dict(cluster.config)}.items())))
     contract = contract.kept_by(cluster.kafka)
     if isinstance(workload, Demanding):
         workload.refuse(contract, kafka=cluster.kafka)

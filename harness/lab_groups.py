@@ -14,32 +14,15 @@ from harness.engine import ENGINE_ERRORS, connect
 from harness.sight import WAIT_S, await_precondition
 from harness.stage import Stage
 from harness.topology import REPLICATION_PORT
-from workloads.client_config import Config, subscriber_config
+from workloads.client_config import Config
+from workloads.group_config import SESSION_MS, member_config
 
 _ASK_S = 0.1
 _FIRST_MEMBER = 200
 _OFFSETS_TOPIC = "__consumer_offsets"
 
-SESSION_MS = 6000
-"""The session of members, ms: so long a dead one is waited for. The least that brokers allow."""
 LONG_SESSION_MS = 45_000
 """The session of those that are to stay, ms: a busy machine must not throw them out."""
-
-
-def short_sessions(kafka: str) -> dict[str, str]:
-    """Return the properties of brokers under which members of any protocol have `SESSION_MS`.
-
-    A session is what the claims on groups wait for most, and its length proves nothing.
-    """
-    if numbers(kafka) < (4, 0):
-        return {}
-    # Under the new protocol (KIP-848) the broker decides, and allows no less than 45 s by default.
-    return {
-        "group.consumer.min.session.timeout.ms": str(SESSION_MS),
-        "group.consumer.session.timeout.ms": str(SESSION_MS),
-        "group.consumer.min.heartbeat.interval.ms": "1000",
-        "group.consumer.heartbeat.interval.ms": "1000",
-    }
 
 
 def offsets_partition(group: str, partitions: int) -> int:
@@ -291,7 +274,7 @@ class LabGroup:
             "commits": self._commits,
             "interval_s": 0.2,
             "hold": {"before": hold.before, "count": hold.count} if hold else None,
-            "config": _member_config(self.name, self._config | own),
+            "config": member_config(self.name, self._config | own, isolation="read_uncommitted"),
             **self._settings,
         }
         return GroupMember(self._start("group_member", settings), self.name, self._note)
@@ -380,19 +363,6 @@ class LabGroup:
     def _next_process(self) -> int:
         taken = [client.spec.process for client in self._stage.clients]
         return max([_FIRST_MEMBER - 1, *(p for p in taken if _FIRST_MEMBER <= p < 300)]) + 1
-
-
-def _member_config(group: str, config: Config) -> Config:
-    """Return librdkafka's settings of a member."""
-    settings = subscriber_config("read_uncommitted", group=group) | {
-        "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": 1000,
-        "auto.commit.interval.ms": 200,
-    }
-    if config.get("group.protocol") == "consumer":
-        # The broker decides these (KIP-848).
-        del settings["session.timeout.ms"], settings["heartbeat.interval.ms"]
-    return settings | config
 
 
 def _runs(top: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from random import Random
 
 from harness.core.cluster import Broker, Cluster
@@ -25,8 +25,10 @@ def plan(scenario: Scenario, seed: int) -> tuple[Step, ...]:
 
 def plan_json(scenario: Scenario, seed: int, steps: Sequence[Step]) -> str:
     """Return the text of plan.json: the same bytes for the same scenario and seed."""
+    moves = [asdict(move) for move in scenario.moves(seed)]
     return canonical_json(
         {
+            **({"moves": moves} if moves else {}),
             "schema": SCHEMA,
             "scenario": scenario.name,
             "seed": seed,

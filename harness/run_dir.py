@@ -13,6 +13,9 @@ from harness.core.errors import HistoryUnreadable, UsageError
 
 SCHEMA = 1
 
+_UPDATING = threading.Lock()
+"""Several threads of a run tell what they know: none may undo what another one has told."""
+
 
 def canonical_json(document: object) -> str:
     """Return one JSON text for one document, always the same: keys sorted, a newline at the end."""
@@ -83,8 +86,9 @@ class RunDir:
     def update(self, **fields: Any) -> None:  # noqa: ANN401 (JSON values of any shape)
         """Merge fields into run.json, atomically."""
         path = self.path / "run.json"
-        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        write_atomically(path, canonical_json({**known, **fields}))
+        with _UPDATING:
+            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            write_atomically(path, canonical_json({**known, **fields}))
 
     def meta(self) -> dict[str, Any]:
         """Return run.json.

@@ -146,6 +146,7 @@ class Runner:
             if any(client.is_running for client in stage.clients):
                 # What was acknowledged last is given the time to be polled.
                 pause(_CATCH_UP_S, self.stop)
+                stage.catch_up()
                 stage.stop_clients("consumer", limit_s=limit_s)
 
     def _final_reads(self, stage: Stage) -> None:

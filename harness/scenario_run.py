@@ -3,21 +3,28 @@
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from harness.churn import Churn
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.scenario import Scenario
 from harness.core.wait import wait_until
-from harness.core.workload import WORKLOADS, ClientSpec
+from harness.core.workload import WORKLOADS, ClientSpec, Grouped
+from harness.group_watch import GroupWatch
 from harness.nemesis import Nemesis, plan, plan_json
 from harness.run_dir import Journal
 from harness.stage import Stage
 
 _STEADY_S = 60.0
+_SEEN_S = 60.0
+"""So long after the last move of a group's members its witnesses are waited for, seconds."""
+_CATCH_UP_S = 300.0
+"""The longest that a group may need to process what is left, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +70,13 @@ class ScenarioRun:
             "provokes": sorted(self.scenario.provokes(self.contract)),
             "duration_s": self.scenario.duration_s,
             "available_within_s": self.scenario.available_within_s,
-            "clients": [
-                {
-                    "process": client.process,
-                    "role": client.role,
-                    "mode": client.settings.get("mode"),
-                    "isolation": _isolation_of(client),
-                }
-                for client in clients
-            ],
+            "clients": [client.described() for client in clients],
+            **self._group(),
         }
+
+    def _group(self) -> dict[str, Any]:
+        workload = self.scenario.workload
+        return {"group": workload.described()} if isinstance(workload, Grouped) else {}
 
     def plan_json(self, seed: int) -> str:
         """Return the schedule that the seed gives."""
@@ -84,9 +88,18 @@ class ScenarioRun:
             stage.run_dir.update(origin_ns=time.monotonic_ns())
             stage.start_clients(self.scenario.workload.clients(self.contract))
             _await_steady(stage)
-        self._break(stage)
+        workload = self.scenario.workload
+        if not isinstance(workload, Grouped):
+            self._break(stage)
+            return
+        watch = GroupWatch(stage.cluster.bootstrap, workload.group)
+        churn = Churn(workload, self.scenario.moves(stage.seed), stage, watch, seen_s=_SEEN_S)
+        stage.at_end.append(churn.close)
+        stage.catch_up = partial(churn.catch_up, limit_s=_CATCH_UP_S)
+        self._break(stage, churn.run)
 
-    def _break(self, stage: Stage) -> None:
+    def _break(self, stage: Stage, *beside: Callable[[], None]) -> None:
+        """Carry out the plan, and whatever else is to go on beside it, each in a thread."""
         steps = plan(self.scenario, stage.seed)
         journal = Journal(stage.run_dir.path / "faults.jsonl")
         nemesis = Nemesis(
@@ -99,18 +112,23 @@ class ScenarioRun:
         )
         failure: list[BaseException] = []
 
-        def carry_out() -> None:
+        def guarded(work: Callable[[], None]) -> None:
             try:
-                nemesis.run(steps, stage.stop)
+                work()
             except BaseException as error:  # noqa: BLE001 (raised again by the main thread)
                 failure.append(error)
 
+        works = (lambda: nemesis.run(steps, stage.stop), *beside)
         with stage.phase("faults"):
             begin = time.monotonic()
-            thread = threading.Thread(target=carry_out, name="nemesis")
-            thread.start()
+            threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+            for thread in threads:
+                thread.start()
             try:
-                while thread.is_alive() or time.monotonic() - begin < self.scenario.duration_s:
+                while (
+                    any(thread.is_alive() for thread in threads)
+                    or time.monotonic() - begin < self.scenario.duration_s
+                ):
                     if stage.stop.wait(1.0):
                         break
                     stage.report_counts()
@@ -119,7 +137,8 @@ class ScenarioRun:
                 if sys.exc_info()[0] is not None:
                     stage.stop.set()
                 with stage.phase("heal"):
-                    thread.join()
+                    for thread in threads:
+                        thread.join()
                     journal.close()
         if failure:
             raise failure[0]

@@ -68,6 +68,8 @@ class Stage:
         reasons: why this run cannot be a pass, in sentences.
         clients: all client processes that were started.
         left_down: node ids of brokers that stay broken on purpose: nobody waits for them.
+        catch_up: called when nobody sends any more, before consumers are stopped.
+        at_end: called when the run is over, however it ended.
     """
 
     cluster: DockerCluster
@@ -81,6 +83,8 @@ class Stage:
     reasons: list[str] = field(default_factory=list)
     clients: list[ClientProcess] = field(default_factory=list)
     left_down: set[int] = field(default_factory=set)
+    catch_up: Callable[[], None] = lambda: None
+    at_end: list[Callable[[], None]] = field(default_factory=list)
 
     def start_clients(self, specs: Sequence[ClientSpec]) -> list[ClientProcess]:
         """Start client processes, each with its own file of history."""
@@ -122,7 +126,9 @@ class Stage:
         self.note(stop_all(chosen, timeout_s=limit_s))
 
     def abandon_clients(self) -> None:
-        """End what still runs: after a normal run nothing does."""
+        """End what still runs: after a normal run no client does."""
+        for end in self.at_end:
+            end()
         left = [client for client in self.clients if client.is_running]
         self.note(stop_all(left, timeout_s=10.0))
 

@@ -11,7 +11,13 @@ from pyspark.sql import functions as F
 EXACTLY_ONCE = "transactional"
 """How a group commits whose offsets are part of the transactions that it is polled in."""
 
-MAY_SKIP = ("auto-delivered", "before-processing")
+TELLS_GROUP = ("subscribe", "assign", "audit")
+"""The events by which a client tells its group; the last one only asks where the group is."""
+
+AT_MOST_ONCE = "before-processing"
+"""How a group commits that processes only what an acknowledged commit covers already."""
+
+MAY_SKIP = ("auto-delivered", AT_MOST_ONCE)
 """Ways to commit an offset before its record has been processed: at most once."""
 
 
@@ -24,7 +30,7 @@ def members(events: DataFrame) -> DataFrame:
     """
     # A subscriber that does not process tells no group: nothing is asked of it here.
     # One that takes its partitions itself may work for a group as well.
-    joins = F.col("f").isin("subscribe", "assign")
+    joins = F.col("f").isin(*TELLS_GROUP)
     told = events.where(joins & F.col("detail").contains(" "))
     return told.select(
         "process",

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.run_dir import RunDir
+from verifiers.members import GroupRecord, read_group
 from verifiers.result import FaultRecord
 from verifiers.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
 
@@ -50,6 +51,7 @@ class RunInput:
         faults: the journal, one record a fault.
         ends: how far the final read got.
         origin_ns: the zero of the run's time axis.
+        group: the group whose members came and went; None if there was none.
     """
 
     path: Path
@@ -58,6 +60,7 @@ class RunInput:
     faults: tuple[FaultRecord, ...]
     ends: tuple[End, ...]
     origin_ns: int
+    group: GroupRecord | None = None
 
     @property
     def kafka(self) -> str:
@@ -117,6 +120,7 @@ def read_run(path: Path) -> RunInput:
         faults=_fold(folder, origin_ns),
         ends=_ends(folder.path / "history" / "ends.json"),
         origin_ns=origin_ns,
+        group=read_group(meta, folder.lines("members.jsonl"), origin_ns),
     )
 
 

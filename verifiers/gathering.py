@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from harness.core.errors import HistoryUnreadable
+from verifiers.consumption import TELLS_GROUP
 from verifiers.folder import unreadable_named
 from verifiers.member import MEMBER, Member
 from verifiers.schema import HISTORY_SCHEMAS
@@ -107,7 +108,7 @@ def _renamed(table: pa.Table, member: Member) -> pa.Table:
         columns["topic"] = _prefixed(table["topic"], member)
     if "f" in columns:
         # A member of a consumer group tells how it commits, a space, and the group's name.
-        joins = pc.is_in(table["f"], pa.array(["subscribe", "assign"]))
+        joins = pc.is_in(table["f"], pa.array(TELLS_GROUP))
         told = pc.match_substring(table["detail"], " ")
         named = pc.replace_substring(
             table["detail"], " ", f" {member.named('')}", max_replacements=1

@@ -97,6 +97,7 @@ def why_not_valid(
         *_forbidden(findings),
         *_unfinished(run),
         *_undamaged(run.faults),
+        *(run.group.why_not() if run.group else ()),
         *_too_little(counts, int(run.meta.get("fewest_acked", FEWEST_ACKED))),
         *_unread(run),
         *uncompared,

@@ -128,6 +128,7 @@ class Report:
         replicas: what was seen on the brokers' disks.
         timeline: how fast the cluster came to terms with each fault, and what was sampled.
         liveness: whether it could be written as soon as the scenario asks, a verdict of its own.
+        group: who came and went in the consumer group whose members do; empty if there is none.
     """
 
     run: str
@@ -144,10 +145,14 @@ class Report:
     replicas: Mapping[str, Any] = field(default_factory=dict)
     timeline: Mapping[str, Any] = field(default_factory=dict)
     liveness: Mapping[str, Any] = field(default_factory=dict)
+    group: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of verdict.json (docs/run-folder.md)."""
-        return {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
+        document = {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
+        if not self.group:
+            del document["group"]
+        return document
 
 
 def write_verdict(run_dir: Path, report: Report) -> Path:

@@ -200,6 +200,7 @@ class Verification:
             timing_s=_phases(run),
             replicas=document,
             timeline=timeline,
+            group=run.group.to_json() if run.group else {},
             liveness=judge_liveness(run.meta, timeline, found.counts, lanes.widest_gap),
         )
 

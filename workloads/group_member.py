@@ -2,7 +2,9 @@
 
 What counts for a group is not what its members were given but what they had done with it when they
 died. To have processed a record is, here, to have written that down: a `processed` event, handed to
-the operating system at once. Settings, besides those of every client (`workloads.consumer`):
+the operating system at once. Who commits before processing and is not told that it was done does
+not process either, but goes back: so it is at most once indeed. Settings, besides those of every
+client (`workloads.consumer`):
 
     topic         the topic
     commits       how its offsets are committed:
@@ -18,6 +20,7 @@ the operating system at once. Settings, besides those of every client (`workload
     process_s     how long the processing of a record takes, seconds
     hold          null, or where to stop and wait: {"before": "processing" or "commit", "count": n}
                   is right before the n-th record is processed, or the n-th commit is made
+    audit         true: it only asks where its group is, says so (`audit`), and ends
     config        librdkafka's settings, with a `group.id`
 
 A commit is recorded when it has been acknowledged (`committed`). Before it subscribes, a member
@@ -38,21 +41,20 @@ and which of those it has processed no acknowledged commit of its own covers:
 import queue
 import time
 from collections import Counter
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import UsageError
 from harness.core.wait import pause
+from harness.core.workload import Act
 from harness.poll_recorder import PollRecorder
 from workloads.client_config import Config
 from workloads.consumer import RecordingConsumer
 from workloads.control import Control, Settings, main, number, setting
+from workloads.group_config import Commits
 from workloads.recording import open_polls
-
-Commits = Literal["auto-delivered", "auto-stored", "before-processing", "after-processing"]
-Step = Literal["processing", "commit"]
 
 _FETCH_S, _ASK_S, _AGAIN_S = 60.0, 10.0, 0.1
 _HOLD_POLL_S = 0.02
@@ -80,7 +82,7 @@ class GroupMember(RecordingConsumer):
         self._every = setting(settings, "commit_every", int)
         self._process_s = number(settings, "process_s")
         self._hold: dict[str, Any] | None = settings.get("hold")
-        self._steps: Counter[Step] = Counter()
+        self._steps: Counter[Act] = Counter()
         self._delivered = 0
         self._commits_acked = 0
         self._committed: dict[int, int] = {}
@@ -129,8 +131,9 @@ class GroupMember(RecordingConsumer):
                 self._commit_owed()
             return
         self._unprocessed = [_place(record) for record in records]
-        if self._commits == "before-processing":
-            self._commit(records)
+        if self._commits == "before-processing" and not self._commit(records):
+            self._go_back(records)
+            return
         uncommitted: list[Message] = []
         for record in records:
             if not self._step("processing"):
@@ -178,13 +181,30 @@ class GroupMember(RecordingConsumer):
             # The partition has been taken away meanwhile: its next owner does this again.
             self._recorder.event("error", op=self.op, detail=f"store: {error.args[0]}")
 
-    def _commit(self, records: list[Message]) -> None:
+    def _commit(self, records: list[Message]) -> bool:
+        """Commit to the end of these records; return whether that was acknowledged."""
         if not self._step("commit"):
-            return
+            return False
         self._owed |= {partition: offset + 1 for partition, offset in map(_place, records)}
-        self._commit_owed()
+        return self._commit_owed()
 
-    def _commit_owed(self) -> None:
+    def _go_back(self, records: list[Message]) -> None:
+        """Have records that could not be committed handed over again, by whoever has them then."""
+        self._owed.clear()
+        first: dict[int, int] = {}
+        for partition, offset in map(_place, records):
+            first.setdefault(partition, offset)
+        for partition, offset in sorted(first.items()):
+            try:
+                self._consumer.seek(Place(self._topic, partition, offset))
+            except KafkaException as error:
+                # It has been taken away meanwhile: its next owner begins where the group is.
+                self._recorder.event("error", op=self.op, detail=f"seek: {error.args[0]}")
+            else:
+                self._event("seek", partition, offset=offset)
+        pause(_AGAIN_S, self._control.stop)
+
+    def _commit_owed(self) -> bool:
         """Commit what has not been acknowledged yet of the partitions that it still has."""
         places = [Place(self._topic, p, offset) for p, offset in sorted(self._owed.items())]
         try:
@@ -193,9 +213,13 @@ class GroupMember(RecordingConsumer):
             # Nobody knows whether it was done. A cooperative member keeps partitions through a
             # rebalance in which its commits are refused, so it has to try again.
             self._recorder.event("error", op=self.op, detail=f"commit: {error.args[0]}")
-            return
+            return False
+        refused = [place for place in acked or [] if place.error is not None]
+        for place in refused:
+            self._event("error", place.partition, detail=f"commit: {place.error}")
         self._owed.clear()
         self._on_commit(None, acked or [])
+        return not refused
 
     def _on_commit(self, error: KafkaError | None, places: list[Place]) -> None:
         if error is not None:
@@ -212,7 +236,7 @@ class GroupMember(RecordingConsumer):
         self._uncommitted = [(p, o) for p, o in self._uncommitted if o >= known.get(p, 0)]
         self._recorder.flush()
 
-    def _step(self, step: Step) -> bool:
+    def _step(self, step: Act) -> bool:
         """Hold if it is to be held here; return whether to go on."""
         self._steps[step] += 1
         hold = self._hold
@@ -298,8 +322,15 @@ def run(settings: Settings, control: Control) -> None:
         "enable.auto.commit": commits.startswith("auto-"),
         "enable.auto.offset.store": commits == "auto-delivered",
     }
-    recorder = open_polls(settings, control, role="consumer")
+    audit, topic = bool(settings.get("audit")), setting(settings, "topic", str)
+    recorder = open_polls(settings, control, role="reader" if audit else "consumer")
     member = GroupMember(config, recorder, control, settings)
+    if audit:
+        recorder.event("audit", topic=topic, detail=f"{commits} {config['group.id']}")
+        member.fetch_offsets()
+        recorder.close()
+        member.report(force=True)
+        return
     # Asked first and told after: what is committed before it subscribes must still be there.
     member.fetch_offsets()
     member.subscribe(detail=f"{commits} {config['group.id']}")

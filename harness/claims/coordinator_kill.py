@@ -13,7 +13,8 @@ from harness.core.cluster import Broker
 from harness.core.contract import Contract
 from harness.expectations import all_of, finds_no, sees
 from harness.lab import Lab
-from harness.lab_groups import LONG_SESSION_MS, SESSION_MS, Hold, LabGroup
+from harness.lab_groups import LONG_SESSION_MS, Hold, LabGroup
+from workloads.group_config import SESSION_MS
 
 LONG, SHORT = "rebalances under a long session", "failover s and rebalances under a short session"
 

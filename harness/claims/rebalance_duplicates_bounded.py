@@ -6,7 +6,8 @@ from harness.core.version import Versions
 from harness.expectations import all_of
 from harness.group_expectations import note_hand, repeats_nothing_committed
 from harness.lab import Lab
-from harness.lab_groups import LONG_SESSION_MS, Hold, LabGroup, short_sessions
+from harness.lab_groups import LONG_SESSION_MS, Hold, LabGroup
+from workloads.group_config import short_sessions
 
 PARTITIONS = ((1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2))
 FIRST, SECOND = 100, 300

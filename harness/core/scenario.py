@@ -10,7 +10,7 @@ from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target
 from harness.core.registry import Registry
-from harness.core.workload import Workload
+from harness.core.workload import Grouped, Move, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,13 @@ class Scenario:
             raise UsageError("The time in which partitions must be writable must be above 0.")
         if self.max_at_once < 1:
             raise UsageError("At least one fault at a time must be allowed.")
+
+    def moves(self, seed: int) -> tuple[Move, ...]:
+        """Return what the members of the workload's group do; nothing if it has none."""
+        if not isinstance(self.workload, Grouped):
+            return ()
+        # A stream of its own: faults and members do not change each other's draws.
+        return tuple(self.workload.moves(Random(f"{seed}/members"), self.duration_s))  # noqa: S311
 
 
 SCENARIOS: Registry[Callable[[], Scenario]] = Registry("scenario", "harness.scenarios")

@@ -1,7 +1,8 @@
 """Workloads: what the clients do, as processes of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.core.cluster import TopicSpec
@@ -9,6 +10,8 @@ from harness.core.contract import Contract
 from harness.core.registry import Registry
 
 Role = Literal["producer", "consumer", "reader"]
+MoveKind = Literal["join", "leave", "crash"]
+Act = Literal["processing", "commit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,23 @@ class ClientSpec:
     role: Role
     module: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def described(self) -> dict[str, Any]:
+        """Return what run.json says of the client."""
+        return {
+            "process": self.process,
+            "role": self.role,
+            "mode": self.settings.get("mode"),
+            "isolation": self._isolation(),
+        }
+
+    def _isolation(self) -> str | None:
+        """Return what it may read: only what is committed, or all; None if it does not read."""
+        for name in ("config", "consume"):
+            config = self.settings.get(name)
+            if isinstance(config, Mapping) and "isolation.level" in config:
+                return str(config["isolation.level"])
+        return None
 
 
 class Workload(Protocol):
@@ -60,6 +80,57 @@ class Demanding(Protocol):
         Raises:
             UsageError: it cannot; the message says what would do.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """What a member of a group does, or is done to it.
+
+    Attributes:
+        at_s: when, seconds after the workload was steady.
+        kind: "join", a new member begins; "leave", one ends in order; "crash", one is killed.
+            Which one is decided when it is time.
+        before: a crash may be laid right before the processing of a record, or before a commit.
+        count: before the how many-th from then on.
+        linger_s: how long it is left there before it is killed, seconds.
+    """
+
+    at_s: float
+    kind: MoveKind
+    before: Act | None = None
+    count: int = 1
+    linger_s: float = 0.0
+
+
+@runtime_checkable
+class Grouped(Protocol):
+    """A workload of a consumer group whose members come and go while it runs."""
+
+    @property
+    def topic(self) -> str:
+        """What the group reads."""
+        ...
+
+    @property
+    def group(self) -> str:
+        """Its name."""
+        ...
+
+    def described(self) -> Mapping[str, Any]:
+        """Return what run.json says of the group, JSON values."""
+        ...
+
+    def cluster_config(self, kafka: str) -> Mapping[str, str]:
+        """Return the properties of brokers that the group wants; a user's own win."""
+        ...
+
+    def member(self, number: int) -> ClientSpec:
+        """Return a member; the first ones are among the workload's clients."""
+        ...
+
+    def moves(self, random: Random, duration_s: float) -> Sequence[Move]:
+        """Return who comes and goes, in the order of their times; the same for one random state."""
         ...
 
 

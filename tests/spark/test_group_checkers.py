@@ -160,6 +160,55 @@ def test_what_had_been_committed_is_not_to_be_given_out_again(find: Find) -> Non
     assert (again.kind, again.detail["committed"]) == ("committed", "1")
 
 
+def test_who_commits_before_processing_and_is_repeated_was_taken_for_alive_too_long(
+    find: Find,
+) -> None:
+    # Both were given the record before either had committed, and both commits were taken.
+    ops = [
+        *log(0),
+        joins(FIRST, "before-processing"),
+        joins(SECOND, "before-processing"),
+        given(FIRST, 0, 0),
+        given(SECOND, 0, 0),
+        commits(FIRST, 1),
+        processes(FIRST, 0),
+        commits(SECOND, 1),
+        processes(SECOND, 0),
+    ]
+
+    (again,) = find("consume-repeat", ops)
+
+    assert (again.kind, again.process) == ("before-processing", SECOND)
+
+
+def test_who_processed_before_committing_may_be_repeated_by_one_that_commits_first(
+    find: Find,
+) -> None:
+    ops = [
+        *log(0),
+        joins(FIRST, "after-processing"),
+        joins(SECOND, "before-processing"),
+        given(FIRST, 0, 0),
+        processes(FIRST, 0),
+        given(SECOND, 0, 0),
+        commits(SECOND, 1),
+        processes(SECOND, 0),
+    ]
+
+    assert [row.kind for row in find("consume-repeat", ops)] == ["uncommitted"]
+
+
+def test_what_an_auditor_is_told_at_the_end_counts_as_committed(find: Find) -> None:
+    audit = event(350, "audit", topic=TOPIC, detail="after-processing g one")
+    ops = [*log(0, 1, 2), joins(FIRST), processes(FIRST, 0), commits(FIRST, 1)]
+
+    assert find("consume-skip", ops) == []
+    told_more = [*ops, audit, fetches(350, 3, asked_s=99)]
+    assert [row.offset for row in find("consume-skip", told_more)] == [1, 2]
+    told_less = [*ops, audit, fetches(350, 0, asked_s=99)]
+    assert [row.process for row in find("lost-commit", told_less)] == [350]
+
+
 def test_a_commit_after_the_record_was_given_out_again_excuses_nobody_and_nothing(
     find: Find,
 ) -> None:

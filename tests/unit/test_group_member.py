@@ -1,16 +1,30 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.history import seal
 from harness.lab_groups import offsets_partition
-from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, RunningClient, mock_run
+from harness.poll_recorder import PollRecorder
+from tests.unit.mock_kafka import (
+    PARTITIONS,
+    RUN_ID,
+    TOPIC,
+    MockKafka,
+    Run,
+    RunningClient,
+    mock_run,
+)
 from workloads.client_config import subscriber_config
+from workloads.control import Control
+from workloads.group_member import GroupMember
 from workloads.record import encoder
+from workloads.recording import open_polls
 
 RECORDS = 40
 ENCODE = encoder(run_id=RUN_ID, topic=TOPIC, size_bytes=100)
@@ -168,3 +182,130 @@ def test_a_way_to_commit_that_does_not_exist_is_refused(run: Run) -> None:
 )
 def test_a_group_is_kept_where_java_would_keep_it(group: str, partition: int) -> None:
     assert offsets_partition(group, 6) == partition
+
+
+def test_an_auditor_only_asks_and_says_so(run: Run) -> None:
+    worker = run.start(member("after-processing"))
+    worker.await_total("processed", RECORDS)
+    worker.stop()
+    auditor = run.start(replace(member("after-processing", process=350, audit=True), role="reader"))
+
+    assert auditor.process.wait(20) == 0
+
+    seal(run.folder)
+    told = [row for row in run.rows("event") if row["process"] == 350]
+    assert {row["f"] for row in told} == {"start", "audit", "offset-fetch", "close"}
+    assert next(row["detail"] for row in told if row["f"] == "audit") == "after-processing g one"
+    assert offsets(run, "offset-fetch", 350) == [RECORDS]
+
+
+class FakeConsumer:
+    """A consumer of librdkafka's whose first commits are refused."""
+
+    def __init__(self, refused: int, *, has_lost: bool = False) -> None:
+        self.refused = refused
+        self.has_lost = has_lost
+        self.place = 0
+        self.seeks: list[int] = []
+
+    def consume(self, most: int, wait_s: float) -> list[Any]:
+        given = [FakeRecord(offset) for offset in range(self.place, min(self.place + most, 4))]
+        self.place += len(given)
+        return given
+
+    def commit(self, *, offsets: list[Any], asynchronous: bool) -> list[Any]:
+        if self.refused:
+            self.refused -= 1
+            raise KafkaException(KafkaError(KafkaError.REBALANCE_IN_PROGRESS))
+        return offsets
+
+    def seek(self, place: Any) -> None:
+        if self.has_lost:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        self.seeks.append(place.offset)
+        self.place = place.offset
+
+
+class FakeRecord:
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def error(self) -> None:
+        return None
+
+    def topic(self) -> str:
+        return TOPIC
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+    def value(self) -> bytes:
+        return ENCODE(self._offset)
+
+
+def faked(
+    tmp_path: Path, commits: str, consumer: FakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> tuple[GroupMember, PollRecorder]:
+    monkeypatch.setattr("workloads.consumer.Consumer", lambda config: consumer)
+    (tmp_path / "history" / "raw").mkdir(parents=True)
+    settings = {
+        **member(commits, poll_records=4).settings,
+        "process": 200, "run_id": RUN_ID,
+        "history": str(tmp_path / "history" / "raw" / "200.arrows"),
+    }  # fmt: skip
+    control = Control()
+    recorder = open_polls(settings, control, role="consumer")
+    return GroupMember({}, recorder, control, settings), recorder
+
+
+def told(tmp_path: Path, recorder: PollRecorder, *kinds: str) -> list[tuple[str, int]]:
+    recorder.close()
+    seal(tmp_path)
+    rows = Run(tmp_path, cast(MockKafka, None)).rows("event")
+    return [(row["f"], row["offset"]) for row in rows if row["f"] in kinds]
+
+
+def test_who_commits_first_and_is_refused_goes_back_and_processes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = FakeConsumer(refused=1)
+    one, recorder = faked(tmp_path, "before-processing", consumer, monkeypatch)
+
+    one.turn()
+    assert (one.processed, consumer.seeks) == (0, [0])
+    one.turn()
+
+    wanted = ("seek", "committed", "processed")
+    assert told(tmp_path, recorder, *wanted) == [
+        ("seek", 0), ("committed", 4), *(("processed", offset) for offset in range(4)),
+    ]  # fmt: skip
+
+
+def test_who_has_lost_the_partition_meanwhile_leaves_it_to_its_next_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = FakeConsumer(refused=1, has_lost=True)
+    one, recorder = faked(tmp_path, "before-processing", consumer, monkeypatch)
+
+    one.turn()
+
+    assert one.processed == 0
+    assert told(tmp_path, recorder, "seek", "committed", "processed") == []
+
+
+def test_who_commits_afterwards_has_processed_already_and_commits_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = FakeConsumer(refused=1)
+    one, recorder = faked(tmp_path, "after-processing", consumer, monkeypatch)
+
+    one.turn()
+    one.turn()
+
+    assert consumer.seeks == []
+    assert told(tmp_path, recorder, "processed", "committed") == [
+        *(("processed", offset) for offset in range(4)), ("committed", 4),
+    ]  # fmt: skip

@@ -55,6 +55,8 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         ("nonmonotonic-send", "duplicate", {**PLAIN, "max_in_flight": 1}, True),
         ("nonmonotonic-send", "lost", {**ONE, "max_in_flight": 1}, True),
         ("nonmonotonic-send", "lost", {**PLAIN, "max_in_flight": 1}, False),
+        ("consume-repeat", "before-processing", SAFE, False),
+        ("consume-repeat", "before-processing", UNCLEAN, True),
         ("nonmonotonic-poll", "subscribe", SAFE, True),
         ("nonmonotonic-poll", "assign", SAFE, False),
         ("nonmonotonic-poll", "assign", UNCLEAN, True),

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checker import checker, offences
-from verifiers.consumption import EXACTLY_ONCE, acknowledged
+from verifiers.consumption import AT_MOST_ONCE, EXACTLY_ONCE, acknowledged
 
 _PLACE = ("group", "topic", "partition", "offset")
 
@@ -22,7 +22,10 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
         One row for each time after the first; the process is the member that did it again, the time
         when it had. Kind "transactional" if the group's offsets are committed in transactions, so
         that it is promised exactly once; else "committed" if a commit beyond the record had been
-        acknowledged before it was given out again, so nobody had reason to; else "uncommitted".
+        acknowledged before it was given out again, so nobody had reason to; else
+        "before-processing" if the member that had processed it first commits so, and therefore had
+        a commit beyond the record in hand before it did: its group has moved on without it, and its
+        commit was taken all the same; else "uncommitted".
 
     Source: at least once, in Kafka's documentation of message delivery semantics.
     """
@@ -31,6 +34,7 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
         "*",
         F.lag("process").over(order).alias("after_process"),
         F.lag("time_ns").over(order).alias("after_ns"),
+        F.lag("commits").over(order).alias("after_commits"),
     ).where(F.col("after_process").isNotNull())
     given = polls.select(
         "process", "op", "topic", "partition", "offset", F.col("time_ns").alias("given_ns")
@@ -43,6 +47,7 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
         "time_ns",
         "after_process",
         "after_ns",
+        "after_commits",
         F.coalesce("given_ns", "time_ns").alias("given_ns"),
     )
     commits = acknowledged(events).select(
@@ -68,6 +73,7 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
     kind = (
         F.when(F.col("commits") == EXACTLY_ONCE, EXACTLY_ONCE)
         .when(F.col("committed").isNotNull(), "committed")
+        .when(F.col("after_commits") == AT_MOST_ONCE, AT_MOST_ONCE)
         .otherwise("uncommitted")
     )
     return offences(

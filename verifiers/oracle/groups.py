@@ -1,6 +1,6 @@
 """What consumer groups processed, and where they went on."""
 
-from verifiers.consumption import EXACTLY_ONCE, MAY_SKIP
+from verifiers.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import ALONE_AND_DESTROYED, UNCLEAN
 from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
@@ -24,8 +24,19 @@ GROUPS = (
                     "promised at most once: what a member had in hand when it died is passed over.",
                     _SEMANTICS,
                 ),
-                *MAY_SKIP,
+                AT_MOST_ONCE,
                 by="committing before processing",
+            ),
+            permitted(
+                Reason(
+                    "librdkafka's automatic commit takes a record as consumed when it is handed "
+                    "over, unless it is told otherwise: what a member had in hand when it died is "
+                    "passed over if a commit came in between.",
+                    "librdkafka, enable.auto.offset.store and auto.commit.interval.ms in "
+                    "CONFIGURATION.md; " + _SEMANTICS,
+                ),
+                "auto-delivered",
+                by="automatic commits of what was handed over",
             ),
             permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
             forbidden(
@@ -40,7 +51,7 @@ GROUPS = (
     Chapter(
         anomaly="consume-repeat",
         means="A group processed a record more than once.",
-        kinds=("uncommitted", "committed", EXACTLY_ONCE),
+        kinds=("uncommitted", "committed", AT_MOST_ONCE, EXACTLY_ONCE),
         rows=(
             permitted(
                 Reason(
@@ -53,6 +64,16 @@ GROUPS = (
             ),
             permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
             permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            forbidden(
+                Reason(
+                    "Who commits before processing processes only what an acknowledged commit "
+                    "covers, and a coordinator refuses the commits of members whose group has "
+                    "moved on without them.",
+                    _SEMANTICS + "; ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID among the protocol's "
+                    "errors",
+                ),
+                AT_MOST_ONCE,
+            ),
             forbidden(_COMMIT_STAYS),
         ),
     ),

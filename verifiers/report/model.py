@@ -265,6 +265,7 @@ class RunRecord:
         given: the properties that each node was started with.
         plan: plan.json; None if there is none.
         claim: claim.json; None if the run tested none.
+        group: what verdict.json says of the group whose members came and went; empty if none did.
         missing: a sentence for each part that the folder lacks.
     """
 
@@ -291,6 +292,7 @@ class RunRecord:
     given: Mapping[str, Mapping[str, str]]
     plan: Any
     claim: ClaimRecord | None
+    group: Mapping[str, Any]
     missing: tuple[str, ...]
 
     @property

@@ -72,6 +72,7 @@ def read_run(run_dir: Path) -> RunRecord:
         given=_given(run_dir),
         plan=_plan(run_dir, missing),
         claim=_claim(run_dir),
+        group=_mapping(verdict or {}, "group"),
         missing=tuple(missing),
     )
 

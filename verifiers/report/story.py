@@ -140,7 +140,17 @@ def counts(record: RunRecord) -> tuple[str, ...]:
         ("final", "in the final log"),
     ]
     told_counts = [f"{units.count(known[key])} {noun}" for key, noun in named if key in known]
-    return (*told_counts, proofs(record))
+    return (*told_counts, proofs(record), *members(record))
+
+
+def members(record: RunRecord) -> tuple[str, ...]:
+    """Return who was seen to come and go in a group: members: 5 joined, 2 left, 1 killed."""
+    seen = record.group.get("seen")
+    if not isinstance(seen, Mapping):
+        return ()
+    moves = ", ".join(f"{units.count(int(count))} {done}" for done, count in seen.items())
+    processed = units.count(int(record.group.get("processed", 0)))
+    return (f"{processed} processed by a group", f"members: {moves}")
 
 
 def proofs(record: RunRecord) -> str:

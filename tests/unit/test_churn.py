@@ -1,0 +1,234 @@
+"""Members that come and go: every move is written down, and proven by others than who made it."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness.churn import Churn, client_id
+from harness.core.errors import ClusterBroken
+from harness.core.workload import ClientSpec, Move
+from harness.group_watch import GroupView
+from harness.run_dir import RunDir
+from harness.stage import Progress, Stage
+from verifiers.members import GroupRecord, read_group
+from workloads.consumer_group import ConsumerGroup
+
+pytestmark = pytest.mark.usefixtures("instant_time")
+
+
+@dataclass
+class FakeMember:
+    spec: ClientSpec
+    is_running: bool = True
+    exit_code: int | None = None
+    orders: list[Mapping[str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=lambda: {"processed": 5, "rebalances": 1})
+    holds: bool = True
+    leaves_with: int = 0
+
+    def ask_to_stop(self) -> None:
+        self.is_running, self.exit_code = False, self.leaves_with
+
+    def await_end(self, *, timeout_s: float) -> bool:
+        return not self.is_running
+
+    def kill(self) -> None:
+        self.is_running, self.exit_code = False, -9
+
+    def order(self, what: Mapping[str, Any]) -> int:
+        self.orders.append(what)
+        return len(self.orders)
+
+    def reply(self, order: int) -> dict[str, Any] | None:
+        if not self.holds:
+            return None
+        if self.orders[order - 1]["do"] == "hold":
+            return {}
+        return {"processed": 3, "unprocessed": [[0, 3], [0, 4]], "uncommitted": []}
+
+
+@dataclass
+class FakeStage:
+    run_dir: RunDir
+    cluster: Any
+    clients: list[FakeMember]
+    seed: int = 7
+    progress: Progress = field(default_factory=Progress)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def start_clients(self, specs: Sequence[ClientSpec]) -> list[FakeMember]:
+        started = [FakeMember(spec) for spec in specs]
+        self.clients += started
+        return started
+
+
+class FakeWatch:
+    """A coordinator that knows who is there, or one that does not see what happens."""
+
+    deaths = 0
+
+    def __init__(self, stage: FakeStage) -> None:
+        self.stage = stage
+        self.blind = False
+        self._asked_ns = 0
+
+    @property
+    def view(self) -> GroupView:
+        there = [c for c in self.stage.clients if c.is_running or self.blind]
+        self._asked_ns = max(self._asked_ns, time.monotonic_ns() + 1)
+        return GroupView(
+            asked_ns=self._asked_ns,
+            answered_ns=self._asked_ns,
+            state="STABLE",
+            members={client_id(c.spec.process): (n,) for n, c in enumerate(there)},
+        )
+
+    def close(self) -> None:
+        return
+
+
+class FakeKafka:
+    def __init__(self, committed: Sequence[int], end: int) -> None:
+        self.answers = list(committed)
+        self.end = end
+        self.admin = self
+
+    def partitions(self, topic: str) -> dict[tuple[str, int], None]:
+        return {(topic, 0): None}
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        if self.end < 0:
+            raise ClusterBroken("nobody knows")
+        return self.end
+
+    def group_offsets(self, group: str, topic: str, partitions: object) -> dict[int, int]:
+        return {0: self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]}
+
+
+WORKLOAD = ConsumerGroup(subscribers=2)
+
+
+def make(tmp_path: Path, kafka: FakeKafka | None = None) -> tuple[FakeStage, FakeWatch]:
+    run_dir = RunDir.create(tmp_path, scenario="mixed", seed=7)
+    run_dir.update(clients=[])
+    first = [FakeMember(WORKLOAD.member(number)) for number in range(2)]
+    stage = FakeStage(run_dir, kafka, first)
+    return stage, FakeWatch(stage)
+
+
+def churn(stage: FakeStage, watch: FakeWatch, *moves: Move) -> Churn:
+    return Churn(WORKLOAD, moves, cast(Stage, stage), watch, seen_s=5)
+
+
+def run(stage: FakeStage, watch: FakeWatch, *moves: Move) -> None:
+    made = churn(stage, watch, *moves)
+    made.run()
+    made.close()
+
+
+def recorded(stage: FakeStage) -> GroupRecord:
+    group = read_group({"group": WORKLOAD.described()}, stage.run_dir.lines("members.jsonl"), 0)
+    assert group is not None
+    return group
+
+
+def test_who_joins_leaves_and_is_killed_is_seen_by_the_coordinator(tmp_path: Path) -> None:
+    stage, watch = make(tmp_path)
+
+    run(
+        stage, watch,
+        Move(at_s=1, kind="join"), Move(at_s=4, kind="leave"), Move(at_s=8, kind="crash"),
+    )  # fmt: skip
+
+    group = recorded(stage)
+    assert [move.kind for move in group.moves] == ["join", "join", "join", "leave", "crash"]
+    assert all(move.seen for move in group.moves)
+    assert len({move.process for move in group.moves[3:]}) == 2
+    assert {client.exit_code for client in stage.clients} == {None, 0, -9}
+    assert (group.processed, group.rebalances) == (15, 3)
+    assert [c["process"] for c in stage.run_dir.meta()["clients"]] == [202]
+
+
+def test_a_death_is_laid_where_the_member_has_something_in_hand(tmp_path: Path) -> None:
+    stage, watch = make(tmp_path)
+
+    run(stage, watch, Move(at_s=1, kind="crash", before="processing", count=3))
+
+    (dead,) = [client for client in stage.clients if not client.is_running]
+    assert [order["do"] for order in dead.orders] == ["hold", "held"]
+    assert recorded(stage).moves[-1].hand == {"unprocessed": 2, "uncommitted": 0}
+
+
+def test_one_that_does_not_hold_is_killed_all_the_same(tmp_path: Path) -> None:
+    stage, watch = make(tmp_path)
+    for client in stage.clients:
+        client.holds = False
+
+    run(stage, watch, Move(at_s=1, kind="crash", before="commit"))
+
+    last = recorded(stage).moves[-1]
+    assert (last.kind, last.seen, last.hand) == ("crash", True, None)
+
+
+def test_a_move_that_nobody_saw_is_told_as_such(tmp_path: Path) -> None:
+    stage, watch = make(tmp_path)
+    watch.blind = True
+
+    run(stage, watch, Move(at_s=1, kind="crash"))
+
+    crash = recorded(stage).moves[-1]
+    assert not crash.seen
+    assert any(f"member {crash.process} was killed" in why for why in recorded(stage).why_not())
+
+
+def test_a_member_that_leaves_with_an_error_has_not_left(tmp_path: Path) -> None:
+    stage, watch = make(tmp_path)
+    for client in stage.clients:
+        client.leaves_with = 70
+
+    run(stage, watch, Move(at_s=1, kind="leave"))
+
+    assert not recorded(stage).moves[-1].seen
+
+
+def test_the_last_member_is_never_taken_away(tmp_path: Path) -> None:
+    stage, watch = make(tmp_path)
+
+    run(stage, watch, Move(at_s=1, kind="leave"), Move(at_s=4, kind="crash"))
+
+    last = recorded(stage).moves[-1]
+    assert last.process is None
+    assert last.error is not None
+    assert sum(client.is_running for client in stage.clients) == 1
+
+
+def test_an_interrupted_run_makes_no_more_moves(tmp_path: Path) -> None:
+    stage, watch = make(tmp_path)
+    stage.stop.set()
+
+    run(stage, watch, Move(at_s=1, kind="crash"))
+
+    assert len(recorded(stage).moves) == 2
+
+
+@pytest.mark.parametrize(
+    ("committed", "end", "done"),
+    [((3, 7, 9), 9, True), ((3, 7), 9, False), ((9,), -1, False), ((0,), 0, True)],
+)
+def test_a_group_is_given_time_to_come_to_the_end_as_long_as_it_gets_on(
+    tmp_path: Path, committed: Sequence[int], end: int, *, done: bool
+) -> None:
+    stage, watch = make(tmp_path, FakeKafka(committed, end))
+    made = churn(stage, watch)
+
+    made.catch_up(limit_s=1000)
+    made.close()
+
+    group = recorded(stage)
+    assert group.caught_up is done
+    assert any("did not come to the end" in why for why in group.why_not()) is not done

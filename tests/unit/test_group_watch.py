@@ -1,0 +1,33 @@
+"""The witness of a group: a process that may die, and goes on."""
+
+import os
+import signal
+
+from harness.core.wait import wait_until
+from harness.group_watch import GroupView, GroupWatch, read_view
+
+
+def test_an_answer_names_each_members_partitions() -> None:
+    told = {
+        "asked_ns": 1, "answered_ns": 2, "state": "STABLE",
+        "members": {"member-200": [0, 2], "member-201": []},
+    }  # fmt: skip
+
+    assert read_view(told) == GroupView(
+        asked_ns=1, answered_ns=2, state="STABLE", members={"member-200": (0, 2), "member-201": ()}
+    )
+
+
+def test_a_process_that_dies_is_begun_anew_and_none_is_left_at_the_end() -> None:
+    # Nobody listens there: no answer ever comes.
+    watch = GroupWatch("127.0.0.1:1", "g")
+    first = wait_until(lambda: watch.pid, timeout_s=20, what="the watching process")
+
+    os.kill(first, signal.SIGKILL)
+    second = wait_until(
+        lambda: watch.pid if watch.pid != first else None, timeout_s=20, what="another one"
+    )
+    watch.close()
+
+    assert (watch.deaths, watch.view) == (1, None)
+    assert not os.path.exists(f"/proc/{second}")

@@ -1,0 +1,258 @@
+"""The workload consumer_group: members that process and commit, and that come, go and die."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, get_args
+
+from harness.core.cluster import TopicSpec
+from harness.core.contract import Contract
+from harness.core.errors import UsageError
+from harness.core.version import numbers
+from harness.core.workload import Act, ClientSpec, Move, MoveKind, workload
+from workloads.client_config import Compression
+from workloads.group_config import (
+    FIRST_CONSUMER_PROTOCOL,
+    Assignor,
+    Commits,
+    assignor_config,
+    member_config,
+    short_sessions,
+)
+from workloads.send_poll import FIRST_READER, FIRST_SUBSCRIBER, SendPoll
+
+_MOST_MEMBERS = 100
+_MOST_RECORDS = 10_000
+_AUDITOR = FIRST_READER + 50
+_BUSIEST = 0.5
+_FIRST_MOVE_S = 2.0
+_LINGER_S = 0.5
+"""Longer than the interval of automatic commits: what was handed over is committed meanwhile."""
+_IN_THE_ACT: Mapping[Commits, Act] = {
+    "auto-delivered": "processing",
+    "auto-stored": "processing",
+    "before-processing": "processing",
+    "after-processing": "commit",
+}
+"""Where a member has something in hand that its death decides upon."""
+
+
+@workload("consumer_group")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroup:
+    """Process records in a consumer group whose members join, leave and are killed.
+
+    Producers send unique records to one topic, and the members of one group process them, each
+    record being written down when it has been processed, and commit. Meanwhile, by a schedule that
+    the run's seed gives, new members join, others leave politely, and others are killed: somewhere,
+    or right between commit and processing. At the end the group processes all that is left, and
+    then its committed offsets are asked for once more.
+
+    Attributes:
+        topic: the topic's name.
+        partitions: how many partitions.
+        producers: processes that send.
+        consumers: consumers that each take all partitions by themselves (assign).
+        subscribers: members of the group at the beginning, at least two.
+        assignor: who shares the partitions out: range, roundrobin or cooperative-sticky, which the
+            group's leader does, or consumer: the broker, by the protocol of KIP-848, on Kafka 4.0
+            or later. librdkafka has no sticky that is not cooperative.
+        commits: how members commit: auto-delivered (librdkafka's default: a record counts as
+            consumed when it is handed over), auto-stored (automatically, when it has been
+            processed), before-processing or after-processing.
+        rate_per_s: records a second of all producers together.
+        record_size_bytes: length of a record's value.
+        compression: `compression.type` of the producers.
+        process_s: how long the processing of a record takes, seconds.
+        poll_records: at most so many records a poll.
+        commit_every: with after-processing, a commit after so many records, and at a poll's end.
+        churn_s: a member joins, leaves or is killed about every so many seconds; 0: never.
+        read_limit_s: the longest that the final read may take, seconds.
+    """
+
+    topic: str = "orders"
+    partitions: int = 3
+    producers: int = 1
+    consumers: int = 0
+    subscribers: int = 3
+    assignor: Assignor = "range"
+    commits: Commits = "after-processing"
+    rate_per_s: float = 150
+    record_size_bytes: int = 100
+    compression: Compression = "none"
+    process_s: float = 0.002
+    poll_records: int = 50
+    commit_every: int = 10
+    churn_s: float = 5.0
+    read_limit_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        """Reject what cannot be run.
+
+        Raises:
+            UsageError: with the number and its bounds.
+        """
+        # What both workloads have is bounded alike.
+        self._plain()
+        if self.assignor not in get_args(Assignor):
+            sticky = " librdkafka has no sticky that is not cooperative."
+            raise UsageError(
+                f"The assignor {self.assignor!r} is none of {', '.join(get_args(Assignor))}."
+                + (sticky if str(self.assignor) == "sticky" else "")
+            )
+        if self.commits not in get_args(Commits):
+            raise UsageError(
+                f"A group commits in one of the ways {', '.join(get_args(Commits))}, "
+                f"not {self.commits!r}."
+            )
+        if not 2 <= self.subscribers <= _MOST_MEMBERS // 2:
+            raise UsageError(
+                f"{self.subscribers} subscribers: a group whose members die needs 2 to "
+                f"{_MOST_MEMBERS // 2} to begin with."
+            )
+        for name, count in (
+            ("poll_records", self.poll_records),
+            ("commit_every", self.commit_every),
+        ):
+            if not 1 <= count <= _MOST_RECORDS:
+                raise UsageError(f"{name}={count}: choose 1 to {_MOST_RECORDS}.")
+        if self.process_s < 0 or self.churn_s < 0:
+            raise UsageError("Times to process, and between two moves, are 0 seconds or more.")
+        if not self.rate_per_s or self.rate_per_s * self.process_s > _BUSIEST * self.subscribers:
+            raise UsageError(
+                f"{self.rate_per_s:g} records/s that take {self.process_s:g} s each to process are "
+                f"too much for {self.subscribers} members, some of whom die (0 is as fast as "
+                "producers can): lower --rate or --process-time, or raise --subscribers."
+            )
+
+    def refuse(self, contract: Contract, *, kafka: str) -> None:
+        """Refuse a version that does not serve the protocol asked for.
+
+        Raises:
+            UsageError: with what would do.
+        """
+        del contract  # a group does not care what producers wait for
+        if self.assignor != "consumer":
+            return
+        if numbers(kafka) and numbers(kafka) < FIRST_CONSUMER_PROTOCOL:
+            raise UsageError(
+                f"Kafka {kafka} does not serve the consumer protocol of KIP-848, 4.0 is the first "
+                "that does without being asked to: choose another --assignor or a younger --kafka."
+            )
+
+    @property
+    def group(self) -> str:
+        """The name of the group."""
+        return f"{self.topic}-group"
+
+    def described(self) -> Mapping[str, Any]:
+        """Return what run.json says of the group."""
+        return {
+            "name": self.group,
+            "topic": self.topic,
+            "assignor": self.assignor,
+            "commits": self.commits,
+            "members": self.subscribers,
+            "churn_s": self.churn_s,
+        }
+
+    def cluster_config(self, kafka: str) -> Mapping[str, str]:
+        """Return the properties under which the death of a member is noticed after 6 s."""
+        return short_sessions(kafka) if self.assignor == "consumer" else {}
+
+    def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
+        """Return the one topic, from which nothing may disappear by design."""
+        return self._plain().topics(contract)
+
+    def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
+        """Return producers and consumers, then the members that begin."""
+        members = tuple(self.member(number) for number in range(self.subscribers))
+        return (*self._plain().clients(contract), *members)
+
+    def readers(self, contract: Contract) -> tuple[ClientSpec, ...]:
+        """Return the readers of the topic, and one that asks where the group is at the end."""
+        auditor = ClientSpec(
+            process=_AUDITOR,
+            role="reader",
+            module="workloads.group_member",
+            settings={**self._member_settings(), "audit": True},
+        )
+        return (*self._plain().readers(contract), auditor)
+
+    def member(self, number: int) -> ClientSpec:
+        """Return a member of the group.
+
+        Raises:
+            UsageError: there are too many.
+        """
+        if number >= _MOST_MEMBERS:
+            raise UsageError(f"A group of more than {_MOST_MEMBERS} members in all cannot be run.")
+        return ClientSpec(
+            process=FIRST_SUBSCRIBER + number,
+            role="consumer",
+            module="workloads.group_member",
+            settings={**self._member_settings(), "mode": "subscribe", "member": number},
+        )
+
+    def moves(self, random: Random, duration_s: float) -> Sequence[Move]:
+        """Return who comes and goes: of four moves two join, one leaves and one is killed.
+
+        One member always stays, and never are there more than two more than at the beginning. The
+        first death and every other one after it are laid where the member has something in hand.
+        """
+        if not self.churn_s:
+            return ()
+        moves: list[Move] = []
+        deck: list[MoveKind] = []
+        there, joined, deaths = self.subscribers, self.subscribers, 0
+        at_s = _FIRST_MOVE_S + random.uniform(0, self.churn_s / 2)
+        while at_s < duration_s and joined < _MOST_MEMBERS:
+            if not deck:
+                deck = ["join", "join", "leave", "crash"]
+                random.shuffle(deck)
+            # Somebody has to stay; a deck that has taken all but one still holds those who join.
+            kind: MoveKind = "join" if there < 2 and "join" in deck else deck[-1]
+            deck.remove(kind)
+            before: Act | None = None
+            count, linger_s = 1, 0.0
+            if kind == "crash":
+                deaths += 1
+                if deaths % 2:
+                    before, count = _IN_THE_ACT[self.commits], random.randint(1, 5)
+                    linger_s = _LINGER_S if self.commits.startswith("auto-") else 0.0
+            joined += kind == "join"
+            there += 1 if kind == "join" else -1
+            moves.append(
+                Move(at_s=round(at_s, 1), kind=kind, before=before, count=count, linger_s=linger_s)
+            )
+            at_s += self.churn_s * random.uniform(0.6, 1.4)
+        return tuple(moves)
+
+    def _member_settings(self) -> dict[str, Any]:
+        config = member_config(
+            self.group, assignor_config(self.assignor), isolation="read_committed"
+        )
+        return {
+            "topic": self.topic,
+            "commits": self.commits,
+            "poll_records": self.poll_records,
+            "poll_s": 0.2,
+            "commit_every": self.commit_every,
+            "process_s": self.process_s,
+            "interval_s": 0.5,
+            "config": config,
+        }
+
+    def _plain(self) -> SendPoll:
+        """Return the workload without a group whose topic, load and final read are the same."""
+        return SendPoll(
+            topic=self.topic,
+            partitions=self.partitions,
+            producers=self.producers,
+            consumers=self.consumers,
+            subscribers=0,
+            rate_per_s=self.rate_per_s,
+            record_size_bytes=self.record_size_bytes,
+            compression=self.compression,
+            read_limit_s=self.read_limit_s,
+        )
