@@ -292,7 +292,9 @@ def bench(
     context: typer.Context,
     name: Annotated[
         str,
-        typer.Argument(help="verify, verify-ops, op-cycles, recording, start-up or faults."),
+        typer.Argument(
+            help="verify, verify-ops, op-cycles, recording, throughput, start-up or faults."
+        ),
     ],
 ) -> None:
     """Run one benchmark of tests/bench; its figures are ratios measured in one run."""

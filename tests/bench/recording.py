@@ -63,27 +63,34 @@ def bare(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
     return acked / (time.monotonic() - started)
 
 
+def open_recorded(
+    bootstrap: str, topic: str, partitions: int, folder: Path, *, process: int = 0
+) -> tuple[SendingProducer, SendRecorder]:
+    """Return the real producer, flat out, and the history that it writes into a folder."""
+    calm_collector()
+    recorder = SendRecorder(
+        folder / f"history-{process}",
+        Identity(process=process, role="producer", run_id=RUN_ID, topic=topic),
+        values_of=values_of,
+    )
+    plan = Plan(
+        bootstrap=bootstrap,
+        topic=topic,
+        partitions=partitions,
+        keyed=False,
+        rate_per_s=0,
+        single_attempt=False,
+        flush_s=30,
+        config=producer_config(Contract()),
+    )
+    encode = block_encoder(run_id=RUN_ID, topic=topic, size_bytes=100)
+    return SendingProducer(plan, recorder, encode), recorder
+
+
 def recorded(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
     """Return acknowledged records a second of the real producer."""
-    calm_collector()
     with tempfile.TemporaryDirectory() as folder:
-        recorder = SendRecorder(
-            Path(folder) / "history",
-            Identity(process=0, role="producer", run_id=RUN_ID, topic=topic),
-            values_of=values_of,
-        )
-        plan = Plan(
-            bootstrap=bootstrap,
-            topic=topic,
-            partitions=partitions,
-            keyed=False,
-            rate_per_s=0,
-            single_attempt=False,
-            flush_s=30,
-            config=producer_config(Contract()),
-        )
-        encode = block_encoder(run_id=RUN_ID, topic=topic, size_bytes=100)
-        producer = SendingProducer(plan, recorder, encode)
+        producer, recorder = open_recorded(bootstrap, topic, partitions, Path(folder))
         started = time.monotonic()
         while time.monotonic() - started < seconds:
             full = producer.send(BATCH) < BATCH
@@ -132,7 +139,7 @@ def compare(
     Returns:
         Median of recorded divided by bare throughput, round by round; 0.75 is the goal.
     """
-    partitions = _partitions(bootstrap, topic)
+    partitions = partitions_of(bootstrap, topic)
     ratios: list[float] = []
     for number in range(rounds + 1):
         rates: dict[str, float] = {}
@@ -158,7 +165,7 @@ def compare(
     return median(ratios)
 
 
-def _partitions(bootstrap: str, topic: str) -> int:
+def partitions_of(bootstrap: str, topic: str) -> int:
     """Return how many partitions the topic has, after making it if need be."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     if topic not in admin.list_topics(timeout=30).topics:
