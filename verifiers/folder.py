@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.run_dir import RunDir
-from verifiers.members import GroupRecord, read_group
+from verifiers.group import GroupRecord, read_group
 from verifiers.result import FaultRecord
 from verifiers.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
 

@@ -12,7 +12,20 @@ from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.verdict import Verdict
 from tests.batches import v2
 from tests.spark.disks import Disk, alike, whole, write_disks
-from tests.spark.ops import STEP_NS, Folder, Rec, end, event, fail, filler, final, info, ok, poll
+from tests.spark.ops import (
+    STEP_NS,
+    TOPIC,
+    Folder,
+    Rec,
+    end,
+    event,
+    fail,
+    filler,
+    final,
+    info,
+    ok,
+    poll,
+)
 from tests.spark.test_group_checkers import FIRST, SECOND, commits, fetches, given, joins, processes
 from tests.spark.test_replicas import OTHER, TEN
 from tests.spark.test_transaction_checkers import whole as transaction
@@ -43,6 +56,11 @@ RUNS: Mapping[str, Folder] = {
         meta={"clients": CLIENTS},
     ),
     "skipping group": Folder([*ALL_THREE, READ, *GROUP, processes(FIRST, 0)]),
+    "audited group": Folder(
+        [*ALL_THREE, READ, joins(FIRST), processes(FIRST, 0), commits(FIRST, 1),
+         event(350, "audit", topic=TOPIC, detail="after-processing g one"),
+         fetches(350, 2, asked_s=99)]
+    ),
     "repeating group": Folder(
         [*ALL_THREE, READ, joins(FIRST), *(processes(FIRST, 0, op=n) for n in range(3)),
          commits(FIRST, 2), joins(SECOND), processes(SECOND, 0), fetches(SECOND, 1, asked_s=99)]
