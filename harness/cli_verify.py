@@ -104,6 +104,8 @@ def _say_history(verdict: "HistoryVerdict") -> None:
         lines.append(f"         {name}: {finding.count}{example}{permitted}")
     told = [reason for reason in verdict.reasons if not reason.endswith(" found.")]
     lines += [f"         {reason}" for reason in told[:_MOST_REASONS]]
+    measured = None if verdict.measured is None else verdict.measured.sentence
+    lines += [f"         measured: {measured}"] if measured else []
     console.print_lines(lines)
 
 

@@ -1,7 +1,6 @@
 """Running the op checkers: all histories and all anomalies in one job."""
 
 import json
-import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,15 +11,16 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checker import frames_wanted
-from verifiers.checking import MOST_EXAMPLES, SPARK_ERRORS, first_line
+from verifiers.checking import MOST_EXAMPLES, SPARK_ERRORS
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS
+from verifiers.ops.crashes import Crashes
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.dependencies import dependencies, places
+from verifiers.ops.measured import Measured
+from verifiers.ops.metrics import MEASURES, marked, measure_of
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.steps import remembered, strange
 from verifiers.ops.versions import versions_of
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +46,13 @@ class OpFound:
         counts: offences by anomaly.
         examples: at most 32 by anomaly.
         repeated: how many values were sent more than once to one key.
+        measured: what was measured, which is never an offence.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[OpExample, ...]] = field(default_factory=dict)
     repeated: int = 0
+    measured: Measured = field(default_factory=Measured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +63,17 @@ class OpChecked:
         by_run: by position of the history; one that is not there has no offence.
         checkers: "ran" or "crashed", by name.
         crashes: one sentence for each that crashed.
+        unmeasured: one sentence for each measure that crashed, by name.
     """
 
     by_run: Mapping[int, OpFound]
     checkers: Mapping[str, str]
     crashes: tuple[str, ...] = ()
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+
+    def found_in(self, run: int) -> OpFound:
+        """Return what was found in one history, by its position."""
+        return self.by_run.get(run, OpFound(measured=Measured(crashes=self.unmeasured)))
 
 
 _REPEATED, _TANGLED, _LONELY = "\0repeated", "\0tangled", "\0lonely"
@@ -73,12 +81,15 @@ _REPEATED, _TANGLED, _LONELY = "\0repeated", "\0tangled", "\0lonely"
 a cycle, and histories whose ops are all concurrent."""
 
 _CYCLES = "cycles"
+_LOOKED_FOR = {_REPEATED: "repeated-values", _TANGLED: _CYCLES, _LONELY: _CYCLES}
 
 
 def check_histories(histories: OpHistories, *, ww_deps: bool = False) -> OpChecked:
     """Run every op checker over all histories at once.
 
-    A checker that crashes stops no other: if the one job fails, each runs by itself.
+    A checker that crashes leaves its traceback in a file that its sentence names, and stops no
+    other: if the one job fails, each runs by itself. What is measured besides is no part of the
+    verdict, and so is no crash of that.
 
     Args:
         histories: what was read.
@@ -110,14 +121,8 @@ def check_histories(histories: OpHistories, *, ww_deps: bool = False) -> OpCheck
 
 
 def _run(by_name: Mapping[str, DataFrame], where: DataFrame, *, ww_deps: bool) -> OpChecked:
-    crashes: dict[str, str] = {}
-    plans: dict[str, DataFrame] = {}
-    for name, check in OP_CHECKERS.items():
-        try:
-            found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
-            plans[name] = _named(found, name)
-        except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
-            crashes[name] = _crash_of(name, error)
+    crashes = Crashes()
+    plans = {**_checker_plans(by_name, crashes), **_measure_plans(by_name, crashes)}
     plans[_REPEATED] = _named(_bare(by_name["values"].where(F.col("sends") > 1)), _REPEATED)
     plans[_TANGLED] = _named(_bare(where.select("run").distinct()), _TANGLED)
     plans[_LONELY] = _named(_bare(concurrent(by_name["ops"])), _LONELY)
@@ -127,19 +132,58 @@ def _run(by_name: Mapping[str, DataFrame], where: DataFrame, *, ww_deps: bool) -
     if tangled or lonely:
         found = dependencies(by_name, where, tangled=tangled, lonely=lonely, ww_deps=ww_deps)
         rows += _rows_of({_CYCLES: found}, crashes)
+    unmeasured = {
+        part: crashes.sentences[name]
+        for name in list(crashes.sentences)
+        if (part := measure_of(name)) is not None
+    }
     # Without knowing where cycles can be, nobody can say that there is none.
-    if _TANGLED in crashes or _LONELY in crashes:
-        crashes[_CYCLES] = crashes.pop(_TANGLED, "") or crashes.pop(_LONELY, "")
+    crashed = {
+        _CYCLES if name in (_TANGLED, _LONELY) else name: sentence
+        for name, sentence in crashes.sentences.items()
+        if measure_of(name) is None
+    }
     return OpChecked(
-        by_run=_by_run(rows),
+        by_run=_by_run(rows, unmeasured),
         checkers={
-            name: "crashed" if name in crashes else "ran" for name in (*OP_CHECKERS, _CYCLES)
+            name: "crashed" if name in crashed else "ran" for name in (*OP_CHECKERS, _CYCLES)
         },
-        crashes=tuple(crashes.values()),
+        crashes=tuple(crashed.values()),
+        unmeasured=unmeasured,
     )
 
 
-def _rows_of(plans: Mapping[str, DataFrame], crashes: dict[str, str]) -> list[Any]:
+def _checker_plans(by_name: Mapping[str, DataFrame], crashes: Crashes) -> dict[str, DataFrame]:
+    plans: dict[str, DataFrame] = {}
+    for name, check in OP_CHECKERS.items():
+        try:
+            found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
+            plans[name] = _named(found, name)
+        except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
+            _note(crashes, name, error)
+    return plans
+
+
+def _measure_plans(by_name: Mapping[str, DataFrame], crashes: Crashes) -> dict[str, DataFrame]:
+    plans: dict[str, DataFrame] = {}
+    for part, measure in MEASURES.items():
+        name = marked(part)
+        try:
+            plans[name] = measure(by_name["ops"], by_name["mops"])
+        except Exception as error:  # noqa: BLE001  (as above)
+            _note(crashes, name, error)
+    return plans
+
+
+def _note(crashes: Crashes, name: str, error: Exception) -> None:
+    measure = measure_of(name)
+    if measure is None:
+        crashes.note(name, error, kind="checker", called=_LOOKED_FOR.get(name, name))
+    else:
+        crashes.note(name, error, kind="metric", called=measure)
+
+
+def _rows_of(plans: Mapping[str, DataFrame], crashes: Crashes) -> list[Any]:
     """Return what some plans find, from one job, or each by itself if that fails."""
     try:
         return _first(list(plans.values()))
@@ -150,7 +194,7 @@ def _rows_of(plans: Mapping[str, DataFrame], crashes: dict[str, str]) -> list[An
             try:
                 rows += _first([plan])
             except SPARK_ERRORS as error:
-                crashes[name] = _crash_of(name, error)
+                _note(crashes, name, error)
         return rows
 
 
@@ -187,26 +231,26 @@ def _first(plans: Sequence[DataFrame]) -> list[Any]:
     )
 
 
-def _by_run(rows: Sequence[Any]) -> dict[int, OpFound]:
+def _by_run(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> dict[int, OpFound]:
     counts: dict[int, dict[str, int]] = defaultdict(dict)
     examples: dict[tuple[int, str], list[OpExample]] = defaultdict(list)
+    records: dict[int, dict[str, list[Mapping[str, Any]]]] = defaultdict(dict)
     for row in sorted(rows, key=lambda row: (row["run"], row["anomaly"], row["rank"])):
+        detail = json.loads(row["detail"])
+        measure = measure_of(row["anomaly"])
+        if measure is not None:
+            records[row["run"]].setdefault(measure, []).append(detail)
+            continue
         counts[row["run"]][row["anomaly"]] = row["count"]
         examples[row["run"], row["anomaly"]].append(
-            OpExample(
-                key=row["key"], value=row["value"], op=row["op"], detail=json.loads(row["detail"])
-            )
+            OpExample(key=row["key"], value=row["value"], op=row["op"], detail=detail)
         )
     return {
         run: OpFound(
-            counts={name: count for name, count in of_run.items() if name[0] != "\0"},
-            examples={name: tuple(examples[run, name]) for name in of_run if name[0] != "\0"},
-            repeated=of_run.get(_REPEATED, 0),
+            counts={name: count for name, count in counts[run].items() if name[0] != "\0"},
+            examples={name: tuple(examples[run, name]) for name in counts[run] if name[0] != "\0"},
+            repeated=counts[run].get(_REPEATED, 0),
+            measured=Measured(records=records[run], crashes=unmeasured),
         )
-        for run, of_run in counts.items()
+        for run in {*counts, *records}
     }
-
-
-def _crash_of(name: str, error: Exception) -> str:
-    _LOG.error("The op checker %s crashed.", name, exc_info=error)
-    return f"The checker {name} crashed ({first_line(error)})."

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from verifiers.ops.checking import OpFound, check_histories
+from verifiers.ops.checking import check_histories
 from verifiers.ops.judgement import HistoryVerdict, OpOptions, judge_history
 from verifiers.ops.reading import read_histories
 from verifiers.session import in_service, open_session, tuned
@@ -57,7 +57,7 @@ def verify_histories(
         judge_history(
             str(path),
             described,
-            checked.by_run.get(run, OpFound()),
+            checked.found_in(run),
             checked,
             chosen,
             {name: round(seconds, 3) for name, seconds in timing_s.items()},

@@ -8,6 +8,7 @@ from harness.core.verdict import Verdict
 from harness.run_dir import SCHEMA
 from verifiers.ops.checking import OpChecked, OpExample, OpFound
 from verifiers.ops.description import Described
+from verifiers.ops.measured import Measured
 
 EMPTY = "empty-transaction-graph"
 """Ops none of which depends on another: nothing is wrong, and nothing was shown."""
@@ -88,6 +89,8 @@ class HistoryVerdict:
         checkers: "ran" or "crashed", by name; empty if the file cannot be judged.
         options: what was permitted on request.
         timing_s: seconds by phase, of all histories that were verified together.
+        measured: what was measured, which has no part in the verdict; None if the file cannot be
+            judged.
     """
 
     history: str
@@ -98,6 +101,7 @@ class HistoryVerdict:
     checkers: Mapping[str, str]
     options: OpOptions
     timing_s: Mapping[str, float]
+    measured: Measured | None = None
 
     @property
     def malformed(self) -> bool:
@@ -125,6 +129,7 @@ class HistoryVerdict:
             ],
             "counts": _counts(self.described),
             "faults": [],
+            "metrics": {} if self.measured is None else self.measured.to_json(),
             "checkers": dict(self.checkers),
             "options": {"subscribe": self.options.subscribe, "ww-deps": self.options.ww_deps},
             "replicas": {},
@@ -175,6 +180,7 @@ def judge_history(
         checkers={} if described.problems else checked.checkers,
         options=options,
         timing_s=timing_s,
+        measured=None if described.problems else found.measured,
     )
 
 

@@ -1,0 +1,144 @@
+"""How far behind the log the polls of op histories were: the worst of each process and key.
+
+Source: `realtime-lag` of jepsen.tests.kafka.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+
+def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
+    """Return how far behind each process was at the worst, by key.
+
+    The lag of a poll is a lower bound: for so long, when it was invoked, a record had been known to
+    lie above the highest one that the process was given of the key, this poll included. A process
+    has the keys of its last OK assign, and those that its OK polls and transactions touched since
+    its last assign or subscribe; a key that an assign names again keeps its position. Known to lie
+    at an offset is a record from the moment that an OK or INFO op which sent or polled it, or one
+    above it, completed.
+
+    As long as a position stays the same, its lag only grows: the last OK poll or transaction before
+    it changes, or before the next assign or subscribe, is the only one that is looked at. Ops
+    without times are not looked at; the times of a process must not go back.
+
+    Returns:
+        run, process, key, worst: a struct of lag (ns), after (minus the time), time (of the
+        invocation, ns) and op (index of the completion).
+    """
+    # Each shared frame is used once, or Spark would make it as often as it is used.
+    stood = _positions(_touched(ops, mops).join(_in_epochs(ops), ["run", "op"]))
+    # A record lies above a position if the offset before its own does not lie below.
+    none = F.lit(None)
+    known = F.struct(
+        (F.col("high") - 1).alias("offset"),
+        F.col("complete_ns").alias("known_ns"),
+        none.cast("struct<op:bigint,time:bigint>").alias("poll"),
+    )
+    asked = F.struct(
+        F.col("position").alias("offset"), none.cast("long").alias("known_ns"), F.col("poll")
+    )
+    both = stood.select("run", "process", "key", F.explode(F.array(known, asked)).alias("one"))
+    # Whatever is known of higher offsets is known of this one; peers count as well.
+    at_or_above = Window.partitionBy("run", "key").orderBy(F.desc("offset"))
+    time = F.col("poll.time")
+    # Times may be anything that 64 bits hold.
+    lag = F.greatest(F.coalesce(F.try_subtract(time, "since"), F.lit(0)), F.lit(0)).cast("long")
+    return (
+        both.select("run", "process", "key", "one.*")
+        .where(F.col("known_ns").isNotNull() | F.col("poll").isNotNull())
+        .withColumn("since", F.min("known_ns").over(at_or_above))
+        .where(F.col("poll").isNotNull())
+        .groupBy("run", "process", "key")
+        .agg(
+            F.max(
+                F.struct(
+                    lag.alias("lag"),
+                    F.try_subtract(F.lit(0), time).alias("after"),
+                    time.alias("time"),
+                    F.col("poll.op").alias("op"),
+                )
+            ).alias("worst")
+        )
+    )
+
+
+def _touched(ops: DataFrame, mops: DataFrame) -> DataFrame:
+    """Return what each op sent or polled of each key, or was assigned.
+
+    Columns: run, op, key, high (the highest offset; -1 of an assign), assigned (bool).
+    """
+    offsets = mops.where(F.col("type").isin("ok", "info") & F.col("offset").isNotNull())
+    highest = offsets.groupBy("run", "op", "key").agg(F.max("offset").alias("high"))
+    assigns = ops.where((F.col("type") == "ok") & (F.col("f") == "assign"))
+    keys = assigns.select("run", "op", F.explode(F.array_distinct("keys")).alias("key"))
+    return highest.withColumn("assigned", F.lit(False)).unionByName(
+        keys.withColumns({"high": F.lit(-1).cast("long"), "assigned": F.lit(True)})
+    )
+
+
+def _in_epochs(ops: DataFrame) -> DataFrame:
+    """Return OK and INFO ops with what each process had polled before, and until its next assign.
+
+    Columns: run, op, process, complete_ns; polls (whether it may move a position); epoch (how many
+    assigns and subscribes of the process lie behind, this op included); before, last (structs of op
+    and time: the last measured poll before the op, and that of its epoch; null if there is none).
+    """
+    ok, f = F.col("type") == "ok", F.col("f")
+    polls = ok & f.isin("poll", "txn")
+    poll = F.struct("op", F.col("invoke_ns").alias("time"))
+    so_far = Window.partitionBy("run", "process").orderBy("op")
+    behind = so_far.rowsBetween(Window.unboundedPreceding, -1)
+    return (
+        ops.where(F.col("type").isin("ok", "info"))
+        .select(
+            "run",
+            "op",
+            "process",
+            "complete_ns",
+            polls.alias("polls"),
+            (ok & f.isin("assign", "subscribe")).cast("int").alias("begins"),
+            F.when(polls & F.col("invoke_ns").isNotNull(), poll).alias("poll"),
+        )
+        .withColumn("epoch", F.sum("begins").over(so_far))
+        .withColumn("before", F.last("poll", ignorenulls=True).over(behind))
+        .withColumn("last", F.max("poll").over(Window.partitionBy("run", "process", "epoch")))
+        .drop("begins", "poll")
+    )
+
+
+def _positions(touched: DataFrame) -> DataFrame:
+    """Return where each process stood in each key behind its ops, and the last poll from there.
+
+    Args:
+        touched: what `_touched` returns, with what `_in_epochs` knows of the ops.
+
+    Returns:
+        run, process, key, high, complete_ns (null of an assign); position (the highest offset since
+        the process has had the key), poll (a struct of op and time; null if it was not polled from
+        there, or the process does not have the key).
+    """
+    along = Window.partitionBy("run", "process", "key").orderBy("op")
+    before = F.lag("epoch").over(along)
+    # An assign has a row here if it names the key: then, and within an epoch, it is still had.
+    still = (before == F.col("epoch")) | (F.col("assigned") & (before + 1 == F.col("epoch")))
+    following = F.lead("epoch").over(along) == F.col("epoch")
+    tenure = Window.partitionBy("run", "process", "key", "tenure").orderBy("op")
+    moves = F.col("assigned") | F.col("polls")
+    from_there = (F.col("poll.op") >= F.col("op")) & F.col("position").isNotNull()
+    return (
+        touched.withColumn("fresh", (~F.coalesce(still, F.lit(False))).cast("int"))
+        .withColumn(
+            "poll", F.when(following, F.lead("before").over(along)).otherwise(F.col("last"))
+        )
+        .withColumn("tenure", F.sum("fresh").over(along))
+        .withColumn("position", F.max(F.when(moves, F.col("high"))).over(tenure))
+        .select(
+            "run",
+            "process",
+            "key",
+            "high",
+            F.when(~F.col("assigned"), F.col("complete_ns")).alias("complete_ns"),
+            "position",
+            F.when(from_there, F.col("poll")).alias("poll"),
+        )
+    )

@@ -1,0 +1,101 @@
+"""What was measured in one op history, as its document and its line on the console tell it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from verifiers.ops.metrics import CAUSES, CONSUMED, LAGS, OF_KEY, OF_PROCESS, REPEATED, WORST
+
+Record = Mapping[str, Any]
+"""One record of a measure (metrics.METRIC_SCHEMA)."""
+
+_MOST_CAUSES = 3
+_NO_LAG: Record = {"time": 0, "lag": 0}
+_UNSAID = "no reason recorded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The measures of one history; never a verdict.
+
+    Attributes:
+        records: by measure, in the order of their ranks; of what did not happen there are none.
+        crashes: one sentence by part of the document that could not be measured.
+    """
+
+    records: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    crashes: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `metrics` of the document (docs/op-history.md)."""
+        told: dict[str, Any] = {
+            WORST: _with_seconds(self._worst or _NO_LAG),
+            LAGS: {
+                "processes": self._many(OF_PROCESS),
+                "keys": self._many(OF_KEY),
+                "by-process": [_with_seconds(one) for one in self._of(OF_PROCESS)],
+                "by-key": [_with_seconds(one) for one in self._of(OF_KEY)],
+            },
+            CONSUMED: {
+                "distribution": {str(one["times"]): one["values"] for one in self._of(CONSUMED)},
+                "repeated": self._many(REPEATED),
+                "examples": [_bare(one) for one in self._of(REPEATED)],
+            },
+            CAUSES: {
+                "distinct": self._many(CAUSES),
+                "causes": [
+                    {"error": one.get("error"), "ops": one["ops"]} for one in self._of(CAUSES)
+                ],
+            },
+        }
+        for part in self.crashes:
+            told |= dict.fromkeys((WORST, LAGS) if part == LAGS else (part,))
+        return told | ({"crashed": list(self.crashes.values())} if self.crashes else {})
+
+    @property
+    def sentence(self) -> str | None:
+        """What there is to say of it in one line; None if nothing."""
+        told = []
+        worst = self._worst
+        if worst is not None and worst["lag"] > 0:
+            told.append(
+                f"worst realtime lag {worst['lag'] / 1e9:.3g} s (process {worst['process']}, "
+                f"key {worst['key']}, op {worst['op']})"
+            )
+        again = self._many(REPEATED)
+        if again:
+            plural = "value" if again == 1 else "values"
+            told.append(f"{again} {plural} given out more than once to one subscriber")
+        causes = self._of(CAUSES)
+        if causes:
+            named = [f"{_cause(one)} ({one['ops']})" for one in causes[:_MOST_CAUSES]]
+            more = self._many(CAUSES) - len(named)
+            named += [f"{more} more"] if more > 0 else []
+            told.append(f"outcomes unknown by {', '.join(named)}")
+        told += self.crashes.values()
+        return "; ".join(told) or None
+
+    @property
+    def _worst(self) -> Record | None:
+        return next(iter(self._of(WORST)), None)
+
+    def _of(self, measure: str) -> Sequence[Record]:
+        return self.records.get(measure, ())
+
+    def _many(self, measure: str) -> int:
+        """Return how many records there are, told or not."""
+        return next((int(one["of"]) for one in self._of(measure)), 0)
+
+
+def _bare(record: Record) -> dict[str, Any]:
+    return {name: what for name, what in record.items() if name != "of"}
+
+
+def _with_seconds(record: Record) -> dict[str, Any]:
+    seconds = {f"{name}_s": record[name] / 1e9 for name in ("time", "lag")}
+    return _bare(record) | seconds
+
+
+def _cause(record: Record) -> str:
+    words = str(record.get("error", _UNSAID))
+    return words if len(words) <= 60 else f"{words[:60]}…"

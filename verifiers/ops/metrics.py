@@ -1,0 +1,166 @@
+"""What is measured in op histories: how far behind polls were, what was given out twice, and why.
+
+None of it is a verdict. Each measure is one frame of a few rows a history, so that all of them are
+parts of the one job (checking.py). Source: section "metrics" of jepsen.tests.kafka.
+"""
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from verifiers.ops.checker import OP_ANOMALY_SCHEMA
+from verifiers.ops.lags import realtime_lags
+
+MOST_SHOWN = 32
+"""So many processes, keys, values and causes of a history are told by name."""
+
+LAGS = "realtime-lag"
+WORST, OF_PROCESS, OF_KEY = "worst-realtime-lag", "realtime-lag-process", "realtime-lag-key"
+CONSUMED, REPEATED = "consume-counts", "consume-counts-repeated"
+CAUSES = "info-txn-causes"
+
+METRIC_SCHEMA = StructType(
+    [StructField("anomaly", StringType(), nullable=False), *OP_ANOMALY_SCHEMA.fields]
+)
+"""What is measured: a row per record, `anomaly` is the name of the measure.
+
+They go the way of anomalies, and are named apart from them (`measure_of`). `value` is the rank of a
+record in its history, from 1, `detail` the record:
+
+- WORST, one row: `process`, `key`, `op` (the index of its completion), `time` (when it was
+  invoked), `lag`, both ns; OF_PROCESS, OF_KEY: the same, the worst of each process and each key,
+  the largest first, and `of`, how many there are;
+- CONSUMED: `times` (how often a process was given a value of a key), `values` (how many of them);
+  the fewest times first;
+- REPEATED: `process`, `key`, `value`, `times` if that is more than 1, and `of`;
+- CAUSES: `error` (absent if none was recorded), `ops` (how many have it), and `of`.
+"""
+
+_MARK = "\0metric "
+_VALUE = ("run", "process", "key", "value")
+
+
+def marked(measure: str) -> str:
+    """Return the name under which a measure travels among anomalies, which is none of theirs."""
+    return _MARK + measure
+
+
+def measure_of(name: str) -> str | None:
+    """Return the measure that travels under this name; None if it is an anomaly."""
+    return name.removeprefix(_MARK) if name.startswith(_MARK) else None
+
+
+def worst_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
+    """Return the worst lag of each history, of its processes and of its keys: METRIC_SCHEMA."""
+    lags = realtime_lags(ops, mops)
+    sets = [["run"], ["run", "process"], ["run", "key"]]
+    most = F.max(F.struct("worst", F.col("process").alias("by"), F.col("key").alias("of")))
+    named = (
+        F.when(F.grouping("process") + F.grouping("key") == 2, WORST)
+        .when(F.grouping("key") == 1, OF_PROCESS)
+        .otherwise(OF_KEY)
+    )
+    told = lags.groupingSets(sets, "run", "process", "key").agg(
+        named.alias("measure"), most.alias("most")
+    )
+    alike = Window.partitionBy("run", "measure")
+    largest = alike.orderBy(F.desc("most.worst.lag"), "most.worst.time", "most.by", "most.of")
+    return _records(
+        _first(told.withColumn("of", F.count("*").over(alike)), largest),
+        F.col("measure"),
+        process=F.col("most.by"),
+        key=F.col("most.of"),
+        op=F.col("most.worst.op"),
+        time=F.col("most.worst.time"),
+        lag=F.col("most.worst.lag"),
+        of=F.col("of"),
+    )
+
+
+def consume_counts(ops: DataFrame, mops: DataFrame) -> DataFrame:
+    """Return how often values were given out, and which ones more than once: METRIC_SCHEMA."""
+    consumed = consumptions(ops, mops)
+    return _distribution(consumed).unionByName(_repeated(consumed))
+
+
+def consumptions(ops: DataFrame, mops: DataFrame) -> DataFrame:
+    """Return how often each process was given each value since it first subscribed.
+
+    Columns: run, process, key, value, times. Counted are OK polls and transactions behind the first
+    OK subscribe of their process; what was assigned may be consumed again.
+    """
+    ok = F.col("type") == "ok"
+    subscribed = (
+        ops.where(ok & (F.col("f") == "subscribe"))
+        .groupBy("run", "process")
+        .agg(F.min("op").alias("since"))
+    )
+    return (
+        mops.where(ok & (F.col("kind") == "poll"))
+        .select(*_VALUE, "op")
+        .join(F.broadcast(subscribed), ["run", "process"])
+        .where(F.col("op") > F.col("since"))
+        .groupBy(*_VALUE)
+        .agg(F.count("*").alias("times"))
+    )
+
+
+def _distribution(consumed: DataFrame) -> DataFrame:
+    counted = consumed.groupBy("run", "times").agg(F.count("*").alias("values"))
+    order = Window.partitionBy("run").orderBy("times")
+    return _records(
+        _first(counted, order), F.lit(CONSUMED), times=F.col("times"), values=F.col("values")
+    )
+
+
+def _repeated(consumed: DataFrame) -> DataFrame:
+    again = consumed.where(F.col("times") > 1)
+    alike = Window.partitionBy("run")
+    most = alike.orderBy(F.desc("times"), "key", "value", "process")
+    return _records(
+        _first(again.withColumn("of", F.count("*").over(alike)), most),
+        F.lit(REPEATED),
+        **{name: F.col(name) for name in ("process", "key", "value", "times", "of")},
+    )
+
+
+def info_causes(ops: DataFrame) -> DataFrame:
+    """Return why ops that send or poll are of unknown outcome: METRIC_SCHEMA."""
+    unknown = ops.where((F.col("type") == "info") & F.col("f").isin("send", "poll", "txn"))
+    causes = unknown.groupBy("run", "error").agg(F.count("*").alias("ops"))
+    alike = Window.partitionBy("run")
+    most = alike.orderBy(F.desc("ops"), F.asc_nulls_last("error"))
+    return _records(
+        _first(causes.withColumn("of", F.count("*").over(alike)), most),
+        F.lit(CAUSES),
+        **{name: F.col(name) for name in ("error", "ops", "of")},
+    )
+
+
+MEASURES: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
+    LAGS: worst_lags,
+    CONSUMED: consume_counts,
+    CAUSES: lambda ops, _: info_causes(ops),
+}
+"""What makes METRIC_SCHEMA of the ops (OPS_SCHEMA) and the values that they sent and polled
+(MOPS_SCHEMA), by the part of the document that it fills."""
+
+
+def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
+    return rows.withColumn("rank", F.row_number().over(order)).where(F.col("rank") <= MOST_SHOWN)
+
+
+def _records(rows: DataFrame, measure: Column, **facts: Column) -> DataFrame:
+    """Return ranked rows as records of METRIC_SCHEMA."""
+    given = {
+        "anomaly": F.concat(F.lit(_MARK), measure),
+        "run": F.col("run"),
+        "value": F.col("rank").cast("long"),
+        "detail": F.to_json(F.struct(*(fact.alias(name) for name, fact in facts.items()))),
+    }
+    none = F.lit(None)
+    return rows.select(
+        *(given.get(f.name, none.cast(f.dataType)).alias(f.name) for f in METRIC_SCHEMA.fields)
+    )
