@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from verifiers.arrow import frame_of
 from verifiers.lost import lost
 from verifiers.member import MEMBER, Member, number_of
 from verifiers.replicas.copied import Copied, Place
@@ -202,7 +203,7 @@ def compare(
         disordered=disordered,
         damaged=hurt,
         disjoint=disjoint,
-        epochs=spark.createDataFrame(_epochs(summaries), EPOCH_SCHEMA),
+        epochs=frame_of(spark, _epochs(summaries), EPOCH_SCHEMA),
         empty=frozenset(empty),
         kept=tuple(kept),
     )

@@ -17,6 +17,7 @@ from pyspark.sql.types import (
 )
 
 from harness.core.op import SEQUENCE_BITS
+from verifiers.arrow import frame_of
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.replicas.survey import Summary
 
@@ -116,7 +117,7 @@ def differences(
         groups: the partitions to look at.
         folder: of the run.
     """
-    members = spark.createDataFrame(_members(groups), _MEMBERS_SCHEMA)
+    members = frame_of(spark, _members(groups), _MEMBERS_SCHEMA)
     mine = batches.where(F.col("problem").isNull()).join(
         F.broadcast(members), ["topic", "partition"]
     )

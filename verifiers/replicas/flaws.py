@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from verifiers.arrow import frame_of
 from verifiers.replicas.copied import Place
 from verifiers.replicas.survey import Stretch, Summary
 
@@ -72,7 +73,7 @@ def damaged(
         for one in summaries
         if one.damaged
     ]
-    replicas = F.broadcast(spark.createDataFrame(rows, _REPLICA_SCHEMA))
+    replicas = F.broadcast(frame_of(spark, rows, _REPLICA_SCHEMA))
     changed = (
         batches.where(~F.col("intact"))
         .join(replicas, ["broker", "topic", "partition"])
@@ -89,7 +90,7 @@ def damaged(
         for one in summaries
         for stretch in _lost(one, bounds)
     ]  # fmt: skip
-    return changed.unionByName(spark.createDataFrame(garbage, DAMAGE_SCHEMA))
+    return changed.unionByName(frame_of(spark, garbage, DAMAGE_SCHEMA))
 
 
 def _lost(one: Summary, bounds: Mapping[Place, int]) -> list[Stretch]:
@@ -109,7 +110,7 @@ def _lost(one: Summary, bounds: Mapping[Place, int]) -> list[Stretch]:
 def of_partitions(batches: DataFrame, places: Collection[Place]) -> DataFrame:
     """Return the batches of all replicas of some partitions."""
     schema = StructType([DAMAGE_SCHEMA["topic"], DAMAGE_SCHEMA["partition"]])
-    chosen = batches.sparkSession.createDataFrame(sorted(places), schema)
+    chosen = frame_of(batches.sparkSession, sorted(places), schema)
     whole = batches.where(F.col("problem").isNull())
     return whole.join(F.broadcast(chosen), schema.names, "left_semi")
 
@@ -118,5 +119,5 @@ def of_replicas(batches: DataFrame, summaries: Sequence[Summary]) -> DataFrame:
     """Return the batches of some replicas."""
     schema = StructType(_REPLICA_SCHEMA.fields[:3])
     rows = [(one.replica.broker, *one.replica.place) for one in summaries]
-    chosen = batches.sparkSession.createDataFrame(rows, schema)
+    chosen = frame_of(batches.sparkSession, rows, schema)
     return batches.join(F.broadcast(chosen), schema.names, "left_semi")

@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
+from verifiers.arrow import frame_of
 from verifiers.replicas.copied import FOR_EVER, Copied, Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.replicas.records import read_batch, values_in
@@ -88,7 +89,7 @@ def locate(
         .groupBy("topic", "partition", "offset", "value")
         .agg(F.collect_set(F.col("broker").cast("string")).alias("holders"))
     )
-    stretches = F.broadcast(spark.createDataFrame(_stretches(copied), _STRETCH_SCHEMA))
+    stretches = F.broadcast(frame_of(spark, _stretches(copied), _STRETCH_SCHEMA))
     placed = wanted.join(found, ["topic", "partition", "offset", "value"], "left").withColumn(
         "holders", F.array_sort(F.coalesce("holders", F.array().cast("array<string>")))
     )

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from verifiers.arrow import frame_of
 from verifiers.replicas.copied import Copied, Place, Replica
 from verifiers.replicas.segments import HEADERS, read_headers
 
@@ -241,7 +242,7 @@ def summarise(
     """Return what each replica's batches come to, in one job."""
     rows = [(*place, bound) for place, bound in bounds.items()]
     bounded = batches.join(
-        F.broadcast(batches.sparkSession.createDataFrame(rows, _BOUND_SCHEMA)),
+        F.broadcast(frame_of(batches.sparkSession, rows, _BOUND_SCHEMA)),
         ["topic", "partition"],
         "left",
     )

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 
 from harness.core.version import numbers
 from harness.run_dir import RunDir
+from verifiers.arrow import frame_of
 from verifiers.folder import RunInput
 from verifiers.member import Member
 from verifiers.oracle import DESTRUCTIVE_FAULTS
@@ -145,8 +146,10 @@ def frames_of(
 ) -> dict[str, DataFrame]:
     """Return the frames of some rows; one that is not given is empty."""
     return {
-        name: spark.createDataFrame(
-            [tuple(row[column] for column in schema.names) for row in rows.get(name, ())], schema
+        name: frame_of(
+            spark,
+            [tuple(row[column] for column in schema.names) for row in rows.get(name, ())],
+            schema,
         )
         for name, schema in SCHEMAS.items()
     }
