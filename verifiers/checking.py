@@ -38,7 +38,8 @@ FOUND = "found"
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job raises; the latter if Spark has no class of its own for the cause."""
 
-_UNREADABLE = re.compile(r"FAILED_READ_FILE|\bat org\.apache\.parquet\.")
+_UNREADABLE = re.compile(r"FAILED_READ_FILE|\bat org\.apache\.parquet\.|\bHistoryUnreadable\b")
+_OF_WORKER = re.compile(r"\bHistoryUnreadable: (.+)")
 _NUMBERS = ("partition", "offset", "value", "time_ns", "process")
 _PLACE = ("topic", *_NUMBERS, "kind")
 
@@ -95,7 +96,7 @@ def build(
             the shuffles of all records. The frames are the same.
         tell: is told, in sentences, what came of the digests.
     """
-    log = places.log(history).persist()
+    log = places.log(history, tallied=digest_first).persist()
     seen = _where_digests_differ(history, log, tell) if digest_first else _Seen.of_all(history)
     values = seen.values
     turns = frames.turns(history, seen.polls).persist()
@@ -123,7 +124,7 @@ def build(
         "log": log,
         "turns": turns,
         "producing": frames.producing(history, values, seen.sends),
-        "slots": places.slots(history, values, log),
+        "slots": places.slots(seen.history, values, log),
         "processing": processing,
         "parts": parts,
         "transactors": history.txns.select("process").distinct(),
@@ -136,12 +137,15 @@ class _Seen:
     """What of a history must be looked at.
 
     Attributes:
+        history: the records of values that may not be in order, and of the places where more than
+            one may lie; it may hold others.
         values: what is known of each value; kept.
         polls: the polls that `turns` must see; None is all.
         sends: the sends that `producing` must see; None is all.
         skimmed: what occupies memory or disk for that.
     """
 
+    history: History
     values: DataFrame
     polls: DataFrame | None = None
     sends: DataFrame | None = None
@@ -149,29 +153,44 @@ class _Seen:
 
     @classmethod
     def of_all(cls, history: History) -> "_Seen":
-        return cls(values=frames.values(history).persist())
+        return cls(history=history, values=frames.values(history).persist())
 
 
 def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str], None]) -> _Seen:
     tell("Comparing digests of what was acknowledged, polled and finally read.")
-    records = digests.records_in_doubt(history, log)
+    stretches = digests.stretches_of(history).persist()
+    records = digests.records_in_doubt(log, stretches)
+    near = history
+    looked_at: tuple[DataFrame, ...] = ()
     if records > digests.MOST_IN_DOUBT:
         tell(f"{records:,} records lie where digests differ: looking at every record.")
-        return _Seen.of_all(history)
+        return replace(_Seen.of_all(history), skimmed=(stretches,))
     if records == 0:
         tell("All digests agree.")
         values, told = digests.nothing_like(frames.values(history)).persist(), []
     else:
         tell(f"{records:,} records lie where digests differ: looking at each of them.")
-        values = frames.values(history, digests.suspects(history, log)).persist()
+        near = _persisted(digests.in_doubt(history, log, stretches))
+        looked_at = (near.sends, near.polls, near.final)
+        values = frames.values(near).persist()
         told = [row["value"] for row in values.select("value").collect()]
     tell("Checking the order of sends and polls.")
     polls, sends = skim.polls(history).persist(), skim.sends(history, told).persist()
     return _Seen(
+        history=near,
         values=values,
         polls=polls if skim.is_sorted(polls) else None,
         sends=sends if skim.is_sorted(sends) else None,
-        skimmed=(polls, sends),
+        skimmed=(stretches, polls, sends, *looked_at),
+    )
+
+
+def _persisted(history: History) -> History:
+    return replace(
+        history,
+        sends=history.sends.persist(),
+        polls=history.polls.persist(),
+        final=history.final.persist(),
     )
 
 
@@ -262,6 +281,9 @@ def _said(error: BaseException) -> str:
     if isinstance(error, Py4JJavaError):
         # Its first line says only that something went wrong; the cause is an exception of Java's.
         error = RuntimeError(error.java_exception.getMessage() or type(error).__name__)
+    of_worker = _OF_WORKER.search(str(error))
+    if of_worker is not None:
+        return of_worker[1]
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -19,55 +19,79 @@ history of a hundred million records with every block damaged, 1 in ten million 
 that has read a block twice, or in part, cannot be compared so: that block is not alike.
 """
 
-from pyspark.sql import Column, DataFrame
+import numpy as np
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.frames import History, legible
-from verifiers.places import BLOCK_BITS
+from verifiers import tallies
+from verifiers.excerpt import Wanted, block_numbers, by_topic, excerpt, keys_of
+from verifiers.frames import History
 
 MOST_IN_DOUBT = 500_000
 """With more records than this to look at, looking at all of them costs less than choosing."""
 
 
-def records_in_doubt(history: History, log: DataFrame) -> int:
+def records_in_doubt(log: DataFrame, stretches: DataFrame) -> int:
     """Return how many records there are to look at; 0 proves that every value is in order.
 
-    Runs one job: it aggregates `log`, which should be kept, and scans the sends once.
+    Runs one job.
+
+    Args:
+        log: what places hold (places.py); it should be kept.
+        stretches: which values were sent (`stretches_of`); they should be kept.
     """
     counts = (
         _unlike(log)
         .agg(F.sum("witnessed").alias("records"))
-        .unionByName(_placeless(history).agg(F.count("*").alias("records")))
-        .unionByName(_shared(history).agg(F.sum("sends").alias("records")))
+        .unionByName(stretches.agg(F.sum("sends").alias("records")))
     )
     (row,) = counts.agg(F.coalesce(F.sum("records"), F.lit(0)).alias("records")).collect()
     return int(row["records"])
 
 
-def suspects(history: History, log: DataFrame) -> DataFrame:
-    """Return the values that must be looked at: all that may not be in order, and some that are.
+def stretches_of(history: History) -> DataFrame:
+    """Return the stretches of 64 values of which something is to be looked at.
 
     Columns:
-        topic, value: a value may come several times.
+        topic, stretch: the values from `stretch << 6`.
+        sends: how many there are of them: of a value more than one, or one that was acknowledged
+            without a place.
     """
-    place = ["topic", "partition", "offset", "value"]
-    placed = history.sends.where(_acknowledged() & _is_placed()).select(*place)
-    reads = [reads.where(legible()).select(*place) for reads in (history.polls, history.final)]
-    evidence = placed.unionByName(reads[0]).unionByName(reads[1])
-    near = evidence.withColumn("block", F.shiftright("offset", BLOCK_BITS)).join(
-        F.broadcast(_unlike(log).select("topic", "partition", "block")),
-        ["topic", "partition", "block"],
-        "left_semi",
-    )
-    shared = history.sends.select(
-        "topic", "value", F.shiftright("value", BLOCK_BITS).alias("stretch")
-    ).join(F.broadcast(_shared(history).drop("sends")), ["topic", "stretch"], "left_semi")
-    keys = ["topic", "value"]
     return (
-        near.select(*keys)
-        .unionByName(_placeless(history).select(*keys))
-        .unionByName(shared.select(*keys))
+        tallies.stretches(history)
+        .repartition("topic", "stretch")
+        .groupBy("topic", "stretch")
+        .agg(
+            F.sum("sends").alias("sends"),
+            F.bit_or("values").alias("values"),
+            F.sum("placeless").alias("placeless"),
+        )
+        .where((F.col("sends") > F.bit_count("values")) | (F.col("placeless") > 0))
+        .select("topic", "stretch", "sends")
     )
+
+
+def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
+    """Return a history that holds what is known of each value that may not be in order.
+
+    It holds some that are in order as well; and all that is known of the places that are not alike,
+    so that two values of one offset are there, too.
+
+    Runs two small jobs, and scans the history once; what it returns is a scan yet to be run.
+
+    Args:
+        history: the recorded frames.
+        log: what places hold (places.py); it should be kept.
+        stretches: which values are to be looked at (`stretches_of`); they should be kept.
+    """
+    blocks = {
+        topic: np.sort(block_numbers(partition, block))
+        for topic, (partition, block) in by_topic(_unlike(log), "partition", "block").items()
+    }
+    asked = {topic: np.sort(some) for topic, (some,) in by_topic(stretches, "stretch").items()}
+    near = keys_of(history, Wanted(blocks=blocks, stretches=asked))
+    values = {topic: np.unique(some) for topic, (some,) in by_topic(near, "value").items()}
+    return excerpt(history, Wanted(blocks=blocks, values=values))
 
 
 def nothing_like(frame: DataFrame) -> DataFrame:
@@ -77,26 +101,3 @@ def nothing_like(frame: DataFrame) -> DataFrame:
 
 def _unlike(log: DataFrame) -> DataFrame:
     return log.where(~F.col("alike"))
-
-
-def _acknowledged() -> Column:
-    return F.col("type") == "ok"
-
-
-def _is_placed() -> Column:
-    return F.col("offset").isNotNull() & F.col("partition").isNotNull()
-
-
-def _placeless(history: History) -> DataFrame:
-    return history.sends.where(_acknowledged() & ~_is_placed())
-
-
-def _shared(history: History) -> DataFrame:
-    """Return the stretches of 64 values in which some value has more than one send."""
-    bit = F.expr(f"shiftleft(1L, cast(value & {(1 << BLOCK_BITS) - 1} as int))")
-    return (
-        history.sends.groupBy("topic", F.shiftright("value", BLOCK_BITS).alias("stretch"))
-        .agg(F.count("*").alias("sends"), F.bit_or(bit).alias("values"))
-        .where(F.col("sends") > F.bit_count("values"))
-        .drop("values")
-    )

@@ -30,7 +30,7 @@ checker costs what there is to say, not what was recorded.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -42,6 +42,9 @@ ANY_PARTITION = -1
 
 PROCESS_BITS = 20
 """No process has a number of more bits."""
+
+FOREIGN_PROBLEMS = ("run", "format")
+"""The problems of reads whose value proves nothing about ours."""
 
 _OK, _INFO, _FAIL, _POLL, _FINAL = range(5)
 
@@ -61,6 +64,8 @@ class History:
         transactional: False if it is known that there are no transactions.
         aborted_reads: what read_uncommitted readers saw of aborted transactions, and `polls` does
             not hold for that (transactions.py).
+        files: by dataset (send, poll, final), the Parquet files whose rows its frame holds, as they
+            stand there; without those of a frame that holds anything else.
     """
 
     sends: DataFrame
@@ -72,6 +77,7 @@ class History:
     aborted_reads: DataFrame
     subscribed: frozenset[int] = frozenset()
     transactional: bool = True
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def recorded(self) -> Mapping[str, DataFrame]:
         """Return the recorded frames by the names that checkers know."""
@@ -96,11 +102,11 @@ def readable(reads: DataFrame) -> DataFrame:
 
 def legible() -> Column:
     """Return whether the value of a read means something, as `readable` has it."""
-    foreign = F.coalesce(F.col("problem").isin("run", "format"), F.lit(False))
+    foreign = F.coalesce(F.col("problem").isin(*FOREIGN_PROBLEMS), F.lit(False))
     return F.col("value").isNotNull() & ~foreign
 
 
-def values(history: History, suspects: DataFrame | None = None) -> DataFrame:
+def values(history: History) -> DataFrame:
     """Return what is known of each (topic, value) about which there is anything to say.
 
     Left out is what is plainly in order: values acknowledged once with an offset and found in
@@ -108,9 +114,8 @@ def values(history: History, suspects: DataFrame | None = None) -> DataFrame:
     acknowledged and that nobody ever read.
 
     Args:
-        history: the recorded frames.
-        suspects: the only values to look at, all others being known to be in order (digests.py);
-            few enough to be sent to every worker. None looks at all of them.
+        history: the recorded frames; or an excerpt that holds all evidence of the values about
+            which there may be anything to say (digests.py).
 
     Columns:
         topic, value: the key; producer and sequence are in the value.
@@ -155,8 +160,6 @@ def values(history: History, suspects: DataFrame | None = None) -> DataFrame:
     evidence = written.unionByName(read(history.polls, _POLL)).unionByName(
         read(history.final, _FINAL)
     )
-    if suspects is not None:
-        evidence = evidence.join(F.broadcast(suspects.distinct()), ["topic", "value"], "left_semi")
     known = (
         # Values are all but unique within a file: aggregating before the shuffle would only
         # widen the rows.

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from harness.run_dir import write_atomically
+from verifiers.arrow import frame_of
 from verifiers.frames import History
 from verifiers.member import MEMBER, Member, number_column
 from verifiers.result import Counts
@@ -18,8 +19,10 @@ from verifiers.result import Counts
 SECOND_NS = 1_000_000_000
 MOST_BINS = 2000
 _FINEST_BIN_NS = 100_000_000
-_FINE_NS = 10_000_000
+FINE_NS = 10_000_000
 """Acknowledgements are first gathered so finely; no gap below this is ever the widest of a run."""
+QUANTILES = (0.5, 0.95, 0.99)
+"""Of the latencies that a bin tells."""
 _ACCURACY = 1000
 _AXIS_SCHEMA = StructType(
     [
@@ -28,6 +31,9 @@ _AXIS_SCHEMA = StructType(
         StructField("bin_ns", LongType()),
     ]
 )
+
+
+_Cell = Mapping[str, Any] | Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,13 +152,23 @@ def draw(history: History, members: Sequence[Member]) -> dict[int, Lanes]:
     for row in _gaps(history.sends, members).collect():
         gaps.setdefault(row[MEMBER], []).append(row)
     return {
-        one.number: _lanes(one, cells.get(one.number, []), gaps.get(one.number, []))
+        one.number: assembled(one, cells.get(one.number, []), gaps.get(one.number, []))
         for one in members
     }
 
 
-def _lanes(member: Member, cells: list[Row], gaps: list[Row]) -> Lanes:
-    bin_ns = _bin_ns(member)
+def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Lanes:
+    """Return the lanes of one member, of what was counted.
+
+    Args:
+        member: whose they are.
+        cells: by bin, in its order: how many sends ended ok, info and fail, and how many were only
+            reserved; latencies in ns, one for each of QUANTILES, or null; how many records were
+            polled; and where the bin is null, how many were finally read.
+        gaps: by partition, in its order: acknowledgements, when the first and the last came, and
+            the widest time between two, or null.
+    """
+    bin_ns = bin_ns_of(member)
     return Lanes(
         origin_ns=member.run.origin_ns,
         bin_ns=bin_ns,
@@ -170,17 +186,18 @@ def _lanes(member: Member, cells: list[Row], gaps: list[Row]) -> Lanes:
     )
 
 
-def _bin_ns(member: Member) -> int:
+def bin_ns_of(member: Member) -> int:
+    """Return the width of the bins of a member's lanes."""
     return bin_width_ns(member.run.meta, member.run.origin_ns)
 
 
 def _on_axes(rows: DataFrame, members: Sequence[Member]) -> DataFrame:
     """Add whose each row is, and the zero and the bins of that run's time axis."""
-    axes = [(one.number, one.run.origin_ns, _bin_ns(one)) for one in members]
+    axes = [(one.number, one.run.origin_ns, bin_ns_of(one)) for one in members]
     if len(axes) == 1:
         known = zip(axes[0], _AXIS_SCHEMA.names, strict=True)
         return rows.select("*", *(F.lit(value).alias(name) for value, name in known))
-    axis = rows.sparkSession.createDataFrame(axes, _AXIS_SCHEMA)
+    axis = frame_of(rows.sparkSession, axes, _AXIS_SCHEMA)
     return rows.withColumn(MEMBER, number_column("topic", members)).join(F.broadcast(axis), MEMBER)
 
 
@@ -192,7 +209,7 @@ def _sent(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
     kind = F.col("type")
     reserved = (kind == "info") & F.col("invoke_ns").isNull()
     latency = F.when(kind == "ok", F.col("complete_ns") - F.col("invoke_ns"))
-    marks = F.array(F.lit(0.5), F.lit(0.95), F.lit(0.99))
+    marks = F.array(*map(F.lit, QUANTILES))
     return (
         _on_axes(sends, members)
         .groupBy(MEMBER, _bin("complete_ns").alias("bin"))
@@ -226,7 +243,7 @@ def _gaps(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
         (F.col("type") == "ok") & F.col("partition").isNotNull() & F.col("complete_ns").isNotNull()
     )
     fine = acked.groupBy(
-        "topic", "partition", F.floor(F.col("complete_ns") / _FINE_NS).alias("fine")
+        "topic", "partition", F.floor(F.col("complete_ns") / FINE_NS).alias("fine")
     ).agg(
         F.count("*").alias("acked"),
         F.min("complete_ns").alias("from_ns"),
@@ -252,7 +269,7 @@ def _gaps(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
     )
 
 
-def _partitions(rows: list[Row], member: Member) -> tuple[PartitionLane, ...]:
+def _partitions(rows: Sequence[_Cell], member: Member) -> tuple[PartitionLane, ...]:
     if not rows:
         return ()
     begin = min(row["first_ns"] for row in rows)
@@ -275,7 +292,7 @@ def _partitions(rows: list[Row], member: Member) -> tuple[PartitionLane, ...]:
     return tuple(lanes)
 
 
-def _lane_row(cell: Row, bin_ns: int) -> tuple[float | int | None, ...]:
+def _lane_row(cell: _Cell, bin_ns: int) -> tuple[float | int | None, ...]:
     latency = cell["latency"] or (None, None, None)
     in_ms = tuple(None if ns is None else round(ns / 1e6, 3) for ns in latency)
     sent = tuple(cell[name] or 0 for name in ("ok", "info", "fail"))
@@ -283,7 +300,7 @@ def _lane_row(cell: Row, bin_ns: int) -> tuple[float | int | None, ...]:
     return (begin_s, *sent, *in_ms, cell["polled"] or 0)
 
 
-def _total(cells: list[Row], name: str) -> int:
+def _total(cells: Sequence[_Cell], name: str) -> int:
     return sum(cell[name] or 0 for cell in cells)
 
 

@@ -3,19 +3,22 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from verifiers import tallies
 from verifiers.frames import History, legible, readable
+from verifiers.tallies import BLOCK_BITS, FINAL_READ, PRODUCERS
 
-BLOCK_BITS = 6
-"""`log` holds 2 to the power of this many offsets a row: as many as a long has bits."""
-
-_PRODUCERS, _FINAL_READ = -1, -2
-"""Stand for all producers and for the final read where consumers stand by their process."""
+_BLOCK = ["topic", "partition", "block"]
 
 
-def log(history: History) -> DataFrame:
+def log(history: History, *, tallied: bool = False) -> DataFrame:
     """Return which offsets are known to hold a record, and where all witnesses say the same.
 
     Witnesses are the producers' acknowledgements together, each consumer, and the final read.
+
+    Args:
+        history: the recorded frames.
+        tallied: look at the records by a scan of numpy's (tallies.py) and not by Spark; it pays
+            from a million of them on, and says the same.
 
     Columns:
         topic, partition, block: the offsets from `block << 6`.
@@ -26,19 +29,53 @@ def log(history: History) -> DataFrame:
             the same offsets, each once, with the same values (see digests.py).
         witnessed: how many records the witnesses name, all together.
     """
+    by_witness = _put_together(tallies.blocks(history)) if tallied else _by_witness(history)
+    final = F.col("witness") == FINAL_READ
+    each_once = (F.col("records") == F.bit_count("bits")) & (F.col("legible") == F.col("records"))
+    alike = (
+        F.bool_or(F.col("witness") == PRODUCERS)
+        & F.bool_or(final)
+        & F.bool_and(each_once)
+        & (F.min("bits") == F.max("bits"))
+        & (F.min("digest") == F.max("digest"))
+    )
+    return by_witness.groupBy(*_BLOCK).agg(
+        F.bit_or("bits").alias("bits"),
+        F.bit_or(F.when(final, F.col("bits"))).alias("final_bits"),
+        F.coalesce(F.max(F.when(final, F.col("records"))), F.lit(0)).alias("final_reads"),
+        F.coalesce(alike, F.lit(False)).alias("alike"),
+        F.sum("records").alias("witnessed"),
+    )
+
+
+def _put_together(blocks: DataFrame) -> DataFrame:
+    # One shuffle for this aggregation and the next.
+    return (
+        blocks.repartition(*_BLOCK)
+        .groupBy(*_BLOCK, "witness")
+        .agg(
+            F.bit_or("bits").alias("bits"),
+            F.sum("records").alias("records"),
+            F.sum("legible").alias("legible"),
+            F.bit_xor("digest").alias("digest"),
+        )
+    )
+
+
+def _by_witness(history: History) -> DataFrame:
     place = ["topic", "partition", "offset"]
     acknowledged = history.sends.where(
         (F.col("type") == "ok") & F.col("offset").isNotNull() & F.col("partition").isNotNull()
-    ).select(*place, "value", F.lit(_PRODUCERS).alias("witness"))
+    ).select(*place, "value", F.lit(PRODUCERS).alias("witness"))
     polled, finally_read = (
         reads.select(*place, F.when(legible(), F.col("value")).alias("value"), witness)
         for reads, witness in (
             (history.polls, F.col("process").alias("witness")),
-            (history.final, F.lit(_FINAL_READ).alias("witness")),
+            (history.final, F.lit(FINAL_READ).alias("witness")),
         )
     )
     bit = F.expr(f"shiftleft(1L, cast(offset & {(1 << BLOCK_BITS) - 1} as int))")
-    by_witness = (
+    return (
         acknowledged.unionByName(polled)
         .unionByName(finally_read)
         .groupBy("topic", "partition", F.shiftright("offset", BLOCK_BITS).alias("block"), "witness")
@@ -52,22 +89,6 @@ def log(history: History) -> DataFrame:
                 "digest"
             ),
         )
-    )
-    final = F.col("witness") == _FINAL_READ
-    each_once = (F.col("records") == F.bit_count("bits")) & (F.col("legible") == F.col("records"))
-    alike = (
-        F.bool_or(F.col("witness") == _PRODUCERS)
-        & F.bool_or(final)
-        & F.bool_and(each_once)
-        & (F.min("bits") == F.max("bits"))
-        & (F.min("digest") == F.max("digest"))
-    )
-    return by_witness.groupBy("topic", "partition", "block").agg(
-        F.bit_or("bits").alias("bits"),
-        F.bit_or(F.when(final, F.col("bits"))).alias("final_bits"),
-        F.coalesce(F.max(F.when(final, F.col("records"))), F.lit(0)).alias("final_reads"),
-        F.coalesce(alike, F.lit(False)).alias("alike"),
-        F.sum("records").alias("witnessed"),
     )
 
 

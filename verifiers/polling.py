@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.places import BLOCK_BITS
+from verifiers.tallies import BLOCK_BITS
 
 RESETS = ("start", "assign", "subscribe", "seek", "crash")
 """Events after which a consumer may go on anywhere."""

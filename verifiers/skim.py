@@ -20,14 +20,15 @@ import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from verifiers.arrow import BatchFunction, map_in_arrow
+from verifiers.arrow import BatchFunction
 from verifiers.frames import History
+from verifiers.scan import Flags, Numbers, codes, grouped, is_one_of, numbers, scan
+from verifiers.schema import POLL_SCHEMA, SEND_SCHEMA
 
 UNSORTED = -1
 """The place of rows whose lane is not sorted within its batch."""
@@ -36,8 +37,8 @@ _LANE = ("process", "topic", "partition")
 _POLL_ORDER = ("time_ns", "op", "position")
 _SEND_ORDER = ("op",)
 
-Numbers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+_POLL_COLUMNS = [*_LANE, "op", "position", "offset", "value", "time_ns"]
+_SEND_COLUMNS = [*_LANE, "op", "offset", "value", "complete_ns"]
 
 
 def polls(history: History) -> DataFrame:
@@ -48,8 +49,8 @@ def polls(history: History) -> DataFrame:
         batch: in which it was seen.
         place: its number among the rows of its lane there, or UNSORTED.
     """
-    columns = [*_LANE, "op", "position", "offset", "value", "time_ns"]
-    return _skim(history.polls.select(*columns), _kernel(_POLL_ORDER, next_only=True, told=None))
+    kernel = _kernel(_POLL_ORDER, next_only=True, told=None)
+    return scan(history, "poll", _POLL_COLUMNS, kernel, _kept_of(POLL_SCHEMA, _POLL_COLUMNS))
 
 
 def sends(history: History, told: Sequence[int]) -> DataFrame:
@@ -64,10 +65,13 @@ def sends(history: History, told: Sequence[int]) -> DataFrame:
         batch, place: as of `polls`. A send without a place has no lane, and is always there: it is
             no ground for complaint unless it was seen somewhere, and then it is one of `told`.
     """
-    columns = [*_LANE, "op", "offset", "value", "complete_ns"]
-    rows = history.sends.where(F.col("type").isin("ok", "info")).select(*columns)
-    values = np.sort(np.asarray(told, dtype=np.int64))
-    return _skim(rows, _kernel(_SEND_ORDER, next_only=False, told=values))
+    kernel = _kernel(_SEND_ORDER, next_only=False, told=np.sort(np.asarray(told, dtype=np.int64)))
+
+    def skim(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return kernel(map(_not_refused, batches))
+
+    given = _kept_of(SEND_SCHEMA, _SEND_COLUMNS)
+    return scan(history, "send", [*_SEND_COLUMNS, "type"], skim, given)
 
 
 def is_sorted(skimmed: DataFrame) -> bool:
@@ -93,15 +97,20 @@ def is_sorted(skimmed: DataFrame) -> bool:
     return not wrong.limit(1).collect()
 
 
-def _skim(rows: DataFrame, kernel: BatchFunction) -> DataFrame:
-    schema = StructType(
+def _kept_of(schema: StructType, columns: Sequence[str]) -> StructType:
+    return StructType(
         [
-            *(StructField(field.name, field.dataType) for field in rows.schema.fields),
+            *(StructField(name, schema[name].dataType) for name in columns),
             StructField("batch", LongType()),
             StructField("place", IntegerType()),
         ]
     )
-    return map_in_arrow(rows, kernel, schema)
+
+
+def _not_refused(batch: pa.RecordBatch) -> pa.RecordBatch:
+    wanted = is_one_of(batch, "type", ("ok", "info"))
+    rows = batch if wanted.all() else batch.filter(pa.array(wanted))
+    return rows.select(_SEND_COLUMNS)
 
 
 def _kernel(order: Sequence[str], *, next_only: bool, told: Numbers | None) -> BatchFunction:
@@ -123,18 +132,16 @@ def _kept(
     next_only: bool,
     told: Numbers | None,
 ) -> pa.RecordBatch:
-    lanes = _lanes(batch)
-    by_lane = np.argsort(lanes, kind="stable")
-    lane = lanes[by_lane]
+    by_lane, lane = _lanes(batch)
     same = lane[1:] == lane[:-1]
     first = np.concatenate(([True], ~same))
     starts = np.flatnonzero(first)
     place = np.arange(len(lane)) - np.repeat(starts, np.diff(np.append(starts, len(lane))))
 
-    grown = np.diff(_numbers(batch, "offset")[0][by_lane])
+    grown = np.diff(numbers(batch, "offset")[0][by_lane])
     plain = (grown == 1) if next_only else (grown > 0)
     if told is not None:
-        value = _numbers(batch, "value")[0][by_lane]
+        value = numbers(batch, "value")[0][by_lane]
         # A value that somebody told something of lies in [before, after].
         plain &= np.searchsorted(told, value[:-1]) == np.searchsorted(told, value[1:], "right")
 
@@ -161,16 +168,19 @@ def _kept(
     )
 
 
-def _lanes(batch: pa.RecordBatch) -> Numbers:
-    """Return a number for the lane of each row; -1 where its place is not known."""
-    topics = batch.column("topic").dictionary_encode().indices
-    process = batch.column("process").to_numpy(zero_copy_only=False).astype(np.int64)
-    partition, known = _numbers(batch, "partition")
-    topic = topics.to_numpy(zero_copy_only=False).astype(np.int64)
-    known &= _numbers(batch, "offset")[1]
+def _lanes(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+    """Return an order of the rows in which lanes lie together, and the lane of each row in it.
+
+    A lane is a number; -1 where the place of a row is not known.
+    """
+    process = numbers(batch, "process")[0]
+    topic = codes(batch, "topic")[0]
+    partition, known = numbers(batch, "partition")
+    known &= numbers(batch, "offset")[1]
+    order = grouped([known.astype(np.int64), topic, process - process.min(), partition])
     # 24 bits of a partition, 16 of a topic within a batch, the rest of a process.
     lanes = (process << 40) | (topic << 24) | partition
-    return np.where(known, lanes, -1)
+    return order, np.where(known, lanes, -1)[order]
 
 
 def _rising(batch: pa.RecordBatch, by_lane: Numbers, order: Sequence[str]) -> Flags:
@@ -178,15 +188,7 @@ def _rising(batch: pa.RecordBatch, by_lane: Numbers, order: Sequence[str]) -> Fl
     rising = np.zeros(len(by_lane) - 1, dtype=np.bool_)
     level = np.ones(len(by_lane) - 1, dtype=np.bool_)
     for name in order:
-        column = _numbers(batch, name)[0][by_lane]
+        column = numbers(batch, name)[0][by_lane]
         rising |= level & (column[1:] > column[:-1])
         level &= column[1:] == column[:-1]
     return rising
-
-
-def _numbers(batch: pa.RecordBatch, name: str) -> tuple[Numbers, Flags]:
-    """Return a column of whole numbers, and where it is known; 0 stands where it is not."""
-    column = batch.column(name)
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    filled = column.fill_null(0) if column.null_count else column
-    return filled.to_numpy(zero_copy_only=False).astype(np.int64), known

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.core.errors import HistoryUnreadable
+from verifiers.arrow import frame_of
 from verifiers.checking import (
     FOUND,
     FOUND_SCHEMA,
@@ -25,6 +26,7 @@ from verifiers.folder import RunInput
 from verifiers.frames import ANY_PARTITION, History
 from verifiers.gathering import Files, hand_out
 from verifiers.judgement import judge_findings, judge_liveness, verdict_of, why_not_valid
+from verifiers.lane_scan import scan_lanes
 from verifiers.lanes import Lanes, draw
 from verifiers.member import MEMBER, Member, told_apart
 from verifiers.ready import Ready
@@ -80,15 +82,14 @@ class Verification:
             tuned(self.spark, rows=rows),
         ):
             history = self._history()
+            # A short history is looked at sooner than its digests have been compared.
+            digest_first = not self.exact and rows >= FEW_ROWS
             # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
             # large ones.
             with ThreadPoolExecutor(1, "lanes") as aside:
                 comparing = aside.submit(self._compare)
-                drawing = aside.submit(self._draw, history)
-                # A short history is looked at sooner than its digests have been compared.
-                found, compared, located = self._find(
-                    history, comparing, digest_first=not self.exact and rows >= FEW_ROWS
-                )
+                drawing = aside.submit(self._draw, history, by_scan=digest_first)
+                found, compared, located = self._find(history, comparing, digest_first=digest_first)
                 lanes = drawing.result()
         return [
             self._concluded(member, lanes[member.number], found[member.number], compared, located)
@@ -112,10 +113,16 @@ class Verification:
             polls=committed_reads(recorded["poll"], recorded["send"], uncommitted),
             final=recorded["final"],
             events=recorded["event"],
-            ends=self.spark.createDataFrame(reached, ENDS_SCHEMA),
+            ends=frame_of(self.spark, reached, ENDS_SCHEMA),
             aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted),
             subscribed=self._processes(lambda run: run.subscribed),
             transactional=any(one.files["txn"] for one in self.members.values()),
+            files={
+                dataset: tuple(map(str, self.files[dataset]))
+                for dataset in ("send", "poll", "final")
+                # What some readers saw early is no part of the polls.
+                if dataset != "poll" or not uncommitted
+            },
         )
 
     def _processes(self, chosen: Callable[[RunInput], frozenset[int]]) -> frozenset[int]:
@@ -123,9 +130,12 @@ class Verification:
             member.numbered(process) for member in self.members for process in chosen(member.run)
         )
 
-    def _draw(self, history: History) -> dict[int, Lanes]:
+    def _draw(self, history: History, *, by_scan: bool) -> dict[int, Lanes]:
+        members = list(self.members)
         with self.watch("verify: draw lanes"):
-            return draw(history, list(self.members))
+            if by_scan and len(members) == 1:
+                return {members[0].number: scan_lanes(history, members[0])}
+            return draw(history, members)
 
     def _compare(self) -> Comparison:
         with self.watch("verify: compare replicas"):

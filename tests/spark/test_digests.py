@@ -33,7 +33,8 @@ def whole() -> list[dict[str, object]]:
 
 
 def in_doubt(history: History) -> int:
-    return digests.records_in_doubt(history, places.log(history))
+    log = places.log(history, tallied=True)
+    return digests.records_in_doubt(log, digests.stretches_of(history))
 
 
 def test_a_history_in_order_leaves_nothing_in_doubt(spark: SparkSession) -> None:
@@ -106,10 +107,11 @@ def test_whatever_was_done_to_a_history_the_same_values_are_found(spark: SparkSe
     chance = random.Random(11)
     damaged = [op for damage in DAMAGES for op in damage(chance.randrange(LENGTH - 8))]
     history = to_history(spark, in_order() + damaged, ends=whole())
-    log = places.log(history).persist()
+    log = places.log(history, tallied=True).persist()
+    stretches = digests.stretches_of(history)
 
-    chosen = frames.values(history, digests.suspects(history, log)).collect()
-    looked_at = digests.records_in_doubt(history, log)
+    chosen = frames.values(digests.in_doubt(history, log, stretches)).collect()
+    looked_at = digests.records_in_doubt(log, stretches)
 
     log.unpersist()
     every = frames.values(history).collect()
@@ -117,6 +119,33 @@ def test_whatever_was_done_to_a_history_the_same_values_are_found(spark: SparkSe
     # What nobody read, and what was only read again, is in order.
     assert {row["value"] >> 40 for row in every} == {1, 2, 5, 6, 50, 51}
     assert 0 < looked_at < 4 * 3 * LENGTH
+
+
+def test_a_scan_tallies_what_spark_aggregates(spark: SparkSession) -> None:
+    chance = random.Random(5)
+    damaged = [op for damage in DAMAGES for op in damage(chance.randrange(LENGTH - 8))]
+    history = to_history(spark, in_order() + damaged, ends=whole())
+
+    scanned = places.log(history, tallied=True).collect()
+
+    assert sorted(map(str, scanned)) == sorted(map(str, places.log(history).collect()))
+    assert len(scanned) > 3 * LENGTH // 64
+
+
+def test_an_excerpt_holds_all_places_that_may_have_two_values(spark: SparkSession) -> None:
+    chance = random.Random(3)
+    damaged = [op for damage in DAMAGES for op in damage(chance.randrange(LENGTH - 8))]
+    history = to_history(spark, in_order() + damaged, ends=whole())
+    log = places.log(history, tallied=True).persist()
+
+    near = digests.in_doubt(history, log, digests.stretches_of(history))
+    chosen = places.slots(near, frames.values(near), log).collect()
+
+    every = places.slots(history, frames.values(history), log).collect()
+    log.unpersist()
+    assert sorted(map(str, chosen)) == sorted(map(str, every))
+    assert len(every) > 2
+    assert near.sends.count() < history.sends.count() / 2
 
 
 @pytest.mark.parametrize("damage", [lost, exchanged, sent_twice])

@@ -104,9 +104,11 @@ def test_a_long_history_is_judged_the_same_by_digests_and_exactly(
 
     told: list[str] = []
     by_digest = verify(path, master="local[2]", say=told.append)
+    lanes = (path / "lanes.json").read_text()
     exactly = verify(path, master="local[2]", exact=True)
 
     assert replace(by_digest, timing_s={}) == replace(exactly, timing_s={})
+    assert (path / "lanes.json").read_text() == lanes
     assert by_digest.verdict is (Verdict.VALID if folder is GOOD else Verdict.INVALID)
     assert ("All digests agree." in told) is (folder is GOOD)
 
@@ -236,6 +238,20 @@ def test_a_parquet_file_damaged_within_is_named(tmp_path: Path) -> None:
     file.write_bytes(whole)
 
     with pytest.raises(HistoryUnreadable, match="is damaged"):
+        verify(path, master="local[2]")
+
+
+def test_a_file_damaged_within_is_named_in_a_long_history_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "FEW_ROWS", 1)
+    path = GOOD.write(tmp_path / "run")
+    file = path / "history" / "send" / "50.parquet"
+    whole = bytearray(file.read_bytes())
+    whole[4:400] = bytes(396)
+    file.write_bytes(whole)
+
+    with pytest.raises(HistoryUnreadable, match=r"50\.parquet"):
         verify(path, master="local[2]")
 
 
