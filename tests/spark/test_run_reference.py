@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from harness.core.op import SEQUENCE_BITS
 from tests.spark.drawn import PROCESSES, Drawn, Row, draw_run
 from tests.spark.reference import ANY, Offence, Reference
-from verifiers import job
+from verifiers import job, verification
 from verifiers.checker import CHECKERS
 from verifiers.job import verify
 from verifiers.schema import HISTORY_SCHEMAS
@@ -153,6 +153,7 @@ def test_spark_finds_what_a_reference_finds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_rows: int
 ) -> None:
     monkeypatch.setattr(job, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(verification, "FEW_ROWS", few_rows)
     runs = drawn(HISTORIES)
     references = [Reference(run) for run in runs]
     wrong: dict[int, list[str]] = defaultdict(list)
