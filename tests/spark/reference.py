@@ -389,12 +389,21 @@ class Reference:
             if offset < max(told, default=-1) and offset not in processed:
                 value = next(iter(values)) if len(values) == 1 else ANY
                 self._add("consume-skip", partition, offset, value, min(weak or ways.values()))
-        times: dict[int, int] = defaultdict(int)
+        self._repeats(done, partition, commits, ways)
+
+    def _repeats(
+        self, done: list[Row], partition: int, commits: list[Row], ways: dict[int, str]
+    ) -> None:
+        before: dict[int, int] = {}
         for event in done:
-            times[event["offset"]] += 1
-            if times[event["offset"]] > 1:
+            if event["offset"] in before:
+                first = ways[before[event["offset"]]]
                 kind = self._repeat(event, partition, commits, ways)
+                if kind == "uncommitted" and first == "before-processing":
+                    # Who had it first had committed beyond it, too late for this one to know.
+                    kind = first
                 self._add("consume-repeat", partition, event["offset"], None, kind)
+            before[event["offset"]] = event["process"]
 
     def _repeat(self, event: Row, partition: int, commits: list[Row], ways: dict[int, str]) -> str:
         if ways[event["process"]] == "transactional":
