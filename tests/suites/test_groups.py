@@ -50,6 +50,9 @@ def test_a_group_that_commits_first_loses_what_was_in_hand_and_no_other_may(
 ) -> None:
     outcome = run_scenario(
         "mixed",
+        # Its first move lays a death in the middle of a poll, before the first fault: while a
+        # broker is away a member may be given nothing that it could hold.
+        seed=35,
         workload_name="consumer_group",
         workload={"commits": "before-processing", "assignor": "cooperative-sticky"},
         faults=("broker_kill",),
