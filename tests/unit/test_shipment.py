@@ -1,9 +1,14 @@
 """What is sent to the workers of a Spark cluster, and what of its settings is ours."""
 
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pyspark import SparkConf
+
+from verifiers import session
 from verifiers.session import _configuration
 from verifiers.shipment import ship
 
@@ -31,7 +36,10 @@ def test_workers_are_sent_the_verifier_and_what_it_imports_once(tmp_path: Path) 
     assert all(name.endswith(".py") for name in names)
 
 
-def test_a_cluster_keeps_its_own_settings() -> None:
+def test_a_cluster_keeps_its_own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Else those of a session that another test has started in this process count as ours.
+    monkeypatch.setattr(session, "SparkConf", partial(SparkConf, loadDefaults=False))
+
     theirs = dict(_configuration("spark://somewhere:7077", 2048, ()).getAll())
     ours = dict(_configuration("local[2]", 2048, ()).getAll())
 
