@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, Row, StringType, StructField, StructType
@@ -154,13 +154,7 @@ def drawn() -> list[Past]:
     """Histories of all sorts; Hypothesis draws them, one search is for them all."""
     gathered: list[Past] = []
 
-    @settings(
-        max_examples=DRAWN,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow],
-    )
+    @settings(max_examples=DRAWN, database=None, phases=[Phase.generate])
     @given(past=pasts())
     def gather(past: Past) -> None:
         gathered.append(past)

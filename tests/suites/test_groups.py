@@ -16,7 +16,7 @@ from harness.experiment import Outcome
 from harness.run_dir import RunDir
 from verifiers.job import verify
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.nightly]
 
 Places = set[tuple[int, int]]
 

@@ -4,11 +4,6 @@ import threading
 import time
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-# How fast examples come says how busy the machine is, and nothing about what is tested.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from tests.op_graphs import Deed, Past, check_cycle, edges_of, expected, pasts
 from verifiers.ops import search
@@ -42,7 +42,7 @@ def found_in(*pasts: Past, ww_deps: bool = True) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(first=pasts(), second=pasts())
 @pytest.mark.parametrize("ww_deps", [False, True])
 def test_the_search_agrees_with_brute_force(ww_deps: bool, first: Past, second: Past) -> None:
