@@ -9,6 +9,7 @@ def lost(values: DataFrame) -> DataFrame:
 
     Only where the final read certainly looked: elsewhere a record is unseen, not lost.
     """
-    elsewhere = F.col("final_partition") != F.col("partition")
+    # Of a value that lies in several partitions, its own may be one.
+    elsewhere = ~F.col("partition").between(F.col("final_partition"), F.col("final_partition_high"))
     absent = (F.col("finals") == 0) | F.coalesce(elsewhere, F.lit(False))
     return values.where((F.col("type") == "ok") & F.col("searched") & absent)

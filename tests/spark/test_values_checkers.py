@@ -107,6 +107,13 @@ def test_copies_in_two_partitions_of_the_final_log_are_duplicates(find: Find) ->
     assert (twice.offset, twice.kind, twice.detail["partitions"]) == (0, "log", "2")
 
 
+def test_a_record_whose_copy_lies_in_a_lower_partition_is_not_lost(find: Find) -> None:
+    ops = [ok(*A, 0, partition=1), final(Rec(*A, 0, 1), Rec(*A, 0, 0))]
+
+    assert find("lost-write", ops) == []
+    assert len(find("duplicate", ops)) == 1
+
+
 def test_a_record_in_doubt_that_lies_in_another_partition_lies_there_once(find: Find) -> None:
     ops = [info(*A, partition=0), fail(*B), final(Rec(*A, 0, partition=1), Rec(*B, 1, partition=1))]
 
