@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.frames import ANY_PARTITION, History
+from verifiers.frames import ANY_PARTITION, History, readable
 
 
 def _open_ended(sends: DataFrame) -> DataFrame:
@@ -83,7 +83,8 @@ def parts(history: History, values: DataFrame) -> DataFrame:
     suspects = sends.join(strange, ["topic", "value"]).select("process", "txn")
     members = sends.join(suspects.distinct(), ["process", "txn"])
     seen = (
-        history.final.join(members.select("topic", "value"), ["topic", "value"], "left_semi")
+        readable(history.final)
+        .join(members.select("topic", "value"), ["topic", "value"], "left_semi")
         .select("topic", "value", F.lit(True).alias("found"))
         .distinct()
     )

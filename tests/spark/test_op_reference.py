@@ -19,7 +19,7 @@ HISTORIES = 400
 def drawn(count: int) -> list[list[dict[str, Any]]]:
     histories: list[list[dict[str, Any]]] = []
 
-    @settings(max_examples=count, database=None, phases=[Phase.generate])
+    @settings(max_examples=count, database=None, derandomize=True, phases=[Phase.generate])
     @given(st.integers(0, 2**32).map(random_history))
     def gather(events: list[dict[str, Any]]) -> None:
         histories.append(events)

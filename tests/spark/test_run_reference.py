@@ -41,7 +41,7 @@ NEEDS_BROKERS = frozenset(
 def drawn(count: int) -> list[Drawn]:
     runs: list[Drawn] = []
 
-    @settings(max_examples=count, database=None, phases=[Phase.generate])
+    @settings(max_examples=count, database=None, derandomize=True, phases=[Phase.generate])
     @given(st.integers(0, 2**32).map(draw_run))
     def gather(run: Drawn) -> None:
         runs.append(run)
