@@ -2,9 +2,12 @@
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +51,21 @@ class Shape:
     def high(self) -> int:
         """Where the log of each partition ends, but for what is there twice."""
         return self.each * PRODUCERS
+
+
+def run_child(program: str, *arguments: str) -> dict[str, Any]:
+    """Run a Python program in a process of its own; return the JSON of its last line.
+
+    Raises:
+        SystemExit: it failed; with the end of what it said.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"It ended with {done.returncode}: {done.stderr[-2000:]}")
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 def write_run(path: Path, shape: Shape) -> None:

@@ -17,14 +17,13 @@ which `first_task_s` tells (its processor time: `start_cpu_s`); both count what 
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from tests.bench._runs import Shape, write_run
+from tests.bench._runs import Shape, run_child, write_run
 
 CASES = ("clean", "damaged", "polled", "tenth")
 REACH = {"clean": 2.0, "damaged": 4.0, "growth": 10.0, "first_task_s": 6.0, "peak_mib": 4096}
@@ -96,8 +95,8 @@ print(json.dumps({"found": found, "seconds": round(time.monotonic() - begin, 2),
 def measure(path: Path, *, exact: bool) -> dict[str, Any]:
     """Return what the verifier and DuckDB say of one run folder, and what either needed."""
     how = "exact" if exact else "digest"
-    verified = _run(VERIFY, str(path), str(time.monotonic()), how)
-    queried = _run(DUCKDB, str(path))
+    verified = run_child(VERIFY, str(path), str(time.monotonic()), how)
+    queried = run_child(DUCKDB, str(path))
     agree = (
         verified["found"].get("lost-write", 0) == queried["found"]["lost"]
         and verified["found"].get("inconsistent-offsets", 0) == queried["found"]["inconsistent"]
@@ -109,16 +108,6 @@ def measure(path: Path, *, exact: bool) -> dict[str, Any]:
         "ratio": round(verified["seconds"] / queried["seconds"], 2),
         "cpu_ratio": round(verified["cpu_s"] / queried["cpu_s"], 2),
     }
-
-
-def _run(program: str, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"It ended with {done.returncode}: {done.stderr[-2000:]}")
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
 
 
 def main(arguments: list[str]) -> int:

@@ -8,13 +8,12 @@ JSON document: seconds from the start of Spark to the last verdict, and the rati
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
+from tests.bench._runs import run_child
 from tests.spark.ops import Folder, Rec, end, final, ok, poll
 
 REACH_S = 90.0
@@ -58,16 +57,6 @@ def write_runs(path: Path, *, runs: int, ops: int) -> None:
         ).write(path / f"run-{number:04}")
 
 
-def _run(path: Path, how: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path), how], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"It ended with {done.returncode}: {done.stderr[-2000:]}")
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
-
-
 def main(arguments: list[str]) -> int:
     """Measure, print one JSON document, and return 0; 1 if a lost record was not found."""
     parser = argparse.ArgumentParser(prog="kafka-chaos bench verify-runs", description=__doc__)
@@ -79,8 +68,8 @@ def main(arguments: list[str]) -> int:
         begin = time.monotonic()
         write_runs(Path(scratch), runs=given.runs, ops=given.ops)
         written_s = round(time.monotonic() - begin, 1)
-        together = _run(Path(scratch), "together")
-        alone = _run(Path(scratch), str(given.alone))
+        together = run_child(CHILD, scratch, "together")
+        alone = run_child(CHILD, scratch, str(given.alone))
     each = [one["seconds"] / one["runs"] for one in (together, alone)]
     document = {
         "ops": given.ops,
