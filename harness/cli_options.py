@@ -230,7 +230,7 @@ Exact = Annotated[
     bool,
     option(
         "--exact",
-        help="Run folders: look at every record, also where digests of a long history agree.",
+        help="Look at every record, also where digests or a first look find all in order.",
     ),
 ]
 SelfTest = Annotated[

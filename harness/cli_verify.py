@@ -53,7 +53,7 @@ def judge_paths(
         subscribe: in op histories, rebalances may move consumers.
         ww_deps: in op histories, a write depends on the one before it in the log.
         master: a Spark master; None is this machine.
-        exact: in run folders, look at every record, however long the history is.
+        exact: look at every record, however long the history is, and in order at a first look.
 
     Raises:
         UsageError: there is no such path; or the only one is no run folder.
@@ -71,7 +71,7 @@ def judge_paths(
         from verifiers.ops.judgement import OpOptions
 
         options = OpOptions(subscribe=subscribe, ww_deps=ww_deps)
-        found = _histories([paths[at] for at in files], options, master)
+        found = _histories([paths[at] for at in files], options, master, exact=exact)
         judged |= dict(zip(files, found, strict=True))
     folders = [at for at in range(len(paths)) if at not in judged]
     found_there = _folders([paths[at] for at in folders], master, exact=exact)
@@ -84,10 +84,12 @@ def worst(judged: Sequence[Judged]) -> int:
     return max((one.code for one in judged), key=_GRAVITY.index)
 
 
-def _histories(paths: Sequence[Path], options: "OpOptions", master: str | None) -> list[Judged]:
+def _histories(
+    paths: Sequence[Path], options: "OpOptions", master: str | None, *, exact: bool
+) -> list[Judged]:
     from verifiers.ops.job import verify_histories
 
-    verdicts = verify_histories(paths, options=options, master=master, say=console.say)
+    verdicts = verify_histories(paths, options=options, master=master, say=console.say, exact=exact)
     judged = []
     for verdict in verdicts:
         _say_history(verdict)

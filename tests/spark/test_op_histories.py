@@ -61,6 +61,20 @@ def test_every_checker_has_a_history_that_it_is_about() -> None:
     assert planted >= set(OP_CHECKERS)
 
 
+def test_a_first_look_changes_nothing_where_writes_depend_on_each_other(
+    spark: SparkSession,
+) -> None:
+    options = OpOptions(ww_deps=True)
+
+    looked, exactly = (
+        verify_histories(HISTORIES, options=options, master="local[2]", exact=exact)
+        for exact in (False, True)
+    )
+
+    for one, other in zip(looked, exactly, strict=True):
+        assert {**one.to_json(), "timing_s": None} == {**other.to_json(), "timing_s": None}
+
+
 def test_a_cycle_is_told_step_by_step(verdicts: Mapping[str, HistoryVerdict]) -> None:
     (cycle,) = verdicts["G1c"].to_json()["anomalies"]["G1c"]["examples"]
 

@@ -44,9 +44,11 @@ def test_spark_finds_what_a_reference_finds(spark: SparkSession, tmp_path: Path)
 
     read = read_histories(spark, paths)
     checked = check_histories(read)
+    exactly = check_histories(read, exact=True)
     read.close()
 
     assert checked.crashes == ()
+    assert checked == exactly
     assert [one.problems for one in read.described] == [()] * len(paths)
     seen: set[str] = set()
     for run, events in enumerate(histories):

@@ -43,7 +43,8 @@ def test_folders_and_histories_come_back_in_the_order_of_their_paths(
         (path / "run.json").write_text("{}")
     asked: list[Sequence[Path]] = []
 
-    def histories(paths: Sequence[Path], *_: Any) -> list[Judged]:
+    def histories(paths: Sequence[Path], *_: Any, exact: bool) -> list[Judged]:
+        assert exact
         asked.append(paths)
         return [Judged(document={"history": path.name}, code=0) for path in paths]
 

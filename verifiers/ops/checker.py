@@ -7,21 +7,36 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from harness.core.registry import Registry
+from verifiers.checker import frames_wanted
 
 OpChecker = Callable[..., DataFrame]
 """A pure function of shared frames, asked for by the names of its parameters.
 
-ops, mops
-    the history (schema.py).
-log, values, versions, writers, committed
+ops, mops, committed
+    the history (schema.py), and which ops of unknown outcome happened (versions.py).
+log, values, versions, writers
     what lies where, and what is known of each value (versions.py).
 reads, steps
     the strange ones of steps.py: values that an OK op read although a failed op wrote them, or that
     an op read although it wrote them itself; and values that are out of order.
+
+The last six are of the keys that a first look left suspected (screen.py), unless all are asked for.
+A checker that asks for any of them, and not for mops, is not run where nothing is suspected: one
+that looks for what screen.py does not rule out has to ask for mops.
 """
+
+SUSPECTS = frozenset({"log", "values", "versions", "writers", "reads", "steps"})
+"""The frames that are of suspected keys only."""
 
 OP_CHECKERS: Registry[OpChecker] = Registry("op checker", "verifiers.ops.checkers")
 op_checker = OP_CHECKERS.register
+
+
+def can_find(check: OpChecker) -> bool:
+    """Tell whether a checker could find anything where no key is suspected."""
+    wanted = frames_wanted(check)
+    return "mops" in wanted or SUSPECTS.isdisjoint(wanted)
+
 
 OP_ANOMALY_SCHEMA = StructType(
     [

@@ -1,6 +1,7 @@
 """Running the op checkers: all histories and all anomalies in one job."""
 
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,15 +13,18 @@ from pyspark.sql import functions as F
 
 from verifiers.checker import frames_wanted
 from verifiers.checking import MOST_EXAMPLES, SPARK_ERRORS
-from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS
+from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, can_find
 from verifiers.ops.crashes import Crashes
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.dependencies import dependencies, places
 from verifiers.ops.measured import Measured
 from verifiers.ops.metrics import MEASURES, marked, measure_of
 from verifiers.ops.reading import OpHistories
+from verifiers.ops.screening import first_look, suspects
 from verifiers.ops.steps import remembered, strange
 from verifiers.ops.versions import versions_of
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,47 +88,79 @@ _CYCLES = "cycles"
 _LOOKED_FOR = {_REPEATED: "repeated-values", _TANGLED: _CYCLES, _LONELY: _CYCLES}
 
 
-def check_histories(histories: OpHistories, *, ww_deps: bool = False) -> OpChecked:
+def check_histories(
+    histories: OpHistories, *, ww_deps: bool = False, exact: bool = False
+) -> OpChecked:
     """Run every op checker over all histories at once.
 
-    A checker that crashes leaves its traceback in a file that its sentence names, and stops no
-    other: if the one job fails, each runs by itself. What is measured besides is no part of the
+    A first look at each key (screen.py) clears those that are plainly in order; the checkers are
+    for the rest. One that crashes leaves its traceback in a file that its sentence names, and stops
+    no other: if the one job fails, each runs by itself. What is measured besides is no part of the
     verdict, and so is no crash of that.
 
     Args:
         histories: what was read.
         ww_deps: whether a write depends on the one before it in the log.
+        exact: leave out the first look. The verdicts are the same.
     """
+    kept: list[DataFrame] = []
+    try:
+        keys = None if exact else _suspects(histories, kept, ww_deps=ww_deps)
+        if keys is not None and keys.isEmpty() and not any(map(can_find, OP_CHECKERS.values())):
+            return _run({"ops": histories.ops, "mops": histories.mops}, None, ww_deps=ww_deps)
+        by_name = _frames(histories, keys, kept)
+        where = places(by_name, ww_deps=ww_deps).persist()
+        kept.append(where)
+        return _run(by_name, where, ww_deps=ww_deps)
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -> DataFrame | None:
+    """Return the keys that are not plainly in order: run, key; None if that failed."""
+    found = first_look(histories.mops, ww_deps=ww_deps).persist()
+    keys = suspects(found, histories.ops, histories.mops, ww_deps=ww_deps).persist()
+    kept += [found, keys]
+    try:
+        keys.isEmpty()
+    except SPARK_ERRORS:
+        _LOG.warning("The first look at the keys crashed: all are looked at.", exc_info=True)
+        return None
+    return keys
+
+
+def _frames(
+    histories: OpHistories, keys: DataFrame | None, kept: list[DataFrame]
+) -> dict[str, DataFrame]:
+    """Return the shared frames by name; `keys` as for `versions_of`."""
     indeterminate = sum(one.counts.get(("send", "info"), 0) for one in histories.described)
     indeterminate += sum(one.pending for one in histories.described)
-    mops = histories.mops
-    shared = versions_of(mops, indeterminate=indeterminate)
-    odd = strange(mops, shared.values).persist()
-    by_name = {
+    shared = versions_of(histories.mops, indeterminate=indeterminate, keys=keys)
+    odd = strange(shared.mops, shared.values).persist()
+    kept += [*shared.kept, odd]
+    return {
         "ops": histories.ops,
-        "mops": mops,
+        "mops": histories.mops,
         "log": shared.log,
         "values": shared.values,
         "versions": shared.versions,
         "writers": shared.writers,
         "committed": shared.committed,
         "reads": odd.where(F.col("kind") == "poll"),
-        "steps": remembered(odd, histories.ops),
+        "steps": remembered(odd.where(F.col("delta") != 1), histories.ops),
         "backward": odd.where("backward"),
     }
-    where = places(by_name, ww_deps=ww_deps).persist()
-    try:
-        return _run(by_name, where, ww_deps=ww_deps)
-    finally:
-        for frame in (*shared.kept, odd, where):
-            frame.unpersist()
 
 
-def _run(by_name: Mapping[str, DataFrame], where: DataFrame, *, ww_deps: bool) -> OpChecked:
+def _run(by_name: Mapping[str, DataFrame], where: DataFrame | None, *, ww_deps: bool) -> OpChecked:
+    """Run what there is to run; `where` is None if there is nothing for any checker."""
     crashes = Crashes()
-    plans = {**_checker_plans(by_name, crashes), **_measure_plans(by_name, crashes)}
-    plans[_REPEATED] = _named(_bare(by_name["values"].where(F.col("sends") > 1)), _REPEATED)
-    plans[_TANGLED] = _named(_bare(where.select("run").distinct()), _TANGLED)
+    plans = _measure_plans(by_name, crashes)
+    if where is not None:
+        plans |= _checker_plans(by_name, crashes)
+        plans[_REPEATED] = _named(_bare(by_name["values"].where(F.col("sends") > 1)), _REPEATED)
+        plans[_TANGLED] = _named(_bare(where.select("run").distinct()), _TANGLED)
     plans[_LONELY] = _named(_bare(concurrent(by_name["ops"])), _LONELY)
     rows = _rows_of(plans, crashes)
     tangled = {row["run"] for row in rows if row["anomaly"] == _TANGLED}

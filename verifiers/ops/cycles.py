@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -14,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from verifiers.arrow import map_in_arrow
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA
 from verifiers.ops.edges import placed, read_edges, within, write_edges
+from verifiers.ops.groups import whole_groups
 from verifiers.ops.search import MOST_EXAMPLES, REALTIME, Offence, Step, find_cycles, tangled
 
 CYCLES_SCHEMA = StructType(
@@ -121,29 +121,8 @@ def _all_edges(
 
 def _search_stretches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield what is found in the stretches of a task; runs where the executors are."""
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        pending.append(batch)
-        rows += batch.num_rows
-        if rows < _TOGETHER:
-            continue
-        edges = pa.Table.from_batches(pending)
-        whole = _whole_stretches(edges)
-        yield from search_edges(edges.slice(0, whole)).to_batches()
-        rest = edges.slice(whole)
-        pending, rows = rest.to_batches(), rest.num_rows
-    if pending:
-        yield from search_edges(pa.Table.from_batches(pending)).to_batches()
-
-
-def _whole_stretches(edges: pa.Table) -> int:
-    """Return how many rows there are before the last stretch, which may go on."""
-    last = edges.slice(edges.num_rows - 1)
-    same = pc.and_(
-        pc.equal(edges["run"], last["run"][0]), pc.equal(edges["stretch"], last["stretch"][0])
-    )
-    return int(pc.index(same, value=True).as_py())
+    for edges in whole_groups(batches, ("run", "stretch"), rows=_TOGETHER):
+        yield from search_edges(edges).to_batches()
 
 
 def search_edges(edges: pa.Table) -> pa.Table:

@@ -1,6 +1,7 @@
 """Cycles in many histories: those that a look at the edges clears are not searched."""
 
 from collections.abc import Collection, Mapping
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -34,7 +35,7 @@ def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
 
 def dependencies(
     by_name: Mapping[str, DataFrame],
-    where: DataFrame,
+    where: DataFrame | None,
     *,
     tangled: Collection[int],
     lonely: Collection[int],
@@ -44,9 +45,9 @@ def dependencies(
 
     Args:
         by_name: the shared frames.
-        where: what `places` returned.
+        where: what `places` returned; None if a cycle can be nowhere.
         tangled: the runs that are in it.
-        lonely: the runs that `cycles.concurrent` returned.
+        lonely: the runs that `cycles.concurrent` returned; some run is in one of these.
         ww_deps: whether the log's order makes edges as well.
 
     Returns:
@@ -58,6 +59,11 @@ def dependencies(
         order = version_order(by_name["log"]).where(few) if ww_deps else None
         return by_name["mops"].where(few), order
 
-    mops, order = of(tangled)
-    runs = where.sparkSession.createDataFrame([(run,) for run in lonely], "run int")
-    return cycles(mops, where, order).unionByName(empty_graphs(runs, *of(lonely)))
+    parts = []
+    if where is not None and tangled:
+        mops, order = of(tangled)
+        parts.append(cycles(mops, where, order))
+    if lonely:
+        runs = by_name["mops"].sparkSession.createDataFrame([(run,) for run in lonely], "run int")
+        parts.append(empty_graphs(runs, *of(lonely)))
+    return reduce(DataFrame.unionByName, parts)

@@ -21,6 +21,7 @@ def verify_histories(
     options: OpOptions | None = None,
     master: str | None = None,
     say: Callable[[str], None] | None = None,
+    exact: bool = False,
 ) -> tuple[HistoryVerdict, ...]:
     """Return the verdicts on some op histories, in the order of their paths, from one job.
 
@@ -31,6 +32,7 @@ def verify_histories(
         options: what is permitted on request.
         master: a Spark master; None is all cores of this machine.
         say: is told, in sentences, what is being done.
+        exact: let every checker look at every value, also of keys that a first look clears.
 
     Raises:
         EnvironmentBroken: there is no Java, or Spark did not start.
@@ -43,7 +45,7 @@ def verify_histories(
         histories = read_histories(spark, paths)
         read_ns = time.monotonic_ns()
         try:
-            checked = check_histories(histories, ww_deps=chosen.ww_deps)
+            checked = check_histories(histories, ww_deps=chosen.ww_deps, exact=exact)
         finally:
             histories.close()
     end_ns = time.monotonic_ns()

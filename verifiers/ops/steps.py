@@ -20,7 +20,8 @@ def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
     too.
 
     Columns:
-        run, op, process, type, f, mop, kind, key, value: the value, and who sent or polled it.
+        run, op, process, type, f, mop, position, kind, key, value: the value, and who sent or
+            polled it.
         writer, writer_type: the op that wrote it; null if none did.
         internal: whether it is compared within its op.
         before_op, before: the value before, and its op; null if there is none.
@@ -72,6 +73,7 @@ def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
         "type",
         "f",
         "mop",
+        "position",
         "kind",
         "key",
         "value",
@@ -95,13 +97,13 @@ def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
     )
 
 
-def remembered(strange: DataFrame, ops: DataFrame) -> DataFrame:
-    """Return the rows of `strange` out of order, but for those whose process had forgotten.
+def remembered(steps: DataFrame, ops: DataFrame) -> DataFrame:
+    """Return steps that are out of order, but for those whose process had forgotten.
 
     An assign or subscribe (OK or INFO) that does not name the key makes the process forget it.
 
     Args:
-        strange: what `strange` returns.
+        steps: run, key, process, op, before_op, internal, as in `strange`, and any other column.
         ops: the ops (OPS_SCHEMA).
     """
     assigned = ops.where(
@@ -112,7 +114,7 @@ def remembered(strange: DataFrame, ops: DataFrame) -> DataFrame:
         F.col("op").alias("assigned_op"),
         "keys",
     )
-    return strange.where(F.col("delta") != 1).join(
+    return steps.join(
         assigned,
         (F.col("run") == F.col("assigned_run"))
         & (F.col("process") == F.col("assigned_process"))

@@ -19,9 +19,10 @@ _VALUE = ("run", "key", "value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """The shared frames of some op histories; all but `writers` and `versions` are persisted.
+    """The shared frames of some op histories; `committed`, `log` and `values` are persisted.
 
     Attributes:
+        mops: the values that ops sent and polled of the keys that are looked at (MOPS_SCHEMA).
         committed: ops of unknown outcome that are known to have happened: run, op. One of the
             values they wrote was read by an OK op.
         log: one row per value at an offset: run, key, offset, index (dense, from 0), value,
@@ -33,6 +34,7 @@ class Versions:
         writers: of those that were sent: run, key, value, op, type, process; the last if several.
     """
 
+    mops: DataFrame
     committed: DataFrame
     log: DataFrame
     values: DataFrame
@@ -45,17 +47,22 @@ class Versions:
         return (self.committed, self.log, self.values)
 
 
-def versions_of(mops: DataFrame, *, indeterminate: int) -> Versions:
+def versions_of(mops: DataFrame, *, indeterminate: int, keys: DataFrame | None = None) -> Versions:
     """Return the shared frames.
 
     Args:
         mops: the values that ops sent and polled (MOPS_SCHEMA).
         indeterminate: how many values ops of unknown outcome have sent.
+        keys: the keys that are looked at: run, key; None is all. All frames but `committed` are of
+            these alone: what an op sent to one key may prove it to have happened in another.
     """
     committed = _committed(mops, indeterminate).persist()
+    if keys is not None:
+        mops = mops.join(F.broadcast(keys), ["run", "key"], "left_semi")
     log = log_of(mops, committed, indeterminate=indeterminate).persist()
     values = values_of(mops, log).persist()
     return Versions(
+        mops=mops,
         committed=committed,
         log=log,
         values=values,

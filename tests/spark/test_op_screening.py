@@ -1,0 +1,66 @@
+"""Which keys of op histories are looked at in detail."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
+from verifiers.ops.screening import first_look, suspects
+
+# What one process polls of three records, in two ops; the second goes back to the first record.
+SENT = [(0, 2, 0, "ok", "send", 0, 0, "send", "a", offset, offset, 1) for offset in (1, 2, 3)]
+ALL = [
+    (0, 4, 1, "ok", "poll", 0, at, "poll", "a", offset, offset, 3)
+    for at, offset in enumerate((1, 2, 3))
+]
+AGAIN = [
+    (0, 8, 1, "ok", "poll", 0, at, "poll", "a", offset, offset, 7)
+    for at, offset in enumerate((1, 2, 3))
+]
+OTHER = [(0, 2, 0, "ok", "send", 1, 3, "send", "b", 1, 1, 1)]
+
+
+def assign(*keys: str, process: int = 1, kind: str = "ok") -> tuple[Any, ...]:
+    return (0, 6, 5, process, kind, "assign", None, None, list(keys), None, None)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "forgotten"),
+    [
+        (assign("b"), True),
+        (assign("b", kind="info"), True),
+        (assign("b", kind="fail"), False),
+        (assign("a", "b"), False),
+        (assign("b", process=7), False),
+    ],
+)
+def test_a_step_is_excused_if_the_process_gave_the_key_up_before(
+    spark: SparkSession, assigned: tuple[Any, ...], forgotten: bool
+) -> None:
+    ops = spark.createDataFrame([assigned], OPS_SCHEMA)
+    mops = spark.createDataFrame([*SENT, *ALL, *AGAIN], MOPS_SCHEMA)
+
+    found = suspects(first_look(mops, ww_deps=False), ops, mops, ww_deps=False)
+
+    assert [tuple(row) for row in found.collect()] == ([] if forgotten else [(0, "a")])
+
+
+def test_if_writes_depend_on_each_other_all_keys_of_a_run_are_suspected_with_one(
+    spark: SparkSession,
+) -> None:
+    order = [(0, 9, 2, "ok", "send", 0, 0, "send", "c", 1, 1, 8)]
+    seen = [(0, 12, 3, "ok", "poll", 0, 0, "poll", "c", 1, 1, 11)]
+    elsewhere = [(1, *row[1:]) for row in (*order, *seen)]
+    past = [(run, 20, 19, 5, "ok", "poll", None, None, None, None, None) for run in (0, 1)]
+    ops = spark.createDataFrame(
+        [*past, *((run, 9, 8, 2, "ok", "send", *[None] * 5) for run in (0, 1))], OPS_SCHEMA
+    )
+    mops = spark.createDataFrame([*OTHER, *order, *seen, *elsewhere], MOPS_SCHEMA)
+
+    def found(*, ww_deps: bool) -> set[tuple[Any, ...]]:
+        rows = suspects(first_look(mops, ww_deps=ww_deps), ops, mops, ww_deps=ww_deps)
+        return {tuple(row) for row in rows.collect()}
+
+    assert found(ww_deps=False) == {(0, "b")}
+    assert found(ww_deps=True) == {(0, "b"), (0, "c")}

@@ -1,0 +1,267 @@
+"""A first look at a key of an op history: is it plain that nothing is wrong with it?
+
+Asked is whether all that the checkers look for can be ruled out at once, by a few passes over
+arrays instead of the joins that it takes to tell what is wrong. The usual key is in order. A key
+that is cleared has nothing for any checker; one that is suspected may still be in order. What is
+ruled out:
+
+- a value that several ops sent, that nobody sent, or that a failed op sent and an OK op polled;
+- a value of an OK op that no OK op polled, and one of an INFO op that lies in the log and no OK op
+  polled: whatever is lost or unseen is among these;
+- an offset with two values, a value at two offsets;
+- an op that polled what it sent itself, or what was sent behind its place (edges.py), so that every
+  edge leads forward and no cycle passes through the key;
+- a step that is out of order (steps.py). From one op to the next, that may be because the process
+  had given the key up in between, which only its assigns can tell: such steps are told one by one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from verifiers.ops.graph import Flags, Longs
+from verifiers.ops.groups import whole_groups
+
+OK: Final = 0
+INFO: Final = 1
+FAIL: Final = 2
+SEND: Final = 0
+POLL: Final = 1
+
+_TOGETHER = 500_000
+_MOST_ROWS = 4_000_000
+"""A longer key is suspected without a look: a worker would have to hold it in memory."""
+_MOST_STEPS = 1_000
+"""A key with more strange steps than that is suspected whatever the assigns say."""
+
+_ARROW = pa.schema(
+    [
+        pa.field("run", pa.int32(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("process", pa.int64()),
+        pa.field("before_op", pa.int64()),
+        pa.field("op", pa.int64()),
+    ]
+)
+
+
+def screened(batches: Iterator[pa.RecordBatch], *, ww_deps: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the keys that are suspected; runs where the executors are.
+
+    Args:
+        batches: the columns run, key, op, process, offset, value, place of the values that ops sent
+            and polled, their position as `position`, the type as `type` (OK, INFO, FAIL) and the
+            kind as `kind` (SEND, POLL); the rows of a key one behind the other.
+        ww_deps: whether the writers of a key must stand in the order of its log, too.
+
+    Returns:
+        Of a key that is suspected for certain, one row of run and key, the rest null. Of others, a
+        row for each step from one op of a process to another that is out of order unless the
+        process gave up the key in between: process, before_op, op.
+    """
+    for table in whole_groups(batches, ("run", "key"), rows=_TOGETHER, most=_MOST_ROWS):
+        if table.num_rows:
+            found = _found(table, ww_deps=ww_deps)
+            if found.num_rows:
+                yield from found.to_batches()
+
+
+def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
+    table = table.combine_chunks()
+    begins = _begins(table)
+    group = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    if table.num_rows >= _MOST_ROWS and len(first) == 1:
+        suspected, steps = np.ones(1, np.bool_), np.empty((3, 0), np.int64)
+        owner = np.empty(0, np.int64)
+    else:
+        rows = _rows(table, np.asarray(group, np.int64))
+        suspected, owner, steps = _Screen(rows, ww_deps=ww_deps).look()
+    certain = np.flatnonzero(suspected)
+    nulls = pa.nulls(len(certain), pa.int64())
+    at = pa.array(np.concatenate([first[certain], first[owner]]))
+    told = table.select(["run", "key"]).take(at)
+    return pa.table(
+        [
+            told["run"],
+            told["key"],
+            *(pa.chunked_array([nulls, pa.array(column)]) for column in steps),
+        ],
+        schema=_ARROW,
+    )
+
+
+def _begins(table: pa.Table) -> Flags:
+    """Return per row whether it is the first of its group."""
+    begins = np.ones(table.num_rows, np.bool_)
+    for name in ("run", "key"):
+        column = table[name].combine_chunks()
+        differs = pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+        begins[1:] = differs if name == "run" else begins[1:] | differs
+    return begins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """The values that ops sent and polled, as arrays; `offset` is -1 where none is known."""
+
+    group: Longs
+    op: Longs
+    process: Longs
+    kind: npt.NDArray[np.int8]
+    type: npt.NDArray[np.int8]
+    offset: Longs
+    value: Longs
+    position: Longs
+    place: Longs
+
+
+def _rows(table: pa.Table, group: Longs) -> _Rows:
+    def longs(name: str) -> Longs:
+        return np.asarray(table[name].to_numpy(), np.int64)
+
+    def bytes_of(name: str) -> npt.NDArray[np.int8]:
+        return np.asarray(table[name].to_numpy(), np.int8)
+
+    return _Rows(
+        group=group,
+        op=longs("op"),
+        process=longs("process"),
+        kind=bytes_of("kind"),
+        type=bytes_of("type"),
+        offset=np.asarray(pc.fill_null(table["offset"], -1).to_numpy(), np.int64),
+        value=longs("value"),
+        position=longs("position"),
+        place=longs("place"),
+    )
+
+
+class _Screen:
+    """The looks at some groups; each suspects groups, none ever acquits one.
+
+    Args:
+        rows: all rows of the groups, which are numbered from 0.
+        ww_deps: as in `screened`.
+    """
+
+    def __init__(self, rows: _Rows, *, ww_deps: bool) -> None:
+        self._rows = rows
+        self._ww_deps = ww_deps
+        self._suspected = np.zeros(int(rows.group[-1]) + 1, np.bool_)
+        self._is_send = rows.kind == SEND
+        self._is_poll = ~self._is_send
+        # Each value of a group has a number, `known`: ascending by group.
+        order = np.lexsort((rows.value, rows.group))
+        new = _changes(rows.group[order], rows.value[order])
+        self._by_value = order
+        self._known = np.empty(len(order), np.int64)
+        self._known[order] = np.cumsum(new) - 1
+        self._group_of = rows.group[order[new]]
+        self._writer = self._writers()
+
+    def look(self) -> tuple[Flags, Longs, npt.NDArray[np.int64]]:
+        """Return which groups are suspected, and of the others the steps that may be strange.
+
+        Returns:
+            Per group, whether it is suspected; per step its group; and the steps: process, op
+            before, op.
+        """
+        index = self._indices()
+        self._look_at_outcomes(index)
+        self._look_at_readers()
+        owner, steps = self._look_at_steps(index)
+        left = ~self._suspected[owner]
+        return self._suspected, owner[left], steps[:, left]
+
+    def _suspect(self, groups: Longs) -> None:
+        self._suspected[groups] = True
+
+    def _writers(self) -> Longs:
+        """Return per value the row of its send; any row where it has not just one."""
+        sent = self._known[self._is_send]
+        sends = np.bincount(sent, minlength=len(self._group_of))
+        self._suspect(self._group_of[sends != 1])
+        writer = np.zeros(len(self._group_of), np.int64)
+        writer[sent] = np.flatnonzero(self._is_send)
+        return writer
+
+    def _indices(self) -> Longs:
+        """Return per value its place in the log, ascending by group and offset; -1 if nowhere."""
+        rows, index = self._rows, np.full(len(self._group_of), -1, np.int64)
+        proof = self._is_poll | ((rows.type != FAIL) & (rows.offset >= 0))
+        shown = self._by_value[proof[self._by_value]]
+        if not len(shown):
+            return index
+        known, offset = self._known[shown], rows.offset[shown]
+        begins = np.flatnonzero(_changes(known))
+        lowest = np.minimum.reduceat(offset, begins)
+        highest = np.maximum.reduceat(offset, begins)
+        there = known[begins]
+        self._suspect(self._group_of[there[lowest != highest]])
+        order = np.lexsort((lowest, self._group_of[there]))
+        there, lowest = there[order], lowest[order]
+        group = self._group_of[there]
+        alike = group[1:] == group[:-1]
+        self._suspect(group[1:][alike & (lowest[1:] == lowest[:-1])])
+        if self._ww_deps:
+            op, place = self._rows.op[self._writer[there]], self._rows.place[self._writer[there]]
+            backward = (op[1:] != op[:-1]) & (place[1:] <= place[:-1])
+            self._suspect(group[1:][alike & backward])
+        index[there] = np.arange(len(there))
+        return index
+
+    def _look_at_outcomes(self, index: Longs) -> None:
+        rows = self._rows
+        polled = self._known[self._is_poll & (rows.type == OK)]
+        seen = np.bincount(polled, minlength=len(self._group_of)) > 0
+        outcome = rows.type[self._writer]
+        missing = ~seen & ((outcome == OK) | ((outcome == INFO) & (index >= 0)))
+        self._suspect(self._group_of[missing | (seen & (outcome == FAIL))])
+
+    def _look_at_readers(self) -> None:
+        rows, polls = self._rows, np.flatnonzero(self._is_poll)
+        writer = self._writer[self._known[polls]]
+        # Of an op's own value the place is the op's own, too.
+        wrong = rows.place[writer] >= rows.place[polls]
+        self._suspect(rows.group[polls[wrong | (rows.op[writer] == rows.op[polls])]])
+
+    def _look_at_steps(self, index: Longs) -> tuple[Longs, npt.NDArray[np.int64]]:
+        rows = self._rows
+        order = np.lexsort((rows.position, rows.op, rows.kind, rows.process, rows.group))
+        group, process, kind = rows.group[order], rows.process[order], rows.kind[order]
+        op, place = rows.op[order], index[self._known[order]]
+        here = np.arange(len(order))
+        begins = _changes(group, process, kind)
+        begin = np.maximum.accumulate(np.where(begins, here, 0))
+        inner = ~begins
+        inner[1:] &= op[1:] == op[:-1]
+        moves = (rows.type[order] == OK) | ((kind == SEND) & (rows.type[order] == INFO))
+        moved = np.maximum.accumulate(np.where(moves, here, -1))
+        before = np.full(len(order), -1, np.int64)
+        before[1:] = np.where(inner[1:], here[:-1], moved[:-1])
+        compared = (before >= begin) & (place >= 0)
+        compared &= place[before] >= 0
+        delta = place - place[before]
+        within = compared & inner & (delta != 1)
+        self._suspect(group[within])
+        # A process may send to a key what others have sent to in between.
+        across = compared & ~inner & np.where(kind == SEND, delta < 1, delta != 1)
+        steps = np.flatnonzero(across)
+        crowded = np.bincount(group[steps], minlength=len(self._suspected)) > _MOST_STEPS
+        self._suspected |= crowded
+        return group[steps], np.stack([process[steps], op[before[steps]], op[steps]])
+
+
+def _changes(*columns: npt.NDArray[np.int64] | npt.NDArray[np.int8]) -> Flags:
+    """Return per row whether it differs in any column from the row before; true of the first."""
+    changes = np.ones(len(columns[0]), np.bool_)
+    differs = np.zeros(max(len(columns[0]) - 1, 0), np.bool_)
+    for column in columns:
+        differs |= column[1:] != column[:-1]
+    changes[1:] = differs
+    return changes

@@ -1,0 +1,67 @@
+"""Which keys of op histories have to be looked at in detail: those that a first look leaves."""
+
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from verifiers.arrow import map_in_arrow
+from verifiers.ops.cycles import concurrent
+from verifiers.ops.edges import place_of
+from verifiers.ops.screen import FAIL, INFO, OK, POLL, SEND, screened
+from verifiers.ops.steps import remembered
+
+_SCHEMA = StructType(
+    [
+        StructField("run", IntegerType(), nullable=False),
+        StructField("key", StringType(), nullable=False),
+        StructField("process", LongType(), nullable=True),
+        StructField("before_op", LongType(), nullable=True),
+        StructField("op", LongType(), nullable=True),
+    ]
+)
+
+
+def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
+    """Return what a first look at each key leaves to be looked at (`screen.screened`).
+
+    Args:
+        mops: the values that ops sent and polled (MOPS_SCHEMA).
+        ww_deps: whether the order of a key's log makes edges as well.
+    """
+    kind, of_type = F.col("kind"), F.col("type")
+    outcome = F.when(of_type == "ok", OK).when(of_type == "info", INFO).otherwise(FAIL)
+    numbers = mops.select(
+        "run",
+        "key",
+        "op",
+        "process",
+        "offset",
+        "value",
+        "position",
+        place_of().alias("place"),
+        outcome.cast("byte").alias("type"),
+        F.when(kind == "send", SEND).otherwise(POLL).cast("byte").alias("kind"),
+    )
+    together = numbers.repartition("run", "key").sortWithinPartitions("run", "key")
+    return map_in_arrow(together, partial(screened, ww_deps=ww_deps), _SCHEMA)
+
+
+def suspects(found: DataFrame, ops: DataFrame, mops: DataFrame, *, ww_deps: bool) -> DataFrame:
+    """Return the keys that have to be looked at in detail: run, key.
+
+    Args:
+        found: what `first_look` returned.
+        ops: the ops (OPS_SCHEMA).
+        mops: as for `first_look`.
+        ww_deps: as for `first_look`. Such edges lead from key to key: of a run with one suspect,
+            or whose graph may have no edge at all, every key is one.
+    """
+    steps = found.where(F.col("op").isNotNull()).withColumn("internal", F.lit(False))
+    certain = found.where(F.col("op").isNull()).select("run", "key")
+    keys = certain.unionByName(remembered(steps, ops).select("run", "key")).distinct()
+    if not ww_deps:
+        return keys
+    runs = keys.select("run").unionByName(concurrent(ops)).distinct()
+    return mops.join(runs, "run", "left_semi").select("run", "key").distinct()
