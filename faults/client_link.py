@@ -10,6 +10,8 @@ from harness.core.fault import Evidence, fault
 from harness.core.wait import wait_until
 
 _PROBE_S = 1.0
+_WELL_S = 10.0
+"""Time for a well broker on a busy machine to answer; a dead one refuses at once, seconds."""
 _MENDED_S = 15.0
 _NOTHING = (Answer.SILENT, Answer.UNREACHABLE)
 
@@ -39,7 +41,7 @@ class ClientLink:
         cluster.cut_clients(victims, direction=self.direction)
         dropped = swallowed(cluster)
         outside = cluster.probe_from_outside(victims, timeout_s=_PROBE_S)
-        inside = answers(cluster, victims)
+        inside = answers(cluster, victims, timeout_s=_WELL_S)
         deaf = [node for node, seen in outside.items() if seen in _NOTHING]
         well = [node for node, seen in inside.items() if seen is Answer.ANSWERED]
         return Evidence(
