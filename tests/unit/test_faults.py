@@ -1,5 +1,8 @@
 """Each fault: proven when it bites, unproven when it does nothing, healed without a trace."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -244,13 +247,30 @@ def test_a_partition_of_unknown_nodes_is_refused() -> None:
 
 def test_gc_pauses_below_the_share_are_no_proof() -> None:
     cluster = FakeCluster()
-    leased = cluster.leased(LEASE)
+    leased = cluster.leased(replace(LEASE, hold_s=0.1))
     fault = GcPause()
 
     assert fault.inject(leased, ONE).observed
-    cluster.pauses[1] = [3.0]
+    cluster.pauses[1] = [0.07]
 
     assert not fault.heal(leased, ONE).observed
+
+
+def test_gc_pauses_that_lack_something_at_the_end_of_the_hold_are_given_the_storms_own_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster()
+    leased = cluster.leased(replace(LEASE, hold_s=2.0))
+    fault = GcPause()
+    assert fault.inject(leased, ONE).observed
+    logged: Iterator[list[float]] = chain([[0.5], [0.5, 0.6]], repeat([0.5, 0.6, 0.6]))
+    monkeypatch.setattr(FakeCluster, "gc_pauses_s", lambda *_: next(logged))
+
+    healed = fault.heal(leased, ONE)
+
+    assert healed.observed
+    assert healed.details["broker_1"]["total_s"] == 1.7
+    assert cluster.log[-1] == "end 1"
 
 
 def test_a_killed_broker_is_held_down_before_it_dies() -> None:
