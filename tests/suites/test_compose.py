@@ -27,7 +27,7 @@ def foreign_image() -> str:
     subprocess.run(
         ["docker", "build", "--tag", FOREIGN_IMAGE, "--label", "kafka-chaos=1",
          "--build-arg", f"BASE={broker_image(DEFAULT_KAFKA)}", str(HERE / "plain_broker")],
-        check=True, timeout=300, env={**os.environ, "DOCKER_BUILDKIT": "0"},
+        check=True, timeout=600, env={**os.environ, "DOCKER_BUILDKIT": "0"},
     )  # fmt: skip
     return FOREIGN_IMAGE
 
@@ -51,7 +51,7 @@ def taken_name(foreign_image: str) -> Iterator[str]:
 def run(folder: Path, environment: dict[str, str], *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*CLI, "run", "--compose", str(EXAMPLE), "--store", str(folder), "--json", *flags],
-        capture_output=True, text=True, timeout=600, check=False, env=environment,
+        capture_output=True, text=True, timeout=800, check=False, env=environment,
     )  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_used_leaves_no_run_folder(
 
     done = subprocess.run(
         [*CLI, "run", "--compose", str(tmp_path / "mine.yaml"), "--store", str(store)],
-        capture_output=True, text=True, timeout=60, check=False, env=environment,
+        capture_output=True, text=True, timeout=240, check=False, env=environment,
     )  # fmt: skip
 
     assert done.returncode == 2, done.stderr
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_used_leaves_no_run_folder(
 def test_a_version_that_does_not_exist_is_answered_with_those_that_do(tmp_path: Path) -> None:
     done = subprocess.run(
         [*CLI, "run", "--kafka", "4.99", "--store", str(tmp_path / "runs")],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
 
     assert done.returncode == 2, done.stderr

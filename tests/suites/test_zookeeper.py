@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
 
 
 def leased(cluster: DockerCluster, fault_id: str) -> Any:
-    return cluster.leased(Lease(fault_id=fault_id, hold_s=10.0, limit_s=90.0))
+    return cluster.leased(Lease(fault_id=fault_id, hold_s=10.0, limit_s=180.0))
 
 
 def said(cluster: DockerCluster, node_id: int) -> str:
@@ -43,7 +43,7 @@ def said(cluster: DockerCluster, node_id: int) -> str:
     container = next(node.container for node in cluster.nodes if node.node_id == node_id)
     done = subprocess.run(
         ["docker", "exec", container, "cat", "/var/log/kafka/server.log"],
-        capture_output=True, text=True, timeout=30, check=True,
+        capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     return done.stdout
 
@@ -69,6 +69,8 @@ def test_a_short_run_on_the_oldest_kafka_is_valid(run_scenario: Callable[..., Ou
 
 
 def test_the_extra_controller_commands_and_holds_no_replica(cluster: DockerCluster) -> None:
+    # Whose znodes are there need not have leaders yet.
+    cluster.await_full_isr([READY, "__consumer_offsets"], timeout_s=60)
     controller = cluster.controller()
 
     assert controller is not None
@@ -88,14 +90,14 @@ def test_the_effective_configuration_is_read_from_an_old_brokers_log(
     assert cluster.admin.topic_config(READY) == {"retention.ms": "86400000"}
     # The brokers were told, not only the znode.
     wait_until(
-        lambda: "retention.ms -> 86400000" in said(cluster, 1), timeout_s=10, what="the new config"
+        lambda: "retention.ms -> 86400000" in said(cluster, 1), timeout_s=60, what="the new config"
     )
     with pytest.raises(UsageError, match=r"from Kafka 2\.4 on"):
         cluster.elect(READY, 0, unclean=True)
 
 
 def test_a_cut_of_the_controller_listener_ends_the_session_only(cluster: DockerCluster) -> None:
-    cluster.await_full_isr([READY], timeout_s=60)
+    cluster.await_full_isr([READY], timeout_s=120)
     victim = cluster.brokers[1]
     broken, fault = leased(cluster, "z1"), Partition(listener="controller")
 
@@ -103,33 +105,33 @@ def test_a_cut_of_the_controller_listener_ends_the_session_only(cluster: DockerC
     try:
         wait_until(
             lambda: victim.node_id not in cluster.metadata().broker_ids(),
-            timeout_s=20,
+            timeout_s=60,
             what="the session to end",
         )
         peers = [(victim, other) for other in cluster.brokers if other != victim]
-        assert set(cluster.probe(peers, timeout_s=1.0).values()) == {Answer.ANSWERED}
+        assert set(cluster.probe(peers, timeout_s=20.0).values()) == {Answer.ANSWERED}
         assert "Expiring session" in said(cluster, 201)
     finally:
         assert fault.heal(broken, [victim]).observed
-    cluster.await_full_isr([READY], timeout_s=60)
+    cluster.await_full_isr([READY], timeout_s=120)
 
 
 def test_a_broker_started_before_its_old_session_ends_comes_up(cluster: DockerCluster) -> None:
-    cluster.await_full_isr([READY], timeout_s=60)
+    cluster.await_full_isr([READY], timeout_s=120)
     victim = cluster.brokers[0]
     broken, fault = leased(cluster, "z2"), BrokerKill()
 
     assert fault.inject(broken, [victim]).observed
     assert fault.heal(broken, [victim]).observed
-    cluster.await_full_isr([READY], timeout_s=60)
+    cluster.await_full_isr([READY], timeout_s=120)
 
 
 def test_zookeeper_can_die_and_come_back(cluster: DockerCluster) -> None:
-    cluster.await_full_isr([READY], timeout_s=60)
+    cluster.await_full_isr([READY], timeout_s=120)
     keeper = Broker(201, next(n.container for n in cluster.nodes if n.node_id == 201))
     broken, fault = leased(cluster, "z3"), BrokerKill()
 
     assert fault.inject(broken, [keeper]).observed
     assert cluster.metadata().broker_ids(timeout_s=1.0) == set()
     assert fault.heal(broken, [keeper]).observed
-    cluster.await_full_isr([READY], timeout_s=60)
+    cluster.await_full_isr([READY], timeout_s=120)
