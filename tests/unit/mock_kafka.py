@@ -26,13 +26,13 @@ class MockKafka:
 
     def __init__(self, brokers: int = 3) -> None:
         self._owner = Producer({"test.mock.num.brokers": brokers, "log_level": 0})
-        listed = self._owner.list_topics(TOPIC, timeout=10).brokers.values()
+        listed = self._owner.list_topics(TOPIC, timeout=120).brokers.values()
         self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in listed)
 
     def append(self, payload: bytes | None, partition: int) -> None:
         """Put a record into the topic that no client of ours made."""
         self._owner.produce(TOPIC, payload, partition=partition)
-        self._owner.flush(10)
+        self._owner.flush(120)
 
 
 @dataclass
@@ -58,7 +58,7 @@ class RunningClient:
         """Wait until a number in its progress is at least so high."""
         wait_until(
             lambda: any(line.get(name, 0) >= least for line in self.progress()),
-            timeout_s=20,
+            timeout_s=120,
             what=f"{name} ≥ {least}",
             interval_s=0.02,
         )
@@ -67,7 +67,7 @@ class RunningClient:
         """Ask it to stop, and return its exit code."""
         self.stdin.write(b"stop\n")
         self.stdin.flush()
-        return self.process.wait(20)
+        return self.process.wait(120)
 
 
 @dataclass
@@ -124,5 +124,5 @@ def mock_run(folder: Path, brokers: int = 3) -> Iterator[Run]:
     finally:
         for client in run.clients:
             client.process.kill()
-            client.process.wait(10)
+            client.process.wait(120)
             client.stdin.close()

@@ -110,7 +110,7 @@ def test_a_consumer_whose_place_is_gone_seeks_and_says_so(run: Run) -> None:
 def test_readers_read_every_partition_to_its_end(run: Run) -> None:
     readers = [run.start(spec) for spec in WORKLOAD.readers(Contract())]
 
-    assert [reader.process.wait(20) for reader in readers] == [0, 0]
+    assert [reader.process.wait(120) for reader in readers] == [0, 0]
 
     seal(run.folder)
     assert {row["value"] for row in run.rows("final")} == set(range(8))
@@ -125,7 +125,7 @@ def test_records_that_lie_there_and_may_not_be_read_keep_the_read_from_being_com
     first, second = spec.settings["partitions"]
     reader = run.start(spec, stall_s=1.0, log_ends={str(first): 5, str(second): 1})
 
-    assert reader.process.wait(20) == 0
+    assert reader.process.wait(120) == 0
 
     seal(run.folder)
     hidden, shown = run.ends()
@@ -137,7 +137,7 @@ def test_a_reader_that_cannot_ask_for_the_ends_says_that_it_did_not_get_there(ru
     spec, _ = WORKLOAD.readers(Contract())
     reader = run.start(spec, bootstrap="127.0.0.1:9", limit_s=0.5, stall_s=0.5)
 
-    assert reader.process.wait(20) == 0
+    assert reader.process.wait(120) == 0
 
     seal(run.folder)
     assert [(end["reached"], end["complete"]) for end in run.ends()] == [(-1, False), (-1, False)]

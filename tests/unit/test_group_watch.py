@@ -21,11 +21,11 @@ def test_an_answer_names_each_members_partitions() -> None:
 def test_a_process_that_dies_is_begun_anew_and_none_is_left_at_the_end() -> None:
     # Nobody listens there: no answer ever comes.
     watch = GroupWatch("127.0.0.1:1", "g")
-    first = wait_until(lambda: watch.pid, timeout_s=20, what="the watching process")
+    first = wait_until(lambda: watch.pid, timeout_s=120, what="the watching process")
 
     os.kill(first, signal.SIGKILL)
     second = wait_until(
-        lambda: watch.pid if watch.pid != first else None, timeout_s=20, what="another one"
+        lambda: watch.pid if watch.pid != first else None, timeout_s=120, what="another one"
     )
     watch.close()
 

@@ -12,7 +12,8 @@ from harness.recorder import Identity
 from harness.send_recorder import SendRecorder
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.client_config import producer_config
-from workloads.producer import Plan, SendingProducer
+from workloads.producer import _CATCH_UP_S as CATCH_UP_S
+from workloads.producer import Pace, Plan, SendingProducer
 from workloads.record import block_encoder, values_of
 from workloads.send_poll import SendPoll
 
@@ -28,7 +29,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 def read_finally(run: Run) -> set[tuple[int, int, int]]:
     readers = [run.start(spec) for spec in WORKLOAD.readers(Contract())]
-    assert [reader.process.wait(20) for reader in readers] == [0, 0]
+    assert [reader.process.wait(120) for reader in readers] == [0, 0]
     seal(run.folder)
     assert all(end["complete"] for end in run.ends())
     return {(row["partition"], row["offset"], row["value"]) for row in run.rows("final")}
@@ -58,7 +59,7 @@ def test_nothing_of_a_killed_producer_is_unaccounted_for(run: Run) -> None:
     producer.await_total("ok", 1000)
 
     producer.process.kill()
-    producer.process.wait(10)
+    producer.process.wait(120)
 
     final = read_finally(run)
     sends = run.rows("send")
@@ -75,7 +76,7 @@ def test_a_producer_whose_harness_died_ends_by_itself(run: Run) -> None:
 
     producer.stdin.close()
 
-    assert producer.process.wait(10) == 0
+    assert producer.process.wait(120) == 0
     seal(run.folder)
     assert "close" in {event["f"] for event in run.rows("event")}
 
@@ -118,16 +119,37 @@ def test_a_full_queue_loses_no_record_and_uses_no_number_twice(run: Run) -> None
     assert {row["value"] for row in run.rows("send")} == {value for _, _, value in final}
 
 
-def test_the_rate_is_kept(run: Run) -> None:
+def test_a_producer_is_never_ahead_of_its_rate(run: Run) -> None:
     producer = run.start(PRODUCER, rate_per_s=400)
-    producer.await_total("ok", 400)
+    producer.await_total("ok", 1200)
 
     producer.stop()
 
     seal(run.folder)
     times = sorted(row["invoke_ns"] for row in run.rows("send"))
-    rate = (len(times) - 1) / (times[-1] - times[0]) * 1e9
-    assert rate == pytest.approx(400, rel=0.15)
+    seconds = (times[-1] - times[0]) / 1e9
+    # A burst after a stall makes up for a second at the most, however busy the machine is.
+    assert len(times) <= 400 * (seconds + CATCH_UP_S) + 1
+
+
+def test_a_rate_is_kept_and_a_short_stall_made_up_for(instant_time: list[float]) -> None:
+    pace, total = Pace(400), 0
+
+    def all_due() -> int:
+        nonlocal total
+        while count := pace.due()[0]:
+            pace.sent(count)
+            total += count
+        return total
+
+    assert all_due() == 1
+    for tick in range(1, 101):
+        instant_time[0] = 1000.0 + tick * 0.01
+        assert all_due() == pytest.approx(1 + tick * 4, abs=1)
+    instant_time[0] += 0.5
+    assert all_due() == pytest.approx(1 + 400 + 200, abs=1)
+    instant_time[0] += 10 * CATCH_UP_S
+    assert all_due() == pytest.approx(1 + 400 + 200 + 1, abs=1)
 
 
 def test_a_keyed_producer_leaves_the_choice_to_the_partitioner(run: Run) -> None:
@@ -177,7 +199,7 @@ def test_records_carry_headers_and_are_compressed(run: Run) -> None:
     assert {row["problem"] for row in run.rows("final")} == {None}
     consumer = Consumer({"bootstrap.servers": run.kafka.bootstrap, "group.id": "headers"})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    (message,) = consumer.consume(1, 10)
+    (message,) = consumer.consume(1, 120)
     consumer.close()
     headers: Any = message.headers()
     assert [name for name, _ in headers] == ["header-0", "header-1", "header-2"]
@@ -186,7 +208,7 @@ def test_records_carry_headers_and_are_compressed(run: Run) -> None:
 def test_wrong_settings_end_with_one_sentence_and_exit_code_2(run: Run) -> None:
     producer = run.start(PRODUCER, topic=7)
 
-    assert producer.process.wait(10) == 2
+    assert producer.process.wait(120) == 2
 
     assert "'topic' is 7 and should be a str" in (run.folder / "0.log").read_text()
 

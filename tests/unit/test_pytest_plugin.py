@@ -22,7 +22,7 @@ def _pytest(folder: Path, source: str, **environment: str) -> subprocess.Complet
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(folder)],
         cwd=folder, env={**clean, **environment},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def test_loading_the_plugin_loads_nothing_heavy() -> None:
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
 
     assert done.stdout.strip() == "set()"

@@ -79,7 +79,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sample:
         journal = Journal(tmp_path / "samples.jsonl")
         sampler = Sampler(cluster, counted, 2, journal)
         sampler.start()
-        wait_until(lambda: left[0] <= 0, timeout_s=10, what="the sampler to have asked")
+        wait_until(lambda: left[0] <= 0, timeout_s=120, what="the sampler to have asked")
         sampler.stop()
         journal.close()
         return [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
@@ -164,7 +164,7 @@ def test_leaders_tell_their_high_watermarks() -> None:
     for _ in range(3):
         kafka.append(b"x", 1)
 
-    found = Admin(kafka.bootstrap).high_watermarks([(TOPIC, 0), (TOPIC, 1)], timeout_s=10)
+    found = Admin(kafka.bootstrap).high_watermarks([(TOPIC, 0), (TOPIC, 1)], timeout_s=120)
 
     assert {place[1]: told.offset for place, told in found.items()} == {0: 0, 1: 3}
     assert all(told.asked_ns <= told.answered_ns for told in found.values())
@@ -203,7 +203,7 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *answers: PartitionSt
     monitor = Monitor(source, ["orders"], journal)
     monitor.start()
     wait_until(
-        lambda: source.asked > len(answers) + 1, timeout_s=10, what="the monitor to have asked"
+        lambda: source.asked > len(answers) + 1, timeout_s=120, what="the monitor to have asked"
     )
     monitor.stop()
     journal.close()

@@ -44,7 +44,7 @@ def reply(client: RunningClient, number: int) -> dict[str, Any]:
     def answered() -> dict[str, Any] | None:
         return next((line for line in client.progress() if line.get("reply") == number), None)
 
-    return wait_until(answered, timeout_s=20, what=f"the answer to order {number}")
+    return wait_until(answered, timeout_s=120, what=f"the answer to order {number}")
 
 
 def test_each_batch_is_answered_with_its_values_and_offsets(run: Run) -> None:

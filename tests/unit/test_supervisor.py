@@ -40,7 +40,7 @@ class Supervised:
             child = self.child()
             return None if child == other_than else child
 
-        return wait_until(seen, timeout_s=10, what="the program", interval_s=0.01) or 0
+        return wait_until(seen, timeout_s=120, what="the program", interval_s=0.01) or 0
 
     def tell(self, wish: str) -> None:
         with (self.folder / "wishes").open("w") as fifo:
@@ -50,7 +50,7 @@ class Supervised:
         path = self.folder / "wish"
         wait_until(
             lambda: path.exists() and path.read_text().strip() == wish,
-            timeout_s=10,
+            timeout_s=120,
             what=f"the wish {wish}",
             interval_s=0.01,
         )
@@ -117,7 +117,7 @@ def test_no_wish_is_lost_among_many(supervised: Supervised) -> None:
 
     wait_until(
         lambda: "not understood: no word of ours" in supervised.said(),
-        timeout_s=10,
+        timeout_s=120,
         what="the last wish",
         interval_s=0.01,
     )
@@ -129,5 +129,5 @@ def test_a_stop_reaches_even_a_frozen_program(supervised: Supervised) -> None:
 
     supervised.process.terminate()
 
-    assert supervised.process.wait(timeout=10) == 0
+    assert supervised.process.wait(timeout=120) == 0
     assert supervised.exits() == [143]

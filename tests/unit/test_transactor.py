@@ -77,7 +77,7 @@ def test_a_killed_client_leaves_its_transaction_and_its_sends_in_doubt(run: Run)
     client.await_total("committed", 10)
 
     client.process.kill()
-    client.process.wait(10)
+    client.process.wait(120)
 
     seal(run.folder)
     sends = run.rows("send")

@@ -59,7 +59,7 @@ def polls_all(consumer: TxnConsumer, recorder: TxnRecorder) -> None:
         consumer.poll()
         return len(consumer._given) >= RECORDS
 
-    wait_until(enough, timeout_s=30, what="all records", interval_s=0.01)
+    wait_until(enough, timeout_s=120, what="all records", interval_s=0.01)
 
 
 def events(recorder: TxnRecorder, folder: Path) -> list[dict[str, Any]]:

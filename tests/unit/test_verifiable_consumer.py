@@ -56,7 +56,7 @@ def ask(client: RunningClient, what: str, order: int) -> dict[str, Any]:
     def answer() -> dict[str, Any] | None:
         return next((line for line in client.progress() if line.get("reply") == order), None)
 
-    return wait_until(answer, timeout_s=20, what="an answer", interval_s=0.02)
+    return wait_until(answer, timeout_s=120, what="an answer", interval_s=0.02)
 
 
 def told(run: Run) -> list[tuple[str, int | None, int | None, str | None]]:
