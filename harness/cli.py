@@ -196,7 +196,7 @@ def _meanings(kind: Kind) -> dict[str, str]:
 
 def _registry(kind: Kind) -> Registry[Any]:
     if kind is Kind.CHECKERS:
-        from verifiers.checker import CHECKERS
+        from verifiers.checking.checker import CHECKERS
 
         return CHECKERS
     if kind is Kind.CLAIMS:

@@ -11,8 +11,8 @@ from harness.core.errors import UsageError
 from harness.run_dir import canonical_json
 
 if TYPE_CHECKING:
-    from verifiers.plant import Offence
-    from verifiers.self_test import Grown, SelfTest
+    from verifiers.planting.plant import Offence
+    from verifiers.planting.self_test import Grown, SelfTest
 
 _MOST_TOLD = 4
 
@@ -33,7 +33,7 @@ def try_verifier(paths: Sequence[Path], *, master: str | None, exact: bool, as_j
             "--self-test takes one run folder, such as runs/latest: it plants anomalies into "
             "copies of it."
         )
-    from verifiers.self_test import self_test
+    from verifiers.planting.self_test import self_test
 
     outcome = self_test(paths[0], master=master, exact=exact, say=console.say)
     _show(outcome)

@@ -267,7 +267,7 @@ def _try_archive(say: Say) -> str:
     say("making   Spark class archive, unless it is there")
     try:
         made = run_checked(
-            [sys.executable, "-m", "verifiers.warm_up"],
+            [sys.executable, "-m", "verifiers.judging.warm_up"],
             timeout_s=_SPARK_S,
             purpose="make a class archive for Spark",
         )

@@ -26,7 +26,7 @@ from harness.images import reject_unknown_kafka
 from harness.programs import Say
 from harness.run_dir import RunDir
 from harness.runner import Progress, Runner
-from verifiers.job import Report, verify_all, write_verdict
+from verifiers.judging.job import Report, verify_all, write_verdict
 from verifiers.report import write_report
 
 log = logging.getLogger(__name__)

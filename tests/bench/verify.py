@@ -32,8 +32,8 @@ REACH = {"clean": 2.0, "damaged": 4.0, "growth": 10.0, "first_task_s": 6.0, "pea
 VERIFY = """
 import json, os, sys, time
 from pathlib import Path
-from verifiers.job import verify, write_verdict
-from verifiers.session import open_session
+from verifiers.judging.job import verify, write_verdict
+from verifiers.spark.session import open_session
 def processes():
     # This one and all below it: the JVM and Spark's workers.
     known = {}

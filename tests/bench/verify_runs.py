@@ -23,8 +23,8 @@ _EACH_LOSES = 10
 CHILD = """
 import json, sys, time
 from pathlib import Path
-from verifiers.job import verify_all, write_verdict
-from verifiers.session import open_session
+from verifiers.judging.job import verify_all, write_verdict
+from verifiers.spark.session import open_session
 paths = sorted(Path(sys.argv[1]).iterdir())
 shares = [paths] if sys.argv[2] == "together" else [[path] for path in paths[:int(sys.argv[2])]]
 open_session().range(1).count()

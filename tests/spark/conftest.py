@@ -11,18 +11,20 @@ from pyspark.sql.types import Row
 
 from harness.core.contract import Contract
 from tests.spark.ops import TOPIC, Op, end, rows_of
-from verifiers import consumption, frames, places, transactions
-from verifiers.checker import CHECKERS, frames_wanted
-from verifiers.checking import Found, build, run_checkers
-from verifiers.folder import End, RunInput
-from verifiers.frames import ANY_PARTITION, History
-from verifiers.member import Member
+from verifiers.checking.checker import CHECKERS, frames_wanted
+from verifiers.checking.execution import Found, build, run_checkers
+from verifiers.frames import consumption, transactions
+from verifiers.frames import history as frames
+from verifiers.frames.history import ANY_PARTITION, History
+from verifiers.frames.transactions import aborted_reads, committed_reads
 from verifiers.replicas.comparison import Comparison, compare
 from verifiers.replicas.copied import Copied
-from verifiers.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
-from verifiers.session import open_session
+from verifiers.run_folder.folder import End, RunInput
+from verifiers.run_folder.member import Member
+from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
+from verifiers.scanning import places
+from verifiers.spark.session import open_session
 from verifiers.timeline.frames import SCHEMAS, frames_of
-from verifiers.transactions import aborted_reads, committed_reads
 
 Find = Callable[..., list[Row]]
 FindAll = Callable[..., Found]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructType
 
 from harness.core.op import value_of
-from verifiers.schema import HISTORY_SCHEMAS
+from verifiers.run_folder.schema import HISTORY_SCHEMAS
 
 TOPIC = "orders"
 STEP_NS = 1_000_000_000

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from verifiers.checker import CHECKERS, NEEDED, RECORDED, SUSPECTS, can_find, frames_wanted
+from verifiers.checking.checker import CHECKERS, NEEDED, RECORDED, SUSPECTS, can_find, frames_wanted
 
 Check = Callable[..., Any]
 

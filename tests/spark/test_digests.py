@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 from harness.core.op import value_of
 from tests.spark.conftest import to_history
 from tests.spark.ops import Op, Rec, end, fail, filler, final, info, ok, poll
-from verifiers import digests, frames, places
-from verifiers.checking import build
-from verifiers.frames import History
+from verifiers.checking.execution import build
+from verifiers.frames import history as frames
+from verifiers.frames.history import History
+from verifiers.scanning import digests, places
 
 LENGTH = 640
 """Ten blocks."""

@@ -14,11 +14,11 @@ from tests.batches import GZIP, old, v2, value_of
 from tests.spark.conftest import compared_at
 from tests.spark.disks import BROKERS, Disk, Disks, alike, whole, write_disks
 from tests.spark.ops import TOPIC, Folder, Rec, end, filler, final, ok, poll
-from verifiers.checker import CHECKERS, can_find, frames_wanted
-from verifiers.job import verify
+from verifiers.checking.checker import CHECKERS, can_find, frames_wanted
+from verifiers.judging.job import verify
 from verifiers.oracle import Circumstances, rule
 from verifiers.replicas.copied import read_copied
-from verifiers.schema import HISTORY_SCHEMAS
+from verifiers.run_folder.schema import HISTORY_SCHEMAS
 
 TEN = [value_of(1, n) for n in range(10)]
 META = {"name": TOPIC, "partitions": 1, "replication_factor": 3}

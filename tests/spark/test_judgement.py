@@ -9,10 +9,10 @@ import pytest
 
 from harness.core.verdict import Verdict
 from tests.spark.ops import PROVEN, Folder, end, fault, witnessed
-from verifiers.checking import Found
-from verifiers.folder import read_run
-from verifiers.judgement import judge_findings, verdict_of, why_not_valid
-from verifiers.result import Counts, Finding
+from verifiers.checking.execution import Found
+from verifiers.judging.judgement import judge_findings, verdict_of, why_not_valid
+from verifiers.run_folder.folder import read_run
+from verifiers.run_folder.result import Counts, Finding
 
 GOOD = Folder([])
 ENOUGH = Counts(sends=500, acked=500, final=500)

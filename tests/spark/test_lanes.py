@@ -13,12 +13,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from harness.core.contract import Contract
 from tests.spark.conftest import to_history
-from verifiers import lane_scan
-from verifiers.folder import RunInput
-from verifiers.frames import History
-from verifiers.lanes import MOST_BINS, bin_width_ns, draw
-from verifiers.member import Member
-from verifiers.schema import HISTORY_SCHEMAS
+from verifiers.frames.history import History
+from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.member import Member
+from verifiers.run_folder.schema import HISTORY_SCHEMAS
+from verifiers.scanning import lane_scan
+from verifiers.scanning.lanes import MOST_BINS, bin_width_ns, draw
 
 S = 1_000_000_000
 

@@ -2,7 +2,7 @@
 
 from tests.spark.conftest import FindAll
 from tests.spark.ops import Op, Rec, event, fail, final, info, ok, poll
-from verifiers.checker import CHECKERS
+from verifiers.checking.checker import CHECKERS
 
 A, B, C = (1, 0), (1, 1), (1, 2)
 

@@ -16,8 +16,8 @@ from tests.batches import GZIP, old, v2, value_of
 from tests.spark.conftest import compared_at, member_at
 from tests.spark.disks import BROKERS, Disk, Disks, alike, whole, write_disks
 from tests.spark.ops import TOPIC, Folder, Op, Rec, end, filler, final, ok, poll
-from verifiers.checker import CHECKERS, can_find, frames_wanted
-from verifiers.job import Report, verify
+from verifiers.checking.checker import CHECKERS, can_find, frames_wanted
+from verifiers.judging.job import Report, verify
 from verifiers.oracle import Circumstances, rule
 from verifiers.replicas.comparison import Comparison, Told
 from verifiers.replicas.copied import read_copied

@@ -18,10 +18,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from harness.core.op import SEQUENCE_BITS
 from tests.spark.drawn import PROCESSES, Drawn, Row, draw_run
 from tests.spark.reference import ANY, Offence, Reference
-from verifiers import job, verification
-from verifiers.checker import CHECKERS
-from verifiers.job import verify
-from verifiers.schema import HISTORY_SCHEMAS
+from verifiers.checking.checker import CHECKERS
+from verifiers.judging import job, verification
+from verifiers.judging.job import verify
+from verifiers.run_folder.schema import HISTORY_SCHEMAS
 
 HISTORIES = int(os.environ.get("KAFKA_CHAOS_TEST_HISTORIES", "300"))
 """So many are drawn; thousands at night. Each draw is the same every time."""

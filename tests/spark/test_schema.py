@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from verifiers.schema import HISTORY_SCHEMAS
+from verifiers.run_folder.schema import HISTORY_SCHEMAS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "run-folder.md"
 KINDS = {"integer": "int32", "long": "int64", "string": "string", "boolean": "bool"}

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from harness.core.errors import UsageError
 from tests.spark.everything import write_everything
 from tests.spark.ops import Folder, Rec, filler, final, ok, poll
-from verifiers.checker import CHECKERS, offences
-from verifiers.self_test import Grown, SelfTest, self_test
+from verifiers.checking.checker import CHECKERS, offences
+from verifiers.planting.self_test import Grown, SelfTest, self_test
 
 pytestmark = pytest.mark.usefixtures("spark")
 

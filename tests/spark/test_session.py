@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken
-from verifiers import session
-from verifiers.archive import archive_of, use_of
-from verifiers.session import FEW_ROWS, MANY_ROWS, find_java, tuned
+from verifiers.spark import session
+from verifiers.spark.archive import archive_of, use_of
+from verifiers.spark.session import FEW_ROWS, MANY_ROWS, find_java, tuned
 
 
 def fake_java(home: Path, version: str) -> Path:

@@ -29,9 +29,9 @@ from tests.spark.ops import (
 from tests.spark.test_group_checkers import FIRST, SECOND, commits, fetches, given, joins, processes
 from tests.spark.test_replicas import OTHER, TEN
 from tests.spark.test_transaction_checkers import whole as transaction
-from verifiers import job, verification
-from verifiers.job import verify, verify_all
-from verifiers.result import Report
+from verifiers.judging import job, verification
+from verifiers.judging.job import verify, verify_all
+from verifiers.run_folder.result import Report
 
 ALL_THREE = [ok(1, n, n) for n in range(3)]
 READ = final(*(Rec(1, n, n) for n in range(3)))

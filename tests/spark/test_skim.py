@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.core.op import value_of
 from tests.spark.conftest import to_history
 from tests.spark.ops import Op, Rec, end, filler, final, info, ok, poll
-from verifiers import frames, skim
-from verifiers.frames import History
-from verifiers.skim import UNSORTED, _kernel
+from verifiers.frames import history as frames
+from verifiers.frames.history import History
+from verifiers.scanning import skim
+from verifiers.scanning.skim import UNSORTED, _kernel
 
 Row = dict[str, Any]
 NUMBERS = ("op", "position", "offset", "value", "time_ns", "complete_ns")

@@ -15,10 +15,10 @@ import pytest
 
 from harness.core.wait import wait_until
 from tests.spark.everything import write_everything
-from verifiers.plant import PLANTS
-from verifiers.plot import Plot
-from verifiers.session import find_java
-from verifiers.stock import Stock
+from verifiers.planting.plant import PLANTS
+from verifiers.planting.plot import Plot
+from verifiers.planting.stock import Stock
+from verifiers.spark.session import find_java
 
 ROOT = Path(__file__).parents[2]
 HISTORIES = Path(__file__).parent / "histories"
@@ -164,11 +164,12 @@ def test_a_cluster_gives_the_same_verdict(
 
 PROGRAM = """
 import sys
-from verifiers.session import open_session
+from verifiers.spark.session import open_session
 
 spark = open_session(sys.argv[1])
 context = spark.sparkContext
-(seen,) = context.parallelize([0], 1).map(lambda _: __import__("verifiers.skim").__file__).collect()
+module = "verifiers.scanning.skim"
+(seen,) = context.parallelize([0], 1).map(lambda _: __import__(module).__file__).collect()
 print(seen)
 for key in sys.argv[2:]:
     print(context.getConf().get(key))

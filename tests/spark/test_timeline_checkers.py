@@ -13,8 +13,8 @@ from tests.metadata import batch, no_op, partition, topic, write_metadata
 from tests.spark.conftest import Find
 from tests.spark.disks import alike, whole, write_disks
 from tests.spark.ops import STEP_NS, TOPIC, Folder, Rec, end, filler, final, info, ok, poll
-from verifiers.checker import CHECKERS, can_find
-from verifiers.job import verify
+from verifiers.checking.checker import CHECKERS, can_find
+from verifiers.judging.job import verify
 from verifiers.oracle import Circumstances, rule
 
 S = STEP_NS

@@ -23,10 +23,10 @@ from tests.spark.ops import (
     ok,
     poll,
 )
-from verifiers import verification
-from verifiers.checker import CHECKERS
-from verifiers.job import Report, verify, write_verdict
-from verifiers.warm_up import write_run
+from verifiers.checking.checker import CHECKERS
+from verifiers.judging import verification
+from verifiers.judging.job import Report, verify, write_verdict
+from verifiers.judging.warm_up import write_run
 
 GOOD = Folder([*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))])
 LOST = GOOD.but(ops=[*GOOD.ops, ok(1, 1, 1), ok(1, 2, 2)])

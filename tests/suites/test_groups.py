@@ -14,7 +14,7 @@ import pytest
 from harness.core.verdict import Verdict
 from harness.experiment import Outcome
 from harness.run_dir import RunDir
-from verifiers.job import verify
+from verifiers.judging.job import verify
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly]
 

@@ -15,7 +15,7 @@ from harness.core.workload import ClientSpec, Move
 from harness.group_watch import GroupView
 from harness.run_dir import RunDir
 from harness.stage import Progress, Stage
-from verifiers.group import GroupRecord, read_group
+from verifiers.run_folder.group import GroupRecord, read_group
 from workloads.consumer_group import ConsumerGroup
 
 pytestmark = pytest.mark.usefixtures("instant_time")

@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from verifiers.checker import CHECKERS
+from verifiers.checking.checker import CHECKERS
 from verifiers.oracle import TABLE, Chapter, Circumstances, Reason, rule
 from verifiers.oracle.circumstances import ACKS_0
 from verifiers.oracle.page import COLUMNS, in_a_line, main, markdown_page

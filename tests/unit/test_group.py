@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.core.errors import HistoryUnreadable
-from verifiers.group import GroupRecord, read_group
+from verifiers.run_folder.group import GroupRecord, read_group
 
 META = {
     "group": {"name": "g", "assignor": "range", "commits": "after-processing", "churn_s": 5.0},

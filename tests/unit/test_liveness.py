@@ -10,7 +10,7 @@ from harness.core.errors import UsageError
 from harness.experiment import Overrides, configure
 from harness.scenario_run import ScenarioRun
 from tests.unit import report_fixture as fixture
-from verifiers.judgement import judge_liveness
+from verifiers.judging.judgement import judge_liveness
 from verifiers.report import console_summary, pace, write_report
 from verifiers.report.reading import read_run
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from verifiers.evidence import in_words, question
-from verifiers.gravity import GRAVITY, gravity
+from verifiers.judging.evidence import in_words, question
+from verifiers.judging.gravity import GRAVITY, gravity
 from verifiers.report.meanings import MEANINGS
 
 

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from verifiers import self_test as module
-from verifiers.checker import CHECKERS
-from verifiers.plant import PLANTS, Offence
-from verifiers.self_test import Grown, SelfTest
+from verifiers.checking.checker import CHECKERS
+from verifiers.planting import self_test as module
+from verifiers.planting.plant import PLANTS, Offence
+from verifiers.planting.self_test import Grown, SelfTest
 
 MISSED = Offence(anomaly="duplicate", topic="orders", partition=0, offset=7, value=9, kind="log")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark import SparkConf
 
-from verifiers import session
-from verifiers.session import _configuration
-from verifiers.shipment import ship
+from verifiers.spark import session
+from verifiers.spark.session import _configuration
+from verifiers.spark.shipment import ship
 
 
 class Context:
@@ -32,7 +32,7 @@ def test_workers_are_sent_the_verifier_and_what_it_imports_once(tmp_path: Path) 
 
     (archive,) = context.sent
     names = set(zipfile.ZipFile(archive).namelist())
-    assert {"verifiers/__init__.py", "verifiers/skim.py", "harness/core/op.py"} <= names
+    assert {"verifiers/__init__.py", "verifiers/scanning/skim.py", "harness/core/op.py"} <= names
     assert all(name.endswith(".py") for name in names)
 
 

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.consumption import AT_MOST_ONCE, EXACTLY_ONCE, acknowledged
+from verifiers.checking.checker import checker, offences
+from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, acknowledged
 
 _PLACE = ("group", "topic", "partition", "offset")
 

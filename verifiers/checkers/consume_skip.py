@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.consumption import MAY_SKIP, acknowledged, fetched, members
-from verifiers.frames import readable
+from verifiers.checking.checker import checker, offences
+from verifiers.frames.consumption import MAY_SKIP, acknowledged, fetched, members
+from verifiers.frames.history import readable
 
 _PLACE = ("group", "topic", "partition", "offset")
 

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.story import send_story
+from verifiers.checking.checker import checker, offences
+from verifiers.checking.story import send_story
 
 
 @checker("duplicate")

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
+from verifiers.checking.checker import checker, offences
 
 _KNOWN = 0
 

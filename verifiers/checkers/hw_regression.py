@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
+from verifiers.checking.checker import checker, offences
 
 
 @checker("hw-regression")

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.frames import producer_of, sequence_of
+from verifiers.checking.checker import checker, offences
+from verifiers.frames.history import producer_of, sequence_of
 
 
 @checker("inconsistent-offsets")

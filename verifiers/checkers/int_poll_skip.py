@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.polling import passed_over, poll_story, untouched
+from verifiers.checking.checker import checker, offences
+from verifiers.checking.polling import passed_over, poll_story, untouched
 
 
 @checker("int-poll-skip")

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.consumption import acknowledged, fetched
+from verifiers.checking.checker import checker, offences
+from verifiers.frames.consumption import acknowledged, fetched
 
 
 @checker("lost-commit")

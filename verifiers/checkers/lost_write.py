@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.lost import lost
-from verifiers.story import send_story
+from verifiers.checking.checker import checker, offences
+from verifiers.checking.story import send_story
+from verifiers.frames.lost import lost
 
 
 @checker("lost-write")

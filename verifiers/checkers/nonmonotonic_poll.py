@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.polling import poll_story, unprepared
+from verifiers.checking.checker import checker, offences
+from verifiers.checking.polling import poll_story, unprepared
 
 
 @checker("nonmonotonic-poll")

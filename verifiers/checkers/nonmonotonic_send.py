@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checker import checker, offences
-from verifiers.frames import sequence_of
+from verifiers.checking.checker import checker, offences
+from verifiers.frames.history import sequence_of
 
 
 @checker("nonmonotonic-send")

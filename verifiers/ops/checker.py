@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from harness.core.registry import Registry
-from verifiers.checker import frames_wanted
+from verifiers.checking.checker import frames_wanted
 
 OpChecker = Callable[..., DataFrame]
 """A pure function of shared frames, asked for by the names of its parameters.

@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checker import frames_wanted
-from verifiers.checking import MOST_EXAMPLES, SPARK_ERRORS
+from verifiers.checking.checker import frames_wanted
+from verifiers.checking.execution import MOST_EXAMPLES, SPARK_ERRORS
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, can_find
 from verifiers.ops.crashes import Crashes
 from verifiers.ops.cycles import concurrent

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from verifiers.arrow import map_in_arrow
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA
 from verifiers.ops.edges import placed, read_edges, within, write_edges
 from verifiers.ops.groups import whole_groups
 from verifiers.ops.search import MOST_EXAMPLES, REALTIME, Offence, Step, find_cycles, tangled
+from verifiers.spark.arrow import map_in_arrow
 
 CYCLES_SCHEMA = StructType(
     [StructField("anomaly", StringType(), nullable=False), *OP_ANOMALY_SCHEMA.fields]

@@ -8,7 +8,7 @@ from pathlib import Path
 from verifiers.ops.checking import check_histories
 from verifiers.ops.judgement import HistoryVerdict, OpOptions, judge_history
 from verifiers.ops.reading import read_histories
-from verifiers.session import in_service, open_session, tuned
+from verifiers.spark.session import in_service, open_session, tuned
 
 _LOG = logging.getLogger(__name__)
 _ROW_BYTES = 25

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from harness.core.errors import EnvironmentBroken
-from verifiers.arrow import map_in_arrow
 from verifiers.ops.description import Described, Problem, describe
 from verifiers.ops.schema import (
     COUNT,
@@ -37,6 +36,7 @@ from verifiers.ops.stitching import (
     stitched,
     stitching_problems,
 )
+from verifiers.spark.arrow import map_in_arrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from verifiers.arrow import map_in_arrow
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.edges import place_of
 from verifiers.ops.screen import FAIL, INFO, OK, POLL, SEND, screened
 from verifiers.ops.steps import remembered
+from verifiers.spark.arrow import map_in_arrow
 
 _SCHEMA = StructType(
     [

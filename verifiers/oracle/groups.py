@@ -1,6 +1,6 @@
 """What consumer groups processed, and where they went on."""
 
-from verifiers.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
+from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import ALONE_AND_DESTROYED, UNCLEAN
 from verifiers.oracle.row import Chapter, Reason, forbidden, permitted

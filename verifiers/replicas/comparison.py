@@ -9,9 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from verifiers.arrow import frame_of
-from verifiers.lost import lost
-from verifiers.member import MEMBER, Member, number_of
+from verifiers.frames.lost import lost
 from verifiers.replicas.copied import Copied, Place
 from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
 from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions, of_replicas
@@ -23,6 +21,8 @@ from verifiers.replicas.survey import (
     known_bounds,
     summarise,
 )
+from verifiers.run_folder.member import MEMBER, Member, number_of
+from verifiers.spark.arrow import frame_of
 
 EPOCH_SCHEMA = StructType(
     [
@@ -83,7 +83,7 @@ class Comparison:
 
         Args:
             spark: the session.
-            values: what is known of each value (`verifiers.frames`).
+            values: what is known of each value (`verifiers.frames.history`).
         """
         located = (
             locate(spark, lost(values), self.batches, self.replicas, self.folder)
@@ -281,7 +281,7 @@ def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
     """Return what became of the lost records on the disks, summed up, by member.
 
     Args:
-        found: all anomalies, told apart (`verifiers.member`).
+        found: all anomalies, told apart (`verifiers.run_folder.member`).
 
     Returns:
         `lost`, of which `held` still lie on a disk, `gone` on none, and `unplaced` have no offset

@@ -17,9 +17,9 @@ from pyspark.sql.types import (
 )
 
 from harness.core.op import SEQUENCE_BITS
-from verifiers.arrow import frame_of
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.replicas.survey import Summary
+from verifiers.spark.arrow import frame_of
 
 SHOWN_VALUES = 8
 """So many values of each side are put into words."""

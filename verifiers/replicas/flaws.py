@@ -13,9 +13,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from verifiers.arrow import frame_of
 from verifiers.replicas.copied import Place
 from verifiers.replicas.survey import Stretch, Summary
+from verifiers.spark.arrow import frame_of
 
 DAMAGE_SCHEMA = StructType(
     [

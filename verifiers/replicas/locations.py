@@ -7,10 +7,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
-from verifiers.arrow import frame_of
 from verifiers.replicas.copied import FOR_EVER, Copied, Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.replicas.records import read_batch, values_in
+from verifiers.spark.arrow import frame_of
 
 _BLOCK_BITS = 8
 

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from verifiers.arrow import frame_of
 from verifiers.replicas.copied import Copied, Place, Replica
 from verifiers.replicas.segments import HEADERS, read_headers
+from verifiers.spark.arrow import frame_of
 
 _KEY = (
     StructField("broker", IntegerType(), nullable=False),

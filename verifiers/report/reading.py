@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
-from verifiers.gravity import gravity
+from verifiers.judging.gravity import gravity
 from verifiers.report.model import (
     Anomaly,
     Bin,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.verdict import Verdict
-from verifiers.evidence import in_words, question, spoken
+from verifiers.judging.evidence import in_words, question, spoken
 from verifiers.report import units
 from verifiers.report.meanings import told
 from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord, Witnessed

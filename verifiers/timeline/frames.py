@@ -29,10 +29,10 @@ from pyspark.sql.types import (
 
 from harness.core.version import numbers
 from harness.run_dir import RunDir
-from verifiers.arrow import frame_of
-from verifiers.folder import RunInput
-from verifiers.member import Member
 from verifiers.oracle import DESTRUCTIVE_FAULTS
+from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.member import Member
+from verifiers.spark.arrow import frame_of
 from verifiers.timeline.metrics import measured
 from verifiers.timeline.spells import Timeline, read_timeline, write_spells
 from verifiers.timeline.windows import (

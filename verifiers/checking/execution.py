@@ -1,0 +1,357 @@
+"""Running the checkers: frames once, one job for all, none that hides what another finds."""
+
+import logging
+import re
+import shutil
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from verifiers.checking.checker import CHECKERS, Checker, can_find, frames_wanted
+from verifiers.frames import consumption, transactions
+from verifiers.frames import history as frames
+from verifiers.frames.history import History
+from verifiers.run_folder.member import MEMBER, Member, told_apart
+from verifiers.run_folder.result import Example
+from verifiers.run_folder.schema import ANOMALY_SCHEMA
+from verifiers.scanning import digests, places, skim
+
+_LOG = logging.getLogger(__name__)
+
+MOST_EXAMPLES = 32
+"""So many examples of each anomaly stand in a verdict; `anomalies/` holds them all."""
+
+FOUND_SCHEMA = StructType([StructField("anomaly", StringType()), *ANOMALY_SCHEMA.fields])
+"""`anomalies/`: ANOMALY_SCHEMA behind the name of the anomaly."""
+
+_MEMBERS_SCHEMA = StructType([*FOUND_SCHEMA.fields, StructField(MEMBER, IntegerType())])
+FOUND = "found"
+"""Where `run_checkers` leaves what was found, in its scratch folder, by member."""
+
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+"""What a failed job raises; the latter if Spark has no class of its own for the cause."""
+
+_UNREADABLE = re.compile(r"FAILED_READ_FILE|\bat org\.apache\.parquet\.|\bHistoryUnreadable\b")
+_OF_WORKER = re.compile(r"\bHistoryUnreadable: (.+)")
+_NUMBERS = ("partition", "offset", "value", "time_ns", "process")
+_PLACE = ("topic", *_NUMBERS, "kind")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """The shared frames of one run.
+
+    Attributes:
+        by_name: all of them, by the names that checkers ask for.
+        kept: those that occupy memory or disk until they are unpersisted.
+        empty: which of the suspects, and of what checkers need, are known to be none.
+    """
+
+    by_name: Mapping[str, DataFrame]
+    kept: tuple[DataFrame, ...]
+    empty: frozenset[str] = frozenset()
+
+    def with_more(self, frames: Mapping[str, DataFrame], empty: frozenset[str]) -> "Frames":
+        """Return these and others, of whose suspects some are known to be none."""
+        return Frames(by_name={**self.by_name, **frames}, kept=self.kept, empty=self.empty | empty)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the checkers found in one run.
+
+    Attributes:
+        counts: offences by anomaly and kind.
+        examples: at most 32 by anomaly, the lowest places first.
+        times: when the first and the last offence happened, ns, by anomaly, where known.
+        checkers: "ran" or "crashed", by name.
+        crashes: one sentence for each that crashed.
+    """
+
+    counts: Mapping[tuple[str, str | None], int]
+    examples: Mapping[str, tuple[Example, ...]]
+    checkers: Mapping[str, str] = field(default_factory=dict)
+    crashes: tuple[str, ...] = ()
+    times: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def build(
+    history: History, *, digest_first: bool = False, tell: Callable[[str], None] = _LOG.debug
+) -> Frames:
+    """Return the shared frames, the large shuffles behind them done, in one job.
+
+    What is kept is small, and Spark knows its size when it plans all that follows.
+
+    Args:
+        history: the recorded frames.
+        digest_first: look at single values only where digests differ (scanning/digests.py), and at
+            the order of records without sorting them (scanning/skim.py); it costs jobs of its own,
+            and saves the shuffles of all records. The frames are the same.
+        tell: is told, in sentences, what came of the digests.
+    """
+    log = places.log(history, tallied=digest_first).persist()
+    seen = _where_digests_differ(history, log, tell) if digest_first else _Seen.of_all(history)
+    values = seen.values
+    turns = frames.turns(history, seen.polls).persist()
+    processing = consumption.processing(history.events)
+    parts = transactions.parts(history, values).persist()
+    kept = (values, log, turns, parts, *seen.skimmed)
+    counted = {
+        "values": values,
+        "turns": turns,
+        "slots": places.suspects(values, log),
+        "processing": processing,
+        "parts": parts,
+        "txns": history.txns,
+        "aborted_reads": history.aborted_reads,
+    }
+    marks = [frame.select(F.lit(name).alias("frame")) for name, frame in counted.items()]
+    sizes = {
+        row["frame"]: row["count"]
+        for row in reduce(DataFrame.unionByName, marks).groupBy("frame").count().collect()
+    }
+    _LOG.debug("suspects: %s", sizes)
+    by_name = {
+        **history.recorded(),
+        "values": values,
+        "log": log,
+        "turns": turns,
+        "producing": frames.producing(history, values, seen.sends),
+        "slots": places.slots(seen.history, values, log),
+        "processing": processing,
+        "parts": parts,
+        "transactors": history.txns.select("process").distinct(),
+    }
+    return Frames(by_name=by_name, kept=kept, empty=frozenset(counted) - frozenset(sizes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What of a history must be looked at.
+
+    Attributes:
+        history: the records of values that may not be in order, and of the places where more than
+            one may lie; it may hold others.
+        values: what is known of each value; kept.
+        polls: the polls that `turns` must see; None is all.
+        sends: the sends that `producing` must see; None is all.
+        skimmed: what occupies memory or disk for that.
+    """
+
+    history: History
+    values: DataFrame
+    polls: DataFrame | None = None
+    sends: DataFrame | None = None
+    skimmed: tuple[DataFrame, ...] = ()
+
+    @classmethod
+    def of_all(cls, history: History) -> "_Seen":
+        return cls(history=history, values=frames.values(history).persist())
+
+
+def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str], None]) -> _Seen:
+    tell("Comparing digests of what was acknowledged, polled and finally read.")
+    stretches = digests.stretches_of(history).persist()
+    records = digests.records_in_doubt(log, stretches)
+    near = history
+    looked_at: tuple[DataFrame, ...] = ()
+    if records > digests.MOST_IN_DOUBT:
+        tell(f"{records:,} records lie where digests differ: looking at every record.")
+        return replace(_Seen.of_all(history), skimmed=(stretches,))
+    if records == 0:
+        tell("All digests agree.")
+        values, told = digests.nothing_like(frames.values(history)).persist(), []
+    else:
+        tell(f"{records:,} records lie where digests differ: looking at each of them.")
+        near = _persisted(digests.in_doubt(history, log, stretches))
+        looked_at = (near.sends, near.polls, near.final)
+        values = frames.values(near).persist()
+        told = [row["value"] for row in values.select("value").collect()]
+    tell("Checking the order of sends and polls.")
+    polls, sends = skim.polls(history).persist(), skim.sends(history, told).persist()
+    return _Seen(
+        history=near,
+        values=values,
+        polls=polls if skim.is_sorted(polls) else None,
+        sends=sends if skim.is_sorted(sends) else None,
+        skimmed=(stretches, polls, sends, *looked_at),
+    )
+
+
+def _persisted(history: History) -> History:
+    return replace(
+        history,
+        sends=history.sends.persist(),
+        polls=history.polls.persist(),
+        final=history.final.persist(),
+    )
+
+
+def run_checkers(
+    spark: SparkSession, built: Frames, members: Sequence[Member], scratch: Path
+) -> dict[int, Found]:
+    """Run every registered checker; what they find lies in `scratch` until it is handed out.
+
+    A checker that crashes leaves its traceback in the folders of the runs, `crash-<name>.txt`, and
+    stops no other.
+
+    Args:
+        spark: the session of the frames.
+        built: the shared frames.
+        members: the runs that they are of.
+        scratch: an empty folder.
+
+    Returns:
+        What was found, by member.
+
+    Raises:
+        PySparkException: the history itself cannot be read; or Py4JJavaError.
+    """
+    folders = [member.run.path for member in members]
+    for folder in folders:
+        for stale in folder.glob("crash-*.txt"):
+            stale.unlink()
+    crashes: dict[str, str] = {}
+    plans = _plans(built, folders, crashes)
+    target = scratch / FOUND
+    target.mkdir()
+    try:
+        _write(list(plans.values()), members, target, mode="overwrite")
+    except SPARK_ERRORS as error:
+        if is_unreadable(error):
+            raise
+        # One of them failed on the data; which one shows when each runs by itself.
+        shutil.rmtree(target)
+        target.mkdir()
+        for name, plan in plans.items():
+            try:
+                _write([plan], members, target, mode="append")
+            except SPARK_ERRORS as crash:
+                if is_unreadable(crash):
+                    raise
+                crashes[name] = _note_crash(folders, name, crash)
+    summaries = _summarise(found_in(spark, scratch))
+    checkers = {name: "crashed" if name in crashes else "ran" for name in CHECKERS}
+    return {
+        member.number: replace(
+            summaries.get(member.number, Found(counts={}, examples={})),
+            checkers=checkers,
+            crashes=tuple(crashes.values()),
+        )
+        for member in members
+    }
+
+
+def _plans(built: Frames, folders: Sequence[Path], crashes: dict[str, str]) -> dict[str, DataFrame]:
+    """Return what each checker that can find anything makes of the frames, by its name."""
+    plans: dict[str, DataFrame] = {}
+    for name in CHECKERS:
+        if not can_find(CHECKERS[name], built.empty):
+            continue
+        try:
+            plans[name] = _plan(name, CHECKERS[name], built.by_name)
+        except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
+            crashes[name] = _note_crash(folders, name, error)
+    return plans
+
+
+def found_in(spark: SparkSession, scratch: Path) -> DataFrame:
+    """Return what the checkers found: FOUND_SCHEMA, and the number of the member."""
+    return spark.read.schema(_MEMBERS_SCHEMA).parquet(str(scratch / FOUND))
+
+
+def is_unreadable(error: Exception) -> bool:
+    """Tell whether a job failed because a file of the history could not be read."""
+    return _UNREADABLE.search(str(error)) is not None
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, shortened."""
+    return _said(error)[:160]
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, Py4JJavaError):
+        # Its first line says only that something went wrong; the cause is an exception of Java's.
+        error = RuntimeError(error.java_exception.getMessage() or type(error).__name__)
+    of_worker = _OF_WORKER.search(str(error))
+    if of_worker is not None:
+        return of_worker[1]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFrame:
+    found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
+    columns = [F.col(field.name).cast(field.dataType) for field in ANOMALY_SCHEMA.fields]
+    return found.select(F.lit(name).alias("anomaly"), *columns)
+
+
+def _write(
+    plans: Sequence[DataFrame], members: Sequence[Member], target: Path, *, mode: str
+) -> None:
+    if not plans:
+        return
+    found = told_apart(reduce(DataFrame.unionByName, plans), members)
+    writer = found.repartition(1).sortWithinPartitions(MEMBER, "anomaly", *_PLACE).write
+    writer.mode(mode).partitionBy(MEMBER).option(
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
+    ).parquet(str(target))
+
+
+def _summarise(found: DataFrame) -> dict[int, Found]:
+    alike = Window.partitionBy(MEMBER, "anomaly", "kind")
+    first = (
+        found.withColumn("count", F.count("*").over(alike))
+        .withColumn("from_ns", F.min("time_ns").over(alike))
+        .withColumn("to_ns", F.max("time_ns").over(alike))
+        .withColumn(
+            "rank",
+            F.row_number().over(alike.orderBy(*(F.col(c).asc_nulls_last() for c in _PLACE))),
+        )
+        .where(F.col("rank") <= MOST_EXAMPLES)
+    )
+    by_member: dict[int, list[Row]] = {}
+    for row in first.collect():
+        by_member.setdefault(row[MEMBER], []).append(row)
+    return {number: _summary(rows) for number, rows in by_member.items()}
+
+
+def _summary(rows: Sequence[Row]) -> Found:
+    counts: dict[tuple[str, str | None], int] = {}
+    examples: dict[str, list[Example]] = {}
+    times: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        counts[row["anomaly"], row["kind"]] = row["count"]
+        if row["from_ns"] is not None:
+            since, until = times.get(row["anomaly"], (row["from_ns"], row["to_ns"]))
+            times[row["anomaly"]] = (min(since, row["from_ns"]), max(until, row["to_ns"]))
+        columns = {column.name: row[column.name] for column in ANOMALY_SCHEMA.fields}
+        examples.setdefault(row["anomaly"], []).append(Example(**columns))
+    lowest = {name: _lowest(some) for name, some in examples.items()}
+    return Found(counts=counts, examples=lowest, times=times)
+
+
+def _lowest(examples: Sequence[Example]) -> tuple[Example, ...]:
+    def place(example: Example) -> tuple[tuple[bool, Any], ...]:
+        # Unknown places come last.
+        return tuple((getattr(example, c) is None, getattr(example, c) or 0) for c in _NUMBERS)
+
+    by_place = sorted(examples, key=lambda one: (one.topic or "", place(one), one.kind or ""))
+    return tuple(by_place[:MOST_EXAMPLES])
+
+
+def _note_crash(folders: Sequence[Path], name: str, error: Exception) -> str:
+    told = "".join(traceback.format_exception(error))
+    file = f"crash-{name}.txt"
+    for folder in folders:
+        (folder / file).write_text(told, encoding="utf-8")
+    return f"The checker {name} crashed ({first_line(error)}): its traceback is in {file}."

@@ -1,0 +1,82 @@
+"""Order of what consumers were given: what excuses a jump, and what it passed over."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.scanning.tallies import BLOCK_BITS
+
+RESETS = ("start", "assign", "subscribe", "seek", "crash")
+"""Events after which a consumer may go on anywhere."""
+
+
+def unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
+    """Return the turns without an event between the two records that excuses them.
+
+    An event that names a topic or a partition excuses only turns there.
+    """
+    resets = events.where(F.col("f").isin(*RESETS)).select(
+        F.col("process").alias("reset_process"),
+        F.col("topic").alias("reset_topic"),
+        F.col("partition").alias("reset_partition"),
+        F.col("time_ns").alias("reset_ns"),
+    )
+    return turns.join(
+        resets,
+        (turns["process"] == F.col("reset_process"))
+        & F.col("reset_ns").between(turns["prev_ns"], turns["time_ns"])
+        & (F.col("reset_topic").isNull() | (F.col("reset_topic") == turns["topic"]))
+        & (F.col("reset_partition").isNull() | (F.col("reset_partition") == turns["partition"])),
+        "left_anti",
+    )
+
+
+def untouched(turns: DataFrame, events: DataFrame) -> DataFrame:
+    """Return the turns within polls in which no partition was assigned, revoked or lost."""
+    moved = events.where((F.col("f") == "rebalance") & F.col("op").isNotNull())
+    return turns.join(moved.select("process", "op").distinct(), ["process", "op"], "left_anti")
+
+
+def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
+    """Return the turns with a known record strictly between, and in `skipped` how many.
+
+    Offsets that hold no record, such as transaction markers, are nothing to be skipped.
+    """
+    size = 1 << BLOCK_BITS
+    blocks = F.sequence(
+        F.shiftright(F.col("prev_offset") + 1, BLOCK_BITS),
+        F.shiftright(F.col("offset") - 1, BLOCK_BITS),
+    )
+    gaps = turns.where(F.col("offset") > F.col("prev_offset") + 1).select(
+        "*", F.explode(blocks).alias("block")
+    )
+    base = F.col("block") * size
+    low = F.greatest(F.col("prev_offset") + 1 - base, F.lit(0))
+    high = F.least(F.col("offset") - 1 - base, F.lit(size - 1))
+    within = gaps.join(
+        log.select("topic", "partition", "block", "bits"), ["topic", "partition", "block"]
+    ).withColumn("known", F.bit_count(F.col("bits").bitwiseAND(_mask(low, high))))
+    return (
+        within.groupBy(*turns.columns)
+        .agg(F.sum("known").alias("skipped"))
+        .where(F.col("skipped") > 0)
+    )
+
+
+def poll_story() -> dict[str, Column]:
+    """Return, from a row of `turns`, the two records and the polls that gave them."""
+    return {
+        "poll": F.col("op"),
+        "after_poll": F.col("prev_op"),
+        "after_offset": F.col("prev_offset"),
+        "after_value": F.col("prev_value"),
+        "after_ns": F.col("prev_ns"),
+    }
+
+
+def _mask(low: Column, high: Column) -> Column:
+    # All bits from `low` to `high`: two unsigned shifts of all ones, which, unlike differences
+    # of powers of two, hold for bit 63 as well.
+    ones = F.lit(-1).cast("long")
+    up = F.call_function("shiftleft", ones, low.cast("int"))
+    down = F.call_function("shiftrightunsigned", ones, (F.lit(63) - high).cast("int"))
+    return up.bitwiseAND(down)

@@ -1,0 +1,110 @@
+"""Frames of transactions: what read_uncommitted readers saw early, and what became of each part."""
+
+from collections.abc import Set as AbstractSet
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.frames.history import ANY_PARTITION, History, readable
+
+
+def _open_ended(sends: DataFrame) -> DataFrame:
+    """Return the sends in transactions that are not known to have been committed.
+
+    Those that a killed client had only reserved count: nobody can tell in which transaction.
+    """
+    reserved = (F.col("type") == "info") & F.col("invoke_ns").isNull()
+    return sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
+
+
+def _by(uncommitted: AbstractSet[int]) -> Column:
+    return F.col("process").isin(*sorted(uncommitted))
+
+
+def committed_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet[int]) -> DataFrame:
+    """Return the polls without what read_uncommitted readers saw of undecided transactions.
+
+    Such a reader is given records as they are appended. If their transaction is not committed
+    later, they are no evidence of what the log shows to others: nothing else is to trip over them.
+
+    Args:
+        polls: all polls, columns of POLL_SCHEMA.
+        sends: all sends.
+        uncommitted: the processes that read with isolation.level=read_uncommitted.
+    """
+    if not uncommitted:
+        return polls
+    # A damaged record stays, whoever was given it.
+    early = _by(uncommitted) & F.col("problem").isNull()
+    rest = polls.where(early).join(
+        _open_ended(sends).select("topic", "value"), ["topic", "value"], "left_anti"
+    )
+    return polls.where(~early).unionByName(rest)
+
+
+def aborted_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet[int]) -> DataFrame:
+    """Return the polls by read_uncommitted readers of records whose transaction was aborted.
+
+    Columns:
+        topic, partition, offset, value, process, time_ns: of the poll.
+        sent_by, txn, complete_ns: who sent it, in which transaction, and when that had ended.
+    """
+    aborted = sends.where((F.col("type") == "fail") & F.col("txn").isNotNull()).select(
+        "topic", "value", F.col("process").alias("sent_by"), "txn", "complete_ns"
+    )
+    early = polls.where(_by(uncommitted) if uncommitted else F.lit(False))
+    return early.drop("txn").join(aborted, ["topic", "value"]).select(
+        "topic", "partition", "offset", "value", "process", "time_ns", "sent_by", "txn",
+        "complete_ns",
+    )  # fmt: skip
+
+
+def parts(history: History, values: DataFrame) -> DataFrame:
+    """Return the sends of transactions of which the final read may hold a part only.
+
+    Those are the ones with an acknowledged record that it lacks, or with a record of unknown
+    outcome that it has. Sends that the client refused are no parts.
+
+    Columns:
+        process, txn: which transaction.
+        topic, partition, offset, value, type, complete_ns: the send.
+        found: whether the final read has it.
+        searched: whether it certainly looked where the record should be.
+    """
+    # Where it is known that there are none, Spark sees that nothing need be read.
+    inside = F.lit(history.transactional) & F.col("txn").isNotNull()
+    sends = history.sends.where(inside & F.col("type").isin("ok", "info")).select(
+        "process", "txn", "topic", "partition", "offset", "value", "type", "complete_ns"
+    )
+    strange = values.where(
+        ((F.col("type") == "ok") & (F.col("finals") == 0))
+        | ((F.col("type") == "info") & (F.col("finals") > 0))
+    ).select("topic", "value")
+    suspects = sends.join(strange, ["topic", "value"]).select("process", "txn")
+    members = sends.join(suspects.distinct(), ["process", "txn"])
+    seen = (
+        readable(history.final)
+        .join(members.select("topic", "value"), ["topic", "value"], "left_semi")
+        .select("topic", "value", F.lit(True).alias("found"))
+        .distinct()
+    )
+    ends = history.ends.select(
+        F.col("topic").alias("end_topic"), F.col("partition").alias("end_partition"),
+        "reached", "complete",
+    )  # fmt: skip
+    place = F.coalesce("partition", F.lit(ANY_PARTITION))
+    return (
+        members.join(seen, ["topic", "value"], "left")
+        .join(
+            F.broadcast(ends),
+            (F.col("topic") == F.col("end_topic")) & (place == F.col("end_partition")),
+            "left",
+        )
+        .select(
+            *sends.columns,
+            F.coalesce("found", F.lit(False)).alias("found"),
+            F.coalesce(
+                F.col("complete") | (F.col("offset") < F.col("reached")), F.lit(False)
+            ).alias("searched"),
+        )
+    )

@@ -1,0 +1,194 @@
+"""The job: from the folders of runs to their verdicts."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from harness.core.errors import EnvironmentBroken, HistoryUnreadable, KafkaChaosError
+from verifiers.judging.ready import Ready, make_ready
+from verifiers.judging.verification import Verification
+from verifiers.judging.watch import Watch
+from verifiers.run_folder.gathering import gather, laid_out
+from verifiers.run_folder.member import Member, most_members, span_of
+from verifiers.run_folder.result import Report, write_verdict
+from verifiers.spark.session import FEW_ROWS, open_session
+
+__all__ = ["Report", "verify", "verify_all", "write_verdict"]
+
+_LOG = logging.getLogger(__name__)
+
+
+Say = Callable[[str], None]
+
+_MOST_ROWS = 20_000_000
+"""So many rows of short runs are gathered into one job; what is left goes into the next."""
+
+
+def verify(
+    run_dir: Path,
+    *,
+    master: str | None = None,
+    say: Say | None = None,
+    exact: bool = False,
+) -> Report:
+    """Return the verdict on a run, having written `anomalies/` and `lanes.json` into its folder.
+
+    May be called again on the same folder, on any machine that has it.
+
+    Args:
+        run_dir: the folder of a run; its raw history is sealed first if it is not.
+        master: a Spark master; None is all cores of this machine.
+        say: is told, in sentences, what is being done.
+        exact: look at every record, also in a long history whose digests agree
+            (scanning/digests.py); what is found is the same.
+
+    Raises:
+        UsageError: it is not a run folder.
+        HistoryUnreadable: what was recorded is damaged; the message names the file.
+        EnvironmentBroken: there is no Java, or Spark did not start.
+    """
+    (report,) = verify_all([run_dir], master=master, say=say, exact=exact)
+    if isinstance(report, KafkaChaosError):
+        raise report
+    return report
+
+
+def verify_all(
+    run_dirs: Sequence[Path],
+    *,
+    master: str | None = None,
+    say: Say | None = None,
+    exact: bool = False,
+) -> tuple[Report | KafkaChaosError, ...]:
+    """Return the verdicts on several runs, in their order, as `verify` does for one.
+
+    Short ones are gathered into one job (run_folder/gathering.py); of a long one each has its own.
+
+    Args:
+        run_dirs: folders of runs.
+        master: a Spark master; None is all cores of this machine.
+        say: is told, in sentences, what is being done.
+        exact: look at every record, however long a history is.
+
+    Returns:
+        For a folder that cannot be judged, why; it spoils no other.
+
+    Raises:
+        EnvironmentBroken: there is no Java, or Spark did not start.
+    """
+    tell = say or _LOG.info
+    found: dict[int, Report | KafkaChaosError] = {}
+    ready: dict[int, Ready] = {}
+    for place, run_dir in enumerate(run_dirs):
+        try:
+            ready[place] = make_ready(run_dir)
+        except EnvironmentBroken:
+            raise
+        except KafkaChaosError as error:
+            found[place] = error
+    if ready:
+        watch = Watch()
+        with watch("verify: start Spark"):
+            spark = open_session(master)
+        for places in _jobs(ready):
+            some = [ready[place] for place in places]
+            judged = _judge(spark, some, tell, Watch(dict(watch.seconds)), exact=exact)
+            found |= dict(zip(places, judged, strict=True))
+    return tuple(found[place] for place in range(len(run_dirs)))
+
+
+def _jobs(ready: Mapping[int, Ready]) -> Iterator[list[int]]:
+    """Yield which runs are verified together, by place."""
+    short: list[int] = []
+    rows = processes = 0
+    for place, one in ready.items():
+        if one.extent.rows >= FEW_ROWS:
+            yield [place]
+            continue
+        most = most_members(span_of(max(processes, one.extent.processes)))
+        if short and (rows + one.extent.rows > _MOST_ROWS or len(short) >= most):
+            yield short
+            short, rows, processes = [], 0, 0
+        short.append(place)
+        rows += one.extent.rows
+        processes = max(processes, one.extent.processes)
+    if short:
+        yield short
+
+
+def _judge(
+    spark: SparkSession, runs: Sequence[Ready], tell: Say, watch: Watch, *, exact: bool
+) -> Sequence[Report | KafkaChaosError]:
+    """Return the verdicts on runs that are verified together, in their order."""
+    some: Callable[..., Sequence[Report | KafkaChaosError]]
+    some = _judge_one if len(runs) == 1 else _judge_several
+    # Beside the histories, where the workers of a cluster see it too.
+    with watch("verify"), TemporaryDirectory(prefix=".verify-", dir=runs[0].run.path) as scratch:
+        try:
+            judged = some(spark, runs, Path(scratch), tell, watch, exact=exact)
+        except HistoryUnreadable as error:
+            judged = [error] * len(runs)
+    return [
+        replace(one, timing_s={**one.timing_s, **watch.seconds}) if isinstance(one, Report) else one
+        for one in judged
+    ]
+
+
+def _judge_one(
+    spark: SparkSession,
+    runs: Sequence[Ready],
+    scratch: Path,
+    tell: Say,
+    watch: Watch,
+    *,
+    exact: bool,
+) -> Sequence[Report]:
+    (ready,) = runs
+    return Verification(
+        spark=spark,
+        members={Member(run=ready.run): ready},
+        files=ready.files,
+        folder=ready.run.path,
+        batches=ready.run.path / "replicas" / "batches",
+        scratch=scratch,
+        tell=tell,
+        watch=watch,
+        exact=exact,
+    ).reports()
+
+
+def _judge_several(
+    spark: SparkSession,
+    runs: Sequence[Ready],
+    scratch: Path,
+    tell: Say,
+    watch: Watch,
+    *,
+    exact: bool,
+) -> Sequence[Report | KafkaChaosError]:
+    span = span_of(max(one.extent.processes for one in runs))
+    members = [Member(run=one.run, number=number, span=span) for number, one in enumerate(runs)]
+    tell(f"Gathering {len(runs)} runs into one job.")
+    with watch("verify: gather"):
+        histories = [(one, runs[one.number].files) for one in members]
+        gathered = gather(histories, scratch / "history")
+    sound = [one for one in members if one.number not in gathered.failures]
+    found: dict[int, Report | KafkaChaosError] = {**gathered.failures}
+    if sound:
+        reports = Verification(
+            spark=spark,
+            members={one: runs[one.number] for one in sound},
+            files=gathered.files,
+            folder=laid_out(sound, scratch / "runs"),
+            batches=scratch / "batches",
+            scratch=scratch,
+            tell=tell,
+            watch=watch,
+            exact=exact,
+        ).reports()
+        found |= {one.number: report for one, report in zip(sound, reports, strict=True)}
+    return [found[number] for number in range(len(runs))]

@@ -1,0 +1,188 @@
+"""Judging: what was found, under the contract, and what a pass would still need."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.core.verdict import Verdict
+from verifiers.checking.execution import Found
+from verifiers.judging.evidence import in_words, question
+from verifiers.judging.gravity import gravity
+from verifiers.oracle import Circumstances, rule
+from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.result import Counts, FaultRecord, Finding
+
+FEWEST_ACKED = 100
+"""With fewer acknowledged sends than this a run has shown nothing, unless run.json says so."""
+
+
+def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
+    """Return every anomaly that was found, the gravest first, judged kind by kind."""
+    circumstances = Circumstances(
+        contract=run.contract,
+        kafka=run.kafka,
+        faults=frozenset(f.name for f in run.faults if f.injected_at_s is not None),
+    )
+    findings: dict[str, Finding] = {}
+    for name in sorted({anomaly for anomaly, _ in found.counts}, key=gravity):
+        kinds = {kind: n for (anomaly, kind), n in found.counts.items() if anomaly == name}
+        rulings = {kind: rule(name, kind, circumstances) for kind in sorted(kinds, key=str)}
+        permitted = all(ruling.permitted for ruling in rulings.values())
+        # Where some of it is forbidden, that is what is to be explained.
+        telling = [ruling for ruling in rulings.values() if ruling.permitted == permitted]
+        whys = dict.fromkeys(ruling.why for ruling in telling)
+        permits = dict.fromkeys(ruling.permits for ruling in telling if ruling.permits)
+        findings[name] = Finding(
+            count=sum(kinds.values()),
+            permitted=permitted,
+            why=" ".join(whys),
+            permits=" and ".join(permits),
+            kinds={kind or "": kinds[kind] for kind in rulings},
+            examples=found.examples.get(name, ()),
+            first_ns=found.times.get(name, (None, None))[0],
+            last_ns=found.times.get(name, (None, None))[1],
+        )
+    return findings
+
+
+def verdict_of(findings: Mapping[str, Finding], reasons: Sequence[str]) -> Verdict:
+    """Return INVALID if anything forbidden was found, else UNKNOWN if there is any reason."""
+    verdicts = [Verdict.UNKNOWN if reasons else Verdict.VALID]
+    verdicts += [Verdict.INVALID for finding in findings.values() if not finding.permitted]
+    return Verdict.merge(verdicts)
+
+
+def judge_liveness(
+    meta: Mapping[str, Any],
+    timeline: Mapping[str, Any],
+    found: Mapping[tuple[str, str | None], int],
+    widest: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the verdict on liveness: whether partitions could be written as soon as is asked.
+
+    Args:
+        meta: run.json; `available_within_s` is what is asked, if anything.
+        timeline: what verdict.json says of the timeline.
+        found: how often each anomaly was found.
+        widest: the widest time without an acknowledgement, of whichever partition.
+
+    Returns:
+        `verdict`: VALID, INVALID, or UNKNOWN where nothing is asked, or there was no time in which
+        the faults left enough; `bound_s`, `judged_s` (how long that time was) and `widest`.
+    """
+    bound_s = meta.get("available_within_s")
+    judged_s = timeline.get("judged_s", {}).get("demands", 0)
+    verdict = Verdict.VALID if bound_s and judged_s > bound_s else Verdict.UNKNOWN
+    if any(name == "unavailable" for name, _ in found):
+        verdict = Verdict.INVALID
+    return {"verdict": verdict.name, "bound_s": bound_s, "judged_s": judged_s, "widest": widest}
+
+
+def why_not_valid(
+    run: RunInput,
+    counts: Counts,
+    found: Found,
+    findings: Mapping[str, Finding],
+    uncompared: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return, in sentences, all that keeps the run from being VALID; what is forbidden first.
+
+    Args:
+        run: what was run.
+        counts: how many operations there were.
+        found: what the checkers found.
+        findings: the same, judged.
+        uncompared: why replicas were not compared in full.
+    """
+    return (
+        *_forbidden(findings),
+        *_unfinished(run),
+        *_undamaged(run.faults),
+        *(run.group.why_not() if run.group else ()),
+        *_too_little(counts, int(run.meta.get("fewest_acked", FEWEST_ACKED))),
+        *_unread(run),
+        *uncompared,
+        *found.crashes,
+        *_unprovoked(run, findings),
+    )
+
+
+def _forbidden(findings: Mapping[str, Finding]) -> list[str]:
+    return [
+        f"{name} was found {finding.count:,} time{'s' * (finding.count != 1)}: {finding.why}"
+        for name, finding in findings.items()
+        if not finding.permitted
+    ]
+
+
+def _unfinished(run: RunInput) -> list[str]:
+    reasons = [str(reason) for reason in run.meta.get("reasons", [])]
+    state = run.meta.get("state")
+    if state != "complete":
+        reasons.insert(0, f"The run did not come to its end: its state is {state}.")
+    return reasons
+
+
+def _undamaged(faults: Sequence[FaultRecord]) -> list[str]:
+    if not faults:
+        return ["No fault was injected: an unharmed cluster proves nothing."]
+    reasons = [_unproven(fault) for fault in faults if not fault.proven]
+    if len(reasons) == len(faults):
+        reasons.insert(0, "No fault is proven: whether the cluster was damaged at all is unknown.")
+    return reasons
+
+
+def _unproven(fault: FaultRecord) -> str:
+    whom = " and ".join(f"broker {victim}" for victim in fault.victims) or fault.target
+    subject = f"Fault {fault.id}, {fault.name} of {whom},"
+    if fault.error is not None:
+        return f"{subject} failed: {fault.error}"
+    if fault.injected_at_s is None:
+        return f"{subject} was decided and never injected."
+    inject = _details(fault.evidence["inject"])
+    if not fault.evidence["inject"].get("observed"):
+        asked = question(fault.name, inject)
+        return f"{subject} has no witness: {in_words(inject)}" + (f"; {asked}" if asked else ".")
+    if fault.healed_at_s is None:
+        return f"{subject} was injected and never seen to heal."
+    heal = _details(fault.evidence["heal"])
+    asked = question(fault.name, heal)
+    return f"{subject} was injected, but no witness saw it heal: {in_words(heal)}" + (
+        f"; {asked}" if asked else "."
+    )
+
+
+def _details(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
+    details = evidence.get("details")
+    return details if isinstance(details, Mapping) else {}
+
+
+def _too_little(counts: Counts, fewest: int) -> list[str]:
+    reasons: list[str] = []
+    if counts.acked == 0:
+        reasons.append("No record was acknowledged: there was nothing to lose.")
+    elif counts.acked < fewest:
+        reasons.append(
+            f"Only {counts.acked} records were acknowledged; below {fewest} a run shows "
+            "nothing: let it run longer, or send faster."
+        )
+    if counts.acked and not counts.final:
+        reasons.append("The final read gave no record at all.")
+    return reasons
+
+
+def _unread(run: RunInput) -> list[str]:
+    if not run.ends:
+        return ["There was no final read: what the log holds at the end is unknown."]
+    if not run.unread:
+        return []
+    shown = "; ".join(run.unread[:5]) + ("; …" if len(run.unread) > 5 else "")
+    return [f"The final read did not get to the end: {shown}."]
+
+
+def _unprovoked(run: RunInput, findings: Mapping[str, Finding]) -> list[str]:
+    return [
+        f"The damage of this scenario must cause {name} under acks={run.contract.acks}, and there "
+        "was none: the experiment shows nothing."
+        for name in run.meta.get("provokes", [])
+        if name not in findings
+    ]

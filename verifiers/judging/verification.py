@@ -1,0 +1,248 @@
+"""One pass of Spark over the histories of some runs, and the verdict on each."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from harness.core.errors import HistoryUnreadable
+from verifiers.checking.execution import (
+    FOUND,
+    FOUND_SCHEMA,
+    SPARK_ERRORS,
+    Found,
+    build,
+    first_line,
+    found_in,
+    is_unreadable,
+    run_checkers,
+)
+from verifiers.frames.history import ANY_PARTITION, History
+from verifiers.frames.transactions import aborted_reads, committed_reads
+from verifiers.judging.judgement import judge_findings, judge_liveness, verdict_of, why_not_valid
+from verifiers.judging.ready import Ready
+from verifiers.judging.watch import Watch
+from verifiers.replicas.comparison import Comparison, compare, located_in
+from verifiers.replicas.survey import BATCH_SCHEMA
+from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.gathering import Files, hand_out
+from verifiers.run_folder.member import MEMBER, Member, told_apart
+from verifiers.run_folder.result import Report
+from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
+from verifiers.scanning.lane_scan import scan_lanes
+from verifiers.scanning.lanes import Lanes, draw
+from verifiers.spark.arrow import frame_of
+from verifiers.spark.session import FEW_ROWS, in_service, tuned
+from verifiers.timeline.frames import SCHEMAS, frames_of, together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """Runs that are verified together.
+
+    Attributes:
+        spark: the session.
+        members: the runs; not none.
+        files: the Parquet files of all their histories, by dataset.
+        folder: in which the segments of their replicas lie.
+        batches: where the headers of those are kept.
+        scratch: an empty folder on the same disk as theirs.
+        tell: is told, in sentences, what is being done.
+        watch: is told how long it took.
+        exact: whether to look at every record, however long the history is.
+    """
+
+    spark: SparkSession
+    members: Mapping[Member, Ready]
+    files: Files
+    folder: Path
+    batches: Path
+    scratch: Path
+    tell: Callable[[str], None]
+    watch: Watch
+    exact: bool
+
+    def reports(self) -> list[Report]:
+        """Return the verdict on each member, having written what belongs into its folder.
+
+        Raises:
+            HistoryUnreadable: what was recorded is damaged.
+            EnvironmentBroken: the Spark master went away.
+        """
+        rows = sum(one.extent.rows for one in self.members.values())
+        if rows >= FEW_ROWS:
+            self.tell(f"Verifying {rows:,} rows of history.")
+        with (
+            in_service(self.spark),
+            _unreadable_named([member.run.path for member in self.members]),
+            tuned(self.spark, rows=rows),
+        ):
+            history = self._history()
+            # A short history is looked at sooner than its digests have been compared.
+            digest_first = not self.exact and rows >= FEW_ROWS
+            # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
+            # large ones.
+            with ThreadPoolExecutor(1, "lanes") as aside:
+                comparing = aside.submit(self._compare)
+                drawing = aside.submit(self._draw, history, by_scan=digest_first)
+                found, compared, located = self._find(history, comparing, digest_first=digest_first)
+                lanes = drawing.result()
+        return [
+            self._concluded(member, lanes[member.number], found[member.number], compared, located)
+            for member in self.members
+        ]
+
+    def _history(self) -> History:
+        recorded: dict[str, DataFrame] = {}
+        for dataset, schema in HISTORY_SCHEMAS.items():
+            paths = [str(file) for file in self.files[dataset]]
+            # Parquet's own columns are all nullable, so the declared schema says names and types.
+            reader = self.spark.read.schema(schema)
+            recorded[dataset] = (
+                reader.parquet(*paths) if paths else self.spark.createDataFrame([], schema)
+            )
+        reached = [row for member in self.members for row in _ends(member)]
+        uncommitted = self._processes(lambda run: run.uncommitted)
+        return History(
+            sends=recorded["send"],
+            txns=recorded["txn"],
+            polls=committed_reads(recorded["poll"], recorded["send"], uncommitted),
+            final=recorded["final"],
+            events=recorded["event"],
+            ends=frame_of(self.spark, reached, ENDS_SCHEMA),
+            aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted),
+            subscribed=self._processes(lambda run: run.subscribed),
+            transactional=any(one.files["txn"] for one in self.members.values()),
+            files={
+                dataset: tuple(map(str, self.files[dataset]))
+                for dataset in ("send", "poll", "final")
+                # What some readers saw early is no part of the polls.
+                if dataset != "poll" or not uncommitted
+            },
+        )
+
+    def _processes(self, chosen: Callable[[RunInput], frozenset[int]]) -> frozenset[int]:
+        return frozenset(
+            member.numbered(process) for member in self.members for process in chosen(member.run)
+        )
+
+    def _draw(self, history: History, *, by_scan: bool) -> dict[int, Lanes]:
+        members = list(self.members)
+        with self.watch("verify: draw lanes"):
+            if by_scan and len(members) == 1:
+                return {members[0].number: scan_lanes(history, members[0])}
+            return draw(history, members)
+
+    def _compare(self) -> Comparison:
+        with self.watch("verify: compare replicas"):
+            copied = {member: one.copied for member, one in self.members.items()}
+            return compare(self.spark, copied, folder=self.folder, target=self.batches)
+
+    def _find(
+        self, history: History, comparing: Future[Comparison], *, digest_first: bool
+    ) -> tuple[dict[int, Found], Comparison, dict[int, dict[str, Any]]]:
+        """Return what checkers found, how replicas compare, and where lost records lie."""
+        members = list(self.members)
+        with self.watch("verify: build frames"):
+            built = build(history, digest_first=digest_first, tell=self.tell)
+        kept = built.kept
+        try:
+            compared = comparing.result()
+            kept += compared.kept
+            values = built.by_name["values"]
+            built = built.with_more(compared.frames(self.spark, values), compared.empty)
+            rows = together((member, one.seen) for member, one in self.members.items())
+            unseen = frozenset(name for name in SCHEMAS if not rows[name])
+            built = built.with_more(frames_of(self.spark, rows), unseen)
+            with self.watch("verify: run checkers"):
+                found = run_checkers(self.spark, built, members, self.scratch)
+            located: dict[int, dict[str, Any]] = {}
+            if any(anomaly == "lost-write" for one in found.values() for anomaly, _ in one.counts):
+                located = located_in(found_in(self.spark, self.scratch))
+            hand_out(self.scratch / FOUND, members, "anomalies", FOUND_SCHEMA)
+            if compared.summaries and len(members) > 1:
+                self._hand_out_batches(compared.batches)
+        finally:
+            for frame in kept:
+                frame.unpersist()
+        return found, compared, located
+
+    def _hand_out_batches(self, batches: DataFrame) -> None:
+        members, parts = list(self.members), self.scratch / "parts"
+        told_apart(batches, members).write.partitionBy(MEMBER).parquet(str(parts))
+        hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
+
+    def _concluded(
+        self,
+        member: Member,
+        lanes: Lanes,
+        found: Found,
+        compared: Comparison,
+        located: Mapping[int, Mapping[str, Any]],
+    ) -> Report:
+        run, timeline = member.run, self.members[member].seen.told
+        lanes.write(run.path)
+        self.tell(
+            f"Checked {lanes.counts.sends:,} sends, {lanes.counts.read:,} reads and "
+            f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
+        )
+        replicas = compared.told(member)
+        findings = judge_findings(run, found)
+        reasons = why_not_valid(run, lanes.counts, found, findings, replicas.reasons)
+        document = dict(replicas.document)
+        if member.number in located:
+            document["located"] = located[member.number]
+        return Report(
+            run=str(run.meta.get("run", run.path.name)),
+            scenario=str(run.meta.get("scenario", "")),
+            seed=run.meta.get("seed"),
+            kafka=run.kafka,
+            verdict=verdict_of(findings, reasons),
+            reasons=reasons,
+            anomalies=findings,
+            counts=lanes.counts,
+            faults=run.faults,
+            checkers=found.checkers,
+            timing_s=_phases(run),
+            replicas=document,
+            timeline=timeline,
+            group=run.group.to_json() if run.group else {},
+            liveness=judge_liveness(run.meta, timeline, found.counts, lanes.widest_gap),
+        )
+
+
+def _ends(member: Member) -> Iterator[tuple[str, int, int, bool]]:
+    run = member.run
+    for end in run.ends:
+        yield member.named(end.topic), end.partition, end.reached, end.complete
+    for topic in run.meta.get("topics", []):
+        name, partitions = topic["name"], topic["partitions"]
+        complete = sum(end.topic == name and end.complete for end in run.ends) >= partitions
+        yield member.named(name), ANY_PARTITION, 0, complete
+
+
+@contextmanager
+def _unreadable_named(paths: Sequence[Path]) -> Iterator[None]:
+    """Turn what Spark says of a damaged file into the error that the caller knows."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        if not is_unreadable(error):
+            raise
+        whose = str(paths[0]) if len(paths) == 1 else f"{paths[0]} or a run verified with it"
+        raise HistoryUnreadable(
+            f"The history of {whose} is damaged ({first_line(error)}): restore it, or seal the "
+            "raw history again."
+        ) from error
+
+
+def _phases(run: RunInput) -> dict[str, float]:
+    return {
+        str(phase["name"]): round((phase["to_ns"] - phase["from_ns"]) / 1e9, 3)
+        for phase in run.meta.get("phases", [])
+        if phase.get("to_ns") is not None
+    }

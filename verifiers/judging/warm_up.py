@@ -1,0 +1,129 @@
+"""Making the class archive: a verification of a small history, whose classes are kept.
+
+Run as a program, `python -m verifiers.judging.warm_up`; it says where the archive lies.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import SparkContext
+
+from harness.core.errors import EnvironmentBroken
+from harness.core.op import value_of
+from verifiers.judging.job import verify
+from verifiers.run_folder.schema import HISTORY_SCHEMAS
+from verifiers.spark.archive import archive_of
+from verifiers.spark.session import find_java, open_session
+
+_DUMP_S = 120
+_TOPIC = "warm-up"
+_SENT = 8
+_ARROW = {
+    "integer": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(),
+}  # fmt: skip
+
+
+def make_archive() -> Path:
+    """Return the archive for this machine's Java, made if there is none; this process is spent.
+
+    A process can have one JVM, and an archive is written when that ends.
+
+    Raises:
+        EnvironmentBroken: there is no Java, or its JVM wrote no archive.
+    """
+    archive = archive_of(find_java())
+    if archive.is_file():
+        return archive
+    # Another process may be making one at the same time: the last to be done wins.
+    draft = archive.with_name(f"{archive.name}.{os.getpid()}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="kafka-chaos-warm-up-") as folder:
+            open_session(archive_to=draft)
+            verify(write_run(Path(folder)))
+            _end_jvm()
+        if not draft.is_file() or draft.stat().st_size == 0:
+            raise EnvironmentBroken(
+                f"The JVM wrote no class archive to {archive.parent}: is there room for 200 MB?"
+            )
+        draft.replace(archive)
+    finally:
+        draft.unlink(missing_ok=True)
+    return archive
+
+
+def _end_jvm() -> None:
+    context = SparkContext._active_spark_context
+    gateway = SparkContext._gateway
+    if context is None or gateway is None:
+        return
+    context.stop()
+    gateway.shutdown()
+    # The JVM ends, and writes its archive, when its standard input does.
+    process: subprocess.Popen[bytes] = gateway.proc
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(_DUMP_S)
+    except subprocess.TimeoutExpired as error:
+        process.kill()
+        raise EnvironmentBroken(
+            f"The JVM did not write its class archive within {_DUMP_S} s."
+        ) from error
+
+
+def write_run(path: Path) -> Path:
+    """Write a run that gives every checker something to look at."""
+    sends = [
+        _row(process=1, op=n, type="ok", partition=0, offset=n, invoke_ns=n, complete_ns=n + 1)
+        for n in range(_SENT)
+    ]
+    # The last is lost, its place is another's, and a consumer steps back and over a record.
+    kept = [*range(_SENT - 1), 1]
+    final = [
+        _row(process=9, op=0, position=n, partition=0, offset=n, time_ns=99, of=sequence)
+        for n, sequence in enumerate(kept)
+    ]
+    polls = [
+        _row(process=2, op=op, position=0, partition=0, offset=n, time_ns=20 + op, of=n)
+        for op, n in enumerate((0, 3, 1))
+    ]
+    events = [_row(process=2, op=0, f="start", time_ns=5)]
+    rows: dict[str, list[dict[str, Any]]] = {
+        "send": sends, "txn": [], "poll": polls, "final": final, "event": events,
+    }  # fmt: skip
+    for dataset, schema in HISTORY_SCHEMAS.items():
+        folder = path / "history" / dataset
+        folder.mkdir(parents=True)
+        fields = [pa.field(f.name, _ARROW[f.dataType.typeName()]) for f in schema.fields]
+        pq.write_table(pa.Table.from_pylist(rows[dataset], pa.schema(fields)), folder / "0.parquet")
+    ends: Sequence[Mapping[str, Any]] = [
+        {"topic": _TOPIC, "partition": 0, "low": 0, "high": 9, "reached": 9, "complete": True}
+    ]
+    run = {
+        "schema": 1,
+        "run": _TOPIC,
+        "origin_ns": 0,
+        "contract": {"acks": "1"},
+        "topics": [{"name": _TOPIC, "partitions": 1, "replication_factor": 1}],
+        "state": "complete",
+    }
+    (path / "history" / "ends.json").write_text(json.dumps(ends), encoding="utf-8")
+    (path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    return path
+
+
+def _row(*, of: int | None = None, **columns: Any) -> dict[str, Any]:  # noqa: ANN401  (of JSON)
+    sequence = columns["op"] if of is None else of
+    return {"topic": _TOPIC, "value": value_of(1, sequence), **columns}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{make_archive()}\n")

@@ -1,0 +1,95 @@
+"""What a plant is, and where plants are found: an anomaly put into a copy of a run on purpose."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from harness.core.registry import Registry
+from verifiers.planting.plot import Plot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offence:
+    """One row that a verification of the planted copy must find; columns of ANOMALY_SCHEMA.
+
+    Attributes:
+        anomaly: its name.
+        topic: where.
+        partition: where.
+        offset: in records.
+        value: which record.
+        process: which client.
+        kind: as the checker refines it.
+        detail: facts that its detail must hold, among others.
+        because: empty for what is planted; else why it follows by definition from what is.
+    """
+
+    anomaly: str
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    value: int | None = None
+    process: int | None = None
+    kind: str | None = None
+    detail: Mapping[str, str] = field(default_factory=dict)
+    because: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """For a sentence: lost-write at orders/0 offset 17, value 42."""
+        where = "" if self.topic is None else f" at {self.topic}"
+        where += "" if self.partition is None else f"/{self.partition}"
+        told = [f"offset {self.offset}"] if self.offset is not None else []
+        told += [f"value {self.value}"] if self.value is not None else []
+        told += [f"process {self.process}"] if self.process is not None else []
+        told += [f"kind {self.kind}"] if self.kind else []
+        return f"{self.anomaly}{where} {', '.join(told)}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """What a plant did to the copy.
+
+    Attributes:
+        told: in one sentence.
+        offences: all that a verification must find on top of what the run has without it.
+    """
+
+    told: str
+    offences: tuple[Offence, ...]
+
+
+Sow = Callable[[Plot], Planted]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plant:
+    """One way to bring about one anomaly.
+
+    Attributes:
+        name: the checker that must find it, with a word in brackets where it has several plants.
+        checker: that checker.
+        sow: changes a copy; raises NothingToPlant if the run holds nothing that it could change.
+    """
+
+    name: str
+    checker: str
+    sow: Sow
+
+
+PLANTS: Registry[Plant] = Registry("plant", "verifiers.planting.plants")
+
+
+def plant(checker: str, kind: str = "") -> Callable[[Sow], Sow]:
+    """Return a decorator that files a function as a plant for a checker.
+
+    Args:
+        checker: its registered name.
+        kind: what tells it apart from the checker's other plants; empty for the first one.
+    """
+    name = f"{checker} ({kind})" if kind else checker
+
+    def decorate(sow: Sow) -> Sow:
+        PLANTS.register(name)(Plant(name=name, checker=checker, sow=sow))
+        return sow
+
+    return decorate

@@ -1,0 +1,210 @@
+"""What brokers have on their disks: bytes, batches and epochs that are not as they should be."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.core.op import producer_of
+from harness.replica_names import EPOCHS
+from verifiers.planting.plant import Offence, Planted, plant
+from verifiers.planting.plot import NothingToPlant, Plot
+from verifiers.planting.stock import Stock
+from verifiers.replicas.copied import Replica, read_copied
+from verifiers.replicas.records import read_batch, values_in
+from verifiers.replicas.segments import read_headers
+
+_ON_DISKS = ("replica-divergence", "replica-gap", "epoch-disorder", "corrupt-record")
+_V2 = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One batch of a segment: where it lies, in bytes, and which offsets it holds."""
+
+    position: int
+    size: int
+    first: int
+    last: int
+    magic: int
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """The last segment of a replica that followed and was in the ISR at the end.
+
+    Attributes:
+        replica: which.
+        segment: its path within the run's folder.
+        batches: all of them below the high watermark.
+    """
+
+    replica: Replica
+    segment: str
+    batches: tuple[Batch, ...]
+
+    def offence(self, anomaly: str, offset: int, **more: Any) -> Offence:  # noqa: ANN401 (columns)
+        """Return an offence at an offset of this replica."""
+        return Offence(
+            anomaly=anomaly, topic=self.replica.topic, partition=self.replica.partition,
+            offset=offset, **more,
+        )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        """For a sentence."""
+        return f"{self.replica.topic}/{self.replica.partition} of broker {self.replica.broker}"
+
+
+@plant("corrupt-record", "disk")
+def changed_bit(plot: Plot) -> Planted:
+    """Change a bit at the end of a batch."""
+    log = _log(plot.stock, batches=1)
+    batch = log.batches[len(log.batches) // 2]
+    at = batch.position + batch.size - 1
+    plot.edit_bytes(log.segment, lambda old: old[:at] + bytes([old[at] ^ 1]) + old[at + 1 :])
+    broker = {"broker": str(log.replica.broker), "problem": "checksum"}
+    return Planted(
+        told=f"a bit of the batch @{batch.first} of {log.name} was changed",
+        offences=(log.offence("corrupt-record", batch.first, kind="disk", detail=broker),),
+    )
+
+
+@plant("replica-divergence")
+def lacks_the_end(plot: Plot) -> Planted:
+    """Cut the last batch off a replica that is in the ISR."""
+    log = _log(plot.stock, batches=2)
+    batch = log.batches[-1]
+    divergence = _lacking(plot.path, log, batch)
+    plot.edit_bytes(log.segment, lambda old: old[: batch.position])
+    return Planted(
+        told=f"the last batch, @{batch.first}, of {log.name} was cut off", offences=(divergence,)
+    )
+
+
+@plant("replica-gap")
+def hole(plot: Plot) -> Planted:
+    """Take a batch out of the middle of a replica that is in the ISR."""
+    log = _log(plot.stock, batches=3)
+    middle = len(log.batches) // 2
+    batch, following = log.batches[middle : middle + 2]
+    because = "a replica in the ISR that lacks what its leader holds differs from it"
+    divergence = _lacking(plot.path, log, batch, because)
+    end = batch.position + batch.size
+    plot.edit_bytes(log.segment, lambda old: old[: batch.position] + old[end:])
+    detail = {
+        "broker": str(log.replica.broker),
+        "missing_from": str(batch.first),
+        "missing": str(following.first - batch.first),
+    }
+    return Planted(
+        told=f"the batch @{batch.first} of {log.name} was taken out",
+        offences=(
+            log.offence("replica-gap", following.first, kind="gap", detail=detail),
+            divergence,
+        ),
+    )
+
+
+@plant("replica-gap", "backwards")
+def appended_again(plot: Plot) -> Planted:
+    """Append the last batch of a replica once more."""
+    log = _log(plot.stock, batches=1)
+    batch = log.batches[-1]
+    end = batch.position + batch.size
+    plot.edit_bytes(log.segment, lambda old: old[:end] + old[batch.position : end] + old[end:])
+    detail = {"broker": str(log.replica.broker), "expected": str(batch.last + 1)}
+    return Planted(
+        told=f"the batch @{batch.first} of {log.name} was appended again",
+        offences=(log.offence("replica-gap", batch.first, kind="backwards", detail=detail),),
+    )
+
+
+@plant("epoch-disorder")
+def late_epoch(plot: Plot) -> Planted:
+    """Let a leader-epoch checkpoint say that the last epoch began one batch later."""
+    for log in _logs(plot.stock, whole=False):
+        epochs = log.replica.epochs
+        if not epochs:
+            continue
+        epoch = epochs[-1][0]
+        mine = [one for one in log.batches if one.epoch == epoch and one.magic == _V2]
+        # What lies below the log's start is asked of nobody.
+        if not mine or mine[0].last < log.replica.log_start or mine[0].first > epochs[-1][1]:
+            continue
+        begins = mine[0].last + 1
+        told = [*epochs[:-1], (epoch, begins)]
+        lines = "".join(f"{number} {first}\n" for number, first in told)
+        plot.write(str(Path(log.segment).parent / EPOCHS), f"0\n{len(told)}\n{lines}".encode())
+        return Planted(
+            told=f"the checkpoint of {log.name} has epoch {epoch} begin at {begins}",
+            offences=(
+                log.offence(
+                    "epoch-disorder", mine[0].first, kind="checkpoint",
+                    detail={"broker": str(log.replica.broker), "checkpoint_since": str(begins)},
+                ),
+            ),
+        )  # fmt: skip
+    raise NothingToPlant("no follower's last leader epoch begins in its last segment")
+
+
+def _log(stock: Stock, *, batches: int) -> Log:
+    """Return a replica with at least so many batches in its last segment."""
+    for log in _logs(stock):
+        if len(log.batches) >= batches:
+            return log
+    raise NothingToPlant(
+        f"no follower in the ISR has {batches} batches in its last segment, all committed"
+    )
+
+
+def _logs(stock: Stock, *, whole: bool = True) -> Iterator[Log]:
+    """Yield the followers in the ISR that are as they should be.
+
+    Args:
+        stock: of the run.
+        whole: only those all of whose last segment is known to be committed.
+
+    Raises:
+        NothingToPlant: the brokers' logs were not copied.
+    """
+    copied = read_copied(stock.folder, stock.run.meta)
+    if not copied.replicas:
+        raise NothingToPlant("the brokers' logs were not copied")
+    bounds = {(end.topic, end.partition): end.high for end in stock.run.ends}
+    for replica in copied.replicas:
+        bound = bounds.get(replica.place, 0)
+        follows = replica.in_sync and not replica.leads and replica.segments
+        if not follows or stock.is_tainted(_ON_DISKS, replica.place):
+            continue
+        last = replica.segments[-1]
+        rows = [row for rows in read_headers(last) for row in rows.to_pylist()]
+        below = [row for row in rows if row["problem"] is None and row["last_offset"] < bound]
+        if below and (len(below) == len(rows) or not whole):
+            yield Log(
+                replica=replica,
+                segment=str(last.relative_to(stock.path)),
+                batches=tuple(
+                    Batch(
+                        position=row["position"], size=row["size"], first=row["base_offset"],
+                        last=row["last_offset"], magic=row["magic"], epoch=row["leader_epoch"],
+                    )
+                    for row in below
+                ),
+            )  # fmt: skip
+
+
+def _lacking(path: Path, log: Log, batch: Batch, because: str = "") -> Offence:
+    """Return the divergence of a replica that lacks a batch, which its leader holds."""
+    held = values_in(read_batch(str(path), log.segment, batch.position, batch.size))
+    value = next((value for _, value in held if value is not None), None)
+    return log.offence(
+        "replica-divergence", batch.first, value=value, because=because, kind="in-sync",
+        process=None if value is None else producer_of(value),
+        detail={
+            "other_broker": str(log.replica.broker),
+            "other_holds": "nothing",
+            "last_offset": str(batch.last),
+        },
+    )  # fmt: skip

@@ -1,0 +1,193 @@
+"""What consumer groups processed and committed."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
+from verifiers.planting.plant import Offence, Planted, plant
+from verifiers.planting.plot import NothingToPlant, Plot
+from verifiers.planting.stock import NONE, Record, Stock
+
+_JOINS = ("subscribe", "assign")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """One record that a member processed: the row of the event, and what stands there."""
+
+    row: int
+    group: str
+    process: int
+    record: Record
+
+
+@plant("consume-skip")
+def consume_skip(plot: Plot) -> Planted:
+    """Let nobody have processed a record that lies below a committed offset."""
+    groups = Groups(plot.stock)
+    done = groups.one_processed()
+    chosen = np.zeros(plot.stock.rows("event").count, dtype=np.bool_)
+    chosen[done.row] = True
+    plot.drop("event", chosen)
+    return Planted(
+        told=f"group {done.group} never processed {_name(done.record)}",
+        offences=(
+            Offence(
+                anomaly="consume-skip", topic=done.record.topic, partition=done.record.partition,
+                offset=done.record.offset, value=done.record.value,
+                process=groups.given_to(done), kind=groups.way(done.group),
+                detail={"group": done.group},
+            ),
+        ),
+    )  # fmt: skip
+
+
+@plant("consume-repeat")
+def consume_repeat(plot: Plot) -> Planted:
+    """Let a member process a record again at the end of the run, long after it was committed."""
+    groups = Groups(plot.stock)
+    done = groups.one_processed()
+    event = plot.stock.rows("event").row(done.row)
+    plot.add("event", **(event | {"op": None, "time_ns": plot.stock.after_ns}))
+    ways = groups.members[done.process, done.group]
+    return Planted(
+        told=f"group {done.group} processed {_name(done.record)} again",
+        offences=(
+            Offence(
+                anomaly="consume-repeat", topic=done.record.topic,
+                partition=done.record.partition, offset=done.record.offset,
+                process=done.process, kind=EXACTLY_ONCE if ways == EXACTLY_ONCE else "committed",
+                detail={"group": done.group, "after_process": str(done.process)},
+            ),
+        ),
+    )  # fmt: skip
+
+
+@plant("lost-commit")
+def lost_commit(plot: Plot) -> Planted:
+    """Let a member be told, at the end of the run, of an earlier offset than was committed."""
+    groups = Groups(plot.stock)
+    group, topic, partition, offset = groups.last_commit()
+    asker = next(process for process, of in groups.members if of == group)
+    asked_ns = plot.stock.after_ns
+    plot.add(
+        "event", process=asker, f="offset-fetch", topic=topic, partition=partition,
+        offset=offset - 1, time_ns=asked_ns + 1, detail=str(asked_ns),
+    )  # fmt: skip
+    return Planted(
+        told=f"group {group} was told {offset - 1} of {topic}/{partition}, having committed "
+        f"{offset}",
+        offences=(
+            Offence(
+                anomaly="lost-commit", topic=topic, partition=partition, offset=offset,
+                process=asker, detail={"group": group, "fetched": str(offset - 1)},
+            ),
+        ),
+    )  # fmt: skip
+
+
+class Groups:
+    """The groups of a run whose members tell what they process.
+
+    Raises:
+        NothingToPlant: there are none.
+    """
+
+    def __init__(self, stock: Stock) -> None:
+        self._stock = stock
+        self._events = stock.rows("event")
+        self.members: dict[tuple[int, str], str] = {}
+        for row in self._rows_of(*_JOINS):
+            commits, space, group = (self._events.words("detail")[row] or "").partition(" ")
+            if space:
+                self.members[int(self._events.numbers("process")[row]), group] = commits
+        if not self.members or not self._rows_of("processed"):
+            raise NothingToPlant("no member of a group told what it processed")
+
+    def way(self, group: str) -> str:
+        """Return how a group commits; of several ways the weakest, as `consume_skip` has it."""
+        ways = sorted(way for (_, of), way in self.members.items() if of == group)
+        return next((way for way in ways if way in MAY_SKIP), ways[0])
+
+    def one_processed(self) -> Done:
+        """Return a plain record that a group processed once, and beyond which it committed."""
+        committed = self._committed()
+        by_place = {(one.topic, one.partition, one.offset): one for one in self._stock.plain}
+        done = [
+            (group, self._place(row), row)
+            for row in self._rows_of("processed")
+            for group in self._groups_of(row)
+        ]
+        times = Counter((group, place) for group, place, _ in done)
+        for group, place, row in done[len(done) // 2 :] + done:
+            record = by_place.get(place)
+            if (
+                record is not None
+                and times[group, place] == 1
+                and len(self._groups_of(row)) == 1
+                and record.offset < committed.get((group, *place[:2]), (0, -1))[1]
+                and not self._stock.is_tainted(("consume-skip", "consume-repeat"), record.place)
+            ):
+                process = int(self._events.numbers("process")[row])
+                return Done(row=row, group=group, process=process, record=record)
+        raise NothingToPlant("no group processed a plain record once and committed it")
+
+    def given_to(self, done: Done) -> int | None:
+        """Return the member that was given a record last; None if none was."""
+        polls = self._stock.rows("poll")
+        mine = self._stock.of_value("poll", [done.record.value])
+        mine &= np.isin(
+            polls.numbers("process"),
+            np.array([process for process, of in self.members if of == done.group]),
+        )
+        rows = np.flatnonzero(mine)
+        if not len(rows):
+            return None
+        return int(polls.numbers("process")[max(rows, key=polls.numbers("time_ns").__getitem__)])
+
+    def last_commit(self) -> tuple[str, str, int, int]:
+        """Return group, topic, partition and offset of a partition's last commit."""
+        for (group, topic, partition), (_, offset) in sorted(self._committed().items()):
+            if offset > 0 and not self._stock.is_tainted(("lost-commit",), (topic, partition)):
+                return group, topic, partition, offset
+        raise NothingToPlant("no commit of a group was acknowledged")
+
+    def _committed(self) -> dict[tuple[str, str, int], tuple[int, int]]:
+        """Return the last acknowledged commit of each group and partition: when, and what."""
+        found: dict[tuple[str, str, int], tuple[int, int]] = {}
+        for row in self._rows_of("committed"):
+            topic, partition, offset = self._place(row)
+            if offset == NONE:
+                continue
+            told = (int(self._events.numbers("time_ns")[row]), offset)
+            for group in self._groups_of(row):
+                key = (group, topic, partition)
+                found[key] = max(found.get(key, told), told)
+        return found
+
+    def _rows_of(self, *kinds: str) -> list[int]:
+        chosen = np.isin(self._events.words("f").astype(str), kinds)
+        return [int(row) for row in np.flatnonzero(chosen)]
+
+    def _groups_of(self, row: int) -> list[str]:
+        process = int(self._events.numbers("process")[row])
+        return list(self._of_process().get(process, ()))
+
+    def _of_process(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for process, group in self.members:
+            found.setdefault(process, []).append(group)
+        return found
+
+    def _place(self, row: int) -> tuple[str, int, int]:
+        return (
+            str(self._events.words("topic")[row]),
+            int(self._events.numbers("partition")[row]),
+            int(self._events.numbers("offset")[row]),
+        )
+
+
+def _name(record: Record) -> str:
+    return f"{record.topic}/{record.partition} @{record.offset}"

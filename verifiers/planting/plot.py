@@ -1,0 +1,166 @@
+"""A plot: the copy of a stored run in which one plant grows, and what may be done to it.
+
+A copy is a tree of links: only files that a plant changes are written anew, so it costs what is
+changed and the run itself is never touched.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from verifiers.planting.stock import Flags, Stock
+
+_WRITTEN = frozenset(
+    {
+        "anomalies", "replicas", "lanes.json", "verdict.json", "report.html", "junit.xml",
+        "summary.md", "spells.jsonl", "claim.json",
+    }
+)  # fmt: skip
+"""What a verification writes into the folder: a copy begins without."""
+
+
+class NothingToPlant(Exception):
+    """The run holds nothing that the plant could change; the text says what it lacks."""
+
+
+def copy_run(source: Path, target: Path, *, raw: bool) -> None:
+    """Make a tree of links to all that a run recorded.
+
+    Args:
+        source: the folder of the run, absolute.
+        target: the folder to make.
+        raw: whether the raw history goes along. A copy that has it is sealed again if need be; one
+            that has not keeps the sealed history that it is given.
+    """
+    for folder, folders, files in os.walk(source):
+        here = Path(folder)
+        place = here.relative_to(source)
+        if here == source:
+            folders[:] = [name for name in folders if name not in _WRITTEN]
+            files = [f for f in files if f not in _WRITTEN and not f.startswith("crash-")]
+        if place == Path("history") and not raw:
+            folders[:] = [name for name in folders if name != "raw"]
+        (target / place).mkdir(parents=True, exist_ok=True)
+        for name in files:
+            if not name.startswith(".") and not name.endswith(".draft"):
+                (target / place / name).symlink_to((here / name).resolve())
+
+
+class Plot:
+    """One copy of a run, to be changed by one plant.
+
+    Args:
+        path: the copy's folder.
+        stock: what the run holds.
+    """
+
+    def __init__(self, path: Path, stock: Stock) -> None:
+        self.path = path
+        self.stock = stock
+        self._dropped: dict[str, Flags] = {}
+        self._put: dict[str, list[tuple[Flags, dict[str, Any]]]] = {}
+        self._added: dict[str, list[dict[str, Any]]] = {}
+
+    # -- the history -------------------------------------------------------------------------------
+
+    def drop(self, dataset: str, rows: Flags) -> None:
+        """Leave rows of a dataset out; `rows` says of each row of the run whether."""
+        before = self._dropped.get(dataset)
+        self._dropped[dataset] = rows if before is None else before | rows
+
+    def put(self, dataset: str, rows: Flags, **values: Any) -> None:  # noqa: ANN401  (cells)
+        """Give columns of some rows another value."""
+        self._put.setdefault(dataset, []).append((rows, values))
+
+    def add(self, dataset: str, **columns: Any) -> None:  # noqa: ANN401  (cells)
+        """Append a row, to the file of its process; what is not given is null."""
+        self._added.setdefault(dataset, []).append(columns)
+
+    def finish(self) -> None:
+        """Write the files of the history that were changed."""
+        for dataset in {*self._dropped, *self._put, *self._added}:
+            self._rewrite(dataset)
+
+    def _rewrite(self, dataset: str) -> None:
+        rows = self.stock.rows(dataset)
+        added = list(self._added.get(dataset, ()))
+        for number, (name, begin, end) in enumerate(rows.files):
+            mine = [row for row in added if f"{row['process']}.parquet" == name]
+            added = [row for row in added if row not in mine]
+            span = slice(begin, end)
+            changes = [(mask[span], put) for mask, put in self._put.get(dataset, ())]
+            dropped = self._dropped.get(dataset)
+            drops = None if dropped is None else dropped[span]
+            touched = any(mask.any() for mask, _ in changes) or (drops is not None and drops.any())
+            if mine or touched:
+                table = _changed(rows.tables[number], changes, drops)
+                self._write_table(dataset, name, _with_rows(table, mine))
+        schema = rows.schema
+        for process in sorted({int(row["process"]) for row in added}):
+            new = [row for row in added if row["process"] == process]
+            table = pa.Table.from_pylist(new, schema=schema)
+            self._write_table(dataset, f"{process}.parquet", table)
+
+    def _write_table(self, dataset: str, name: str, table: pa.Table) -> None:
+        path = self.path / "history" / dataset / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        pq.write_table(table, path)
+
+    # -- everything else ---------------------------------------------------------------------------
+
+    def write(self, name: str, content: bytes) -> None:
+        """Give a file another content."""
+        path = self.path / name
+        # It may be a link to the run's own file.
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
+
+    def edit_bytes(self, name: str, edit: Callable[[bytes], bytes]) -> None:
+        """Replace the content of a file by what a function makes of it."""
+        self.write(name, edit((self.path / name).read_bytes()))
+
+    def edit_json(self, name: str, edit: Callable[[Any], Any]) -> None:
+        """Replace a JSON document by what a function makes of it."""
+        self.edit_bytes(name, lambda old: json.dumps(edit(json.loads(old))).encode())
+
+    def edit_lines(
+        self, name: str, edit: Callable[[list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
+    ) -> None:
+        """Replace the objects of a JSON-lines file by what a function makes of them."""
+
+        def lines(old: bytes) -> bytes:
+            documents = [json.loads(line) for line in old.splitlines() if line.strip()]
+            return "".join(json.dumps(one) + "\n" for one in edit(documents)).encode()
+
+        self.edit_bytes(name, lines)
+
+
+def _changed(
+    table: pa.Table, changes: Sequence[tuple[Flags, Mapping[str, Any]]], dropped: Flags | None
+) -> pa.Table:
+    for mask, values in changes:
+        if not mask.any():
+            continue
+        for name, value in values.items():
+            at = table.schema.get_field_index(name)
+            field = table.schema.field(at)
+            cells = pa.repeat(pa.scalar(value, field.type), int(mask.sum()))
+            column = table.column(at).combine_chunks()
+            if isinstance(column, pa.ChunkedArray):
+                column = pa.concat_arrays(column.chunks)
+            table = table.set_column(at, field, pc.replace_with_mask(column, pa.array(mask), cells))
+    return table if dropped is None else table.filter(pa.array(np.logical_not(dropped)))
+
+
+def _with_rows(table: pa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    if not rows:
+        return table
+    return pa.concat_tables([table, pa.Table.from_pylist(list(rows), schema=table.schema)])

@@ -1,0 +1,274 @@
+"""The self-test: every kind of anomaly is planted into a copy of a run, and must be found.
+
+The planted offences exactly, and nothing else beyond what the run has without them: a verifier that
+finds nothing in a run in order, and this in its copies, has shown on that very run that it looks.
+"""
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import KafkaChaosError, UsageError
+from harness.history_seal import seal
+from harness.run_dir import SCHEMA, RunDir
+from verifiers.checking.checker import CHECKERS
+from verifiers.judging.job import Report, verify_all
+from verifiers.planting.plant import PLANTS, Offence, Plant, Planted
+from verifiers.planting.plot import NothingToPlant, Plot, copy_run
+from verifiers.planting.stock import Stock, Told, read_told
+
+MOST_SHOWN = 8
+"""So many offences of a plant that was missed, or falsely raised, are named."""
+
+_COLUMNS = tuple(Told.__dataclass_fields__)
+Rows = Sequence[tuple[Told, Mapping[str, str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grown:
+    """What came of one plant.
+
+    Attributes:
+        name: of the plant.
+        checker: that must find it.
+        told: what was done to the copy; or why nothing could be, if `not_planted`.
+        not_planted: whether the run holds nothing that could be changed so.
+        planted: how many offences of its own it has.
+        implied: those that follow from them, and why, by anomaly.
+        missed: those that were not found.
+        raised: what was found and not planted.
+        gone: what the run has and its copy has not.
+        crashes: what checkers that crashed said.
+    """
+
+    name: str
+    checker: str
+    told: str
+    not_planted: bool = False
+    planted: int = 0
+    implied: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    missed: tuple[Offence, ...] = ()
+    raised: tuple[Offence, ...] = ()
+    gone: tuple[Offence, ...] = ()
+    crashes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything planted was found and nothing else, or nothing could be planted."""
+        return not (self.missed or self.raised or self.gone or self.crashes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plant as it stands in the document of a self-test."""
+        return {
+            "plant": self.name,
+            "checker": self.checker,
+            "outcome": self.outcome,
+            "told": self.told,
+            "planted": self.planted,
+            "implied": {
+                name: {"count": count, "because": why}
+                for name, (count, why) in self.implied.items()
+            },
+            "missed": _shown(self.missed),
+            "raised": _shown(self.raised),
+            "gone": _shown(self.gone),
+            "crashes": list(self.crashes),
+        }
+
+    @property
+    def outcome(self) -> str:
+        """One word: found, failed, or not planted."""
+        if self.not_planted:
+            return "not planted"
+        return "found" if self.passed else "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """What came of all plants in copies of one run.
+
+    Attributes:
+        run: name of the run.
+        baseline: what the run has without any plant: how often, by anomaly.
+        plants: by name.
+        seconds: what it took.
+    """
+
+    run: str
+    baseline: Mapping[str, int]
+    plants: tuple[Grown, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether some plant was planted, every one was found, and nothing else."""
+        some = any(not one.not_planted for one in self.plants)
+        return some and all(one.passed for one in self.plants)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of `kafka-chaos verify --self-test --json`."""
+        return {
+            "schema": SCHEMA,
+            "run": self.run,
+            "passed": self.passed,
+            "baseline": dict(self.baseline),
+            "plants": [one.to_json() for one in self.plants],
+            "seconds": self.seconds,
+        }
+
+
+def self_test(
+    run_dir: Path,
+    *,
+    master: str | None = None,
+    exact: bool = False,
+    only: Collection[str] = (),
+    say: Callable[[str], None] = lambda _: None,
+) -> SelfTest:
+    """Plant every kind of anomaly into copies of a run, verify them, and compare.
+
+    The run itself is only read. Its copies are links in the folder for temporary files, and are
+    gone afterwards.
+
+    Args:
+        run_dir: the folder of a run.
+        master: a Spark master; None is all cores of this machine.
+        exact: look at every record, also in a long history.
+        only: names of plants; empty is all of them.
+        say: is told, in sentences, what is being done.
+
+    Raises:
+        UsageError: it is not a run folder, or it has no history.
+        HistoryUnreadable: what was recorded is damaged.
+        EnvironmentBroken: there is no Java, or Spark did not start.
+    """
+    begin_ns = time.monotonic_ns()
+    source = RunDir.open(run_dir)
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-self-test-") as folder:
+        # Spark names files by their real paths.
+        garden = Path(folder).resolve()
+        base = garden / "as-it-is"
+        copy_run(source.path, base, raw=True)
+        if (base / "history" / "raw").is_dir():
+            seal(base)
+        say(f"Verifying {source.name} as it is.")
+        (report,) = verify_each([base], master=master, exact=exact)
+        before = read_told(base / "anomalies")
+        stock = Stock(base, [told for told, _ in before])
+        if not stock.has("send"):
+            raise UsageError(f"{run_dir} has no send in its history: there is nothing to plant in.")
+        planted, barren = _sow_all(garden, base, stock, only)
+        say(f"Verifying {len(planted)} copies of it together, each with one anomaly planted.")
+        paths = [garden / _folder(plant) for plant, _ in planted]
+        reports = verify_each(paths, master=master, exact=exact)
+        grown = [
+            _compared(plant, told, report, before, read_told(path / "anomalies"))
+            for (plant, told), report, path in zip(planted, reports, paths, strict=True)
+        ]
+    return SelfTest(
+        run=source.name,
+        baseline={name: finding.count for name, finding in report.anomalies.items()},
+        plants=tuple(sorted([*grown, *barren], key=lambda one: one.name)),
+        seconds=round((time.monotonic_ns() - begin_ns) / 1e9, 3),
+    )
+
+
+def verify_each(paths: Sequence[Path], *, master: str | None, exact: bool) -> list[Report]:
+    """Return the verdicts on some run folders, in order; none of them may be damaged."""
+    reports = []
+    for report in verify_all(paths, master=master, exact=exact):
+        if isinstance(report, KafkaChaosError):
+            raise report
+        reports.append(report)
+    return reports
+
+
+def _sow_all(
+    garden: Path, base: Path, stock: Stock, only: Collection[str]
+) -> tuple[list[tuple[Plant, Planted]], list[Grown]]:
+    """Make the copies; return what was planted, and what could not be."""
+    planted: list[tuple[Plant, Planted]] = []
+    barren = [
+        Grown(
+            name=name, checker=name, not_planted=True,
+            told="no plant is known for this checker: register one (verifiers/planting/plant.py)",
+        )
+        for name in sorted(set(CHECKERS) - {one.checker for one in PLANTS.values()})
+        if not only
+    ]  # fmt: skip
+    for plant in [one for one in PLANTS.values() if not only or one.name in only]:
+        path = garden / _folder(plant)
+        copy_run(base, path, raw=False)
+        plot = Plot(path, stock)
+        try:
+            told = plant.sow(plot)
+        except NothingToPlant as why:
+            barren.append(
+                Grown(name=plant.name, checker=plant.checker, not_planted=True, told=str(why))
+            )
+            continue
+        plot.finish()
+        planted.append((plant, told))
+    return planted, barren
+
+
+def _folder(plant: Plant) -> str:
+    return "".join(sign if sign.isalnum() else "-" for sign in plant.name)
+
+
+def _compared(plant: Plant, planted: Planted, report: Report, before: Rows, after: Rows) -> Grown:
+    known = Counter(told for told, _ in before)
+    found = Counter(told for told, _ in after)
+    more: dict[Told, list[Mapping[str, str]]] = {}
+    for told, detail in after:
+        more.setdefault(told, []).append(detail)
+    missed: list[Offence] = []
+    fresh = found - known
+    for offence in planted.offences:
+        told = Told(**{name: getattr(offence, name) for name in _COLUMNS})
+        facts = offence.detail.items()
+        if fresh[told] and any(facts <= detail.items() for detail in more[told]):
+            fresh[told] -= 1
+        else:
+            missed.append(offence)
+    implied: dict[str, tuple[int, str]] = {}
+    for offence in planted.offences:
+        if offence.because:
+            count, _ = implied.get(offence.anomaly, (0, ""))
+            implied[offence.anomaly] = (count + 1, offence.because)
+    return Grown(
+        name=plant.name,
+        checker=plant.checker,
+        told=planted.told,
+        planted=sum(not offence.because for offence in planted.offences),
+        implied=implied,
+        missed=tuple(missed),
+        raised=_offences(+fresh),
+        gone=_offences(known - found),
+        crashes=_crashes(report),
+    )
+
+
+def _crashes(report: Report) -> tuple[str, ...]:
+    """Return a sentence for each checker that crashed."""
+    crashed = [name for name, how in report.checkers.items() if how == "crashed"]
+    return tuple(f"The checker {name} crashed." for name in sorted(crashed))
+
+
+def _offences(told: Counter[Told]) -> tuple[Offence, ...]:
+    return tuple(
+        Offence(**{name: getattr(one, name) for name in _COLUMNS}) for one in told.elements()
+    )
+
+
+def _shown(offences: Sequence[Offence]) -> dict[str, Any]:
+    return {
+        "count": len(offences),
+        "examples": [
+            {name: getattr(one, name) for name in _COLUMNS} for one in offences[:MOST_SHOWN]
+        ],
+    }

@@ -1,0 +1,271 @@
+"""A run folder as the verifier reads it: what was run, what was broken, how far it was read."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.core.contract import Contract
+from harness.core.errors import HistoryUnreadable, UsageError
+from harness.run_dir import RunDir
+from verifiers.run_folder.group import GroupRecord, read_group
+from verifiers.run_folder.result import FaultRecord
+from verifiers.run_folder.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How far the final read of one partition got.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        low: the log's first offset when the read began.
+        high: the log's end offset then.
+        reached: the offset after the last record read.
+        complete: whether that was the end.
+    """
+
+    topic: str
+    partition: int
+    low: int
+    high: int
+    reached: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInput:
+    """What is known of a run beside its history.
+
+    Attributes:
+        path: the folder.
+        meta: run.json as it stands.
+        contract: what the producers were promised.
+        faults: the journal, one record a fault.
+        ends: how far the final read got.
+        origin_ns: the zero of the run's time axis.
+        group: the group whose members came and went; None if there was none.
+    """
+
+    path: Path
+    meta: Mapping[str, Any]
+    contract: Contract
+    faults: tuple[FaultRecord, ...]
+    ends: tuple[End, ...]
+    origin_ns: int
+    group: GroupRecord | None = None
+
+    @property
+    def kafka(self) -> str:
+        """Version of the brokers."""
+        return str(self.meta.get("kafka", ""))
+
+    @property
+    def subscribed(self) -> frozenset[int]:
+        """Processes of the consumers whose partitions a group assigns."""
+        clients = self.meta.get("clients", [])
+        return frozenset(c["process"] for c in clients if c.get("mode") == "subscribe")
+
+    @property
+    def uncommitted(self) -> frozenset[int]:
+        """Processes that read with isolation.level=read_uncommitted."""
+        clients = self.meta.get("clients", [])
+        return frozenset(c["process"] for c in clients if c.get("isolation") == "read_uncommitted")
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The partitions whose final read did not get to the end, each in words."""
+        read = {(end.topic, end.partition): end for end in self.ends}
+        words: list[str] = []
+        for topic in self.meta.get("topics", []):
+            for partition in range(topic["partitions"]):
+                end = read.get((topic["name"], partition))
+                if end is None:
+                    words.append(f"{topic['name']}-{partition} was not read at all")
+                elif not end.complete:
+                    words.append(
+                        f"{topic['name']}-{partition} was read to {end.reached} of {end.high}"
+                    )
+        return tuple(words)
+
+
+def read_run(path: Path) -> RunInput:
+    """Return what a run folder tells beside its history.
+
+    Raises:
+        UsageError: it is not a run folder.
+        HistoryUnreadable: a file in it is damaged; the message names the file and the line.
+    """
+    folder = RunDir.open(path)
+    meta = folder.meta()
+    try:
+        contract = Contract(**meta["contract"])
+        origin_ns = int(meta["origin_ns"])
+    except (KeyError, TypeError, ValueError, UsageError) as error:
+        raise HistoryUnreadable(
+            f"{folder.path / 'run.json'} does not say what was run ({error!r}): "
+            "restore it, or run again."
+        ) from error
+    return RunInput(
+        path=folder.path,
+        meta=meta,
+        contract=contract,
+        faults=_fold(folder, origin_ns),
+        ends=_ends(folder.path / "history" / "ends.json"),
+        origin_ns=origin_ns,
+        group=read_group(meta, folder.lines("members.jsonl"), origin_ns),
+    )
+
+
+def check_history(path: Path) -> dict[str, list[Path]]:
+    """Return the Parquet files of each dataset of a sealed history, all of them whole.
+
+    A footer that is missing or that lacks a column is found here, in milliseconds, rather than
+    as nulls or a trace of Spark's later on.
+
+    Raises:
+        HistoryUnreadable: a file is truncated, is no Parquet, or lacks a column.
+    """
+    files: dict[str, list[Path]] = {}
+    for dataset, schema in HISTORY_SCHEMAS.items():
+        files[dataset] = sorted((path / "history" / dataset).glob("*.parquet"))
+        for file in files[dataset]:
+            with unreadable_named(file):
+                columns = set(pq.read_schema(file).names)
+            # A transaction cannot do without its number; all else can.
+            optional = frozenset() if dataset == "txn" else YOUNGER_COLUMNS
+            missing = [name for name in schema.names if name not in columns | optional]
+            if missing:
+                raise HistoryUnreadable(
+                    f"{file} has no column {', '.join(missing)}: it was not written as "
+                    "docs/run-folder.md says; seal the raw history again."
+                )
+    return files
+
+
+@contextmanager
+def unreadable_named(file: Path) -> Iterator[None]:
+    """Turn what Arrow says of a damaged file into the error that callers know.
+
+    Raises:
+        HistoryUnreadable: the file could not be read.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryUnreadable(
+            f"{file} cannot be read as Parquet ({str(error).splitlines()[0]}): "
+            "restore it, or seal the raw history again."
+        ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How large a history is, by the footers of its files.
+
+    Attributes:
+        rows: of all datasets together.
+        processes: no process of it has this number or a higher one.
+    """
+
+    rows: int
+    processes: int
+
+
+def extent_of(files: Mapping[str, Iterable[Path]]) -> Extent:
+    """Return how large a history is.
+
+    Args:
+        files: its Parquet files by dataset, as `check_history` gives them.
+    """
+    rows, highest = 0, -1
+    for file in (file for dataset in files.values() for file in dataset):
+        with unreadable_named(file):
+            footer = pq.read_metadata(file)
+            rows += footer.num_rows
+            highest = max(highest, _highest(file, footer))
+    return Extent(rows=rows, processes=highest + 1)
+
+
+def _highest(file: Path, footer: pq.FileMetaData) -> int:
+    place = footer.schema.to_arrow_schema().get_field_index("process")
+    groups = range(footer.num_row_groups)
+    known = [footer.row_group(number).column(place).statistics for number in groups]
+    if all(one is not None and one.has_min_max for one in known):
+        return max((int(one.max) for one in known), default=-1)
+    seen = pc.max(pq.read_table(file, columns=["process"])["process"]).as_py()
+    return -1 if seen is None else int(seen)
+
+
+def _ends(path: Path) -> tuple[End, ...]:
+    if not path.exists():
+        return ()
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(
+            End(
+                topic=str(row["topic"]),
+                partition=int(row["partition"]),
+                low=int(row["low"]),
+                high=int(row["high"]),
+                reached=int(row["reached"]),
+                complete=bool(row["complete"]),
+            )
+            for row in rows
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise HistoryUnreadable(
+            f"{path} does not say how far the final read got ({error!r}): restore it, or run again."
+        ) from error
+
+
+def _fold(folder: RunDir, origin_ns: int) -> tuple[FaultRecord, ...]:
+    told: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(folder.lines("faults.jsonl"), start=1):
+        try:
+            event, fault_id = str(line["event"]), str(line["id"])
+            if event != "failed":
+                int(line["time_ns"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise HistoryUnreadable(
+                f"{folder.path / 'faults.jsonl'}, line {number} is no event of a fault "
+                f"({error!r}): restore the file, or run again."
+            ) from error
+        told.setdefault(fault_id, {})[event] = line
+    return tuple(_record(fault_id, events, origin_ns) for fault_id, events in told.items())
+
+
+def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> FaultRecord:
+    decided = events.get("decided", {})
+    seen = {
+        phase: events[event].get("evidence", {})
+        for phase, event in (("inject", "injected"), ("heal", "healed"))
+        if event in events
+    }
+    failed = events.get("failed")
+    return FaultRecord(
+        id=fault_id,
+        name=str(decided.get("fault", "?")),
+        target=str(decided.get("target", "?")),
+        victims=tuple(decided.get("victims", ())),
+        injected_at_s=_at_s(events.get("injected"), origin_ns),
+        healed_at_s=_at_s(events.get("healed"), origin_ns),
+        proven=len(seen) == 2 and all(_observed(seen.values())),
+        evidence=seen,
+        error=None if failed is None else str(failed.get("error", "no word why")),
+    )
+
+
+def _observed(evidence: Iterable[Any]) -> list[bool]:
+    return [isinstance(one, dict) and bool(one.get("observed")) for one in evidence]
+
+
+def _at_s(event: Mapping[str, Any] | None, origin_ns: int) -> float | None:
+    return None if event is None else round((int(event["time_ns"]) - origin_ns) / 1e9, 3)

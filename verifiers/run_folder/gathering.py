@@ -1,0 +1,152 @@
+"""Short runs laid together: one history on disk, under names that no two runs share.
+
+A job for each of five hundred runs would mostly plan, and open files. So what short runs recorded
+is copied once, renamed (`verifiers.run_folder.member`), into a few files that one job reads.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from harness.core.errors import HistoryUnreadable
+from verifiers.frames.consumption import TELLS_GROUP
+from verifiers.run_folder.folder import unreadable_named
+from verifiers.run_folder.member import MEMBER, Member
+from verifiers.run_folder.schema import HISTORY_SCHEMAS
+
+Files = Mapping[str, Sequence[Path]]
+"""The Parquet files of a history, by dataset."""
+
+_SCHEMAS = {name: to_arrow_schema(schema) for name, schema in HISTORY_SCHEMAS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """The histories of several runs, in files that they share.
+
+    Attributes:
+        files: by dataset.
+        failures: why a member's history could not be read, by its number; nothing of it is in the
+            files.
+    """
+
+    files: Files
+    failures: Mapping[int, HistoryUnreadable]
+
+
+def gather(histories: Sequence[tuple[Member, Files]], target: Path) -> Gathered:
+    """Copy the histories of runs into a few files.
+
+    Args:
+        histories: the members, and the files of each.
+        target: a folder for the copies.
+    """
+    shares = max(1, min(len(histories), os.cpu_count() or 1))
+    for name in _SCHEMAS:
+        (target / name).mkdir(parents=True)
+    failures: dict[int, HistoryUnreadable] = {}
+
+    def copy(share: int) -> None:
+        with ExitStack() as stack:
+            writers = {
+                name: stack.enter_context(
+                    pq.ParquetWriter(_part(target, name, share), schema, compression="zstd")
+                )
+                for name, schema in _SCHEMAS.items()
+            }
+            for member, files in histories[share::shares]:
+                try:
+                    tables = [(name, _read(file, _SCHEMAS[name])) for name, file in _each(files)]
+                except HistoryUnreadable as error:
+                    failures[member.number] = error
+                    continue
+                for name, table in tables:
+                    writers[name].write_table(_renamed(table, member))
+
+    with ThreadPoolExecutor(shares, "gather") as pool:
+        list(pool.map(copy, range(shares)))
+    files = {name: [_part(target, name, share) for share in range(shares)] for name in _SCHEMAS}
+    return Gathered(files=files, failures=failures)
+
+
+def _part(target: Path, dataset: str, share: int) -> Path:
+    return target / dataset / f"part-{share}.parquet"
+
+
+def _each(files: Files) -> Iterator[tuple[str, Path]]:
+    for name, some in files.items():
+        for file in some:
+            yield name, file
+
+
+def _read(file: Path, schema: pa.Schema) -> pa.Table:
+    with unreadable_named(file):
+        table = pq.ParquetFile(file).read()
+    columns = [
+        table[field.name].cast(field.type)
+        if field.name in table.schema.names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _renamed(table: pa.Table, member: Member) -> pa.Table:
+    columns = {name: table[name] for name in table.schema.names}
+    columns["process"] = pc.add(table["process"], pa.scalar(member.base, pa.int32()))
+    if "topic" in columns:
+        columns["topic"] = _prefixed(table["topic"], member)
+    if "f" in columns:
+        # A member of a consumer group tells how it commits, a space, and the group's name.
+        joins = pc.is_in(table["f"], pa.array(TELLS_GROUP))
+        told = pc.match_substring(table["detail"], " ")
+        named = pc.replace_substring(
+            table["detail"], " ", f" {member.named('')}", max_replacements=1
+        )
+        columns["detail"] = pc.if_else(pc.and_(joins, told), named, table["detail"])
+    return pa.table(columns, schema=table.schema)
+
+
+def _prefixed(names: pa.ChunkedArray, member: Member) -> pa.ChunkedArray:
+    # Null where the name is null.
+    return pc.binary_join_element_wise(pa.scalar(member.named("")), names, "")
+
+
+def laid_out(members: Sequence[Member], target: Path) -> Path:
+    """Make a folder that has the folder of each member under its number; return it."""
+    target.mkdir()
+    for member in members:
+        (target / str(member.number)).symlink_to(member.run.path.resolve())
+    return target
+
+
+def hand_out(parts: Path, members: Sequence[Member], name: str, schema: StructType) -> None:
+    """Give each member what is its own of a dataset that was written by member.
+
+    Args:
+        parts: the dataset, partitioned by MEMBER, on the same disk as the runs.
+        members: the runs.
+        name: of the folder that each is given; the one it had is replaced.
+        schema: of the dataset, for a member that has no row in it.
+    """
+    for member in members:
+        target = member.run.path / name
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(exist_ok=True)
+        own = parts / f"{MEMBER}={member.number}"
+        if own.is_dir():
+            own.rename(target)
+        else:
+            target.mkdir()
+            none = to_arrow_schema(schema).empty_table()
+            pq.write_table(none, target / "part-0.parquet")

@@ -1,0 +1,133 @@
+"""Several runs in one job: keys that no two of them share, and how their findings are told apart.
+
+What one run calls `orders`, process 3, another does too. Where several are verified together, a
+member's topics are called `7/orders`, after its number, and its processes count from a base of its
+own: no topic of Kafka's has a slash in its name, and no process is as high as a base. So every
+frame that is keyed by topic or by process is keyed by run as well, and checkers know nothing of it.
+Offsets and values stand beside a topic wherever they are a key.
+
+A run that is verified alone keeps its names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.frames.history import PROCESS_BITS
+from verifiers.run_folder.folder import RunInput
+
+MEMBER = "member"
+"""The column that has a member's number, in what is told apart."""
+
+_SEPARATOR = "/"
+_PROCESS_FACTS = (
+    "producer", "other_producer", "sent_by", "reader", "last_reader", "given_to", "after_process",
+    "committed_by",
+)  # fmt: skip
+_NAMED_FACTS = ("group", "segment")
+"""Details that hold a process, and those that hold a name like that of a topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Member:
+    """One of the runs that are verified together.
+
+    Attributes:
+        run: what is known of it beside its history.
+        number: its place among them.
+        span: no process of any of them has this number or a higher one; 0 if it is alone.
+    """
+
+    run: RunInput
+    number: int = 0
+    span: int = 0
+
+    @property
+    def base(self) -> int:
+        """What its processes count from."""
+        return (self.number + 1) * self.span
+
+    def named(self, name: str) -> str:
+        """Return the name under which one of its topics, groups or files goes."""
+        return f"{self.number}{_SEPARATOR}{name}" if self.span else name
+
+    def own(self, name: str) -> str:
+        """Return what it calls the topic, group or file that goes by this name."""
+        return name.partition(_SEPARATOR)[2] if self.span else name
+
+    def numbered(self, process: int) -> int:
+        """Return the number under which one of its processes goes."""
+        return self.base + process
+
+
+def span_of(processes: int) -> int:
+    """Return the span for runs none of which has a process of this number or a higher one."""
+    return 1 << max(0, processes - 1).bit_length()
+
+
+def most_members(span: int) -> int:
+    """Return how many runs can be verified together, given their span."""
+    return (1 << PROCESS_BITS) // span - 1
+
+
+def number_of(name: str) -> int:
+    """Return the number of the member whose topic goes by this name."""
+    number, separator, _ = name.partition(_SEPARATOR)
+    return int(number) if separator else 0
+
+
+def number_column(topic: Column | str, members: Sequence[Member]) -> Column:
+    """Return the number of the member that a topic belongs to."""
+    if len(members) == 1:
+        return F.lit(members[0].number)
+    return F.substring_index(topic, _SEPARATOR, 1).cast("int")
+
+
+def told_apart(found: DataFrame, members: Sequence[Member]) -> DataFrame:
+    """Return rows with topics, processes and groups as their runs have them, and whose they are.
+
+    Args:
+        found: with a column `topic`; `process`, `segment` and `detail` are seen to if it has them.
+        members: the runs that were verified together.
+
+    Returns:
+        The same columns, and MEMBER before them.
+    """
+    span = members[0].span
+    if not span:
+        return found.select(F.lit(members[0].number).alias(MEMBER), "*")
+    number = number_column("topic", members)
+    if "process" in found.columns:
+        by_process = F.floor(F.col("process") / span).cast("int") - 1
+        number = F.coalesce(number, by_process)
+
+    # In a projection of its own: inside a lambda Spark would take the renamed topic for it.
+    numbered = found.select(number.alias(MEMBER), "*")
+    base = (F.col(MEMBER) + 1) * span
+
+    def of_process(process: Column) -> Column:
+        # A process that was read out of a value is the run's own number.
+        return F.when(process >= span, process - base).otherwise(process)
+
+    def fact(name: Column, told: Column) -> Column:
+        process = of_process(told.cast("long")).cast("string")
+        return (
+            F.when(name.isin(*_PROCESS_FACTS), process)
+            .when(name.isin(*_NAMED_FACTS), _own(told))
+            .otherwise(told)
+        )
+
+    own = {
+        "topic": lambda: _own(F.col("topic")),
+        "segment": lambda: _own(F.col("segment")),
+        "process": lambda: of_process(F.col("process")).cast("int"),
+        "detail": lambda: F.transform_values("detail", fact),
+    }
+    columns = [own[name]().alias(name) if name in own else F.col(name) for name in found.columns]
+    return numbered.select(MEMBER, *columns)
+
+
+def _own(name: Column) -> Column:
+    return F.substr(name, F.locate(_SEPARATOR, name) + 1)

@@ -1,0 +1,133 @@
+"""An excerpt of a history: the rows that lie at some places, or are of some values, and no others.
+
+A scan (scan.py) for each dataset; what is wanted goes with it to the workers.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from verifiers.frames.history import History
+from verifiers.run_folder.schema import HISTORY_SCHEMAS
+from verifiers.scanning.scan import Flags, Numbers, codes, numbers, scan
+from verifiers.scanning.tallies import BLOCK_BITS
+from verifiers.spark.arrow import BatchFunction
+
+_BLOCK_SHIFT = 40
+"""A block of a partition is one number: there are fewer than 2^40 blocks of 64 offsets."""
+
+_KEY = StructType([StructField("topic", StringType()), StructField("value", LongType())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rows are wanted: those to which any of these applies, by topic.
+
+    Attributes:
+        blocks: the blocks of 64 offsets that they lie in, see `block_numbers`; sorted.
+        stretches: the stretches of 64 values that theirs is of; sorted.
+        values: their values; sorted.
+    """
+
+    blocks: Mapping[str, Numbers] = field(default_factory=dict)
+    stretches: Mapping[str, Numbers] = field(default_factory=dict)
+    values: Mapping[str, Numbers] = field(default_factory=dict)
+
+
+def block_numbers(partition: Numbers, block: Numbers) -> Numbers:
+    """Return a number for each block of each partition of a topic."""
+    return (partition << _BLOCK_SHIFT) | block
+
+
+def by_topic(frame: DataFrame, *columns: str) -> dict[str, list[Numbers]]:
+    """Return columns of whole numbers of a frame that has few rows, by topic."""
+    table = frame.select("topic", *columns).toArrow()
+    return {
+        topic: [
+            mine.column(name).to_numpy().astype(np.int64, copy=False) for name in columns
+        ]
+        for topic in pc.unique(table.column("topic")).to_pylist()
+        for mine in (table.filter(pc.equal(table.column("topic"), topic)),)
+    }  # fmt: skip
+
+
+def keys_of(history: History, wanted: Wanted) -> DataFrame:
+    """Return topic and value of the rows that are wanted; a pair may come several times."""
+    frames = [
+        scan(history, dataset, ["topic", "partition", "offset", "value"], _keys(wanted), _KEY)
+        for dataset in ("send", "poll", "final")
+    ]
+    return frames[0].unionByName(frames[1]).unionByName(frames[2])
+
+
+def excerpt(history: History, wanted: Wanted) -> History:
+    """Return a history of which sends, polls and final reads are only those that are wanted."""
+    taken = {
+        dataset: scan(history, dataset, schema.names, _rows(wanted), schema)
+        for dataset in ("send", "poll", "final")
+        for schema in (_nullable(HISTORY_SCHEMAS[dataset]),)
+    }
+    return replace(
+        history, sends=taken["send"], polls=taken["poll"], final=taken["final"], files={}
+    )
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([StructField(field.name, field.dataType) for field in schema.fields])
+
+
+def _keys(wanted: Wanted) -> BatchFunction:
+    def pick(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = _wanted_of(batch, wanted) & numbers(batch, "value")[1]
+            if rows.any():
+                yield batch.select(_KEY.names).filter(pa.array(rows))
+
+    return pick
+
+
+def _rows(wanted: Wanted) -> BatchFunction:
+    def pick(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = _wanted_of(batch, wanted)
+            if rows.any():
+                yield batch.filter(pa.array(rows))
+
+    return pick
+
+
+def _wanted_of(batch: pa.RecordBatch, wanted: Wanted) -> Flags:
+    topic, names = codes(batch, "topic")
+    value, valued = numbers(batch, "value")
+    partition, in_one = numbers(batch, "partition")
+    offset, at_one = numbers(batch, "offset")
+    placed = in_one & at_one
+    chosen = np.zeros(batch.num_rows, dtype=np.bool_)
+    for number, name in enumerate(names.to_pylist()):
+        if not any(name in asked for asked in (wanted.blocks, wanted.stretches, wanted.values)):
+            continue
+        rows = np.flatnonzero(topic == number)
+        of, here = value[rows], np.zeros(len(rows), dtype=np.bool_)
+        if name in wanted.blocks:
+            block = block_numbers(partition[rows], offset[rows] >> BLOCK_BITS)
+            here |= placed[rows] & _is_in(block, wanted.blocks[name])
+        if name in wanted.stretches:
+            here |= valued[rows] & _is_in(of >> BLOCK_BITS, wanted.stretches[name])
+        if name in wanted.values:
+            here |= valued[rows] & _is_in(of, wanted.values[name])
+        chosen[rows[here]] = True
+    return chosen
+
+
+def _is_in(some: Numbers, known: Numbers) -> Flags:
+    """Return which numbers are among some that are sorted."""
+    if not len(known):
+        return np.zeros(len(some), dtype=np.bool_)
+    at = np.minimum(np.searchsorted(known, some), len(known) - 1)
+    found: Flags = known[at] == some
+    return found

@@ -1,0 +1,362 @@
+"""The lanes of a long history: the same as Spark draws (lanes.py), by numpy and exactly.
+
+Each task reads what was sent in one stretch of time, by whichever producer: the row groups whose
+times overlap it. So a percentile is that of all sends of its bin, nothing is shuffled, and memory
+is bounded by the sends of a stretch.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from verifiers.frames.history import History
+from verifiers.run_folder.member import Member
+from verifiers.run_folder.schema import SEND_SCHEMA
+from verifiers.scanning.lanes import FINE_NS, QUANTILES, Lanes, assembled, bin_ns_of
+from verifiers.scanning.scan import (
+    Numbers,
+    Part,
+    codes,
+    grouped,
+    is_one_of,
+    numbers,
+    scan,
+    scan_shares,
+    starts_of,
+)
+from verifiers.spark.arrow import BatchFunction
+
+_STRETCH_ROWS = 4_000_000
+_FEWEST_ROWS = 500_000
+"""So many sends are in a stretch at most, and at least; about."""
+_MOST_STEPS = 100_000
+_OK, _INFO, _FAIL, _RESERVED = range(4)
+_KINDS = ("ok", "info", "fail", "reserved")
+_UNKNOWN = np.iinfo(np.int64).min
+"""Stands for a latency, or the number of a bin, that is not known."""
+
+_SENT = StructType(
+    [SEND_SCHEMA[name] for name in ("type", "topic", "partition", "invoke_ns", "complete_ns")]
+)
+_ACKED = ("acked", "first_ns", "last_ns", "gap_ns", "gap_from_ns", "gap_to_ns")
+_DRAWN = StructType(
+    [
+        StructField("bin", LongType()),
+        *(StructField(name, LongType()) for name in _KINDS),
+        *(StructField(f"latency_{number}", LongType()) for number in range(len(QUANTILES))),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("stretch", LongType()),
+        *(StructField(name, LongType()) for name in _ACKED),
+    ]
+)
+"""Of a stretch: a row a bin, without a topic; and a row a partition, with one."""
+
+_POLLED = StructType([StructField("bin", LongType()), StructField("polled", LongType())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Axis:
+    """The axis of time: where bins begin, and how wide they are."""
+
+    origin_ns: int
+    bin_ns: int
+
+    def bins(self, time_ns: Numbers) -> Numbers:
+        """Return the bin of each time."""
+        return (time_ns - self.origin_ns) // self.bin_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """A row group: how many rows, and what the file tells of their times.
+
+    Attributes:
+        part: which one.
+        rows: how many sends it has.
+        low: the bin of the first.
+        high: the bin of the last.
+        known: whether the file tells these; else they stand for nothing.
+        whole: whether it tells as well that no time is missing.
+    """
+
+    part: Part
+    rows: int
+    low: int
+    high: int
+    known: bool
+    whole: bool
+
+
+def scan_lanes(history: History, member: Member) -> Lanes:
+    """Return the lanes of a run that is verified alone; its sends must be known by their files.
+
+    Args:
+        history: the recorded frames.
+        member: the run.
+    """
+    axis = _Axis(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member))
+    session = history.sends.sparkSession
+    groups = _groups(history.files["send"], axis)
+    edges = _edges(groups, session.sparkContext.defaultParallelism)
+    shares = _shares(groups, edges)
+    drawn = scan_shares(session, shares, _SENT, partial(_draw, axis, edges), _DRAWN).collect()
+    polled = scan(history, "poll", ["time_ns"], _count(axis), _POLLED)
+    polls = polled.groupBy("bin").agg(F.sum("polled").alias("polled")).collect()
+    cells: dict[int | None, dict[str, Any]] = {}
+    for row in drawn:
+        if row["topic"] is None:
+            latency = [row[f"latency_{number}"] for number in range(len(QUANTILES))]
+            cell = {name: row[name] for name in _KINDS}
+            cells[row["bin"]] = cell | {"latency": None if latency[0] is None else latency}
+    for row in polls:
+        cells.setdefault(row["bin"], {})["polled"] = row["polled"]
+    cells.setdefault(None, {})["final"] = history.final.count()
+    ordered = sorted(cells.items(), key=lambda one: (one[0] is not None, one[0] or 0))
+    gaps = _joined([row.asDict() for row in drawn if row["topic"] is not None])
+    return assembled(member, [_whole(number, cell) for number, cell in ordered], gaps)
+
+
+def _whole(number: int | None, cell: Mapping[str, Any]) -> dict[str, Any]:
+    names = (*_KINDS, "latency", "polled", "final")
+    return {"bin": number, **{name: cell.get(name) for name in names}}
+
+
+def _groups(files: Sequence[str], axis: _Axis) -> list[_Group]:
+    groups: list[_Group] = []
+    for file in files:
+        metadata = pq.read_metadata(file)
+        where = metadata.schema.names.index("complete_ns")
+        for number in range(metadata.num_row_groups):
+            told = metadata.row_group(number).column(where).statistics
+            known = told is not None and told.has_min_max
+            low, high = (told.min, told.max) if known else (axis.origin_ns, axis.origin_ns)
+            groups.append(
+                _Group(
+                    part=(file, number),
+                    rows=metadata.row_group(number).num_rows,
+                    low=(low - axis.origin_ns) // axis.bin_ns,
+                    high=(high - axis.origin_ns) // axis.bin_ns,
+                    known=known,
+                    whole=known and told.has_null_count and told.null_count == 0,
+                )
+            )
+    return groups
+
+
+def _edges(groups: Sequence[_Group], cores: int) -> list[int]:
+    """Return the bins with which stretches begin, but for the first; each has about as many sends.
+
+    They are guessed from where row groups begin and end: a bad guess costs time.
+    """
+    rows = sum(group.rows for group in groups)
+    most = min(max(rows // (2 * cores), _FEWEST_ROWS), _STRETCH_ROWS)
+    stretches = -(-rows // most)
+    if stretches < 2:
+        return []
+    low = min(group.low for group in groups)
+    step = max(1, -(-(max(group.high for group in groups) + 1 - low) // _MOST_STEPS))
+    density = np.zeros((max(group.high for group in groups) - low) // step + 2)
+    for group in groups:
+        begin, end = (group.low - low) // step, (group.high - low) // step + 1
+        density[begin] += group.rows / (end - begin)
+        density[end] -= group.rows / (end - begin)
+    sent = np.cumsum(np.cumsum(density))
+    at = np.searchsorted(sent, rows * np.arange(1, stretches) / stretches)
+    return [low + int(one) * step for one in np.unique(at) if one > 0]
+
+
+def _shares(groups: Sequence[_Group], edges: Sequence[int]) -> list[list[Part]]:
+    """Return the row groups that each stretch may have sends in; unknown times are the first's."""
+    bounds = list(pairwise([None, *edges, None]))
+    return [
+        [
+            group.part
+            for group in groups
+            if not group.known
+            or (begin is None and not group.whole)
+            or ((begin is None or group.high >= begin) and (end is None or group.low < end))
+        ]
+        for begin, end in bounds
+    ]
+
+
+def _draw(axis: _Axis, edges: Sequence[int], stretch: int) -> BatchFunction:
+    begin, end = list(pairwise([None, *edges, None]))[stretch]
+
+    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sent: list[tuple[Numbers, Numbers, Numbers]] = []
+        acked: dict[str, list[Numbers]] = {}
+        for batch in batches:
+            complete, completed = numbers(batch, "complete_ns")
+            bins = axis.bins(complete)
+            here = completed.copy()
+            if begin is None:
+                here |= ~completed
+            else:
+                here &= bins >= begin
+            if end is not None:
+                here &= ~completed | (bins < end)
+            if here.any():
+                rows = batch if here.all() else batch.filter(pa.array(here))
+                sent.append(_sent(rows, axis))
+                for topic, table in _acked(rows):
+                    acked.setdefault(topic, []).append(table)
+        rows_drawn: list[dict[str, Any]] = [*_bins(sent)] if sent else []
+        for topic, tables in acked.items():
+            rows_drawn += _gaps(stretch, topic, tables)
+        kinds = {"string": pa.string(), "integer": pa.int32(), "long": pa.int64()}
+        schema = pa.schema([(f.name, kinds[f.dataType.typeName()]) for f in _DRAWN.fields])
+        yield pa.RecordBatch.from_pylist(rows_drawn, schema=schema)
+
+    return draw
+
+
+def _sent(batch: pa.RecordBatch, axis: _Axis) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the bin, the kind and the latency of each send."""
+    complete, completed = numbers(batch, "complete_ns")
+    invoke, invoked = numbers(batch, "invoke_ns")
+    number, names = codes(batch, "type")
+    kinds = [_KINDS.index(name) for name in names.to_pylist()]
+    kind = np.array(kinds, dtype=np.int64)[number]
+    latency = np.where(completed & invoked & (kind == _OK), complete - invoke, _UNKNOWN)
+    kind = np.where((kind == _INFO) & ~invoked, np.int64(_RESERVED), kind)
+    return np.where(completed, axis.bins(complete), _UNKNOWN), kind, latency
+
+
+def _acked(batch: pa.RecordBatch) -> Iterator[tuple[str, Numbers]]:
+    """Return, for each topic, acknowledgements gathered so finely that gaps are not seen.
+
+    Rows of the table: partition, number of the fine bin, how many, the first and the last.
+    """
+    complete, completed = numbers(batch, "complete_ns")
+    partition, placed = numbers(batch, "partition")
+    topic, topics = codes(batch, "topic")
+    rows = np.flatnonzero(is_one_of(batch, "type", ("ok",)) & completed & placed)
+    if not len(rows):
+        return
+    rows = rows[grouped([topic[rows], partition[rows]])]
+    topic, partition, complete = topic[rows], partition[rows], complete[rows]
+    fine = complete // FINE_NS
+    starts = starts_of([topic, partition, fine])
+    table = np.stack(
+        [
+            partition[starts],
+            fine[starts],
+            np.diff(starts, append=len(rows)),
+            np.minimum.reduceat(complete, starts),
+            np.maximum.reduceat(complete, starts),
+        ]
+    )
+    for number, name in enumerate(topics.to_pylist()):
+        mine = topic[starts] == number
+        if mine.any():
+            yield name, table[:, mine]
+
+
+def _bins(sent: Sequence[tuple[Numbers, Numbers, Numbers]]) -> Iterator[dict[str, Any]]:
+    number, kind, latency = (np.concatenate(column) for column in zip(*sent, strict=True))
+    known = number[number != _UNKNOWN]
+    low = int(known.min()) if len(known) else 0
+    # Unknown ones come first.
+    within = np.where(number == _UNKNOWN, 0, number - low + 1)
+    order = grouped([within])
+    number, kind, latency, within = number[order], kind[order], latency[order], within[order]
+    starts = starts_of([within])
+    for begin, end in zip(starts, np.append(starts[1:], len(within)), strict=True):
+        counted = np.bincount(kind[begin:end], minlength=len(_KINDS)).tolist()
+        some = latency[begin:end]
+        known = some[some != _UNKNOWN]
+        cell: dict[str, Any] = dict(zip(_KINDS, counted, strict=True))
+        cell["bin"] = None if number[begin] == _UNKNOWN else int(number[begin])
+        if len(known):
+            ranks = [math.ceil(quantile * len(known)) - 1 for quantile in QUANTILES]
+            known = np.partition(known, sorted(set(ranks)))
+            cell |= {f"latency_{n}": int(known[rank]) for n, rank in enumerate(ranks)}
+        yield cell
+
+
+def _gaps(stretch: int, topic: str, tables: Sequence[Numbers]) -> Iterator[dict[str, Any]]:
+    partition, fine, acked, first, last = np.concatenate(tables, axis=1)
+    order = np.lexsort((fine, partition))
+    starts = starts_of([partition[order], fine[order]])
+    partition, fine = partition[order][starts], fine[order][starts]
+    acked = np.add.reduceat(acked[order], starts)
+    first = np.minimum.reduceat(first[order], starts)
+    last = np.maximum.reduceat(last[order], starts)
+    lanes = starts_of([partition])
+    for begin, end in zip(lanes, np.append(lanes[1:], len(partition)), strict=True):
+        row: dict[str, Any] = {
+            "stretch": stretch,
+            "topic": topic,
+            "partition": int(partition[begin]),
+            "acked": int(acked[begin:end].sum()),
+            "first_ns": int(first[begin]),
+            "last_ns": int(last[end - 1]),
+        }
+        if end - begin > 1:
+            length = first[begin + 1 : end] - last[begin : end - 1]
+            widest = np.flatnonzero(length == length.max())[-1]
+            row["gap_ns"] = int(length[widest])
+            row["gap_from_ns"] = int(last[begin + widest])
+            row["gap_to_ns"] = int(first[begin + 1 + widest])
+        yield row
+
+
+def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row a partition, with its widest gap within a stretch of time or between two."""
+    lanes: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        lanes.setdefault((row["topic"], row["partition"]), []).append(row)
+    joined: list[dict[str, Any]] = []
+    for (topic, partition), some in sorted(lanes.items()):
+        some.sort(key=lambda row: row["stretch"])
+        gaps = [
+            (row["gap_ns"], row["gap_from_ns"], row["gap_to_ns"])
+            for row in some
+            if row["gap_ns"] is not None
+        ]
+        for before, after in pairwise(some):
+            since, until = before["last_ns"], after["first_ns"]
+            # What lies that near together is gathered before gaps are looked for.
+            if since // FINE_NS != until // FINE_NS:
+                gaps.append((until - since, since, until))
+        widest = max(gaps, default=None)
+        joined.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "acked": sum(row["acked"] for row in some),
+                "first_ns": some[0]["first_ns"],
+                "last_ns": some[-1]["last_ns"],
+                "gap": None if widest is None else {"from_ns": widest[1], "to_ns": widest[2]},
+            }
+        )
+    return joined
+
+
+def _count(axis: _Axis) -> BatchFunction:
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            time, known = numbers(batch, "time_ns")
+            bins, polled = np.unique(axis.bins(time[known]), return_counts=True)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(bins, pa.int64()), pa.array(polled, pa.int64())], names=_POLLED.names
+            )
+
+    return count

@@ -1,0 +1,308 @@
+"""The lanes of a report: what was sent and read, second by second, and where acks stayed out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from harness.run_dir import write_atomically
+from verifiers.frames.history import History
+from verifiers.run_folder.member import MEMBER, Member, number_column
+from verifiers.run_folder.result import Counts
+from verifiers.spark.arrow import frame_of
+
+SECOND_NS = 1_000_000_000
+MOST_BINS = 2000
+_FINEST_BIN_NS = 100_000_000
+FINE_NS = 10_000_000
+"""Acknowledgements are first gathered so finely; no gap below this is ever the widest of a run."""
+QUANTILES = (0.5, 0.95, 0.99)
+"""Of the latencies that a bin tells."""
+_ACCURACY = 1000
+_AXIS_SCHEMA = StructType(
+    [
+        StructField(MEMBER, IntegerType()),
+        StructField("origin_ns", LongType()),
+        StructField("bin_ns", LongType()),
+    ]
+)
+
+
+_Cell = Mapping[str, Any] | Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLane:
+    """Acknowledgements of one partition.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        acked: sends that were acknowledged.
+        gap_from_ns: when the longest time without an acknowledgement began; the time axis ends
+            with the first and the last acknowledgement of any partition.
+        gap_to_ns: when it ended.
+    """
+
+    topic: str
+    partition: int
+    acked: int
+    gap_from_ns: int
+    gap_to_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """What was sent and read over time.
+
+    Attributes:
+        origin_ns: the zero of the time axis.
+        bin_ns: width of a bin.
+        rows: per bin: its begin in seconds after the origin; sends completed ok, info and fail;
+            latency of the acknowledged ones in ms, p50, p95 and p99 (None if there was none);
+            records polled. Bins in which nothing happened are left out.
+        partitions: by topic and number.
+        counts: how many operations there were in all.
+    """
+
+    origin_ns: int
+    bin_ns: int
+    rows: tuple[tuple[float | int | None, ...], ...]
+    partitions: tuple[PartitionLane, ...]
+    counts: Counts
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of lanes.json."""
+        return {
+            "origin_ns": self.origin_ns,
+            "bin_ns": self.bin_ns,
+            "rows": [list(row) for row in self.rows],
+            "partitions": [
+                {
+                    "topic": lane.topic,
+                    "partition": lane.partition,
+                    "acked": lane.acked,
+                    "gap_from_ns": lane.gap_from_ns,
+                    "gap_to_ns": lane.gap_to_ns,
+                    "gap_s": round((lane.gap_to_ns - lane.gap_from_ns) / SECOND_NS, 3),
+                }
+                for lane in self.partitions
+            ],
+        }
+
+    @property
+    def widest_gap(self) -> dict[str, Any] | None:
+        """The longest time without an acknowledgement, and of which partition; None: no sends."""
+        if not self.partitions:
+            return None
+        one = max(self.partitions, key=lambda lane: lane.gap_to_ns - lane.gap_from_ns)
+        return {
+            "topic": one.topic,
+            "partition": one.partition,
+            "gap_s": round((one.gap_to_ns - one.gap_from_ns) / SECOND_NS, 3),
+            "from_s": round((one.gap_from_ns - self.origin_ns) / SECOND_NS, 3),
+        }
+
+    def write(self, run_dir: Path) -> None:
+        """Write lanes.json into the run's folder, atomically."""
+        write_atomically(run_dir / "lanes.json", _compact(self.to_json()))
+
+
+def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
+    """Return the least of 100 ms, 200 ms, 500 ms, 1 s, … that makes at most 2000 bins of a run."""
+    ends = [phase.get("to_ns") for phase in meta.get("phases", [])] + [meta.get("ended_ns")]
+    begins = [phase.get("from_ns") for phase in meta.get("phases", [])] + [origin_ns]
+    known = [int(end) for end in ends if end is not None]
+    if not known:
+        return SECOND_NS
+    length = max(known) - min(int(begin) for begin in begins if begin is not None)
+    # Neither end of the run need fall on the edge of a bin.
+    least = max(1, -(-length // (MOST_BINS - 2)))
+    decade = _FINEST_BIN_NS
+    while decade * 10 < least:
+        decade *= 10
+    return next(step * decade for step in (1, 2, 5, 10) if step * decade >= least)
+
+
+def draw(history: History, members: Sequence[Member]) -> dict[int, Lanes]:
+    """Return the lanes of each member; two small aggregations, a row a bin reaches this process.
+
+    Args:
+        history: the recorded frames, of one run or several.
+        members: whose they are.
+    """
+    binned = _sent(history.sends, members).unionByName(
+        _polled(history, members), allowMissingColumns=True
+    )
+    keys = (MEMBER, "bin")
+    cells: dict[int, list[Row]] = {}
+    for row in (
+        binned.groupBy(*keys)
+        .agg(*(F.max(name).alias(name) for name in binned.columns if name not in keys))
+        .orderBy(*keys)
+        .collect()
+    ):
+        cells.setdefault(row[MEMBER], []).append(row)
+    gaps: dict[int, list[Row]] = {}
+    for row in _gaps(history.sends, members).collect():
+        gaps.setdefault(row[MEMBER], []).append(row)
+    return {
+        one.number: assembled(one, cells.get(one.number, []), gaps.get(one.number, []))
+        for one in members
+    }
+
+
+def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Lanes:
+    """Return the lanes of one member, of what was counted.
+
+    Args:
+        member: whose they are.
+        cells: by bin, in its order: how many sends ended ok, info and fail, and how many were only
+            reserved; latencies in ns, one for each of QUANTILES, or null; how many records were
+            polled; and where the bin is null, how many were finally read.
+        gaps: by partition, in its order: acknowledgements, when the first and the last came, and
+            the widest time between two, or null.
+    """
+    bin_ns = bin_ns_of(member)
+    return Lanes(
+        origin_ns=member.run.origin_ns,
+        bin_ns=bin_ns,
+        rows=tuple(_lane_row(cell, bin_ns) for cell in cells if cell["bin"] is not None),
+        partitions=_partitions(gaps, member),
+        counts=Counts(
+            acked=_total(cells, "ok"),
+            failed=_total(cells, "fail"),
+            indeterminate=_total(cells, "info"),
+            sends=sum(_total(cells, name) for name in ("ok", "fail", "info")),
+            reserved=_total(cells, "reserved"),
+            read=_total(cells, "polled"),
+            final=_total(cells, "final"),
+        ),
+    )
+
+
+def bin_ns_of(member: Member) -> int:
+    """Return the width of the bins of a member's lanes."""
+    return bin_width_ns(member.run.meta, member.run.origin_ns)
+
+
+def _on_axes(rows: DataFrame, members: Sequence[Member]) -> DataFrame:
+    """Add whose each row is, and the zero and the bins of that run's time axis."""
+    axes = [(one.number, one.run.origin_ns, bin_ns_of(one)) for one in members]
+    if len(axes) == 1:
+        known = zip(axes[0], _AXIS_SCHEMA.names, strict=True)
+        return rows.select("*", *(F.lit(value).alias(name) for value, name in known))
+    axis = frame_of(rows.sparkSession, axes, _AXIS_SCHEMA)
+    return rows.withColumn(MEMBER, number_column("topic", members)).join(F.broadcast(axis), MEMBER)
+
+
+def _bin(time_ns: str) -> Column:
+    return F.floor((F.col(time_ns) - F.col("origin_ns")) / F.col("bin_ns")).cast("long")
+
+
+def _sent(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
+    kind = F.col("type")
+    reserved = (kind == "info") & F.col("invoke_ns").isNull()
+    latency = F.when(kind == "ok", F.col("complete_ns") - F.col("invoke_ns"))
+    marks = F.array(*map(F.lit, QUANTILES))
+    return (
+        _on_axes(sends, members)
+        .groupBy(MEMBER, _bin("complete_ns").alias("bin"))
+        .agg(
+            F.count_if(kind == "ok").alias("ok"),
+            F.count_if((kind == "info") & ~reserved).alias("info"),
+            F.count_if(kind == "fail").alias("fail"),
+            F.count_if(reserved).alias("reserved"),
+            F.percentile_approx(latency, marks, _ACCURACY).alias("latency"),
+        )
+    )
+
+
+def _polled(history: History, members: Sequence[Member]) -> DataFrame:
+    polled = (
+        _on_axes(history.polls, members)
+        .groupBy(MEMBER, _bin("time_ns").alias("bin"))
+        .agg(F.count("*").alias("polled"))
+    )
+    # The final read is counted, and has no place on the axis of the workload.
+    final = (
+        _on_axes(history.final, members)
+        .groupBy(MEMBER, F.lit(None).cast("long").alias("bin"))
+        .agg(F.count("*").alias("final"))
+    )
+    return polled.unionByName(final, allowMissingColumns=True)
+
+
+def _gaps(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
+    acked = sends.where(
+        (F.col("type") == "ok") & F.col("partition").isNotNull() & F.col("complete_ns").isNotNull()
+    )
+    fine = acked.groupBy(
+        "topic", "partition", F.floor(F.col("complete_ns") / FINE_NS).alias("fine")
+    ).agg(
+        F.count("*").alias("acked"),
+        F.min("complete_ns").alias("from_ns"),
+        F.max("complete_ns").alias("to_ns"),
+    )
+    order = Window.partitionBy("topic", "partition").orderBy("fine")
+    before = fine.withColumn("before_ns", F.lag("to_ns").over(order))
+    gap = F.struct(
+        (F.col("from_ns") - F.col("before_ns")).alias("length"),
+        F.col("before_ns").alias("from_ns"),
+        F.col("from_ns").alias("to_ns"),
+    )
+    return (
+        before.groupBy("topic", "partition")
+        .agg(
+            F.sum("acked").alias("acked"),
+            F.min("from_ns").alias("first_ns"),
+            F.max("to_ns").alias("last_ns"),
+            F.max(F.when(F.col("before_ns").isNotNull(), gap)).alias("gap"),
+        )
+        .withColumn(MEMBER, number_column("topic", members))
+        .orderBy("topic", "partition")
+    )
+
+
+def _partitions(rows: Sequence[_Cell], member: Member) -> tuple[PartitionLane, ...]:
+    if not rows:
+        return ()
+    begin = min(row["first_ns"] for row in rows)
+    end = max(row["last_ns"] for row in rows)
+    lanes: list[PartitionLane] = []
+    for row in rows:
+        candidates = [(begin, row["first_ns"]), (row["last_ns"], end)]
+        if row["gap"] is not None:
+            candidates.append((row["gap"]["from_ns"], row["gap"]["to_ns"]))
+        widest = max(candidates, key=lambda gap: gap[1] - gap[0])
+        lanes.append(
+            PartitionLane(
+                topic=member.own(row["topic"]),
+                partition=row["partition"],
+                acked=row["acked"],
+                gap_from_ns=widest[0],
+                gap_to_ns=widest[1],
+            )
+        )
+    return tuple(lanes)
+
+
+def _lane_row(cell: _Cell, bin_ns: int) -> tuple[float | int | None, ...]:
+    latency = cell["latency"] or (None, None, None)
+    in_ms = tuple(None if ns is None else round(ns / 1e6, 3) for ns in latency)
+    sent = tuple(cell[name] or 0 for name in ("ok", "info", "fail"))
+    begin_s = cell["bin"] * bin_ns / SECOND_NS
+    return (begin_s, *sent, *in_ms, cell["polled"] or 0)
+
+
+def _total(cells: Sequence[_Cell], name: str) -> int:
+    return sum(cell[name] or 0 for cell in cells)
+
+
+def _compact(document: object) -> str:
+    return json.dumps(document, separators=(",", ":")) + "\n"

@@ -1,0 +1,163 @@
+"""Frames by place: which offsets of a partition hold a record, and which hold more than one."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.frames.history import History, legible, readable
+from verifiers.scanning import tallies
+from verifiers.scanning.tallies import BLOCK_BITS, FINAL_READ, PRODUCERS
+
+_BLOCK = ["topic", "partition", "block"]
+
+
+def log(history: History, *, tallied: bool = False) -> DataFrame:
+    """Return which offsets are known to hold a record, and where all witnesses say the same.
+
+    Witnesses are the producers' acknowledgements together, each consumer, and the final read.
+
+    Args:
+        history: the recorded frames.
+        tallied: look at the records by a scan of numpy's (tallies.py) and not by Spark; it pays
+            from a million of them on, and says the same.
+
+    Columns:
+        topic, partition, block: the offsets from `block << 6`.
+        bits: bit i is set if offset `(block << 6) + i` was acknowledged, polled or read finally.
+        final_bits, final_reads: the same of the final read alone, and how many records it gave:
+            more than there are bits if an offset came twice.
+        alike: whether both producers and final read are witnesses here, and every witness names
+            the same offsets, each once, with the same values (see digests.py).
+        witnessed: how many records the witnesses name, all together.
+    """
+    by_witness = _put_together(tallies.blocks(history)) if tallied else _by_witness(history)
+    final = F.col("witness") == FINAL_READ
+    each_once = (F.col("records") == F.bit_count("bits")) & (F.col("legible") == F.col("records"))
+    alike = (
+        F.bool_or(F.col("witness") == PRODUCERS)
+        & F.bool_or(final)
+        & F.bool_and(each_once)
+        & (F.min("bits") == F.max("bits"))
+        & (F.min("digest") == F.max("digest"))
+    )
+    return by_witness.groupBy(*_BLOCK).agg(
+        F.bit_or("bits").alias("bits"),
+        F.bit_or(F.when(final, F.col("bits"))).alias("final_bits"),
+        F.coalesce(F.max(F.when(final, F.col("records"))), F.lit(0)).alias("final_reads"),
+        F.coalesce(alike, F.lit(False)).alias("alike"),
+        F.sum("records").alias("witnessed"),
+    )
+
+
+def _put_together(blocks: DataFrame) -> DataFrame:
+    # One shuffle for this aggregation and the next.
+    return (
+        blocks.repartition(*_BLOCK)
+        .groupBy(*_BLOCK, "witness")
+        .agg(
+            F.bit_or("bits").alias("bits"),
+            F.sum("records").alias("records"),
+            F.sum("legible").alias("legible"),
+            F.bit_xor("digest").alias("digest"),
+        )
+    )
+
+
+def _by_witness(history: History) -> DataFrame:
+    place = ["topic", "partition", "offset"]
+    acknowledged = history.sends.where(
+        (F.col("type") == "ok") & F.col("offset").isNotNull() & F.col("partition").isNotNull()
+    ).select(*place, "value", F.lit(PRODUCERS).alias("witness"))
+    polled, finally_read = (
+        reads.select(*place, F.when(legible(), F.col("value")).alias("value"), witness)
+        for reads, witness in (
+            (history.polls, F.col("process").alias("witness")),
+            (history.final, F.lit(FINAL_READ).alias("witness")),
+        )
+    )
+    bit = F.expr(f"shiftleft(1L, cast(offset & {(1 << BLOCK_BITS) - 1} as int))")
+    return (
+        acknowledged.unionByName(polled)
+        .unionByName(finally_read)
+        .groupBy("topic", "partition", F.shiftright("offset", BLOCK_BITS).alias("block"), "witness")
+        .agg(
+            F.bit_or(bit).alias("bits"),
+            F.count("*").alias("records"),
+            F.count("value").alias("legible"),
+            # Where each offset comes once, as is asked for below, the exclusive or of a set's
+            # hashes is as good as their sum, and cannot overflow.
+            F.bit_xor(F.when(F.col("value").isNotNull(), F.xxhash64("offset", "value"))).alias(
+                "digest"
+            ),
+        )
+    )
+
+
+def suspects(values: DataFrame, log: DataFrame) -> DataFrame:
+    """Return a row for each thing that makes `slots` look at offsets; if none, it finds none."""
+    told = values.where(values["first"].isNotNull()).select(F.lit(1).alias("one"))
+    return told.unionByName(_read_twice(log).select(F.lit(1).alias("one")))
+
+
+def _read_twice(log: DataFrame) -> DataFrame:
+    return log.where(F.col("final_reads") > F.bit_count("final_bits")).select(
+        "topic", "partition", "block"
+    )
+
+
+def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
+    """Return the offsets that are known to hold more than one value.
+
+    Two values at one offset cannot both be in order unless the final read gave that offset
+    twice. So only offsets near such reads, and near values that `values` names, are looked at
+    one by one.
+
+    Columns:
+        topic, partition, offset: the key.
+        low, high: the lowest and the highest value known there.
+        read_low, read_high: the same among polls and final reads; null if nobody read there.
+        time_ns: when the last of them was acknowledged; if none was, when the last was read.
+    """
+    acknowledged = history.sends.where(
+        (F.col("type") == "ok") & F.col("offset").isNotNull() & F.col("partition").isNotNull()
+    ).select(
+        "topic",
+        "partition",
+        "offset",
+        "value",
+        F.lit(None).cast("long").alias("read"),
+        F.col("complete_ns").alias("time_ns"),
+    )
+    reads = readable(
+        history.polls.select(
+            "topic", "partition", "offset", "value", "time_ns", "problem"
+        ).unionByName(
+            history.final.select("topic", "partition", "offset", "value", "time_ns", "problem")
+        )
+    ).select("topic", "partition", "offset", "value", F.col("value").alias("read"), "time_ns")
+    evidence = acknowledged.unionByName(reads).withColumn(
+        "block", F.shiftright("offset", BLOCK_BITS)
+    )
+    told = values.select("topic", "value").where(values["first"].isNotNull())
+    near = (
+        evidence.join(told, ["topic", "value"], "left_semi")
+        .select("topic", "partition", "block")
+        .unionByName(_read_twice(log))
+        .distinct()
+    )
+    # There are never more blocks than a 64th of the offsets.
+    suspects = F.broadcast(near)
+    return (
+        evidence.join(suspects, ["topic", "partition", "block"], "left_semi")
+        .groupBy("topic", "partition", "offset")
+        .agg(
+            F.min("value").alias("low"),
+            F.max("value").alias("high"),
+            F.min("read").alias("read_low"),
+            F.max("read").alias("read_high"),
+            # The final read comes long after whatever went wrong.
+            F.coalesce(
+                F.max(F.when(F.col("read").isNull(), F.col("time_ns"))), F.max("time_ns")
+            ).alias("time_ns"),
+        )
+        .where(F.col("low") < F.col("high"))
+    )

@@ -1,0 +1,213 @@
+"""Scans: a dataset of a history through a function of Arrow batches, read where the function runs.
+
+What takes a number or two of every record of a long history is done by numpy in Spark's workers. A
+worker that reads a file's row groups by itself saves what costs most of such a scan: that the JVM
+reads the rows, and hands them over.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from harness.core.errors import HistoryUnreadable
+from verifiers.frames.history import History
+from verifiers.spark.arrow import BatchFunction, map_in_arrow
+
+BATCH_ROWS = 131_072
+"""So many rows of a file a function sees at once: their columns fit into a processor's cache."""
+
+_SHARES_EACH = 2
+_FEWEST_ROWS, _MOST_ROWS = 500_000, 8_000_000
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+Part = tuple[str, int]
+"""A file, and the number of a row group in it."""
+
+
+def scan(
+    history: History,
+    dataset: str,
+    columns: Sequence[str],
+    kernel: BatchFunction,
+    schema: StructType,
+) -> DataFrame:
+    """Return what a function makes of the rows of a dataset, in columns of `schema`.
+
+    The function sees the batches of a row group in their order, and row groups in any; text columns
+    may be encoded by a dictionary. It must not matter to the result how rows are divided.
+
+    Args:
+        history: the recorded frames.
+        dataset: send, poll or final.
+        columns: those that the function asks for.
+        kernel: the function.
+        schema: of what it returns.
+    """
+    frame = {"send": history.sends, "poll": history.polls, "final": history.final}[dataset]
+    files = history.files.get(dataset)
+    if files is None:
+        return map_in_arrow(frame.select(*columns), kernel, schema)
+    session = frame.sparkSession
+    wanted = StructType([frame.schema[name] for name in columns])
+    shares = _shares(files, session.sparkContext.defaultParallelism)
+    return scan_shares(session, shares, wanted, lambda _: kernel, schema)
+
+
+def scan_shares(
+    session: SparkSession,
+    shares: Sequence[Sequence[Part]],
+    columns: StructType,
+    kernel: Callable[[int], BatchFunction],
+    schema: StructType,
+) -> DataFrame:
+    """Return what functions make of the rows of some row groups, in columns of `schema`.
+
+    Args:
+        session: the session.
+        shares: the row groups that each task reads.
+        columns: those that the functions ask for.
+        kernel: the function for a share, by its number.
+        schema: of what they return.
+    """
+    if not shares:
+        return session.createDataFrame([], schema)
+    wanted = to_arrow_schema(columns, timezone="UTC")
+    given = to_arrow_schema(schema, timezone="UTC")
+
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                rows = (rows for part in shares[number] for rows in _rows_of(part, wanted))
+                for made in kernel(number)(rows):
+                    yield made.cast(given) if made.schema != given else made
+
+    # One row, and so one share, a task.
+    return map_in_arrow(session.range(0, len(shares), 1, len(shares)), read, schema)
+
+
+def _shares(files: Sequence[str], cores: int) -> list[list[Part]]:
+    """Return the row groups of files by their time, divided into about equal shares.
+
+    A task costs its worker as much as some hundred thousand rows: so there are a few for each core,
+    and more only of a history so long that to repeat one would take long. What several clients did
+    at one time is about the same places: one worker that sees it has less to say of it.
+    """
+    groups = [
+        (_begin_ns(metadata.row_group(group)), metadata.row_group(group).num_rows, (file, group))
+        for file in files
+        for metadata in (pq.read_metadata(file),)
+        for group in range(metadata.num_row_groups)
+    ]
+    rows = sum(some for _, some, _ in groups)
+    most = min(max(rows // (_SHARES_EACH * cores), _FEWEST_ROWS), _MOST_ROWS)
+    shares: list[list[Part]] = []
+    filled = most
+    for _, some, part in sorted(groups):
+        if filled >= most:
+            shares.append([])
+            filled = 0
+        shares[-1].append(part)
+        filled += some
+    return shares
+
+
+def _begin_ns(group: pq.RowGroupMetaData) -> int:
+    """Return the first time in a row group, if the file tells it; it is only a matter of pace."""
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema in ("complete_ns", "time_ns"):
+            told = column.statistics
+            return int(told.min) if told is not None and told.has_min_max else 0
+    return 0
+
+
+def _rows_of(part: Part, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a row group; a column that the file lacks is null.
+
+    Raises:
+        HistoryUnreadable: the file is damaged, or is not there.
+    """
+    file, group = part
+    texts = [field.name for field in wanted if pa.types.is_string(field.type)]
+    try:
+        with pq.ParquetFile(file, read_dictionary=texts) as opened:
+            there = set(opened.schema_arrow.names)
+            names = [name for name in wanted.names if name in there]
+            for batch in opened.iter_batches(BATCH_ROWS, row_groups=[group], columns=names):
+                columns = [
+                    _as(batch.column(field.name), field.type)
+                    if field.name in there
+                    else pa.nulls(batch.num_rows, field.type)
+                    for field in wanted
+                ]
+                yield pa.RecordBatch.from_arrays(columns, names=wanted.names)
+    except (OSError, pa.ArrowException) as error:
+        words = str(error).splitlines()[0]
+        raise HistoryUnreadable(f"{file} cannot be read ({words})") from error
+
+
+def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type == kind or pa.types.is_dictionary(column.type):
+        return column
+    return column.cast(kind)
+
+
+def numbers(batch: pa.RecordBatch, name: str) -> tuple[Numbers, Flags]:
+    """Return a column of whole numbers, and where it is known; 0 stands where it is not."""
+    column = batch.column(name)
+    if not column.null_count:
+        known = np.ones(batch.num_rows, dtype=np.bool_)
+        return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    return column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
+
+
+def codes(batch: pa.RecordBatch, name: str) -> tuple[Numbers, pa.Array]:
+    """Return a number for each row's text, and the texts by these numbers; -1 where it is null."""
+    encoded = batch.column(name).dictionary_encode()
+    indices = encoded.indices
+    if indices.null_count:
+        indices = indices.fill_null(-1)
+    return indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
+
+
+def is_one_of(batch: pa.RecordBatch, name: str, wanted: Sequence[str]) -> Flags:
+    """Return where a column's text is one of some."""
+    number, texts = codes(batch, name)
+    chosen = np.array([text in wanted for text in texts.to_pylist()] + [False], dtype=np.bool_)
+    # The last stands for null, whose number is -1.
+    return chosen[number]
+
+
+def grouped(keys: Sequence[Numbers]) -> Numbers:
+    """Return an order in which equal keys lie together; rows of one key keep their order.
+
+    Args:
+        keys: small numbers, not negative; one array for each part of the key.
+    """
+    (first, *others) = keys
+    code = first
+    for more in others:
+        code = code * (int(more.max(initial=0)) + 1) + more
+    if len(code) < 2 or bool((code[1:] >= code[:-1]).all()):
+        return np.arange(len(code))
+    # Of 16 bits, a stable sort is a radix sort.
+    small = code.astype(np.uint16) if int(code.max()) < 1 << 16 else code
+    return np.argsort(small, kind="stable")
+
+
+def starts_of(keys: Sequence[Numbers]) -> Numbers:
+    """Return where a key begins that differs from the one before it; there must be rows."""
+    new = np.zeros(len(keys[0]), dtype=np.bool_)
+    new[0] = True
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(new)

@@ -1,0 +1,194 @@
+"""Rows skimmed off a history that is already sorted: what order checks need to see, unshuffled.
+
+A sealed file holds what one client saw, in the order it saw it, so nearly all neighbours of an
+order check lie beside each other in the file. A pass over the files, batch by batch, keeps
+
+-   each pair of neighbours whose step is not plain: the later offset is not the next one (polls),
+    or does not grow (sends);
+-   each pair of sends that a value of which there is something to say belongs to, or lies between;
+-   the first and the last row of each lane in each batch: their neighbours are in another batch.
+
+A lane is what one process did in one partition. Each row kept says in which batch it was seen and
+at which place of its lane there; so two rows kept of one batch between which rows were left out are
+known, and known to be plain all the way. A window over the rows kept finds what one over all would.
+
+It holds only where batches do not overlap in the order of a lane. A file that somebody has written
+in another order is found out (`is_sorted`), and then all rows have to be sorted.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from verifiers.frames.history import History
+from verifiers.run_folder.schema import POLL_SCHEMA, SEND_SCHEMA
+from verifiers.scanning.scan import Flags, Numbers, codes, grouped, is_one_of, numbers, scan
+from verifiers.spark.arrow import BatchFunction
+
+UNSORTED = -1
+"""The place of rows whose lane is not sorted within its batch."""
+
+_LANE = ("process", "topic", "partition")
+_POLL_ORDER = ("time_ns", "op", "position")
+_SEND_ORDER = ("op",)
+
+_POLL_COLUMNS = [*_LANE, "op", "position", "offset", "value", "time_ns"]
+_SEND_COLUMNS = [*_LANE, "op", "offset", "value", "complete_ns"]
+
+
+def polls(history: History) -> DataFrame:
+    """Return the polled records that `turns` must see.
+
+    Columns:
+        process, topic, partition, op, position, offset, value, time_ns: as recorded.
+        batch: in which it was seen.
+        place: its number among the rows of its lane there, or UNSORTED.
+    """
+    kernel = _kernel(_POLL_ORDER, next_only=True, told=None)
+    return scan(history, "poll", _POLL_COLUMNS, kernel, _kept_of(POLL_SCHEMA, _POLL_COLUMNS))
+
+
+def sends(history: History, told: Sequence[int]) -> DataFrame:
+    """Return the sends, ok or info, that `producing` must see.
+
+    Args:
+        history: the recorded frames.
+        told: the values of which there is something to say, in any order.
+
+    Columns:
+        process, topic, partition, op, offset, value, complete_ns: as recorded.
+        batch, place: as of `polls`. A send without a place has no lane, and is always there: it is
+            no ground for complaint unless it was seen somewhere, and then it is one of `told`.
+    """
+    kernel = _kernel(_SEND_ORDER, next_only=False, told=np.sort(np.asarray(told, dtype=np.int64)))
+
+    def skim(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return kernel(map(_not_refused, batches))
+
+    given = _kept_of(SEND_SCHEMA, _SEND_COLUMNS)
+    return scan(history, "send", [*_SEND_COLUMNS, "type"], skim, given)
+
+
+def is_sorted(skimmed: DataFrame) -> bool:
+    """Return whether the files were sorted as a seal sorts them; runs a job over the rows kept.
+
+    Raises:
+        ValueError: the frame is neither of this module's; a programming error.
+    """
+    keys = _POLL_ORDER if "position" in skimmed.columns else _SEND_ORDER
+    if not {"batch", "place", *keys} <= set(skimmed.columns):
+        raise ValueError(f"No skimmed frame has the columns {skimmed.columns}.")
+    laned = skimmed.where(F.col("partition").isNotNull() & F.col("offset").isNotNull())
+    key = F.struct(*keys)
+    spans = laned.groupBy(*_LANE, "batch").agg(
+        F.min(key).alias("begin"), F.max(key).alias("end"), F.min("place").alias("place")
+    )
+    before = F.max("end").over(
+        Window.partitionBy(*_LANE).orderBy("begin").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    wrong = spans.select("place", "begin", before.alias("before")).where(
+        (F.col("place") == UNSORTED) | (F.col("before") >= F.col("begin"))
+    )
+    return not wrong.limit(1).collect()
+
+
+def _kept_of(schema: StructType, columns: Sequence[str]) -> StructType:
+    return StructType(
+        [
+            *(StructField(name, schema[name].dataType) for name in columns),
+            StructField("batch", LongType()),
+            StructField("place", IntegerType()),
+        ]
+    )
+
+
+def _not_refused(batch: pa.RecordBatch) -> pa.RecordBatch:
+    wanted = is_one_of(batch, "type", ("ok", "info"))
+    rows = batch if wanted.all() else batch.filter(pa.array(wanted))
+    return rows.select(_SEND_COLUMNS)
+
+
+def _kernel(order: Sequence[str], *, next_only: bool, told: Numbers | None) -> BatchFunction:
+    def skim(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Unique among all tasks of a job, and their attempts.
+        base = int.from_bytes(os.urandom(5), "little") << 22
+        for number, batch in enumerate(batches):
+            if batch.num_rows:
+                yield _kept(batch, base + number, order, next_only=next_only, told=told)
+
+    return skim
+
+
+def _kept(
+    batch: pa.RecordBatch,
+    number: int,
+    order: Sequence[str],
+    *,
+    next_only: bool,
+    told: Numbers | None,
+) -> pa.RecordBatch:
+    by_lane, lane = _lanes(batch)
+    same = lane[1:] == lane[:-1]
+    first = np.concatenate(([True], ~same))
+    starts = np.flatnonzero(first)
+    place = np.arange(len(lane)) - np.repeat(starts, np.diff(np.append(starts, len(lane))))
+
+    grown = np.diff(numbers(batch, "offset")[0][by_lane])
+    plain = (grown == 1) if next_only else (grown > 0)
+    if told is not None:
+        value = numbers(batch, "value")[0][by_lane]
+        # A value that somebody told something of lies in [before, after].
+        plain &= np.searchsorted(told, value[:-1]) == np.searchsorted(told, value[1:], "right")
+
+    wanted = first | np.append(~same, True)
+    notable = same & ~plain
+    wanted[1:] |= notable
+    wanted[:-1] |= notable
+    wanted |= lane < 0
+
+    unsorted = np.unique(lane[1:][same & ~_rising(batch, by_lane, order)])
+    astray = np.isin(lane, unsorted[unsorted >= 0])
+    wanted |= astray
+    place[astray] = UNSORTED
+
+    rows = pa.array(by_lane[wanted])
+    taken = [column.take(rows) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(
+        [
+            *taken,
+            pa.repeat(pa.scalar(number, pa.int64()), len(rows)),
+            pa.array(place[wanted], pa.int32()),
+        ],
+        names=[*batch.schema.names, "batch", "place"],
+    )
+
+
+def _lanes(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+    """Return an order of the rows in which lanes lie together, and the lane of each row in it.
+
+    A lane is a number; -1 where the place of a row is not known.
+    """
+    process = numbers(batch, "process")[0]
+    topic = codes(batch, "topic")[0]
+    partition, known = numbers(batch, "partition")
+    known &= numbers(batch, "offset")[1]
+    order = grouped([known.astype(np.int64), topic, process - process.min(), partition])
+    # 24 bits of a partition, 16 of a topic within a batch, the rest of a process.
+    lanes = (process << 40) | (topic << 24) | partition
+    return order, np.where(known, lanes, -1)[order]
+
+
+def _rising(batch: pa.RecordBatch, by_lane: Numbers, order: Sequence[str]) -> Flags:
+    """Return whether each row, sorted by lane, comes before the next by its order."""
+    rising = np.zeros(len(by_lane) - 1, dtype=np.bool_)
+    level = np.ones(len(by_lane) - 1, dtype=np.bool_)
+    for name in order:
+        column = numbers(batch, name)[0][by_lane]
+        rising |= level & (column[1:] > column[:-1])
+        level &= column[1:] == column[:-1]
+    return rising

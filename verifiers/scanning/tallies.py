@@ -1,0 +1,226 @@
+"""Tallies of a long history: what each witness says of 64 neighbouring offsets, and of 64 values.
+
+The same as an aggregation by Spark gives, in one pass of numpy over the files, of which a row per
+64 records reaches Spark. A block that a file's batches divide has several rows: they are yet to be
+put together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from verifiers.frames.history import FOREIGN_PROBLEMS, History
+from verifiers.scanning.scan import (
+    Flags,
+    Numbers,
+    codes,
+    grouped,
+    is_one_of,
+    numbers,
+    scan,
+    starts_of,
+)
+from verifiers.spark.arrow import BatchFunction
+
+BLOCK_BITS = 6
+"""A tally is of 2 to the power of this many neighbours: as many as a long has bits."""
+
+PRODUCERS, FINAL_READ = -1, -2
+"""Stand for all producers and for the final read where consumers stand by their process."""
+
+Hashes = npt.NDArray[np.uint64]
+
+BLOCK_SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("block", LongType()),
+        StructField("witness", IntegerType()),
+        StructField("bits", LongType()),
+        StructField("records", LongType()),
+        StructField("legible", LongType()),
+        StructField("digest", LongType()),
+    ]
+)
+"""What a witness says of the offsets from `block << 6`: which it names, in how many records, how
+many of these have a value that means something, and the exclusive or of their hashes."""
+
+STRETCH_SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("stretch", LongType()),
+        StructField("sends", LongType()),
+        StructField("values", LongType()),
+        StructField("placeless", LongType()),
+    ]
+)
+"""Which of the values from `stretch << 6` were sent, in how many sends, and how many of these were
+acknowledged without a place."""
+
+_BLOCK_FOLDS: Mapping[str, np.ufunc] = {
+    "bits": np.bitwise_or, "records": np.add, "legible": np.add, "digest": np.bitwise_xor,
+}  # fmt: skip
+_STRETCH_FOLDS: Mapping[str, np.ufunc] = {
+    "sends": np.add, "values": np.bitwise_or, "placeless": np.add,
+}  # fmt: skip
+_MOST_TALLIES = 1_000_000
+"""So many are kept in a worker before they are put together."""
+_SEEN = ["topic", "partition", "offset", "value"]
+_ONE = np.uint64(1)
+_LAST = np.uint64((1 << BLOCK_BITS) - 1)
+
+
+def blocks(history: History) -> DataFrame:
+    """Return the tallies of all acknowledgements, polls and final reads (BLOCK_SCHEMA)."""
+    sent = scan(history, "send", [*_SEEN, "type"], _blocks(PRODUCERS), BLOCK_SCHEMA)
+    polled = scan(history, "poll", [*_SEEN, "problem", "process"], _blocks(None), BLOCK_SCHEMA)
+    final = scan(history, "final", [*_SEEN, "problem"], _blocks(FINAL_READ), BLOCK_SCHEMA)
+    return sent.unionByName(polled).unionByName(final)
+
+
+def stretches(history: History) -> DataFrame:
+    """Return the tallies of all sends (STRETCH_SCHEMA)."""
+    return scan(history, "send", [*_SEEN, "type"], _stretches, STRETCH_SCHEMA)
+
+
+def _blocks(witness: int | None) -> BatchFunction:
+    def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tallied = (_blocks_of(batch, witness) for batch in batches if batch.num_rows)
+        return _put_together(tallied, BLOCK_SCHEMA, _BLOCK_FOLDS)
+
+    return tally
+
+
+def _blocks_of(batch: pa.RecordBatch, witness: int | None) -> pa.RecordBatch:
+    partition, in_one = numbers(batch, "partition")
+    offset, at_one = numbers(batch, "offset")
+    value, legible = numbers(batch, "value")
+    kept = in_one & at_one
+    if witness == PRODUCERS:
+        kept &= is_one_of(batch, "type", ("ok",))
+    else:
+        legible &= ~is_one_of(batch, "problem", FOREIGN_PROBLEMS)
+    topic, texts = codes(batch, "topic")
+    who = None if witness is not None else numbers(batch, "process")[0]
+    rows = np.flatnonzero(kept)
+    if not len(rows):
+        return _batch(BLOCK_SCHEMA, *([] for _ in BLOCK_SCHEMA))
+    rows = rows[grouped([column[rows] for column in (topic, who, partition) if column is not None])]
+    lane = [column[rows] for column in (topic, who, partition) if column is not None]
+    offset, value, legible = offset[rows], value[rows], legible[rows]
+    block = offset >> BLOCK_BITS
+    starts = starts_of([*lane, block])
+    bits = _ONE << (offset.view(np.uint64) & _LAST)
+    hashes = np.where(legible, _hashes(offset, value), np.uint64(0))
+    firsts = rows[starts]
+    return _batch(
+        BLOCK_SCHEMA,
+        texts.take(pa.array(topic[firsts])),
+        partition[firsts],
+        block[starts],
+        who[firsts] if who is not None else np.full(len(firsts), witness),
+        np.bitwise_or.reduceat(bits, starts).view(np.int64),
+        _lengths(starts, len(rows)),
+        np.add.reduceat(legible.astype(np.int64), starts),
+        np.bitwise_xor.reduceat(hashes, starts).view(np.int64),
+    )
+
+
+def _stretches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return _put_together(_stretches_in(batches), STRETCH_SCHEMA, _STRETCH_FOLDS)
+
+
+def _stretches_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        topic, texts = codes(batch, "topic")
+        value = numbers(batch, "value")[0]
+        placed = numbers(batch, "partition")[1] & numbers(batch, "offset")[1]
+        placeless = is_one_of(batch, "type", ("ok",)) & ~placed
+        for number, name in enumerate(texts.to_pylist()):
+            mine = topic == number
+            yield from _stretches_of(name, value[mine], placeless[mine])
+
+
+def _stretches_of(topic: str, value: Numbers, placeless: Flags) -> Iterator[pa.RecordBatch]:
+    if not len(value):
+        return
+    if bool((value[1:] < value[:-1]).any()):
+        order = np.argsort(value)
+        value, placeless = value[order], placeless[order]
+    stretch = value >> BLOCK_BITS
+    starts = starts_of([stretch])
+    bits = _ONE << (value.view(np.uint64) & _LAST)
+    yield _batch(
+        STRETCH_SCHEMA,
+        pa.repeat(topic, len(starts)),
+        stretch[starts],
+        _lengths(starts, len(value)),
+        np.bitwise_or.reduceat(bits, starts).view(np.int64),
+        np.add.reduceat(placeless.astype(np.int64), starts),
+    )
+
+
+def _put_together(
+    tallied: Iterator[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
+) -> Iterator[pa.RecordBatch]:
+    """Return tallies of which those with one key are one, as far as one worker sees them."""
+    some: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in tallied:
+        some.append(batch)
+        rows += batch.num_rows
+        if rows >= _MOST_TALLIES:
+            yield _folded(some, schema, folds)
+            some, rows = [], 0
+    if rows:
+        yield _folded(some, schema, folds)
+
+
+def _folded(
+    some: Sequence[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
+) -> pa.RecordBatch:
+    (batch,) = pa.Table.from_batches(some).combine_chunks().to_batches()
+    topic, texts = codes(batch, "topic")
+    keys = [name for name in schema.names if name not in folds and name != "topic"]
+    key = [topic, *(numbers(batch, name)[0] for name in keys)]
+    order = np.lexsort(key[::-1])
+    key = [column[order] for column in key]
+    starts = starts_of(key)
+    columns = {name: column[starts] for name, column in zip(["topic", *keys], key, strict=True)}
+    for name, fold in folds.items():
+        columns[name] = fold.reduceat(numbers(batch, name)[0][order], starts)
+    columns["topic"] = texts.take(pa.array(columns["topic"]))
+    return _batch(schema, *(columns[name] for name in schema.names))
+
+
+def _batch(schema: StructType, *columns: pa.Array | Numbers | list[object]) -> pa.RecordBatch:
+    kinds = {"string": pa.string(), "integer": pa.int32(), "long": pa.int64()}
+    arrays = []
+    for field, column in zip(schema.fields, columns, strict=True):
+        kind = kinds[field.dataType.typeName()]
+        array = column if isinstance(column, pa.Array) else pa.array(column)
+        arrays.append(array if array.type == kind else array.cast(kind))
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+def _lengths(starts: Numbers, end: int) -> Numbers:
+    return np.diff(starts, append=end)
+
+
+def _hashes(offset: Numbers, value: Numbers) -> Hashes:
+    """Return a 64-bit hash of each pair: twice the last step of MurmurHash3."""
+    return _mixed(_mixed(offset.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+                  + value.view(np.uint64))  # fmt: skip
+
+
+def _mixed(bits: Hashes) -> Hashes:
+    bits = bits ^ (bits >> np.uint64(33))
+    bits *= np.uint64(0xFF51AFD7ED558CCD)
+    bits ^= bits >> np.uint64(33)
+    bits *= np.uint64(0xC4CEB9FE1A85EC53)
+    bits ^= bits >> np.uint64(33)
+    return bits

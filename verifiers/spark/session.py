@@ -1,0 +1,239 @@
+"""The Spark session: small and quiet on one machine, out of the way on a cluster."""
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from harness.core.errors import EnvironmentBroken
+from verifiers.spark.archive import use_of
+from verifiers.spark.shipment import ship
+
+_LOG = logging.getLogger(__name__)
+
+LOCAL_MASTER = "local[*]"
+HEAP_MIB = 2048
+"""Heap of the local JVM, MiB; it is driver and executor in one."""
+FEW_ROWS = 1_000_000
+"""Below this a history is too short to be divided."""
+MANY_ROWS = 5_000_000
+"""Below this it is read sooner than a plan has been adapted to it."""
+OLDEST_JAVA = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_USUAL_PLACES = ("/usr/lib/jvm/default-java", "/usr/lib/jvm/java-21-openjdk-amd64",
+                 "/usr/lib/jvm/java-17-openjdk-amd64")  # fmt: skip
+
+
+def open_session(
+    master: str | None = None, *, heap_mib: int = HEAP_MIB, archive_to: Path | None = None
+) -> SparkSession:
+    """Return a session whose time zone is UTC, starting a JVM if this process has none.
+
+    Args:
+        master: any Spark master; None is all cores of this machine. Settings of a master other
+            than a local one are left to its own configuration.
+        heap_mib: heap of a local JVM, MiB.
+        archive_to: a local JVM writes a class archive to this file when it ends; None lets it use
+            the archive there is.
+
+    Raises:
+        EnvironmentBroken: there is no Java of version 17 or later, or Spark did not start.
+    """
+    wanted = master or LOCAL_MASTER
+    active = SparkSession.getActiveSession()
+    if active is not None and active.sparkContext.master == wanted:
+        return active
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.parent.parent)
+    # Workers take whatever `python3` is first on the PATH unless they are told.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers on this machine import what we import, also where nothing is installed.
+    ours = str(Path(__file__).parents[2])
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ours, *filter(None, known)]))
+    if wanted.startswith("local"):
+        # Spark asks for this machine's address by its name, and ends where that does not resolve.
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+    conf = _configuration(wanted, heap_mib, _archive_options(java, archive_to))
+    # The JVM inherits the file and may go on writing to it; nobody reads it after the start.
+    with tempfile.NamedTemporaryFile(prefix="kafka-chaos-spark-", suffix=".log") as log:
+        try:
+            # A master that never answers lets the context start, and stops it a minute later.
+            session = SparkSession(_start(conf, log))
+        except Exception as error:
+            why = _last_words(log) or _first_line(error)
+            raise EnvironmentBroken(
+                f"Spark did not start with master {wanted} ({why}): is that master running, and "
+                "does it take applications? Without --master this machine alone is used."
+            ) from error
+    if not wanted.startswith("local"):
+        ship(session.sparkContext)
+    _LOG.debug("spark %s at %s", session.version, wanted)
+    return session
+
+
+@contextmanager
+def in_service(session: SparkSession) -> Iterator[None]:
+    """Say that the master has gone away, instead of whatever failed because of it.
+
+    A master that never answered looks the same: Spark starts, asks for a minute, and gives up.
+
+    Raises:
+        EnvironmentBroken: the session ended while it was needed.
+    """
+    master = session.sparkContext.master
+
+    def has_ended() -> bool:
+        java = session.sparkContext._jsc
+        return java is None or bool(java.sc().isStopped())
+
+    gone = EnvironmentBroken(
+        f"The Spark master {master} cannot be reached, or went away: is it running, and does it "
+        "take this application? Without --master the verifier runs on this machine alone."
+    )
+    try:
+        yield
+    except Exception as error:
+        if has_ended():
+            raise gone from error
+        raise
+    if has_ended():
+        raise gone
+
+
+@contextmanager
+def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
+    """Let a local session plan for so many rows; its own settings hold again afterwards."""
+    wanted: dict[str, str] = {}
+    if str(session.sparkContext.master).startswith("local") and rows < MANY_ROWS:
+        parts = 1 if rows < FEW_ROWS else session.sparkContext.defaultParallelism
+        wanted = {
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.shuffle.partitions": str(parts),
+        }
+    before = {key: session.conf.get(key) for key in wanted}
+    try:
+        for key, value in wanted.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        for key, known in before.items():
+            if known is not None:
+                session.conf.set(key, known)
+
+
+def _first_line(error: Exception) -> str:
+    """Return what a Java error says of itself, without its forty frames."""
+    lines = [line.removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("java.")), lines[0] if lines else "?")
+
+
+def find_java() -> Path:
+    """Return a Java executable of version 17 or later: JAVA_HOME's, the PATH's, or Debian's.
+
+    Raises:
+        EnvironmentBroken: there is none; the message says how to get one.
+    """
+    found: list[str] = []
+    homes = [home for home in (os.environ.get("JAVA_HOME"), *_USUAL_PLACES) if home]
+    on_path = shutil.which("java")
+    candidates = [Path(home) / "bin" / "java" for home in homes]
+    if on_path is not None:
+        candidates.insert(1 if os.environ.get("JAVA_HOME") else 0, Path(on_path).resolve())
+    for candidate in candidates:
+        version = _version_of(candidate)
+        if version is not None and version >= OLDEST_JAVA:
+            return candidate
+        if version is not None:
+            found.append(f"{candidate} is version {version}")
+    seen = "; ".join(found) or "no Java was found"
+    raise EnvironmentBroken(
+        f"The verifier needs Java {OLDEST_JAVA} or later, and {seen}: "
+        "install a JRE (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
+    )
+
+
+def _version_of(java: Path) -> int | None:
+    if not java.is_file():
+        return None
+    try:
+        told = subprocess.run(  # noqa: S603  (a path we found, and no input of anybody's)
+            [str(java), "-version"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(told.stderr + told.stdout)
+    return int(match[1]) if match else None
+
+
+def _archive_options(java: Path, archive_to: Path | None) -> list[str]:
+    if archive_to is not None:
+        return [f'"-XX:ArchiveClassesAtExit={archive_to}"']
+    return use_of(java)
+
+
+def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkConf:
+    conf = (
+        SparkConf()
+        .setMaster(master)
+        .setAppName("kafka-chaos verify")
+        .set("spark.sql.session.timeZone", "UTC")
+        # Else every column notes where in our code it was made: five calls of Java each.
+        .set("spark.python.sql.dataFrameDebugging.enabled", "false")
+    )
+    if not master.startswith("local"):
+        # All else is whatever its owner has set, as in spark-defaults.conf.
+        return conf
+    cores = os.cpu_count() or 1
+    log4j = Path(__file__).with_name("log4j2.properties")
+    options = [
+        f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        *("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", *archive),
+    ]
+    (
+        conf.set("spark.sql.adaptive.enabled", "true")
+        .set("spark.ui.enabled", "false")
+        .set("spark.ui.showConsoleProgress", "false")
+        .set("spark.driver.memory", f"{heap_mib}m")
+        .set("spark.driver.host", "127.0.0.1")
+        .set("spark.driver.bindAddress", "127.0.0.1")
+        .set("spark.sql.shuffle.partitions", str(2 * cores))
+        .set("spark.default.parallelism", str(cores))
+        .set("spark.shuffle.compress", "true")
+        .set("spark.locality.wait", "0")
+        .set("spark.cleaner.referenceTracking.blocking", "false")
+        .set("spark.driver.extraJavaOptions", " ".join(options))
+    )
+    return conf
+
+
+def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:
+    if SparkContext._gateway is not None or SparkContext._active_spark_context is not None:
+        # Somebody's JVM is up in this process already; a second one cannot be had.
+        return SparkContext.getOrCreate(conf)
+    # The JVM's chatter (incubator modules, host names) goes to a file: it is of interest only if
+    # the start fails, and the console belongs to the verdict.
+    gateway = launch_gateway(  # type: ignore[no-untyped-call]
+        conf, popen_kwargs={"stdout": log, "stderr": log}
+    )
+    return SparkContext(gateway=gateway, conf=conf)
+
+
+def _last_words(log: IO[bytes]) -> str:
+    try:
+        lines = Path(log.name).read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    errors = [line for line in lines if "rror" in line or "xception" in line]
+    return errors[0][:500] if errors else ""
