@@ -63,7 +63,9 @@ def kip101_hw_truncation_loss() -> Claim:
         "watermark, so a record that was acknowledged and fully replicated can vanish; since 0.11 "
         "it asks for the leader's epochs first.",
         source="KIP-101, scenario 1; KAFKA-1211",
-        contract=Contract(acks="all", min_isr=2),
+        # The batch must reach the followers with one fetch: with a second one they would hear that
+        # its first part is committed.
+        contract=Contract(acks="all", min_isr=2, linger_ms=200),
         # B leads first: it is the preferred leader, and A comes next.
         assignment=((2, 1, 3),),
         config=config,
