@@ -10,6 +10,8 @@ from harness.core.errors import UsageError
 from harness.core.fault import Evidence, fault
 
 _PROBE_S = 0.5
+_THROUGH_S = 2.0
+"""Time for a short packet that must pass, on a busy machine, seconds."""
 _MOST_MIN_BYTES = 1400
 """A packet that is sent again comes in pieces no longer than the network takes, 1500 bytes at
 most, so a longer limit would let everything through at the second try."""
@@ -70,7 +72,8 @@ class Link:
             [pair], listener=self.listener, direction=self.direction, longer_than=self.min_bytes
         )
         dropped = swallowed(cluster)
-        seen = cluster.probe([pair, pair[::-1]], timeout_s=_PROBE_S)
+        probe_s = _THROUGH_S if self.min_bytes else _PROBE_S
+        seen = cluster.probe([pair, pair[::-1]], timeout_s=probe_s)
         unreachable = [link for link, answer in seen.items() if answer is Answer.UNREACHABLE]
         if self.min_bytes:
             as_cut = not unreachable
