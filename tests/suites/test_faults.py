@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -35,6 +36,18 @@ from harness.docker_cluster import DockerCluster
 pytestmark = pytest.mark.docker
 
 READY = "kafka-chaos-ready"
+CALLING_PORTS = count(20_001)
+"""Below those that kernels choose from."""
+CALL = """
+import socket, sys
+with socket.socket() as caller:
+    caller.settimeout(2)
+    caller.bind(("", int(sys.argv[2])))
+    try:
+        caller.connect((sys.argv[1], 9092))
+    except OSError:
+        pass
+"""
 Leased = Callable[..., Any]
 
 
@@ -125,23 +138,29 @@ def ends(cluster: DockerCluster, leader: Broker) -> tuple[Broker, Broker]:
 
 
 def accepted(at: Broker, of: Broker, cluster: DockerCluster) -> int:
-    """How many connections of another node the kernel of a node agrees to (SYN, ACK), counted."""
-    caller = shell(of.container, "hostname -I").stdout.split()[0]
-    agreed = f"-d {caller} -p tcp --sport 9092 --tcp-flags SYN,ACK SYN,ACK".split()
+    """How often the kernel of a node agrees to a connection of another node (SYN, ACK).
 
-    def iptables(*words: str) -> str:
-        pid = shell_of_engine("inspect", "--format", "{{.State.Pid}}", at.container).strip()
+    One connection of our own is counted, by the port that it comes from. A kernel agrees again and
+    again, for a minute, to a connection whose caller does not hear it: those of the test before
+    would be among them.
+    """
+    port = next(CALLING_PORTS)
+    agreed = f"-p tcp --sport 9092 --dport {port} --tcp-flags SYN,ACK SYN,ACK".split()
+
+    def within(node: Broker, *words: str) -> str:
+        pid = shell_of_engine("inspect", "--format", "{{.State.Pid}}", node.container).strip()
         enter = ["exec", cluster.agent.name, "nsenter", f"--net=/proc/{pid}/ns/net"]
-        return shell_of_engine(*enter, "iptables", "-t", "mangle", *words)
+        return shell_of_engine(*enter, *words)
 
+    address = shell(at.container, "hostname -I").stdout.split()[0]
     # Before the filter of what leaves, and after the filter of what comes in.
-    iptables("-A", "OUTPUT", *agreed)
+    within(at, "iptables", "-t", "mangle", "-A", "OUTPUT", *agreed)
     try:
-        connects(of.container, f"broker-{at.node_id}")
-        line = iptables("-nvxL", "OUTPUT").splitlines()[-1]
+        within(of, "python3", "-c", CALL, address, str(port))
+        counted = within(at, "iptables", "-t", "mangle", "-nvxL", "OUTPUT")
     finally:
-        iptables("-D", "OUTPUT", *agreed)
-    return int(line.split()[0])
+        within(at, "iptables", "-t", "mangle", "-D", "OUTPUT", *agreed)
+    return int(counted.splitlines()[-1].split()[0])
 
 
 def shell_of_engine(*words: str) -> str:
