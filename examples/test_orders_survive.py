@@ -22,7 +22,7 @@ def test_orders_are_kept_while_their_leader_dies(kafka_cluster, chaos):
             config=(("min.insync.replicas", "2"),),
         )
     )
-    kafka_cluster.await_full_isr(["orders"], timeout_s=30)
+    kafka_cluster.await_full_isr(["orders"], timeout_s=60)
     leader = kafka_cluster.leader_of("orders", 0)
     refused = []
     producer = Producer(
@@ -46,7 +46,7 @@ def test_orders_are_kept_while_their_leader_dies(kafka_cluster, chaos):
 @pytest.mark.chaos(brokers=3)
 def test_a_cut_off_leader_is_noticed(kafka_cluster, chaos):
     kafka_cluster.admin.create_topic(TopicSpec(name="orders", partitions=1, replication_factor=3))
-    kafka_cluster.await_full_isr(["orders"], timeout_s=30)
+    kafka_cluster.await_full_isr(["orders"], timeout_s=60)
 
     with chaos(Partition(), LeaderOf("orders", 0)):
         pass

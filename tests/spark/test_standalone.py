@@ -28,8 +28,6 @@ DAMAGED = ("lost-write", "nonmonotonic-send", "replica-gap", "hw-regression", "z
 _START_S = 300
 _VERIFY_S = 600
 
-pytestmark = pytest.mark.timeout(1800)
-
 
 class Node:
     """A master or a worker, in a process of its own that knows nothing of our packages."""

@@ -51,7 +51,7 @@ def taken_name(foreign_image: str) -> Iterator[str]:
 def run(folder: Path, environment: dict[str, str], *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*CLI, "run", "--compose", str(EXAMPLE), "--store", str(folder), "--json", *flags],
-        capture_output=True, text=True, timeout=800, check=False, env=environment,
+        capture_output=True, text=True, timeout=1500, check=False, env=environment,
     )  # fmt: skip
 
 

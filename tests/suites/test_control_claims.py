@@ -30,7 +30,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, 
     ran = subprocess.run(
         [sys.executable, "-m", "harness.cli", "claims", "run", *CONTROLS, "--json",
          "--store", str(store)],
-        capture_output=True, text=True, timeout=900, check=False, env={**os.environ, "CI": "1"},
+        capture_output=True, text=True, timeout=1500, check=False, env={**os.environ, "CI": "1"},
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     return store, {trial["claim"]: trial for trial in json.loads(ran.stdout)["trials"]}

@@ -29,7 +29,7 @@ def test_the_first_ctrl_c_heals_and_judges_what_there_is(tmp_path: Path) -> None
     )
 
     harness.send_signal(signal.SIGINT)
-    out, err = harness.communicate(timeout=600)
+    out, err = harness.communicate(timeout=1200)
 
     assert harness.returncode == 130, err.decode()
     verdict = json.loads(out)

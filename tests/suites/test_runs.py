@@ -99,7 +99,7 @@ def test_a_night_begins_with_the_control_and_finds_every_lost_record(tmp_path: P
     night = subprocess.run(
         [sys.executable, "-m", "harness.cli", "nightly", "--budget", "1s", "--json",
          "--store", str(tmp_path)],
-        capture_output=True, text=True, timeout=800, check=False, env={**os.environ, "CI": "1"},
+        capture_output=True, text=True, timeout=1500, check=False, env={**os.environ, "CI": "1"},
     )  # fmt: skip
 
     assert night.returncode == 0, night.stderr
