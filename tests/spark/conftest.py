@@ -13,8 +13,7 @@ from harness.core.contract import Contract
 from tests.spark.ops import TOPIC, Op, end, rows_of
 from verifiers.checking.checker import CHECKERS, frames_wanted
 from verifiers.checking.execution import Found, build, run_checkers
-from verifiers.frames import consumption, transactions
-from verifiers.frames import history as frames
+from verifiers.frames import consumption, order, records, transactions
 from verifiers.frames.history import ANY_PARTITION, History
 from verifiers.frames.transactions import aborted_reads, committed_reads
 from verifiers.replicas.comparison import Comparison, compare
@@ -67,16 +66,16 @@ def find(spark: SparkSession, tmp_path: Path) -> Find:
         check = CHECKERS[name]
         wanted = set(frames_wanted(check))
         built = dict(history.recorded())
-        built |= nothing_on_disk(spark, tmp_path).frames(spark, frames.values(history))
+        built |= nothing_on_disk(spark, tmp_path).frames(spark, records.values(history))
         built |= frames_of(spark, timeline) if timeline else {}
         if wanted & {"values", "producing", "slots", "parts"}:
-            built["values"] = frames.values(history)
+            built["values"] = records.values(history)
         if wanted & {"log", "slots"}:
             built["log"] = places.log(history)
         if "turns" in wanted:
-            built["turns"] = frames.turns(history)
+            built["turns"] = order.turns(history)
         if "producing" in wanted:
-            built["producing"] = frames.producing(history, built["values"])
+            built["producing"] = order.producing(history, built["values"])
         if "slots" in wanted:
             built["slots"] = places.slots(history, built["values"], built["log"])
         if "parts" in wanted:

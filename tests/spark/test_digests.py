@@ -10,7 +10,7 @@ from harness.core.op import value_of
 from tests.spark.conftest import to_history
 from tests.spark.ops import Op, Rec, end, fail, filler, final, info, ok, poll
 from verifiers.checking.execution import build
-from verifiers.frames import history as frames
+from verifiers.frames import records
 from verifiers.frames.history import History
 from verifiers.scanning import digests, places
 
@@ -111,11 +111,11 @@ def test_whatever_was_done_to_a_history_the_same_values_are_found(spark: SparkSe
     log = places.log(history, tallied=True).persist()
     stretches = digests.stretches_of(history)
 
-    chosen = frames.values(digests.in_doubt(history, log, stretches)).collect()
+    chosen = records.values(digests.in_doubt(history, log, stretches)).collect()
     looked_at = digests.records_in_doubt(log, stretches)
 
     log.unpersist()
-    every = frames.values(history).collect()
+    every = records.values(history).collect()
     assert sorted(map(str, chosen)) == sorted(map(str, every))
     # What nobody read, and what was only read again, is in order.
     assert {row["value"] >> 40 for row in every} == {1, 2, 5, 6, 50, 51}
@@ -140,9 +140,9 @@ def test_an_excerpt_holds_all_places_that_may_have_two_values(spark: SparkSessio
     log = places.log(history, tallied=True).persist()
 
     near = digests.in_doubt(history, log, digests.stretches_of(history))
-    chosen = places.slots(near, frames.values(near), log).collect()
+    chosen = places.slots(near, records.values(near), log).collect()
 
-    every = places.slots(history, frames.values(history), log).collect()
+    every = places.slots(history, records.values(history), log).collect()
     log.unpersist()
     assert sorted(map(str, chosen)) == sorted(map(str, every))
     assert len(every) > 2

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.core.op import value_of
 from tests.spark.conftest import to_history
 from tests.spark.ops import Op, Rec, end, filler, final, info, ok, poll
-from verifiers.frames import history as frames
+from verifiers.frames import order, records
 from verifiers.frames.history import History
 from verifiers.scanning import skim
 from verifiers.scanning.skim import UNSORTED, _kernel
@@ -214,7 +214,7 @@ def test_what_is_skimmed_gives_the_same_frames(spark: SparkSession) -> None:
         final(Rec(1, 0, 300), Rec(1, 1, 301), Rec(1, 3, 200), Rec(1, 2, 150)),
     ]  # fmt: skip
     recorded = history(spark, more)
-    values = frames.values(recorded)
+    values = records.values(recorded)
     told = [row["value"] for row in values.select("value").collect()]
 
     polls, sends = skim.polls(recorded).persist(), skim.sends(recorded, told).persist()
@@ -222,11 +222,11 @@ def test_what_is_skimmed_gives_the_same_frames(spark: SparkSession) -> None:
     try:
         assert skim.is_sorted(polls)
         assert skim.is_sorted(sends)
-        assert shown(frames.turns(recorded, polls)) == shown(frames.turns(recorded))
-        assert shown(frames.producing(recorded, values, sends)) == shown(
-            frames.producing(recorded, values)
+        assert shown(order.turns(recorded, polls)) == shown(order.turns(recorded))
+        assert shown(order.producing(recorded, values, sends)) == shown(
+            order.producing(recorded, values)
         )
-        assert len(shown(frames.producing(recorded, values))) == 1
+        assert len(shown(order.producing(recorded, values))) == 1
         assert polls.count() < recorded.polls.count() / 2
     finally:
         polls.unpersist()

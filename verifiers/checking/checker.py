@@ -1,4 +1,37 @@
-"""What a checker is, and where checkers are found."""
+"""What a checker is, what frames it may ask for, and where checkers are found.
+
+A checker asks for frames by the names of its parameters:
+
+sends, txns, polls, final, events
+    the history as it was recorded (docs/run-folder.md).
+values
+    what is known of each (topic, value) that is not plainly in order (frames/records.py). One
+    shuffle.
+log
+    which offsets are known to hold a record, 64 to a row (scanning/places.py).
+turns
+    where a consumer was given something other than the next offset of a partition
+    (frames/order.py). One shuffle.
+producing
+    each producer's sends to each partition in the order it made them, where the log's order
+    differs (frames/order.py). One shuffle.
+slots
+    the offsets that are known to hold more than one value (scanning/places.py).
+aborted_reads
+    what read_uncommitted readers saw of aborted transactions (frames/transactions.py); `polls`
+    holds nothing that such a reader saw of transactions that were not committed.
+transactors
+    the processes that did transactions.
+parts
+    the sends of transactions of which the final read may hold a part only
+    (frames/transactions.py).
+processing
+    what members of consumer groups processed (frames/consumption.py). A few rows of the events.
+
+Beside them, what replicas/comparison.py and timeline/frames.py tell. A history in good order leaves
+`values`, `turns`, `producing` and `slots` all but empty, so a checker costs what there is to say,
+not what was recorded.
+"""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -10,7 +43,7 @@ from harness.core.registry import Registry
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 
 Checker = Callable[..., DataFrame]
-"""A pure function of shared frames, asked for by the names of its parameters (frames/history.py).
+"""A pure function of shared frames, asked for by the names of its parameters.
 
 It is run only if it can find something: one that asks for any of SUSPECTS, and for none of
 RECORDED, has nothing to look at where all those suspects are none.

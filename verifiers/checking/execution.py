@@ -17,8 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from verifiers.checking.checker import CHECKERS, Checker, can_find, frames_wanted
-from verifiers.frames import consumption, transactions
-from verifiers.frames import history as frames
+from verifiers.frames import consumption, order, records, transactions
 from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member, told_apart
 from verifiers.run_folder.result import Example
@@ -101,7 +100,7 @@ def build(
     log = places.log(history, tallied=digest_first).persist()
     seen = _where_digests_differ(history, log, tell) if digest_first else _Seen.of_all(history)
     values = seen.values
-    turns = frames.turns(history, seen.polls).persist()
+    turns = order.turns(history, seen.polls).persist()
     processing = consumption.processing(history.events)
     parts = transactions.parts(history, values).persist()
     kept = (values, log, turns, parts, *seen.skimmed)
@@ -125,7 +124,7 @@ def build(
         "values": values,
         "log": log,
         "turns": turns,
-        "producing": frames.producing(history, values, seen.sends),
+        "producing": order.producing(history, values, seen.sends),
         "slots": places.slots(seen.history, values, log),
         "processing": processing,
         "parts": parts,
@@ -155,26 +154,26 @@ class _Seen:
 
     @classmethod
     def of_all(cls, history: History) -> "_Seen":
-        return cls(history=history, values=frames.values(history).persist())
+        return cls(history=history, values=records.values(history).persist())
 
 
 def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str], None]) -> _Seen:
     tell("Comparing digests of what was acknowledged, polled and finally read.")
     stretches = digests.stretches_of(history).persist()
-    records = digests.records_in_doubt(log, stretches)
+    in_doubt = digests.records_in_doubt(log, stretches)
     near = history
     looked_at: tuple[DataFrame, ...] = ()
-    if records > digests.MOST_IN_DOUBT:
-        tell(f"{records:,} records lie where digests differ: looking at every record.")
+    if in_doubt > digests.MOST_IN_DOUBT:
+        tell(f"{in_doubt:,} records lie where digests differ: looking at every record.")
         return replace(_Seen.of_all(history), skimmed=(stretches,))
-    if records == 0:
+    if in_doubt == 0:
         tell("All digests agree.")
-        values, told = digests.nothing_like(frames.values(history)).persist(), []
+        values, told = digests.nothing_like(records.values(history)).persist(), []
     else:
-        tell(f"{records:,} records lie where digests differ: looking at each of them.")
+        tell(f"{in_doubt:,} records lie where digests differ: looking at each of them.")
         near = _persisted(digests.in_doubt(history, log, stretches))
         looked_at = (near.sends, near.polls, near.final)
-        values = frames.values(near).persist()
+        values = records.values(near).persist()
         told = [row["value"] for row in values.select("value").collect()]
     tell("Checking the order of sends and polls.")
     polls, sends = skim.polls(history).persist(), skim.sends(history, told).persist()

@@ -1,0 +1,133 @@
+"""Where the order of records is not the plain one: the frames `turns` and `producing`."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from verifiers.frames.history import History
+
+
+def turns(history: History, skimmed: DataFrame | None = None) -> DataFrame:
+    """Return where a consumer was given something other than a partition's next offset.
+
+    Compared are neighbouring records of one process and one partition, in the order they were
+    given. Only `skimmed` records are looked at (scanning/skim.py); if it is None, all are, and
+    sorted.
+
+    Columns:
+        process, topic, partition, mode: which consumer, where; mode is assign or subscribe.
+        op, offset, value, time_ns: the later record, by the number of its poll.
+        prev_op, prev_offset, prev_value, prev_ns: the earlier one.
+        internal: whether one poll gave both.
+    """
+    order = Window.partitionBy("process", "topic", "partition").orderBy("time_ns", "op", "position")
+    # Between two rows that were skimmed off one batch, what was left out was next by next.
+    left_out = (F.col("batch") == F.lag("batch").over(order)) & (
+        F.col("place") - F.lag("place").over(order) > 1
+    )
+    neighbours = (history.polls if skimmed is None else skimmed).select(
+        *("process", "topic", "partition", "op", "offset", "value", "time_ns"),
+        F.lag("op").over(order).alias("prev_op"),
+        F.lag("offset").over(order).alias("prev_offset"),
+        F.lag("value").over(order).alias("prev_value"),
+        F.lag("time_ns").over(order).alias("prev_ns"),
+        (F.lit(False) if skimmed is None else F.coalesce(left_out, F.lit(False))).alias("plain"),
+    )
+    mode = F.when(F.col("process").isin(*sorted(history.subscribed)), "subscribe")
+    turned = (F.col("offset") != F.col("prev_offset") + 1) & ~F.col("plain")
+    return neighbours.where(turned).select(
+        "process",
+        "topic",
+        "partition",
+        (mode.otherwise("assign") if history.subscribed else F.lit("assign")).alias("mode"),
+        "op",
+        "offset",
+        "value",
+        "time_ns",
+        "prev_op",
+        "prev_offset",
+        "prev_value",
+        "prev_ns",
+        (F.col("op") == F.col("prev_op")).alias("internal"),
+    )
+
+
+def producing(history: History, values: DataFrame, skimmed: DataFrame | None = None) -> DataFrame:
+    """Return neighbouring sends of one producer to one partition that the log holds reversed.
+
+    Neighbours in the order of sequence numbers, among sends that are ok or info and whose
+    partition is known. A send's position is its acknowledged offset; if that is unknown, where
+    its value was read; and if the value lies at several offsets, the last of them, as the
+    version order of the anomalies' definitions has it. A send without a known position is no
+    ground for complaint and no reference either. Nor are two sends compared between which the
+    producer was rebuilt: a request of the old one may still lie in the socket of a frozen broker,
+    and be appended after those of the new one. Only `skimmed` sends are looked at
+    (scanning/skim.py); if it is None, all are, and sorted.
+
+    Columns:
+        process, topic, partition: which producer, where.
+        op, value, position, complete_ns: the later send.
+        prev_op, prev_value, prev_position: the earlier one.
+        kind: "lost" if the final read lacks one of the two, else "duplicate" if one lies at
+            several offsets, else "order".
+    """
+    every = history.sends.where(F.col("type").isin("ok", "info"))
+    sends = (every if skimmed is None else skimmed).select(
+        "process", "topic", "value", "op", "complete_ns", "partition", "offset"
+    )
+    strange = values.where(values["type"].isin("ok", "info")).select(
+        "topic",
+        "value",
+        F.coalesce("partition", "final_partition", "poll_partition").alias("seen_partition"),
+        "last",
+        F.when(values["searched"] & (values["finals"] == 0), 2)
+        .when(values["first"] < values["last"], 1)
+        .otherwise(0)
+        .alias("flaw"),
+    )
+    placed = sends.join(strange, ["topic", "value"], "left").select(
+        "process",
+        "topic",
+        "value",
+        "op",
+        "complete_ns",
+        F.coalesce("partition", "seen_partition").alias("partition"),
+        F.coalesce("last", "offset").alias("position"),
+        F.coalesce("flaw", F.lit(0)).alias("flaw"),
+    )
+    order = Window.partitionBy("process", "topic", "partition").orderBy("op")
+    neighbours = placed.where(F.col("partition").isNotNull()).select(
+        "*",
+        F.lag("op").over(order).alias("prev_op"),
+        F.lag("value").over(order).alias("prev_value"),
+        F.lag("position").over(order).alias("prev_position"),
+        F.greatest("flaw", F.lag("flaw").over(order)).alias("worst"),
+    )
+    kind = F.when(F.col("worst") == 2, "lost").when(F.col("worst") == 1, "duplicate")
+    reversed_ = neighbours.where(F.col("position") <= F.col("prev_position"))
+    return _of_one_producer(reversed_, history.events).select(
+        "process",
+        "topic",
+        "partition",
+        "op",
+        "value",
+        "position",
+        "complete_ns",
+        "prev_op",
+        "prev_value",
+        "prev_position",
+        kind.otherwise("order").alias("kind"),
+    )
+
+
+def _of_one_producer(pairs: DataFrame, events: DataFrame) -> DataFrame:
+    # The `error` event of a rebuilt producer names the first sequence number of the new one.
+    rebuilt = events.where((F.col("f") == "error") & F.col("op").isNotNull()).select(
+        F.col("process").alias("rebuilt"), F.col("op").alias("first_op")
+    )
+    return pairs.join(
+        rebuilt,
+        (pairs["process"] == F.col("rebuilt"))
+        & (pairs["prev_op"] < F.col("first_op"))
+        & (F.col("first_op") <= pairs["op"]),
+        "left_anti",
+    )

@@ -1,0 +1,171 @@
+"""What is known of each record that is not plainly in order: the frame `values`."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.frames.history import ANY_PARTITION, PROCESS_BITS, History, readable
+
+_OK, _INFO, _FAIL, _POLL, _FINAL = range(5)
+
+
+def values(history: History) -> DataFrame:
+    """Return what is known of each (topic, value) about which there is anything to say.
+
+    Left out is what is plainly in order: values acknowledged once with an offset and found in
+    the final read exactly once, there, and polled nowhere else; and sends that were not
+    acknowledged and that nobody ever read.
+
+    Args:
+        history: the recorded frames; or an excerpt that holds all evidence of the values about
+            which there may be anything to say (scanning/digests.py).
+
+    Columns:
+        topic, value: the key; producer and sequence are in the value.
+        process, partition, offset, invoke_ns, complete_ns: of its send; null as there, or if it
+            has none.
+        type: ok, info or fail, or null if no recorded send wrote it.
+        polls, finals: how often it was polled, and found in the final read.
+        poll_first, poll_last, final_first, final_last: lowest and highest offset of those reads.
+        poll_partition, final_partition: where it was read (the lowest, if in several).
+        final_partition_high: the highest, of the final read.
+        polled_ns, reader: when it was polled last, in ns, and the process that did.
+        first, last: lowest and highest offset of all evidence, acknowledgement included.
+        partitions: 1, or 2 if the evidence names more than one partition; that a send which is not
+            known to have happened was meant for one is no evidence.
+        searched: whether the final read certainly covered the place where it should be.
+    """
+    ok = F.col("type") == "ok"
+    written = history.sends.select(
+        "topic",
+        "value",
+        F.when(ok, _OK).when(F.col("type") == "info", _INFO).otherwise(_FAIL).alias("evidence"),
+        "partition",
+        # The offset of a send that is not known to have happened is no evidence.
+        F.when(ok, F.col("offset")).alias("offset"),
+        F.col("invoke_ns").alias("begin_ns"),
+        F.col("complete_ns").alias("end_ns"),
+        "process",
+    )
+
+    def read(reads: DataFrame, evidence: int) -> DataFrame:
+        return readable(reads).select(
+            "topic",
+            "value",
+            F.lit(evidence).alias("evidence"),
+            "partition",
+            "offset",
+            F.col("time_ns").alias("begin_ns"),
+            F.lit(None).cast("long").alias("end_ns"),
+            "process",
+        )
+
+    evidence = written.unionByName(read(history.polls, _POLL)).unionByName(
+        read(history.final, _FINAL)
+    )
+    known = (
+        # Values are all but unique within a file: aggregating before the shuffle would only
+        # widen the rows.
+        evidence.repartition("value").groupBy("topic", "value").agg(*_value_columns())
+    )
+    return _with_search(known.where(~_in_order(known)), history.ends).select(
+        "topic",
+        "value",
+        "process",
+        "partition",
+        "offset",
+        "invoke_ns",
+        "complete_ns",
+        F.when(F.col("send") == _OK, "ok")
+        .when(F.col("send") == _INFO, "info")
+        .when(F.col("send") == _FAIL, "fail")
+        .alias("type"),
+        "polls",
+        "finals",
+        "poll_first",
+        "poll_last",
+        "final_first",
+        "final_last",
+        "poll_partition",
+        "final_partition",
+        "final_partition_high",
+        "polled_ns",
+        F.col("reader").bitwiseAND((1 << PROCESS_BITS) - 1).cast("int").alias("reader"),
+        "first",
+        "last",
+        F.when(F.col("partition_low") < F.col("partition_high"), 2)
+        .otherwise(1)
+        .alias("partitions"),
+        "searched",
+    )
+
+
+def _value_columns() -> list[Column]:
+    sent = F.col("evidence") <= _FAIL
+    polled = F.col("evidence") == _POLL
+    found = F.col("evidence") == _FINAL
+    happened = ~F.col("evidence").isin(_INFO, _FAIL)
+    # A maximum over structures would force a sort; packed in one long it stays a hash aggregate.
+    # At 0.01 ms there is room for the process beside the time for years of uptime.
+    last = F.shiftleft(F.floor(F.col("begin_ns") / 10_000).cast("long"), PROCESS_BITS).bitwiseOR(
+        F.col("process").cast("long")
+    )
+    return [
+        F.min(F.when(sent, F.col("evidence"))).alias("send"),
+        F.count_if(sent).alias("sends"),
+        F.min(F.when(sent, F.col("process"))).alias("process"),
+        F.min(F.when(sent, F.col("partition"))).alias("partition"),
+        F.min(F.when(sent, F.col("offset"))).alias("offset"),
+        F.min(F.when(sent, F.col("begin_ns"))).alias("invoke_ns"),
+        F.max("end_ns").alias("complete_ns"),
+        F.count_if(polled).alias("polls"),
+        F.min(F.when(polled, F.col("offset"))).alias("poll_first"),
+        F.max(F.when(polled, F.col("offset"))).alias("poll_last"),
+        F.min(F.when(polled, F.col("partition"))).alias("poll_partition"),
+        F.max(F.when(polled, F.col("begin_ns"))).alias("polled_ns"),
+        F.max(F.when(polled, last)).alias("reader"),
+        F.count_if(found).alias("finals"),
+        F.min(F.when(found, F.col("offset"))).alias("final_first"),
+        F.max(F.when(found, F.col("offset"))).alias("final_last"),
+        F.min(F.when(found, F.col("partition"))).alias("final_partition"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.max(F.when(found, F.col("partition"))).alias("final_partition_high"),
+        # Where a send was meant to go is evidence only if it is known to have happened.
+        F.min(F.when(happened, F.col("partition"))).alias("partition_low"),
+        F.max(F.when(happened, F.col("partition"))).alias("partition_high"),
+    ]
+
+
+def _in_order(known: DataFrame) -> Column:
+    acknowledged = (
+        (known["send"] == _OK)
+        & (known["sends"] == 1)
+        & known["offset"].isNotNull()
+        & (known["finals"] == 1)
+        & (known["first"] == known["last"])
+        & (known["partition_low"] == known["partition_high"])
+    )
+    never_seen = (known["send"] != _OK) & (known["polls"] == 0) & (known["finals"] == 0)
+    return F.coalesce(acknowledged | never_seen, F.lit(False))
+
+
+def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
+    place = F.coalesce(known["partition"], known["poll_partition"], F.lit(ANY_PARTITION))
+    reached = F.broadcast(
+        ends.select(
+            F.col("topic").alias("end_topic"),
+            F.col("partition").alias("end_partition"),
+            "reached",
+            "complete",
+        )
+    )
+    joined = known.join(
+        reached,
+        (known["topic"] == F.col("end_topic")) & (place == F.col("end_partition")),
+        "left",
+    )
+    offset = F.coalesce(known["offset"], known["poll_last"])
+    return joined.withColumn(
+        "searched",
+        F.coalesce(F.col("complete") | (offset < F.col("reached")), F.lit(False)),
+    )
