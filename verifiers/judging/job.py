@@ -106,16 +106,16 @@ def _jobs(ready: Mapping[int, Ready]) -> Iterator[list[int]]:
     short: list[int] = []
     rows = processes = 0
     for place, one in ready.items():
-        if one.extent.rows >= FEW_ROWS:
+        if one.history.rows >= FEW_ROWS:
             yield [place]
             continue
-        most = most_members(span_of(max(processes, one.extent.processes)))
-        if short and (rows + one.extent.rows > _MOST_ROWS or len(short) >= most):
+        most = most_members(span_of(max(processes, one.history.processes)))
+        if short and (rows + one.history.rows > _MOST_ROWS or len(short) >= most):
             yield short
             short, rows, processes = [], 0, 0
         short.append(place)
-        rows += one.extent.rows
-        processes = max(processes, one.extent.processes)
+        rows += one.history.rows
+        processes = max(processes, one.history.processes)
     if short:
         yield short
 
@@ -151,7 +151,7 @@ def _judge_one(
     return Verification(
         spark=spark,
         members={Member(run=ready.run): ready},
-        files=ready.files,
+        files=ready.history.files,
         folder=ready.run.path,
         batches=ready.run.path / "replicas" / "batches",
         scratch=scratch,
@@ -170,11 +170,11 @@ def _judge_several(
     *,
     exact: bool,
 ) -> Sequence[Report | KafkaChaosError]:
-    span = span_of(max(one.extent.processes for one in runs))
+    span = span_of(max(one.history.processes for one in runs))
     members = [Member(run=one.run, number=number, span=span) for number, one in enumerate(runs)]
     tell(f"Gathering {len(runs)} runs into one job.")
     with watch("verify: gather"):
-        histories = [(one, runs[one.number].files) for one in members]
+        histories = [(one, runs[one.number].history.files) for one in members]
         gathered = gather(histories, scratch / "history")
     sound = [one for one in members if one.number not in gathered.failures]
     found: dict[int, Report | KafkaChaosError] = {**gathered.failures}

@@ -1,13 +1,13 @@
 """A run that is ready to be verified: all that is read of its folder without Spark."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.history_seal import seal
 from harness.run_dir import RunDir
 from verifiers.replicas.copied import Copied, read_copied
-from verifiers.run_folder.folder import Extent, RunInput, check_history, extent_of, read_run
+from verifiers.run_folder.folder import RunInput, read_run
+from verifiers.run_folder.sealed import Sealed, read_sealed
 from verifiers.timeline.frames import Seen, see
 
 
@@ -17,15 +17,13 @@ class Ready:
 
     Attributes:
         run: what its folder tells beside the history.
-        files: the Parquet files of the history, by dataset.
-        extent: how large it is.
+        history: the files of its history, and how large that is.
         copied: what lay on the disks.
         seen: what the timeline gives.
     """
 
     run: RunInput
-    files: Mapping[str, Sequence[Path]]
-    extent: Extent
+    history: Sealed
     copied: Copied
     seen: Seen
 
@@ -41,11 +39,9 @@ def make_ready(run_dir: Path) -> Ready:
     if (run.path / "history" / "raw").is_dir():
         seal(run.path)
         run = read_run(run_dir)
-    files = check_history(run.path)
     return Ready(
         run=run,
-        files=files,
-        extent=extent_of(files),
+        history=read_sealed(run.path),
         copied=read_copied(RunDir(run.path), run.meta),
         seen=see(run),
     )

@@ -29,10 +29,11 @@ from verifiers.judging.watch import Watch
 from verifiers.replicas.comparison import Comparison, compare, located_in
 from verifiers.replicas.survey import BATCH_SCHEMA
 from verifiers.run_folder.folder import RunInput
-from verifiers.run_folder.gathering import Files, hand_out
+from verifiers.run_folder.gathering import hand_out
 from verifiers.run_folder.member import MEMBER, Member, told_apart
 from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
+from verifiers.run_folder.sealed import Files
 from verifiers.scanning.lane_scan import scan_lanes
 from verifiers.scanning.lanes import Lanes, draw
 from verifiers.spark.arrow import frame_of
@@ -73,7 +74,7 @@ class Verification:
             HistoryUnreadable: what was recorded is damaged.
             EnvironmentBroken: the Spark master went away.
         """
-        rows = sum(one.extent.rows for one in self.members.values())
+        rows = sum(one.history.rows for one in self.members.values())
         if rows >= FEW_ROWS:
             self.tell(f"Verifying {rows:,} rows of history.")
         with (
@@ -116,7 +117,7 @@ class Verification:
             ends=frame_of(self.spark, reached, ENDS_SCHEMA),
             aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted),
             subscribed=self._processes(lambda run: run.subscribed),
-            transactional=any(one.files["txn"] for one in self.members.values()),
+            transactional=any(one.history.files["txn"] for one in self.members.values()),
             files={
                 dataset: tuple(map(str, self.files[dataset]))
                 for dataset in ("send", "poll", "final")

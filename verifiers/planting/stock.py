@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from harness.run_dir import RunDir
-from verifiers.run_folder.folder import RunInput, check_history, read_run
+from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
+from verifiers.run_folder.sealed import read_sealed
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -161,7 +162,7 @@ class Stock:
         self.run: RunInput = read_run(path)
         self.folder = RunDir.open(path)
         self.found = tuple(found)
-        self._files = check_history(self.run.path)
+        self._files = read_sealed(self.run.path).files
         self._rows: dict[str, Rows] = {}
 
     def rows(self, dataset: str) -> Rows:

@@ -1,22 +1,16 @@
 """A run folder as the verifier reads it: what was run, what was broken, how far it was read."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.run_dir import RunDir
 from verifiers.run_folder.group import GroupRecord, read_group
 from verifiers.run_folder.result import FaultRecord
-from verifiers.run_folder.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,86 +116,6 @@ def read_run(path: Path) -> RunInput:
         origin_ns=origin_ns,
         group=read_group(meta, folder.lines("members.jsonl"), origin_ns),
     )
-
-
-def check_history(path: Path) -> dict[str, list[Path]]:
-    """Return the Parquet files of each dataset of a sealed history, all of them whole.
-
-    A footer that is missing or that lacks a column is found here, in milliseconds, rather than
-    as nulls or a trace of Spark's later on.
-
-    Raises:
-        HistoryUnreadable: a file is truncated, is no Parquet, or lacks a column.
-    """
-    files: dict[str, list[Path]] = {}
-    for dataset, schema in HISTORY_SCHEMAS.items():
-        files[dataset] = sorted((path / "history" / dataset).glob("*.parquet"))
-        for file in files[dataset]:
-            with unreadable_named(file):
-                columns = set(pq.read_schema(file).names)
-            # A transaction cannot do without its number; all else can.
-            optional = frozenset() if dataset == "txn" else YOUNGER_COLUMNS
-            missing = [name for name in schema.names if name not in columns | optional]
-            if missing:
-                raise HistoryUnreadable(
-                    f"{file} has no column {', '.join(missing)}: it was not written as "
-                    "docs/run-folder.md says; seal the raw history again."
-                )
-    return files
-
-
-@contextmanager
-def unreadable_named(file: Path) -> Iterator[None]:
-    """Turn what Arrow says of a damaged file into the error that callers know.
-
-    Raises:
-        HistoryUnreadable: the file could not be read.
-    """
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryUnreadable(
-            f"{file} cannot be read as Parquet ({str(error).splitlines()[0]}): "
-            "restore it, or seal the raw history again."
-        ) from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """How large a history is, by the footers of its files.
-
-    Attributes:
-        rows: of all datasets together.
-        processes: no process of it has this number or a higher one.
-    """
-
-    rows: int
-    processes: int
-
-
-def extent_of(files: Mapping[str, Iterable[Path]]) -> Extent:
-    """Return how large a history is.
-
-    Args:
-        files: its Parquet files by dataset, as `check_history` gives them.
-    """
-    rows, highest = 0, -1
-    for file in (file for dataset in files.values() for file in dataset):
-        with unreadable_named(file):
-            footer = pq.read_metadata(file)
-            rows += footer.num_rows
-            highest = max(highest, _highest(file, footer))
-    return Extent(rows=rows, processes=highest + 1)
-
-
-def _highest(file: Path, footer: pq.FileMetaData) -> int:
-    place = footer.schema.to_arrow_schema().get_field_index("process")
-    groups = range(footer.num_row_groups)
-    known = [footer.row_group(number).column(place).statistics for number in groups]
-    if all(one is not None and one.has_min_max for one in known):
-        return max((int(one.max) for one in known), default=-1)
-    seen = pc.max(pq.read_table(file, columns=["process"])["process"]).as_py()
-    return -1 if seen is None else int(seen)
 
 
 def _ends(path: Path) -> tuple[End, ...]:

@@ -20,12 +20,9 @@ from pyspark.sql.types import StructType
 
 from harness.core.errors import HistoryUnreadable
 from verifiers.frames.consumption import TELLS_GROUP
-from verifiers.run_folder.folder import unreadable_named
 from verifiers.run_folder.member import MEMBER, Member
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
-
-Files = Mapping[str, Sequence[Path]]
-"""The Parquet files of a history, by dataset."""
+from verifiers.run_folder.sealed import Files, unreadable_named
 
 _SCHEMAS = {name: to_arrow_schema(schema) for name, schema in HISTORY_SCHEMAS.items()}
 

@@ -1,0 +1,96 @@
+"""A sealed history as its files' footers tell it: what there is, whether it is whole, how large."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.core.errors import HistoryUnreadable
+from verifiers.run_folder.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
+
+Files = Mapping[str, Sequence[Path]]
+"""The Parquet files of a history, by dataset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A sealed history, all files of which are whole.
+
+    Attributes:
+        files: by dataset; those of all datasets that there may be.
+        rows: of all datasets together.
+        processes: no process of it has this number or a higher one.
+    """
+
+    files: Files
+    rows: int
+    processes: int
+
+
+def read_sealed(path: Path) -> Sealed:
+    """Return what the footers of a sealed history say, each of them read once.
+
+    A footer that is missing or that lacks a column is found here, in milliseconds, rather than
+    as nulls or a trace of Spark's later on.
+
+    Args:
+        path: the run's folder.
+
+    Raises:
+        HistoryUnreadable: a file is truncated, is no Parquet, or lacks a column.
+    """
+    files = {
+        dataset: sorted((path / "history" / dataset).glob("*.parquet"))
+        for dataset in HISTORY_SCHEMAS
+    }
+    rows, highest = 0, -1
+    for dataset, some in files.items():
+        for file in some:
+            with unreadable_named(file):
+                footer = pq.read_metadata(file)
+                columns = footer.schema.to_arrow_schema().names
+                _reject_gaps(file, dataset, columns)
+                rows += footer.num_rows
+                highest = max(highest, _highest(file, footer, columns.index("process")))
+    return Sealed(files=files, rows=rows, processes=highest + 1)
+
+
+def _reject_gaps(file: Path, dataset: str, columns: Sequence[str]) -> None:
+    # A transaction cannot do without its number; all else can.
+    optional = frozenset() if dataset == "txn" else YOUNGER_COLUMNS
+    known = optional.union(columns)
+    missing = [name for name in HISTORY_SCHEMAS[dataset].names if name not in known]
+    if missing:
+        raise HistoryUnreadable(
+            f"{file} has no column {', '.join(missing)}: it was not written as "
+            "docs/run-folder.md says; seal the raw history again."
+        )
+
+
+def _highest(file: Path, footer: pq.FileMetaData, place: int) -> int:
+    groups = range(footer.num_row_groups)
+    known = [footer.row_group(number).column(place).statistics for number in groups]
+    if all(one is not None and one.has_min_max for one in known):
+        return max((int(one.max) for one in known), default=-1)
+    seen = pc.max(pq.read_table(file, columns=["process"])["process"]).as_py()
+    return -1 if seen is None else int(seen)
+
+
+@contextmanager
+def unreadable_named(file: Path) -> Iterator[None]:
+    """Turn what Arrow says of a damaged file into the error that callers know.
+
+    Raises:
+        HistoryUnreadable: the file could not be read.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryUnreadable(
+            f"{file} cannot be read as Parquet ({str(error).splitlines()[0]}): "
+            "restore it, or seal the raw history again."
+        ) from error
