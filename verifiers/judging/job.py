@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken, HistoryUnreadable, KafkaChaosError
 from verifiers.judging.ready import Ready, make_ready
-from verifiers.judging.verification import Verification
+from verifiers.judging.verification import Means, Verification
 from verifiers.judging.watch import Watch
 from verifiers.run_folder.gathering import gather, laid_out
 from verifiers.run_folder.member import Member, most_members, span_of
@@ -124,12 +124,12 @@ def _judge(
     spark: SparkSession, runs: Sequence[Ready], tell: Say, watch: Watch, *, exact: bool
 ) -> Sequence[Report | KafkaChaosError]:
     """Return the verdicts on runs that are verified together, in their order."""
-    some: Callable[..., Sequence[Report | KafkaChaosError]]
-    some = _judge_one if len(runs) == 1 else _judge_several
     # Beside the histories, where the workers of a cluster see it too.
     with watch("verify"), TemporaryDirectory(prefix=".verify-", dir=runs[0].run.path) as scratch:
+        means = Means(spark=spark, scratch=Path(scratch), tell=tell, watch=watch, exact=exact)
+        judged: Sequence[Report | KafkaChaosError]
         try:
-            judged = some(spark, runs, Path(scratch), tell, watch, exact=exact)
+            judged = _judge_one(runs[0], means) if len(runs) == 1 else _judge_several(runs, means)
         except HistoryUnreadable as error:
             judged = [error] * len(runs)
     return [
@@ -138,57 +138,32 @@ def _judge(
     ]
 
 
-def _judge_one(
-    spark: SparkSession,
-    runs: Sequence[Ready],
-    scratch: Path,
-    tell: Say,
-    watch: Watch,
-    *,
-    exact: bool,
-) -> Sequence[Report]:
-    (ready,) = runs
+def _judge_one(ready: Ready, means: Means) -> list[Report]:
     return Verification(
-        spark=spark,
         members={Member(run=ready.run): ready},
         files=ready.history.files,
         folder=ready.run.path,
         batches=ready.run.path / "replicas" / "batches",
-        scratch=scratch,
-        tell=tell,
-        watch=watch,
-        exact=exact,
+        means=means,
     ).reports()
 
 
-def _judge_several(
-    spark: SparkSession,
-    runs: Sequence[Ready],
-    scratch: Path,
-    tell: Say,
-    watch: Watch,
-    *,
-    exact: bool,
-) -> Sequence[Report | KafkaChaosError]:
+def _judge_several(runs: Sequence[Ready], means: Means) -> list[Report | KafkaChaosError]:
     span = span_of(max(one.history.processes for one in runs))
     members = [Member(run=one.run, number=number, span=span) for number, one in enumerate(runs)]
-    tell(f"Gathering {len(runs)} runs into one job.")
-    with watch("verify: gather"):
+    means.tell(f"Gathering {len(runs)} runs into one job.")
+    with means.watch("verify: gather"):
         histories = [(one, runs[one.number].history.files) for one in members]
-        gathered = gather(histories, scratch / "history")
+        gathered = gather(histories, means.scratch / "history")
     sound = [one for one in members if one.number not in gathered.failures]
     found: dict[int, Report | KafkaChaosError] = {**gathered.failures}
     if sound:
         reports = Verification(
-            spark=spark,
             members={one: runs[one.number] for one in sound},
             files=gathered.files,
-            folder=laid_out(sound, scratch / "runs"),
-            batches=scratch / "batches",
-            scratch=scratch,
-            tell=tell,
-            watch=watch,
-            exact=exact,
+            folder=laid_out(sound, means.scratch / "runs"),
+            batches=means.scratch / "batches",
+            means=means,
         ).reports()
         found |= {one.number: report for one, report in zip(sound, reports, strict=True)}
     return [found[number] for number in range(len(runs))]

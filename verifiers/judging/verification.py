@@ -42,30 +42,41 @@ from verifiers.timeline.frames import SCHEMAS, frames_of, together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """Runs that are verified together.
+class Means:
+    """What a verification is carried out with, whatever is verified.
 
     Attributes:
         spark: the session.
-        members: the runs; not none.
-        files: the Parquet files of all their histories, by dataset.
-        folder: in which the segments of their replicas lie.
-        batches: where the headers of those are kept.
-        scratch: an empty folder on the same disk as theirs.
+        scratch: an empty folder on the same disk as the runs.
         tell: is told, in sentences, what is being done.
         watch: is told how long it took.
         exact: whether to look at every record, however long the history is.
     """
 
     spark: SparkSession
-    members: Mapping[Member, Ready]
-    files: Files
-    folder: Path
-    batches: Path
     scratch: Path
     tell: Callable[[str], None]
     watch: Watch
     exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """Runs that are verified together.
+
+    Attributes:
+        members: the runs; not none.
+        files: the Parquet files of all their histories, by dataset.
+        folder: in which the segments of their replicas lie.
+        batches: where the headers of those are kept.
+        means: what it is carried out with.
+    """
+
+    members: Mapping[Member, Ready]
+    files: Files
+    folder: Path
+    batches: Path
+    means: Means
 
     def reports(self) -> list[Report]:
         """Return the verdict on each member, having written what belongs into its folder.
@@ -76,15 +87,15 @@ class Verification:
         """
         rows = sum(one.history.rows for one in self.members.values())
         if rows >= FEW_ROWS:
-            self.tell(f"Verifying {rows:,} rows of history.")
+            self.means.tell(f"Verifying {rows:,} rows of history.")
         with (
-            in_service(self.spark),
+            in_service(self.means.spark),
             _unreadable_named([member.run.path for member in self.members]),
-            tuned(self.spark, rows=rows),
+            tuned(self.means.spark, rows=rows),
         ):
             history = self._history()
             # A short history is looked at sooner than its digests have been compared.
-            digest_first = not self.exact and rows >= FEW_ROWS
+            digest_first = not self.means.exact and rows >= FEW_ROWS
             # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
             # large ones.
             with ThreadPoolExecutor(1, "lanes") as aside:
@@ -102,9 +113,9 @@ class Verification:
         for dataset, schema in HISTORY_SCHEMAS.items():
             paths = [str(file) for file in self.files[dataset]]
             # Parquet's own columns are all nullable, so the declared schema says names and types.
-            reader = self.spark.read.schema(schema)
+            reader = self.means.spark.read.schema(schema)
             recorded[dataset] = (
-                reader.parquet(*paths) if paths else self.spark.createDataFrame([], schema)
+                reader.parquet(*paths) if paths else self.means.spark.createDataFrame([], schema)
             )
         reached = [row for member in self.members for row in _ends(member)]
         uncommitted = self._processes(lambda run: run.uncommitted)
@@ -114,7 +125,7 @@ class Verification:
             polls=committed_reads(recorded["poll"], recorded["send"], uncommitted),
             final=recorded["final"],
             events=recorded["event"],
-            ends=frame_of(self.spark, reached, ENDS_SCHEMA),
+            ends=frame_of(self.means.spark, reached, ENDS_SCHEMA),
             aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted),
             subscribed=self._processes(lambda run: run.subscribed),
             transactional=any(one.history.files["txn"] for one in self.members.values()),
@@ -133,38 +144,38 @@ class Verification:
 
     def _draw(self, history: History, *, by_scan: bool) -> dict[int, Lanes]:
         members = list(self.members)
-        with self.watch("verify: draw lanes"):
+        with self.means.watch("verify: draw lanes"):
             if by_scan and len(members) == 1:
                 return {members[0].number: scan_lanes(history, members[0])}
             return draw(history, members)
 
     def _compare(self) -> Comparison:
-        with self.watch("verify: compare replicas"):
+        with self.means.watch("verify: compare replicas"):
             copied = {member: one.copied for member, one in self.members.items()}
-            return compare(self.spark, copied, folder=self.folder, target=self.batches)
+            return compare(self.means.spark, copied, folder=self.folder, target=self.batches)
 
     def _find(
         self, history: History, comparing: Future[Comparison], *, digest_first: bool
     ) -> tuple[dict[int, Found], Comparison, dict[int, dict[str, Any]]]:
         """Return what checkers found, how replicas compare, and where lost records lie."""
         members = list(self.members)
-        with self.watch("verify: build frames"):
-            built = build(history, digest_first=digest_first, tell=self.tell)
+        with self.means.watch("verify: build frames"):
+            built = build(history, digest_first=digest_first, tell=self.means.tell)
         kept = built.kept
         try:
             compared = comparing.result()
             kept += compared.kept
             values = built.by_name["values"]
-            built = built.with_more(compared.frames(self.spark, values), compared.empty)
+            built = built.with_more(compared.frames(self.means.spark, values), compared.empty)
             rows = together((member, one.seen) for member, one in self.members.items())
             unseen = frozenset(name for name in SCHEMAS if not rows[name])
-            built = built.with_more(frames_of(self.spark, rows), unseen)
-            with self.watch("verify: run checkers"):
-                found = run_checkers(self.spark, built, members, self.scratch)
+            built = built.with_more(frames_of(self.means.spark, rows), unseen)
+            with self.means.watch("verify: run checkers"):
+                found = run_checkers(self.means.spark, built, members, self.means.scratch)
             located: dict[int, dict[str, Any]] = {}
             if any(anomaly == "lost-write" for one in found.values() for anomaly, _ in one.counts):
-                located = located_in(found_in(self.spark, self.scratch))
-            hand_out(self.scratch / FOUND, members, "anomalies", FOUND_SCHEMA)
+                located = located_in(found_in(self.means.spark, self.means.scratch))
+            hand_out(self.means.scratch / FOUND, members, "anomalies", FOUND_SCHEMA)
             if compared.summaries and len(members) > 1:
                 self._hand_out_batches(compared.batches)
         finally:
@@ -173,7 +184,7 @@ class Verification:
         return found, compared, located
 
     def _hand_out_batches(self, batches: DataFrame) -> None:
-        members, parts = list(self.members), self.scratch / "parts"
+        members, parts = list(self.members), self.means.scratch / "parts"
         told_apart(batches, members).write.partitionBy(MEMBER).parquet(str(parts))
         hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
 
@@ -187,7 +198,7 @@ class Verification:
     ) -> Report:
         run, timeline = member.run, self.members[member].seen.told
         lanes.write(run.path)
-        self.tell(
+        self.means.tell(
             f"Checked {lanes.counts.sends:,} sends, {lanes.counts.read:,} reads and "
             f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
         )
