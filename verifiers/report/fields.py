@@ -1,0 +1,106 @@
+"""The fields of documents in a run folder: one that is not of its kind is as good as missing."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import UsageError
+from verifiers.report.units import visible
+
+Json = Mapping[str, Any]
+
+_LONGEST_TEXT = 4000
+
+
+def document(path: Path) -> Json | None:
+    """Return the JSON object in a file, or None if there is no such file.
+
+    Raises:
+        UsageError: the file holds none.
+    """
+    if not path.is_file():
+        return None
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{path} cannot be read ({error}): restore it, or run the experiment again."
+        ) from error
+    if not isinstance(told, Mapping):
+        raise UsageError(f"{path} holds no JSON object: it was not written by kafka-chaos.")
+    return told
+
+
+def lines(path: Path, missing: list[str]) -> Iterator[Json]:
+    """Yield the objects of a file of JSON lines; what a dying writer left half is counted.
+
+    Args:
+        path: of the file.
+        missing: is told, in a sentence, of what is not there.
+    """
+    if not path.is_file():
+        missing.append(f"{path.name}: there is none, so its lane is missing.")
+        return
+    unreadable = 0
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            told = json.loads(line) if line.strip() else None
+        except ValueError:
+            unreadable += 1
+            continue
+        if isinstance(told, Mapping):
+            yield told
+    if unreadable:
+        were = "line was" if unreadable == 1 else "lines were"
+        missing.append(f"{path.name}: {unreadable} unreadable {were} passed over.")
+
+
+def is_number(value: object) -> bool:
+    """Return whether it is a number that can be drawn: no truth value, and finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
+
+
+def number(entry: Json, key: str) -> float | None:
+    """Return a number, or None if there is none."""
+    value = entry.get(key)
+    return value if is_number(value) else None
+
+
+def integer(entry: Json, key: str) -> int | None:
+    """Return a whole number, or None if there is none."""
+    value = entry.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def text(entry: Json, key: str) -> str | None:
+    """Return a text, or a number as text: a seed and an id may be either."""
+    value = entry.get(key)
+    if isinstance(value, str):
+        return visible(value, _LONGEST_TEXT)
+    return str(value) if is_number(value) else None
+
+
+def texts(entry: Json, key: str) -> tuple[str, ...]:
+    """Return the entries of a list as texts."""
+    return tuple(visible(str(value), _LONGEST_TEXT) for value in items(entry, key))
+
+
+def mapping(entry: Json, key: str) -> dict[str, Any]:
+    """Return an object; an empty one if there is none."""
+    value = entry.get(key)
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def items(entry: Json, key: str) -> list[Any]:
+    """Return a list; an empty one if there is none."""
+    value = entry.get(key)
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def mappings(entry: Json, key: str) -> list[Json]:
+    """Return the objects in a list."""
+    return [value for value in items(entry, key) if isinstance(value, Mapping)]
