@@ -6,13 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import (
-    Consumer,
-    ElectionType,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -33,6 +27,7 @@ from harness.core.version import (
     numbers,
 )
 from harness.core.wait import wait_until
+from harness.effective import reject_ignored_config, takes_effect
 from harness.metadata import PartitionState, Watermark
 from harness.zookeeper import ZooKeeper
 
@@ -286,7 +281,7 @@ class Admin:
             futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
             self._settle(next(iter(futures.values())), f"config of {topic}", timeout_s)
         wait_until(
-            lambda: _has(self.topic_config(topic), settings),
+            lambda: takes_effect(settings, self.topic_config(topic)),
             timeout_s=timeout_s,
             what=f"the changed configuration of topic {topic!r}",
         )
@@ -389,10 +384,6 @@ def _is_own(entry: ConfigEntry) -> bool:
     return source is ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 
-def _has(seen: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(key in seen and _same_value(seen[key], value) for key, value in wanted.items())
-
-
 def round_robin(
     brokers: Sequence[int], partitions: int, replication_factor: int
 ) -> list[tuple[int, ...]]:
@@ -402,33 +393,3 @@ def round_robin(
         tuple(brokers[(number + copy) % count] for copy in range(replication_factor))
         for number in range(partitions)
     ]
-
-
-def reject_ignored_config(who: str, wanted: Mapping[str, str], seen: Mapping[str, str]) -> None:
-    """Compare a configuration that was asked for with the one in effect.
-
-    A misspelled property is ignored by Kafka without a word, and the experiment would then be
-    another one than it claims to be.
-
-    Raises:
-        ClusterBroken: a property is unknown, or has another value.
-    """
-    for key, value in sorted(wanted.items()):
-        if key not in seen:
-            raise ClusterBroken(
-                f"{who} does not know the property {key!r}: is it spelled right, and does this "
-                "Kafka version have it?"
-            )
-        if not _same_value(seen[key], value):
-            raise ClusterBroken(f"{who} runs with {key}={seen[key]}, though {value} was asked for.")
-
-
-def _same_value(seen: str, wanted: str) -> bool:
-    if seen.lower() == wanted.lower():
-        return True
-    try:
-        return float(seen) == float(wanted)
-    except ValueError:
-        return sorted(part.strip() for part in seen.split(",")) == sorted(
-            part.strip() for part in wanted.split(",")
-        )

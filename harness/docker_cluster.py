@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.admin import reject_ignored_config
 from harness.agent import Agent
 from harness.cluster_logs import ClusterLogs
 from harness.cluster_view import ClusterView
@@ -29,6 +28,7 @@ from harness.core.cluster import (
 from harness.core.errors import ClusterBroken
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.core.wait import wait_until
+from harness.effective import reject_ignored_config
 from harness.foreign_topology import complete, kafka_version, prepare
 from harness.images import ensure_agent_image, ensure_broker_image
 from harness.internal_topics import internal_topics
