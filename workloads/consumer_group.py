@@ -245,14 +245,4 @@ class ConsumerGroup:
 
     def _plain(self) -> SendPoll:
         """Return the workload without a group whose topic, load and final read are the same."""
-        return SendPoll(
-            topic=self.topic,
-            partitions=self.partitions,
-            producers=self.producers,
-            consumers=self.consumers,
-            subscribers=0,
-            rate_per_s=self.rate_per_s,
-            record_size_bytes=self.record_size_bytes,
-            compression=self.compression,
-            read_limit_s=self.read_limit_s,
-        )
+        return SendPoll.like(self, subscribers=0)

@@ -1,7 +1,7 @@
 """The workload send_poll: producers send, consumers poll, and a final read tells what is there."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
 
 from harness.core.cluster import TopicSpec
 from harness.core.contract import Contract
@@ -111,6 +111,21 @@ class SendPoll:
         if self.seek_s < 0:
             raise UsageError(f"A seek every {self.seek_s:g} s: choose 0 (never) or more.")
 
+    @classmethod
+    def like(cls, other: object, **changes: Any) -> "SendPoll":  # noqa: ANN401 (any field's)
+        """Return the plain workload whose topic, load and final read are those of another one.
+
+        Args:
+            other: the other workload; its fields that this one has too are taken over.
+            changes: fields that are not.
+        """
+        shared = {
+            field.name: getattr(other, field.name)
+            for field in fields(cls)
+            if hasattr(other, field.name)
+        }
+        return cls(**{**shared, **changes})
+
     def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
         """Return the one topic, from which nothing may disappear by design."""
         config = {
@@ -143,6 +158,19 @@ class SendPoll:
             "flush_s": contract.delivery_timeout_ms / 1000 + 2.0,
             "config": producer_config(contract, compression=self.compression),
         }
+        producers = [
+            ClientSpec(
+                process=FIRST_PRODUCER + i,
+                role="producer",
+                module="workloads.producer",
+                settings=produce,
+            )
+            for i in range(self.producers)
+        ]
+        return (*producers, *self.watchers())
+
+    def watchers(self, *, first: int = FIRST_CONSUMER) -> list[ClientSpec]:
+        """Return the consumers, their processes numbered from `first` on, then the subscribers."""
         assign = {
             "mode": "assign",
             "topic": self.topic,
@@ -155,27 +183,17 @@ class SendPoll:
             "topic": self.topic,
             "config": subscriber_config(self.isolation, group=f"{self.topic}-subscribers"),
         }
-        producers = [
-            ClientSpec(
-                process=FIRST_PRODUCER + i,
-                role="producer",
-                module="workloads.producer",
-                settings=produce,
-            )
-            for i in range(self.producers)
-        ]
         kinds = (
-            (FIRST_CONSUMER, self.consumers, assign),
+            (first, self.consumers, assign),
             (FIRST_SUBSCRIBER, self.subscribers, subscribe),
         )
-        consumers = [
+        return [
             ClientSpec(
-                process=first + i, role="consumer", module="workloads.consumer", settings=settings
+                process=start + i, role="consumer", module="workloads.consumer", settings=settings
             )
-            for first, count, settings in kinds
+            for start, count, settings in kinds
             for i in range(count)
         ]
-        return (*producers, *consumers)
 
     def readers(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return up to two readers that share the partitions among them."""

@@ -1,7 +1,6 @@
 """The workload transactional: sends and polls in transactions, some aborted, some fenced."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from harness.core.cluster import TopicSpec
 from harness.core.contract import Contract
@@ -11,15 +10,12 @@ from harness.core.workload import ClientSpec, workload
 from workloads.client_config import (
     Compression,
     Config,
-    Isolation,
     consumer_config,
     producer_config,
-    subscriber_config,
 )
 from workloads.send_poll import (
     FIRST_CONSUMER,
     FIRST_PRODUCER,
-    FIRST_SUBSCRIBER,
     SendPoll,
 )
 
@@ -162,33 +158,12 @@ class Transactional:
         return self._plain().readers(contract)
 
     def _consumers(self) -> list[ClientSpec]:
-        def assigned(isolation: Isolation) -> dict[str, Any]:
-            return {
-                "mode": "assign",
-                "topic": self.topic,
-                "partitions": list(range(self.partitions)),
-                "seek_s": self.seek_s,
-                "config": consumer_config(isolation),
-            }
-
-        group = f"{self.topic}-subscribers"
-        subscribed = {
-            "mode": "subscribe",
-            "topic": self.topic,
-            "config": subscriber_config("read_committed", group=group),
-        }
-        kinds = (
-            (FIRST_CONSUMER, self.consumers, assigned("read_committed")),
-            (FIRST_CONSUMER + _MOST_CLIENTS, self.uncommitted, assigned("read_uncommitted")),
-            (FIRST_SUBSCRIBER, self.subscribers, subscribed),
+        plain = self._plain()
+        early = replace(
+            plain, consumers=self.uncommitted, subscribers=0, isolation="read_uncommitted"
         )
-        return [
-            ClientSpec(
-                process=first + i, role="consumer", module="workloads.consumer", settings=settings
-            )
-            for first, count, settings in kinds
-            for i in range(count)
-        ]
+        watchers = [*plain.watchers(), *early.watchers(first=FIRST_CONSUMER + _MOST_CLIENTS)]
+        return sorted(watchers, key=lambda client: client.process)
 
     def _producing(self, contract: Contract) -> Config:
         # librdkafka refuses to hold a record for longer than its transaction may last.
@@ -198,17 +173,6 @@ class Transactional:
 
     def _plain(self) -> SendPoll:
         """Return the workload without transactions whose topic and final read are the same."""
-        return SendPoll(
-            topic=self.topic,
-            partitions=self.partitions,
-            producers=self.producers,
-            consumers=self.consumers,
-            subscribers=self.subscribers,
-            rate_per_s=self.rate_per_s,
-            record_size_bytes=self.record_size_bytes,
-            compression=self.compression,
-            seek_s=self.seek_s,
-            isolation="read_committed",
-            read_limit_s=self.read_limit_s,
-            read_stall_s=self.timeout_s + _LEFT_OPEN_S,
+        return SendPoll.like(
+            self, isolation="read_committed", read_stall_s=self.timeout_s + _LEFT_OPEN_S
         )

@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.workload import WORKLOADS
 from workloads.client_config import consumer_config, producer_config, subscriber_config
+from workloads.consumer_group import ConsumerGroup
 from workloads.send_poll import SendPoll
+from workloads.transactional import Transactional
 
 
 @pytest.mark.parametrize(
@@ -101,3 +104,22 @@ def test_the_contract_decides_acks_and_idempotence() -> None:
     assert promised["enable.idempotence"] is False
     assert promised["retries"] == 7
     assert promised["batch.size"] == 1234
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Transactional(topic="t", partitions=4, consumers=3, compression="lz4", read_limit_s=9),
+        ConsumerGroup(topic="t", partitions=4, consumers=3, compression="lz4", read_limit_s=9),
+    ],
+)
+def test_the_plain_workload_takes_over_what_it_has_too(other: object) -> None:
+    assert SendPoll.like(other, subscribers=2, producers=1, seek_s=1.5, rate_per_s=7) == SendPoll(
+        topic="t", partitions=4, consumers=3, compression="lz4", read_limit_s=9,
+        subscribers=2, producers=1, seek_s=1.5, rate_per_s=7,
+    )  # fmt: skip
+
+
+def test_what_is_taken_over_is_bounded_alike() -> None:
+    with pytest.raises(UsageError, match="0 partitions"):
+        SendPoll.like(SimpleNamespace(partitions=0))
