@@ -12,7 +12,7 @@ from faults.power_loss import PowerLoss
 from harness.core.cluster import ClusterSpec, Lease
 from harness.core.wait import wait_until
 from harness.docker_cluster import DockerCluster
-from tests.suites.test_faults import (
+from tests.suites.witnesses import (
     READY,
     await_connects,
     await_end,
