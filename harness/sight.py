@@ -113,12 +113,35 @@ class Sight:
         self, broker: Broker, *, partition: int = 0, timeout_s: float = WAIT_S
     ) -> Broker:
         """Wait until another broker leads, and return it."""
-        self.wait_until(
-            lambda: self.leader(partition) not in (None, broker),
-            what=f"another leader than {letter(broker)}",
+        seen: list[Broker] = []
+
+        def is_another() -> bool:
+            leader = self.leader(partition)
+            if leader is None or leader == broker:
+                return False
+            # Asked again, somebody might answer who has not heard of it yet.
+            seen.append(leader)
+            return True
+
+        what = f"another leader than {letter(broker)}"
+        self.wait_until(is_another, what=what, timeout_s=timeout_s)
+        return seen[-1]
+
+    def await_end_of_lead(
+        self, broker: Broker, *, known_by: Sequence[Broker], timeout_s: float = WAIT_S
+    ) -> float:
+        """Wait until a broker leads no more and none of these names it; return how long that took.
+
+        Any broker may be asked who leads, and they hear of a change one after the other.
+        """
+        return self.wait_until(
+            lambda: (
+                self.leader() != broker
+                and all(self.leader_known_by(other) != broker for other in known_by)
+            ),
+            what=f"the lead of {letter(broker)} to end",
             timeout_s=timeout_s,
         )
-        return self.leader(partition) or broker
 
     def await_isr(
         self, brokers: Collection[Broker], *, partition: int = 0, timeout_s: float = WAIT_S

@@ -13,11 +13,11 @@ LEADER_WHILE_DOWN = "leader while the last in-sync replica is down"
 
 def script(lab: Lab) -> None:
     """Shrink the ISR to the leader and write: first the leader crashes, then it loses power."""
-    a, *_ = lab.brokers
+    a, b, c = lab.brokers
     lab.produce("shared", 10)
     _, cut = _write_alone(lab, "kept")
     lab.kill(a)
-    lab.wait_until(lambda: lab.leader() != a, what="the leader's death to be noticed")
+    lab.await_end_of_lead(a, known_by=(b, c))
     lab.observe(LEADER_WHILE_DOWN, lab.sees(lab.leader, within_s=4.0))
     lab.heal(cut)
     lab.start(a)
