@@ -15,7 +15,7 @@ from fault_agent.processes import PROC, Process, pid_inside, send, wait_for
 STORM_JAR = Path("/opt/kafka-chaos/gcstorm.jar")
 MBEANS_JAR = Path("/opt/kafka-chaos/mbeans.jar")
 _TMP_INSIDE = "/tmp"  # noqa: S108  # where a JVM's user can always read
-_LISTENER_S = 5.0
+_LISTENER_S = 10.0
 # On a crowded machine full collections take seconds each, and a JVM that does nothing else takes a
 # command between two of them.
 _COMMAND_S = 25.0

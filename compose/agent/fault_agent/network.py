@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fault_agent import AgentError
 from fault_agent.processes import is_living
 
-_LIMIT_S = 5
+_LIMIT_S = 20
 _LONGEST_BYTES = 65535
 _HOOKS = {"both": ("INPUT", "OUTPUT"), "in": ("INPUT",), "out": ("OUTPUT",)}
 _SIDES = {"INPUT": "-s", "OUTPUT": "-d"}

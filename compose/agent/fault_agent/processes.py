@@ -168,13 +168,13 @@ def send(target: Process, name: str) -> int:
     if name == "SIGKILL":
         wait_for(
             lambda: not is_living(target.pid, target.start_ticks),
-            limit_s=5,
+            limit_s=20,
             what=f"the end of process {target.pid}",
         )
     elif name in ("SIGSTOP", "SIGCONT"):
         wait_for(
             lambda: _is_stopped(target) == (name == "SIGSTOP"),
-            limit_s=1,
+            limit_s=10,
             what=f"the effect of {name} on process {target.pid}",
         )
     return time.monotonic_ns()
