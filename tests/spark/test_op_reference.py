@@ -4,16 +4,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.spark.op_reference import Offence, Reference, random_history
+from verifiers.ops import splits
 from verifiers.ops.checker import OP_CHECKERS
 from verifiers.ops.checking import OpFound, check_histories
 from verifiers.ops.reading import read_histories
+from verifiers.spark.session import tuned
 
 HISTORIES = 400
+DIVIDED = 25
 
 
 def drawn(count: int) -> list[list[dict[str, Any]]]:
@@ -49,6 +53,7 @@ def test_spark_finds_what_a_reference_finds(spark: SparkSession, tmp_path: Path)
 
     assert checked.crashes == ()
     assert checked == exactly
+    assert sum(one.suspects == () for one in read.described) > HISTORIES // 10
     assert [one.problems for one in read.described] == [()] * len(paths)
     seen: set[str] = set()
     for run, events in enumerate(histories):
@@ -64,3 +69,27 @@ def test_spark_finds_what_a_reference_finds(spark: SparkSession, tmp_path: Path)
     # The draw is worth something only if it comes across every anomaly, and across none.
     assert seen == set(OP_CHECKERS)
     assert any(not Reference(events).found for events in histories)
+
+
+def test_a_history_in_many_pieces_is_judged_as_one_in_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"{seed}.jsonl" for seed in range(DIVIDED)]
+    for seed, path in enumerate(paths):
+        events = random_history(seed)
+        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+
+    with tuned(spark, rows=1):
+        whole = read_histories(spark, paths)
+        expected = check_histories(whole)
+        whole.close()
+        # No worker holds a file as a whole: the values of a key come together by way of Spark.
+        monkeypatch.setattr(splits, "SPLIT_BYTES", 600)
+        divided = read_histories(spark, paths)
+        found = check_histories(divided)
+        divided.close()
+
+    assert found == expected
+    assert found.crashes == ()
+    assert all(one.suspects is not None for one in whole.described)
+    assert sum(one.suspects is None for one in divided.described) > DIVIDED // 2

@@ -1,12 +1,14 @@
 """Which keys of op histories are looked at in detail."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from verifiers.ops.description import Described
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
-from verifiers.ops.screening import first_look, suspects
+from verifiers.ops.screening import first_look, suspects, told
 
 # What one process polls of three records, in two ops; the second goes back to the first record.
 SENT = [(0, 2, 0, "ok", "send", 0, 0, "send", "a", offset, offset, 1) for offset in (1, 2, 3)]
@@ -64,3 +66,23 @@ def test_if_writes_depend_on_each_other_all_keys_of_a_run_are_suspected_with_one
 
     assert found(ww_deps=False) == {(0, "b")}
     assert found(ww_deps=True) == {(0, "b"), (0, "c")}
+
+
+def test_suspects_that_a_parser_told_of_are_keys_or_all_keys_of_a_run(spark: SparkSession) -> None:
+    none = frozenset[tuple[str | None, bool]]()
+    described = [
+        Described(path=Path(str(run)), suspects=tuple(found) if found is not None else None)
+        for run, found in enumerate(
+            [none, [("a", False), ("b", True)], [(None, False)], None, [("c", True)]]
+        )
+    ]
+    rows = [(run, *row[1:]) for run in range(5) for row in (*SENT, *OTHER)]
+    mops = spark.createDataFrame(rows, MOPS_SCHEMA)
+
+    def found(*, ww_deps: bool) -> set[tuple[Any, ...]]:
+        keys = told(described, mops, ww_deps=ww_deps)
+        assert keys.columns == first_look(mops, ww_deps=ww_deps).columns
+        return {tuple(row)[:2] for row in keys.collect()}
+
+    assert found(ww_deps=False) == {(1, "a"), (2, "a"), (2, "b")}
+    assert found(ww_deps=True) == {(1, "a"), (1, "b"), (2, "a"), (2, "b"), (4, "c")}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from verifiers.ops.lines import MOP_COLUMNS, OP_COLUMNS, Parser
+from verifiers.ops.lines import OP_COLUMNS, Parser
 from verifiers.ops.schema import (
     BEGIN,
     KEYS,
@@ -31,7 +31,12 @@ def parsed(*lines: Any, first: bool = True) -> tuple[list[dict[str, Any]], list[
     parser.feed([line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines])
     parser.finish()
     ops = [dict(zip(OP_COLUMNS, row, strict=True)) for row in parser.ops]
-    return ops, [dict(zip(MOP_COLUMNS, row, strict=True)) for row in parser.mops]
+    mops = [
+        {**one._asdict(), "position": one.position + at, "offset": offset, "value": value}
+        for one in parser.mops
+        for at, (offset, value) in enumerate(zip(one.offset, one.value, strict=True))
+    ]
+    return ops, mops
 
 
 def of(kind: int, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

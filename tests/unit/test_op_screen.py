@@ -10,7 +10,7 @@ import pytest
 
 from verifiers.ops import screen
 from verifiers.ops.groups import whole_groups
-from verifiers.ops.screen import FAIL, INFO, OK, POLL, SEND, screened
+from verifiers.ops.screen import FAIL, INFO, OK, POLL, SEND, screened, suspects_of
 
 
 @dataclass(frozen=True)
@@ -248,3 +248,67 @@ def test_a_group_that_is_too_long_is_cut_and_comes_by_itself() -> None:
         assert len(cut) >= 9
         others = [run for one in groups if 3 not in one for run in one]
         assert others == [int(run) for run in ids if run != 3]
+
+
+def whole(*did: Did) -> pa.Table:
+    """The same in the columns in which a file is parsed; sends and polls in transactions."""
+    types, kinds = {OK: "ok", INFO: "info", FAIL: "fail"}, {SEND: "send", POLL: "poll"}
+    rows = [
+        {
+            **row,
+            "type": types[row["type"]],
+            "kind": kinds[row["kind"]],
+            "f": "txn",
+            "invoked": row["place"],
+        }
+        for one in did
+        for row in one.rows()
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+LOST = (sent(2, (1, 1)), sent(3, (2, 2)), polled(8, (2, 2)))
+
+
+def test_a_whole_history_is_looked_at_key_by_key() -> None:
+    keys = {"0": (*SENDS, *ALL), "1": LOST, "x": (*SENDS, *ALL)}
+    did = [Did(**{**vars(one), "key": key}) for key, some in keys.items() for one in some]
+
+    # However the ops of the keys lie between each other.
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(len(did))
+        assert suspects_of(whole(*(did[at] for at in order)), []) == [("1", False)]
+
+
+def test_an_op_that_did_not_end_ok_stands_where_it_was_invoked() -> None:
+    unknown = sent(9, (5, 4), type=INFO, place=5)
+
+    assert suspects_of(whole(*SENDS, unknown, polled(8, *LOG, (5, 4))), []) == []
+    assert looked_at(*SENDS, unknown, polled(8, *LOG, (5, 4))) == []
+
+
+@pytest.mark.parametrize(
+    ("assign", "found"),
+    [
+        ((9, 9, ["other"]), []),
+        ((9, 9, ["0", "other"]), [("0", False)]),
+        ((9, 8, ["other"]), [("0", False)]),
+        ((7, 9, ["other"]), [("0", False)]),
+        ((11, 9, ["other"]), [("0", False)]),
+    ],
+    ids=["given up", "kept", "another process", "before both", "behind both"],
+)
+def test_an_assign_without_the_key_excuses_a_step(
+    assign: tuple[int, int, list[str]], found: list[tuple[str, bool]]
+) -> None:
+    assert suspects_of(whole(*SENDS, *ALL, polled(10, (1, 1))), [assign]) == found
+
+
+def test_writers_against_the_log_are_told_apart() -> None:
+    did = [sent(2, (2, 1)), sent(4, (1, 2), process=1), polled(8, (1, 2), (2, 1))]
+
+    assert suspects_of(whole(*did), []) == [("0", True)]
+
+
+def test_a_history_without_values_has_no_suspects() -> None:
+    assert suspects_of(whole(), []) == []

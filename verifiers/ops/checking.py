@@ -20,7 +20,7 @@ from verifiers.ops.dependencies import dependencies, places
 from verifiers.ops.measured import Measured
 from verifiers.ops.metrics import MEASURES, marked, measure_of
 from verifiers.ops.reading import OpHistories
-from verifiers.ops.screening import first_look, suspects
+from verifiers.ops.screening import first_look, suspects, told
 from verifiers.ops.steps import remembered, strange
 from verifiers.ops.versions import versions_of
 
@@ -119,9 +119,19 @@ def check_histories(
 
 def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -> DataFrame | None:
     """Return the keys that are not plainly in order: run, key; None if that failed."""
-    found = first_look(histories.mops, ww_deps=ww_deps).persist()
-    keys = suspects(found, histories.ops, histories.mops, ww_deps=ww_deps).persist()
-    kept += [found, keys]
+    described, mops = histories.described, histories.mops
+    found = told(described, mops, ww_deps=ww_deps)
+    divided = [
+        run for run, one in enumerate(described) if one.suspects is None and not one.problems
+    ]
+    if divided:
+        some = first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps).persist()
+        kept.append(some)
+        found = found.unionByName(some)
+    elif not ww_deps:
+        return found.select("run", "key")
+    keys = suspects(found, histories.ops, mops, ww_deps=ww_deps).persist()
+    kept.append(keys)
     try:
         keys.isEmpty()
     except SPARK_ERRORS:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from verifiers.ops.schema import COUNT, KEYS, PROBLEM, SPLIT
+from verifiers.ops.schema import COUNT, KEYS, PROBLEM, SPLIT, SUSPECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,9 @@ class Described:
             completed is told apart.
         open: ops that never completed.
         pending: values that these may have sent.
+        suspects: keys that a first look did not clear (screen.py), and whether only the order of
+            the log speaks against one; a key of None stands for all. None if nobody has looked,
+            because the file was divided.
     """
 
     path: Path
@@ -45,6 +48,7 @@ class Described:
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     open: int = 0
     pending: int = 0
+    suspects: tuple[tuple[str | None, bool], ...] | None = None
 
 
 def describe(path: Path, rows: Sequence[Any]) -> Described:
@@ -82,7 +86,12 @@ def describe(path: Path, rows: Sequence[Any]) -> Described:
         open=counts.pop(("open", "info"), 0),
         pending=counts.pop(("pending", "info"), 0),
         counts=counts,
+        suspects=_suspects(rows) if len(splits) == 1 else None,
     )
+
+
+def _suspects(rows: Sequence[Any]) -> tuple[tuple[str | None, bool], ...]:
+    return tuple((row["key"], bool(row["value"])) for row in rows if row["row"] == SUSPECT)
 
 
 def _disordered(splits: Sequence[Any], before: Mapping[int, int]) -> list[Problem]:

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -35,17 +35,35 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _SHOWN = 80
 
 Row = tuple[Any, ...]
-"""The columns of OP_COLUMNS or MOP_COLUMNS."""
+"""The columns of OP_COLUMNS."""
 
 OP_COLUMNS = (
     "row", "line", "op", "invoked", "process", "type", "f", "invoke_ns", "complete_ns",
     "keys", "rebalanced", "error", "kind", "value",
 )  # fmt: skip
-MOP_COLUMNS = (
-    "row", "op", "invoked", "process", "type", "f",
-    "mop", "position", "kind", "key", "offset", "value",
-)  # fmt: skip
-_KIND = MOP_COLUMNS.index("kind")
+
+_Head = tuple[int, int, int | None, int, str, str]
+"""The first columns of a stretch, which the values of an op have in common."""
+
+
+class Stretch(NamedTuple):
+    """Values of one micro-op and key, one behind the other; what they have in common only once.
+
+    All but the last are columns of PARSED_SCHEMA; `position` is that of the first.
+    """
+
+    row: int
+    op: int
+    invoked: int | None
+    process: int
+    type: str
+    f: str
+    mop: int
+    position: int
+    kind: str
+    key: str
+    offset: Sequence[int | None]
+    value: Sequence[int]
 
 
 class Malformed(ValueError):
@@ -60,12 +78,12 @@ class Parser:
 
     Attributes:
         ops: rows that are no values, in OP_COLUMNS; whoever reads them may clear them.
-        mops: rows of values, in MOP_COLUMNS; the same.
+        mops: the values; the same.
     """
 
     def __init__(self, *, first: bool) -> None:
         self.ops: list[Row] = []
-        self.mops: list[Row] = []
+        self.mops: list[Stretch] = []
         self._first = first
         self._line = 0
         self._first_index: int | None = None
@@ -100,7 +118,7 @@ class Parser:
                 self._tell(str(error))
                 continue
             # What it polled, nobody knows.
-            self.mops += [mop for mop in mops if mop[_KIND] == "send"]
+            self.mops += [mop for mop in mops if mop.kind == "send"]
             told = (OPEN, self._line, index, index, process, "info", f, time)
             self.ops.append((*told, None, keys, None, None, None, None))
         self._line = lines
@@ -180,9 +198,8 @@ class Parser:
             )
         before = None if invoked is None else invoked[0]
         mops = self._mops(f, value, (MOP, index, before, process, kind, f))
-        sends = sum(mop[_KIND] == "send" for mop in mops)
-        self._counts["send", kind] += sends
-        self._counts["poll", kind] += len(mops) - sends
+        for mop in mops:
+            self._counts[mop.kind, kind] += len(mop.value)
         self.mops += mops
         self._counts["op", kind] += 1
         keys = self._assigned(value) if f in WITH_KEYS else None
@@ -194,23 +211,27 @@ class Parser:
         row = (OP, None) if invoked else (ORPHAN, self._line)
         self.ops.append((*row, index, before, *told, keys, rebalanced, words, None, None))
 
-    def _mops(self, f: str, value: object, head: Row) -> list[Row]:
+    def _mops(self, f: str, value: object, head: _Head) -> list[Stretch]:
         if f not in WITH_MOPS:
             return []
         if not isinstance(value, list):
             raise Malformed(f"has no list of micro-ops as its value, but {_json(value)}")
-        rows: list[Row] = []
+        stretches: list[Stretch] = []
+        position = 0
         for number, mop in enumerate(value):
             name = mop[0] if isinstance(mop, list) and mop else None
             if name not in WITH_MOPS[f]:
                 raise Malformed(f"has, in a {f}, the micro-op {_json(mop)}")
             if name == "send":
-                rows.append((*head, number, len(rows), "send", *self._send(mop)))
+                stretches.append(Stretch(*head, number, position, "send", *self._send(mop)))
+                position += 1
             elif len(mop) > 1 and mop[1] is not None:
-                self._poll(mop, (*head, number), rows)
-        return rows
+                for key, offsets, values in self._poll(mop):
+                    stretches.append(Stretch(*head, number, position, "poll", key, offsets, values))
+                    position += len(values)
+        return stretches
 
-    def _send(self, mop: list[Any]) -> tuple[str, int | None, int]:
+    def _send(self, mop: list[Any]) -> tuple[str, Sequence[int | None], Sequence[int]]:
         if len(mop) != 3:
             raise Malformed(f'has {_json(mop)}: a send is ["send", key, value]')
         key, offset, sent = self._key(mop[1]), None, mop[2]
@@ -220,31 +241,15 @@ class Parser:
                 raise Malformed(f"has an offset that is none: {_json(mop)}")
         if type(sent) is not int or not -_LIMIT <= sent < _LIMIT:
             raise Malformed(f"has a value that is no integer of 64 bits: {_json(mop)}")
-        return key, offset, sent
+        return key, (offset,), (sent,)
 
-    def _poll(self, mop: list[Any], head: Row, rows: list[Row]) -> None:
+    def _poll(self, mop: list[Any]) -> Iterator[tuple[str, Sequence[int], Sequence[int]]]:
         if len(mop) != 2 or not isinstance(mop[1], dict):
             raise Malformed(f'has {_json(mop)}: a poll is ["poll", {{key: [[offset, value], …]}}]')
-        position = len(rows)
         for name, pairs in mop[1].items():
             key = self._keys.get(name) or self._name(name)
-            try:
-                for offset, value in pairs:
-                    if type(value) is not int or not -_LIMIT <= value < _LIMIT:
-                        raise Malformed(f"polled a value that is no integer of 64 bits: "
-                                        f"{_json([offset, value])} of key {name}")  # fmt: skip
-                    if type(offset) is not int or not 0 <= offset < _LIMIT:
-                        raise Malformed(
-                            f"polled at no offset: {_json([offset, value])} of key {name}"
-                        )
-                    rows.append((*head, position, "poll", key, offset, value))
-                    position += 1
-            except (TypeError, ValueError) as error:
-                if isinstance(error, Malformed):
-                    raise
-                raise Malformed(
-                    f"polled {_json(pairs)} of key {name}: not a list of [offset, value]"
-                ) from None
+            if pairs or not isinstance(pairs, list):
+                yield key, *_polled(name, pairs)
 
     def _key(self, key: object) -> str:
         if type(key) is int:
@@ -274,6 +279,36 @@ class Parser:
             raise Malformed(f"has a rebalance-log that is no list of {{keys: […]}}: {_json(log)}")
         keys = {key for entry in log for key in self._assigned(entry.get("keys"))}
         return sorted(keys)
+
+
+def _polled(name: str, pairs: Any) -> tuple[Sequence[int], Sequence[int]]:  # noqa: ANN401  (JSON)
+    """Return the offsets and the values that were polled of a key."""
+    try:
+        offsets, values = zip(*pairs, strict=True)
+        # Whole columns at a time: most of a history are polled values.
+        if (
+            set(map(type, offsets)) | set(map(type, values)) == {int}
+            and min(offsets) >= 0
+            and max(offsets) < _LIMIT
+            and min(values) >= -_LIMIT
+            and max(values) < _LIMIT
+        ):
+            return offsets, values
+        for pair in pairs:
+            offset, value = pair
+            if type(value) is not int or not -_LIMIT <= value < _LIMIT:
+                raise Malformed(
+                    f"polled a value that is no integer of 64 bits: {_json(pair)} of key {name}"
+                )
+            if type(offset) is not int or not 0 <= offset < _LIMIT:
+                raise Malformed(f"polled at no offset: {_json(pair)} of key {name}")
+    except (TypeError, ValueError) as error:
+        if isinstance(error, Malformed):
+            raise
+        raise Malformed(
+            f"polled {_json(pairs)} of key {name}: not a list of [offset, value]"
+        ) from None
+    return offsets, values
 
 
 def _event(line: bytes) -> Mapping[str, Any]:

@@ -24,14 +24,15 @@ from verifiers.ops.schema import (
     PARSED_SCHEMA,
     PROBLEM,
     SPLIT,
+    SUSPECT,
 )
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
 from verifiers.ops.stitching import (
     TOLD_COLUMNS,
-    all_mops,
-    all_ops,
     how_many,
     never,
+    other_mops,
+    other_ops,
     pending,
     stitched,
     stitching_problems,
@@ -106,11 +107,15 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
 
     loose = good(parsed)
     mended = None if paired is None else good(paired)
+    ops = good(_written(spark, scratch / "ops", OPS_SCHEMA))
+    mops = good(_written(spark, scratch / "mops", MOPS_SCHEMA))
+    # Few rows that it takes a long plan to make; every checker's plan has them in it.
+    others = other_ops(loose, mended).persist(), other_mops(mops, loose, mended).persist()
     return OpHistories(
-        ops=all_ops(good(_written(spark, scratch / "ops", OPS_SCHEMA)), loose, mended),
-        mops=all_mops(good(_written(spark, scratch / "mops", MOPS_SCHEMA)), loose, mended),
+        ops=ops.unionByName(others[0]),
+        mops=mops.where(F.col("invoked").isNotNull()).unionByName(others[1]),
         described=described,
-        kept=(parsed,),
+        kept=(parsed, *others),
         scratch=scratch,
     )
 
@@ -131,7 +136,7 @@ def _scratch(spark: SparkSession, paths: Sequence[Path]) -> Path:
 
 def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]]:
     """Parse, and return what is known of each run's file: a few rows a split."""
-    told = parsed.where(F.col("row").isin(PROBLEM, KEYS, COUNT, SPLIT))
+    told = parsed.where(F.col("row").isin(PROBLEM, KEYS, COUNT, SPLIT, SUSPECT))
     if paired is not None:
         told = told.unionByName(stitching_problems(paired))
     rows = (

@@ -82,7 +82,7 @@ PARSED_SCHEMA = StructType(
 Each kind fills its own columns. `line` counts from 0 within the split.
 """
 
-OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT = range(10)
+OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT, SUSPECT = range(11)
 """Kinds of rows of PARSED_SCHEMA.
 
 OP, MOP
@@ -101,4 +101,7 @@ COUNT
     of completed ops (`kind` op) and their values (send, poll), by type; `value` is how many.
 SPLIT
     one a split: `line` is how many lines it has, `op` and `invoked` its first and last index.
+SUSPECT
+    of a file that is one split: a key that a first look did not clear (screen.py), null if that is
+    every key; `value` is 1 if only the order of the log speaks against it, else 0.
 """

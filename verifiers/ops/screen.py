@@ -13,9 +13,14 @@ ruled out:
   edge leads forward and no cycle passes through the key;
 - a step that is out of order (steps.py). From one op to the next, that may be because the process
   had given the key up in between, which only its assigns can tell: such steps are told one by one.
+
+A file that one worker parses as a whole is looked at there and then (`suspects_of`), without moving
+a value; the keys of longer ones come together by way of Spark (`screened`).
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,6 +76,53 @@ def screened(batches: Iterator[pa.RecordBatch], *, ww_deps: bool) -> Iterator[pa
                 yield from found.to_batches()
 
 
+def suspects_of(
+    mops: pa.Table, assigns: Sequence[tuple[int, int, Collection[str]]]
+) -> list[tuple[str, bool]]:
+    """Return the keys of one whole history that are suspected.
+
+    Args:
+        mops: all values that ops sent and polled, in the columns of MOPS_SCHEMA.
+        assigns: each OK or INFO assign and subscribe: the op, its process, and its keys.
+
+    Returns:
+        Keys; and whether one is suspected only if the order of the log makes edges.
+    """
+    if not mops.num_rows:
+        return []
+    keys = mops["key"].combine_chunks().dictionary_encode()
+    group = np.asarray(keys.indices.to_numpy(zero_copy_only=False), np.int64)
+    early = pc.or_(
+        pc.equal(mops["f"], "send"),
+        pc.and_(pc.equal(mops["f"], "txn"), pc.not_equal(mops["type"], "ok")),
+    )
+    coded = {
+        "place": pc.if_else(early, mops["invoked"], mops["op"]),
+        "type": pc.index_in(mops["type"], pa.array(["ok", "info", "fail"])),
+        "kind": pc.index_in(mops["kind"], pa.array(["send", "poll"])),
+    }
+    plain = {name: mops[name] for name in ("op", "process", "offset", "value", "position")}
+    look = _Look(_rows(pa.table({**plain, **coded}), group))
+    suspected = look.suspected.copy()
+    by_process: dict[int, list[tuple[int, Collection[str]]]] = defaultdict(list)
+    for op, process, named in sorted(assigns, key=lambda assign: assign[0]):
+        by_process[process].append((op, named))
+    names = keys.dictionary.to_pylist()
+    owner, steps = look.steps
+    for at, process, before, op in zip(owner.tolist(), *steps.tolist(), strict=True):
+        if suspected[at]:
+            continue
+        past = by_process[process]
+        some = past[bisect_left(past, before, key=_op_of) : bisect_right(past, op, key=_op_of)]
+        suspected[at] = all(names[at] in named for _, named in some)
+    told = [(names[at], False) for at in np.flatnonzero(suspected)]
+    return told + [(names[at], True) for at in np.flatnonzero(look.against & ~suspected)]
+
+
+def _op_of(assign: tuple[int, Collection[str]]) -> int:
+    return assign[0]
+
+
 def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
     table = table.combine_chunks()
     begins = _begins(table)
@@ -80,8 +132,10 @@ def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
         suspected, steps = np.ones(1, np.bool_), np.empty((3, 0), np.int64)
         owner = np.empty(0, np.int64)
     else:
-        rows = _rows(table, np.asarray(group, np.int64))
-        suspected, owner, steps = _Screen(rows, ww_deps=ww_deps).look()
+        look = _Look(_rows(table, np.asarray(group, np.int64)))
+        suspected = look.suspected | look.against if ww_deps else look.suspected
+        owner, steps = look.steps
+        owner, steps = owner[~suspected[owner]], steps[:, ~suspected[owner]]
     certain = np.flatnonzero(suspected)
     nulls = pa.nulls(len(certain), pa.int64())
     at = pa.array(np.concatenate([first[certain], first[owner]]))
@@ -141,18 +195,24 @@ def _rows(table: pa.Table, group: Longs) -> _Rows:
     )
 
 
-class _Screen:
-    """The looks at some groups; each suspects groups, none ever acquits one.
+class _Look:
+    """A look at some groups; each part of it suspects groups, none ever acquits one.
 
     Args:
         rows: all rows of the groups, which are numbered from 0.
-        ww_deps: as in `screened`.
+
+    Attributes:
+        suspected: per group, whether it is suspected for certain.
+        against: per group, whether writers stand in another order than in the log.
+        steps: what may be strange besides, from one op of a process to another: per step its group,
+            and per step the process, the op before, and the op.
     """
 
-    def __init__(self, rows: _Rows, *, ww_deps: bool) -> None:
+    def __init__(self, rows: _Rows) -> None:
         self._rows = rows
-        self._ww_deps = ww_deps
-        self._suspected = np.zeros(int(rows.group[-1]) + 1, np.bool_)
+        groups = int(rows.group.max()) + 1
+        self.suspected = np.zeros(groups, np.bool_)
+        self.against = np.zeros(groups, np.bool_)
         self._is_send = rows.kind == SEND
         self._is_poll = ~self._is_send
         # Each value of a group has a number, `known`: ascending by group.
@@ -163,23 +223,13 @@ class _Screen:
         self._known[order] = np.cumsum(new) - 1
         self._group_of = rows.group[order[new]]
         self._writer = self._writers()
-
-    def look(self) -> tuple[Flags, Longs, npt.NDArray[np.int64]]:
-        """Return which groups are suspected, and of the others the steps that may be strange.
-
-        Returns:
-            Per group, whether it is suspected; per step its group; and the steps: process, op
-            before, op.
-        """
         index = self._indices()
         self._look_at_outcomes(index)
         self._look_at_readers()
-        owner, steps = self._look_at_steps(index)
-        left = ~self._suspected[owner]
-        return self._suspected, owner[left], steps[:, left]
+        self.steps = self._look_at_steps(index)
 
     def _suspect(self, groups: Longs) -> None:
-        self._suspected[groups] = True
+        self.suspected[groups] = True
 
     def _writers(self) -> Longs:
         """Return per value the row of its send; any row where it has not just one."""
@@ -208,10 +258,9 @@ class _Screen:
         group = self._group_of[there]
         alike = group[1:] == group[:-1]
         self._suspect(group[1:][alike & (lowest[1:] == lowest[:-1])])
-        if self._ww_deps:
-            op, place = self._rows.op[self._writer[there]], self._rows.place[self._writer[there]]
-            backward = (op[1:] != op[:-1]) & (place[1:] <= place[:-1])
-            self._suspect(group[1:][alike & backward])
+        op, place = self._rows.op[self._writer[there]], self._rows.place[self._writer[there]]
+        backward = (op[1:] != op[:-1]) & (place[1:] <= place[:-1])
+        self.against[group[1:][alike & backward]] = True
         index[there] = np.arange(len(there))
         return index
 
@@ -252,8 +301,8 @@ class _Screen:
         # A process may send to a key what others have sent to in between.
         across = compared & ~inner & np.where(kind == SEND, delta < 1, delta != 1)
         steps = np.flatnonzero(across)
-        crowded = np.bincount(group[steps], minlength=len(self._suspected)) > _MOST_STEPS
-        self._suspected |= crowded
+        crowded = np.bincount(group[steps], minlength=len(self.suspected)) > _MOST_STEPS
+        self.suspected |= crowded
         return group[steps], np.stack([process[steps], op[before[steps]], op[steps]])
 
 

@@ -1,5 +1,6 @@
 """Which keys of op histories have to be looked at in detail: those that a first look leaves."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -7,15 +8,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from verifiers.ops.cycles import concurrent
+from verifiers.ops.description import Described
 from verifiers.ops.edges import place_of
 from verifiers.ops.screen import FAIL, INFO, OK, POLL, SEND, screened
 from verifiers.ops.steps import remembered
-from verifiers.spark.arrow import map_in_arrow
+from verifiers.spark.arrow import frame_of, map_in_arrow
 
-_SCHEMA = StructType(
+_KEYS = StructType(
     [
         StructField("run", IntegerType(), nullable=False),
         StructField("key", StringType(), nullable=False),
+    ]
+)
+_SCHEMA = StructType(
+    [
+        *_KEYS.fields,
         StructField("process", LongType(), nullable=True),
         StructField("before_op", LongType(), nullable=True),
         StructField("op", LongType(), nullable=True),
@@ -52,7 +59,7 @@ def suspects(found: DataFrame, ops: DataFrame, mops: DataFrame, *, ww_deps: bool
     """Return the keys that have to be looked at in detail: run, key.
 
     Args:
-        found: what `first_look` returned.
+        found: what `first_look` and `told` returned, of different runs.
         ops: the ops (OPS_SCHEMA).
         mops: as for `first_look`.
         ww_deps: as for `first_look`. Such edges lead from key to key: of a run with one suspect,
@@ -64,4 +71,36 @@ def suspects(found: DataFrame, ops: DataFrame, mops: DataFrame, *, ww_deps: bool
     if not ww_deps:
         return keys
     runs = keys.select("run").unionByName(concurrent(ops)).distinct()
+    return _all_keys(mops, runs)
+
+
+def told(described: Sequence[Described], mops: DataFrame, *, ww_deps: bool) -> DataFrame:
+    """Return the suspects of the histories that were looked at while they were parsed.
+
+    Args:
+        described: what is known of each history; the position is `run`.
+        mops: as for `first_look`.
+        ww_deps: as for `first_look`.
+
+    Returns:
+        The columns of `first_look`; a row without steps for each.
+    """
+    named = {
+        (run, key)
+        for run, one in enumerate(described)
+        for key, against in one.suspects or ()
+        if ww_deps or not against
+    }
+    keys = frame_of(
+        mops.sparkSession, sorted((run, key) for run, key in named if key is not None), _KEYS
+    )
+    whole = [(run,) for run, key in sorted(named, key=str) if key is None]
+    if whole:
+        runs = frame_of(mops.sparkSession, whole, StructType(_KEYS.fields[:1]))
+        keys = keys.unionByName(_all_keys(mops, runs))
+    none = F.lit(None).cast("long")
+    return keys.select("*", *(none.alias(field.name) for field in _SCHEMA.fields[2:]))
+
+
+def _all_keys(mops: DataFrame, runs: DataFrame) -> DataFrame:
     return mops.join(runs, "run", "left_semi").select("run", "key").distinct()

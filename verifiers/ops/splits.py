@@ -1,21 +1,39 @@
 """Pieces of op histories, each parsed by a worker by itself."""
 
+import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from verifiers.ops.lines import MOP_COLUMNS, OP_COLUMNS, Parser, Row, split_lines
-from verifiers.ops.schema import MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA
+from verifiers.ops.lines import OP_COLUMNS, WITH_KEYS, Parser, Row, Stretch, split_lines
+from verifiers.ops.schema import MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA, SUSPECT
+from verifiers.ops.screen import suspects_of
 
-SPLIT_BYTES = 8 << 20
-"""A file is divided into pieces of so many bytes, each parsed by itself."""
+_LOG = logging.getLogger(__name__)
+
+SPLIT_BYTES = 64 << 20
+"""A file is divided into pieces of so many bytes, each parsed by itself. One that is a single piece
+is looked at while it is in memory, which saves more than a second core would."""
+
+MOST_SUSPECTS = 1_000
+"""So many keys of a file are suspected by name; of a file with more, all are."""
 
 _BATCH_ROWS = 65_536
 SPLITS_SCHEMA = StructType(
@@ -25,6 +43,7 @@ SPLITS_SCHEMA = StructType(
         StructField("path", StringType(), nullable=False),
         StructField("begin", LongType(), nullable=False),
         StructField("end", LongType(), nullable=False),
+        StructField("whole", BooleanType(), nullable=False),
     ]
 )
 _ARROW: dict[str, pa.DataType] = {
@@ -40,6 +59,7 @@ def _arrow(schema: StructType) -> pa.Schema:
     return pa.schema([pa.field(f.name, _ARROW[f.dataType.simpleString()]) for f in schema.fields])
 
 
+_SUSPECT_COLUMNS = ("row", "key", "value")
 _PARSED, _OPS, _MOPS = _arrow(PARSED_SCHEMA), _arrow(OPS_SCHEMA), _arrow(MOPS_SCHEMA)
 
 
@@ -53,6 +73,7 @@ class Split:
         path: the file.
         begin: first byte.
         end: the byte after the last.
+        whole: whether it is the whole file.
     """
 
     run: int
@@ -60,6 +81,7 @@ class Split:
     path: str
     begin: int
     end: int
+    whole: bool
 
 
 def splits_of(run: int, path: Path) -> list[Split]:
@@ -67,8 +89,15 @@ def splits_of(run: int, path: Path) -> list[Split]:
     size = path.stat().st_size
     begins = range(0, max(size, 1), SPLIT_BYTES)
     return [
-        Split(run=run, number=n, path=str(path.absolute()), begin=b, end=min(b + SPLIT_BYTES, size))
-        for n, b in enumerate(begins)
+        Split(
+            run=run,
+            number=n,
+            path=str(path.absolute()),
+            begin=begin,
+            end=min(begin + SPLIT_BYTES, size),
+            whole=len(begins) == 1,
+        )
+        for n, begin in enumerate(begins)
     ]
 
 
@@ -78,7 +107,7 @@ def dealt(splits: Sequence[Split], cores: int) -> list[tuple[Any, ...]]:
     # splits out first, one to each.
     largest = sorted(splits, key=lambda split: split.begin - split.end)
     in_turn = [split for core in range(cores) for split in largest[core::cores]]
-    return [(one.run, one.number, one.path, one.begin, one.end) for one in in_turn]
+    return [(one.run, one.number, one.path, one.begin, one.end, one.whole) for one in in_turn]
 
 
 def parse(scratch: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,12 +152,43 @@ class _Writer:
 
 def _parse_split(split: Mapping[str, Any], writer: _Writer) -> Iterator[pa.RecordBatch]:
     parser = Parser(first=split["split"] == 0)
+    memory = _Memory() if split["whole"] else None
     for lines in split_lines(_bytes_of(split)):
         parser.feed(lines)
         if len(parser.ops) + len(parser.mops) >= _BATCH_ROWS:
-            yield from _batches(parser, split, writer)
+            yield from _batches(parser, split, writer, memory)
     parser.finish()
-    yield from _batches(parser, split, writer)
+    yield from _batches(parser, split, writer, memory)
+    if memory is not None and (suspects := memory.suspects()):
+        yield _batch(_SUSPECT_COLUMNS, suspects, split, _PARSED)
+
+
+class _Memory:
+    """What is kept of a whole file until it is looked at."""
+
+    def __init__(self) -> None:
+        self._mops: list[pa.RecordBatch] = []
+        self._assigns: list[tuple[int, int, Collection[str]]] = []
+
+    def keep(self, ops: Iterable[Row], mops: Iterable[pa.RecordBatch]) -> None:
+        """Keep the assigns among some rows in OP_COLUMNS, and rows of MOPS_SCHEMA."""
+        for row in ops:
+            op = dict(zip(OP_COLUMNS, row, strict=True))
+            if op["f"] in WITH_KEYS and op["type"] in ("ok", "info"):
+                self._assigns.append((op["op"], op["process"], op["keys"]))
+        self._mops += mops
+
+    def suspects(self) -> list[Row]:
+        """Return the keys that are suspected, as rows in _SUSPECT_COLUMNS."""
+        try:
+            found = suspects_of(pa.Table.from_batches(self._mops, _MOPS), self._assigns)
+        except Exception:  # noqa: BLE001  (logged)
+            # A look decides nothing: whatever it fails of, the checkers are there for.
+            _LOG.exception("The first look at the keys crashed: the checkers look at all of them.")
+            return [(SUSPECT, None, 0)]
+        if len(found) > MOST_SUSPECTS:
+            return [(SUSPECT, None, 0)]
+        return [(SUSPECT, key, int(against)) for key, against in found]
 
 
 def _bytes_of(split: Mapping[str, Any]) -> bytes:
@@ -149,18 +209,59 @@ def _ends_a_line(file: Any) -> bool:  # noqa: ANN401  (any binary file)
     return last == b"\n"
 
 
-def _batches(parser: Parser, split: Mapping[str, Any], writer: _Writer) -> Iterator[pa.RecordBatch]:
-    for columns, rows, kind, name, schema in (
-        (OP_COLUMNS, parser.ops, OP, "ops", _OPS),
-        (MOP_COLUMNS, parser.mops, MOP, "mops", _MOPS),
-    ):
-        whole = [row for row in rows if row[0] == kind]
-        loose = [row for row in rows if row[0] != kind]
-        if whole:
-            writer.write(name, _batch(columns, whole, split, schema))
-        if loose:
-            yield _batch(columns, loose, split, _PARSED)
-        rows.clear()
+def _batches(
+    parser: Parser, split: Mapping[str, Any], writer: _Writer, memory: "_Memory | None"
+) -> Iterator[pa.RecordBatch]:
+    ops = [row for row in parser.ops if row[0] == OP]
+    loose = [row for row in parser.ops if row[0] != OP]
+    values = [stretch for stretch in parser.mops if stretch.row == MOP]
+    others = [stretch for stretch in parser.mops if stretch.row != MOP]
+    if ops:
+        writer.write("ops", _batch(OP_COLUMNS, ops, split, _OPS))
+    if loose:
+        yield _batch(OP_COLUMNS, loose, split, _PARSED)
+    if others:
+        yield _values(others, split, _PARSED)
+    if values:
+        batch = _values(values, split, _MOPS)
+        writer.write("mops", batch)
+    if memory is not None:
+        # Of a file that is not divided, the others are what ops sent that never completed.
+        unfinished = [_values(others, split, _MOPS)] if others else []
+        memory.keep(parser.ops, [batch, *unfinished] if values else unfinished)
+    parser.ops.clear()
+    parser.mops.clear()
+
+
+def _values(
+    stretches: Sequence[Stretch], split: Mapping[str, Any], schema: pa.Schema
+) -> pa.RecordBatch:
+    """Return one row per value, in the columns of a schema."""
+    lengths = np.array([len(stretch.value) for stretch in stretches], np.int64)
+    stretch_of = pa.array(np.repeat(np.arange(len(stretches)), lengths))
+    many = len(stretch_of)
+    begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    columns = dict(zip(Stretch._fields, zip(*stretches, strict=True), strict=True))
+    arrays = []
+    for column in schema:
+        if column.name in ("offset", "value"):
+            each = list(chain.from_iterable(columns.get(column.name, ())))
+            arrays.append(pa.array(each, column.type))
+        elif column.name in columns:
+            taken = pa.array(columns[column.name], column.type).take(stretch_of)
+            if column.name == "position":
+                within = pa.array(np.arange(many) - begins)
+                taken = pc.add(taken, within.cast(column.type))
+            arrays.append(taken)
+        else:
+            arrays.append(_same(split, column, many))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _same(split: Mapping[str, Any], column: pa.Field, many: int) -> pa.Array:
+    if column.name in ("run", "split"):
+        return pa.repeat(pa.scalar(split[column.name], column.type), many)
+    return pa.nulls(many, column.type)
 
 
 def _batch(
@@ -170,10 +271,8 @@ def _batch(
     many = len(rows)
     arrays = []
     for column in schema:
-        if column.name in ("run", "split"):
-            arrays.append(pa.repeat(pa.scalar(split[column.name], column.type), many))
-        elif column.name in given:
+        if column.name in given:
             arrays.append(pa.array(given[column.name], column.type))
         else:
-            arrays.append(pa.nulls(many, column.type))
+            arrays.append(_same(split, column, many))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

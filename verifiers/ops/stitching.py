@@ -15,7 +15,9 @@ from verifiers.ops.schema import (
     PROBLEM,
 )
 
-TOLD_COLUMNS = ("row", "run", "split", "line", "op", "invoked", "type", "error", "kind", "value")
+TOLD_COLUMNS = (
+    "row", "run", "split", "line", "op", "invoked", "type", "error", "kind", "key", "value",
+)  # fmt: skip
 """The columns of PARSED_SCHEMA that describe a file."""
 
 
@@ -95,32 +97,38 @@ def how_many(rows: DataFrame, kind: str) -> DataFrame:
     )
 
 
-def all_ops(whole: DataFrame, parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
-    """Return all ops (OPS_SCHEMA), from those that lie whole in a split."""
-    ops = whole.unionByName(never(parsed, stitched).select(*OPS_SCHEMA.names))
+def other_ops(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+    """Return the ops that do not lie whole in a split, and those that never completed: OPS_SCHEMA.
+
+    They are few: a process has one a split.
+    """
+    lost = never(parsed, stitched).select(*OPS_SCHEMA.names)
     if stitched is None:
-        return ops
+        return lost
     mended: dict[str, Column] = {
         "invoked": F.col("prev_op"),
         "invoke_ns": F.col("prev_invoke_ns"),
     }
     orphans = stitched.where(F.col("row") == ORPHAN)
-    return ops.unionByName(
+    return lost.unionByName(
         orphans.select(*(mended.get(c, F.col(c)).alias(c) for c in OPS_SCHEMA.names))
     )
 
 
-def all_mops(whole: DataFrame, parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
-    """Return the values of all ops (MOPS_SCHEMA), from those that completions told."""
-    others = pending(parsed, stitched).select(*MOPS_SCHEMA.names)
+def other_mops(whole: DataFrame, parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+    """Return the values of such ops: MOPS_SCHEMA.
+
+    Args:
+        whole: the values that completions told, which lack the invocation if it is in another
+            split.
+        parsed: what else was parsed.
+        stitched: what `stitched` returned, None if no file was divided.
+    """
+    lost = pending(parsed, stitched).select(*MOPS_SCHEMA.names)
     if stitched is None:
-        return whole.unionByName(others)
+        return lost
     before = stitched.where(F.col("row") == ORPHAN).select(
         "run", "op", F.col("prev_op").alias("invoked")
     )
     mended = whole.where(F.col("invoked").isNull()).drop("invoked")
-    return (
-        whole.where(F.col("invoked").isNotNull())
-        .unionByName(mended.join(F.broadcast(before), ["run", "op"]))
-        .unionByName(others)
-    )
+    return lost.unionByName(mended.join(F.broadcast(before), ["run", "op"]))

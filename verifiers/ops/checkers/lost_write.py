@@ -26,7 +26,8 @@ def lost_write(values: DataFrame, committed: DataFrame) -> DataFrame:
     """
     seen = values.where(F.col("reader").isNotNull() & F.col("first").isNotNull())
     bounds = seen.groupBy("run", "key").agg(
-        F.max("first").alias("bound"), F.max_by("reader", "first").alias("max_read_op")
+        F.max("first").alias("bound"),
+        F.max_by("reader", F.struct("first", -F.col("reader"))).alias("max_read_op"),
     )
     missing = values.where(F.col("reader").isNull() & F.col("writer_type").isin("ok", "info"))
     passed = missing.join(bounds, ["run", "key"]).where(F.col("latest") <= F.col("bound"))
