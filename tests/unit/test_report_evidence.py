@@ -55,6 +55,16 @@ from verifiers.report.meanings import MEANINGS
             {"from_outside": {"1": "silent"}, "listener": {"1": "answered"}},
             "the listener of broker 1 answered, from outside broker 1 accepted and stayed silent",
         ),
+        (
+            {"listener": {}, "from_outside": {}, "clean_shutdown": {}, "files_shorter": {}},
+            "no marker was looked for, no listener was asked, no files were looked at, "
+            "nobody was asked from outside",
+        ),
+        (
+            {"listener": None, "from_outside": "silent", "process_state": "S"},
+            "process state S, listener none, from outside silent",
+        ),
+        ({"files_shorter": {"1": False}}, "the files of broker 1 are not shorter by as much"),
         ({"pid": "changed", "seen": {"a": [1, 2]}}, "pid changed, seen a: 1 2"),
     ],
 )

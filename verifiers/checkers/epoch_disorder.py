@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import checker, offences
+from verifiers.checking.story import difference_story
 
 _KNOWN = 0
 
@@ -56,15 +57,7 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
         differences.where(renamed | (same & ~F.col("same_records"))),
         offset="first",
         kind=F.when(F.col("same_records"), "renamed").otherwise("ambiguous"),
-        detail={
-            "last_offset": F.col("last"),
-            "broker": F.col("broker"),
-            "other_broker": F.col("other_broker"),
-            "epoch": F.col("epoch"),
-            "other_epoch": F.col("other_epoch"),
-            "holds": F.col("holds"),
-            "other_holds": F.col("other_holds"),
-        },
+        detail=difference_story(),
     )
     return falling.unionByName(contradicting).unionByName(two)
 

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import checker, offences
+from verifiers.checking.story import difference_story
 from verifiers.frames.history import producer_of
 
 
@@ -30,14 +31,5 @@ def replica_divergence(differences: DataFrame) -> DataFrame:
         offset="first",
         process=producer_of(F.col("value")),
         kind=F.when(F.col("in_sync"), "in-sync").otherwise("out-of-sync"),
-        detail={
-            "last_offset": F.col("last"),
-            "broker": F.col("broker"),
-            "other_broker": F.col("other_broker"),
-            "epoch": F.col("epoch"),
-            "other_epoch": F.col("other_epoch"),
-            "holds": F.col("holds"),
-            "other_holds": F.col("other_holds"),
-            "other_value": F.col("other_value"),
-        },
+        detail=difference_story() | {"other_value": F.col("other_value")},
     )

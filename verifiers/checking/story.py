@@ -1,4 +1,4 @@
-"""What an anomaly's detail tells of a record: who wrote it, what became of it, who read it."""
+"""What an anomaly's detail tells of a record, or of two replicas that hold another one each."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -27,4 +27,17 @@ def read_story() -> dict[str, Column]:
         "send_type": F.col("type"),
         "finally_read": F.col("finals"),
         "sent_partition": F.col("partition"),
+    }
+
+
+def difference_story() -> dict[str, Column]:
+    """Return, from a row of `differences`, whose batches differ, until where, and what is held."""
+    return {
+        "last_offset": F.col("last"),
+        "broker": F.col("broker"),
+        "other_broker": F.col("other_broker"),
+        "epoch": F.col("epoch"),
+        "other_epoch": F.col("other_epoch"),
+        "holds": F.col("holds"),
+        "other_holds": F.col("other_holds"),
     }

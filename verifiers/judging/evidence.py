@@ -72,11 +72,31 @@ def _probes(value: object) -> str:
     return f"probes: {told or 'none'}"
 
 
-def _listener(value: object) -> str:
-    if not isinstance(value, Mapping):
-        return f"listener {spoken(value)}"
-    return ", ".join(f"the listener of broker {node} {_ANSWERS.get(str(answer), spoken(answer))}"
-                     for node, answer in value.items()) or "no listener was asked"  # fmt: skip
+def _of_each(
+    label: str, say: Callable[[object, object], str], *, nothing: str = ""
+) -> Callable[[object], str]:
+    """Return how something is said that is known of each broker.
+
+    Args:
+        label: what it is called where it is not told by broker.
+        say: what to say of one broker.
+        nothing: what to say if it is told of none.
+    """
+
+    def told(value: object) -> str:
+        if not isinstance(value, Mapping):
+            return f"{label} {spoken(value)}"
+        return ", ".join(say(node, one) for node, one in value.items()) or nothing
+
+    return told
+
+
+def _answer(known: object) -> str:
+    return _ANSWERS.get(str(known), spoken(known))
+
+
+def _state(known: object) -> str:
+    return _STATES.get(str(known), spoken(known))
 
 
 def _process(verb: str) -> Callable[[object], str]:
@@ -93,38 +113,9 @@ def _process(verb: str) -> Callable[[object], str]:
     return told
 
 
-def _states(value: object) -> str:
-    if not isinstance(value, Mapping):
-        return f"process state {spoken(value)}"
-    return ", ".join(
-        f"the process of broker {node} is {_STATES.get(str(state), spoken(state))}"
-        for node, state in value.items()
-    )
-
-
 def _pauses(node: str, seen: Mapping[str, Any]) -> str:
     total = spoken(seen.get("total_s", seen.get("paused_s", "?")))
     return f"broker {node} logged {spoken(seen['pauses'])} pauses of {total} s in all"
-
-
-def _outside(value: object) -> str:
-    if not isinstance(value, Mapping):
-        return f"from outside {spoken(value)}"
-    told = ", ".join(
-        f"from outside broker {node} {_ANSWERS.get(str(answer), spoken(answer))}"
-        for node, answer in value.items()
-    )
-    return told or "nobody was asked from outside"
-
-
-def _clean(value: object) -> str:
-    if not isinstance(value, Mapping):
-        return f"clean shutdown {spoken(value)}"
-    told = ", ".join(
-        f"broker {node} left {'its' if clean else 'no'} marker of a clean shutdown"
-        for node, clean in value.items()
-    )
-    return told or "no marker was looked for"
 
 
 def _cut(value: object) -> str:
@@ -141,16 +132,6 @@ def _cut(value: object) -> str:
     return f"{shown}{more}" or "nothing was cut"
 
 
-def _shorter(value: object) -> str:
-    if not isinstance(value, Mapping):
-        return f"files shorter {spoken(value)}"
-    told = ", ".join(
-        f"the files of broker {node} are {'' if shorter else 'not '}shorter by as much"
-        for node, shorter in value.items()
-    )
-    return told or "no files were looked at"
-
-
 _MOST_LOGS = 4
 _ANSWERS = {
     "answered": "answered",
@@ -165,14 +146,36 @@ _PHRASES: Mapping[str, Callable[[object], str]] = {
     "still_running": lambda value: f"still running: {spoken(value)}",
     "limit_s": lambda value: f"{spoken(value)} s were given",
     "exit_status": lambda value: f"exit status {spoken(value)}",
-    "clean_shutdown": _clean,
+    "clean_shutdown": _of_each(
+        "clean shutdown",
+        lambda node, clean: (
+            f"broker {node} left {'its' if clean else 'no'} marker of a clean shutdown"
+        ),
+        nothing="no marker was looked for",
+    ),
     "process": _process("has"),
-    "process_state": _states,
-    "listener": _listener,
+    "process_state": _of_each(
+        "process state", lambda node, state: f"the process of broker {node} is {_state(state)}"
+    ),
+    "listener": _of_each(
+        "listener",
+        lambda node, answer: f"the listener of broker {node} {_answer(answer)}",
+        nothing="no listener was asked",
+    ),
     "cut": _cut,
-    "files_shorter": _shorter,
+    "files_shorter": _of_each(
+        "files shorter",
+        lambda node, shorter: (
+            f"the files of broker {node} are {'' if shorter else 'not '}shorter by as much"
+        ),
+        nothing="no files were looked at",
+    ),
     "dropped_packets": _dropped,
-    "from_outside": _outside,
+    "from_outside": _of_each(
+        "from outside",
+        lambda node, answer: f"from outside broker {node} {_answer(answer)}",
+        nothing="nobody was asked from outside",
+    ),
     "probes": _probes,
     "wanted_s": lambda value: f"{spoken(value)} s were wanted",
 }
