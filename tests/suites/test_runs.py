@@ -80,6 +80,8 @@ def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) ->
     outcome = run_scenario(
         "mixed",
         workload_name="transactional",
+        # In a few transactions of a slow machine one in twenty might not be met once.
+        workload={"takeover_share": 0.2},
         faults=("broker_kill", "partition"),
         duration_s=40,
     )
