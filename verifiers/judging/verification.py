@@ -34,6 +34,7 @@ from verifiers.run_folder.member import MEMBER, Member, told_apart
 from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
+from verifiers.scanning.causes import METRIC, Cause, causes, told
 from verifiers.scanning.lane_scan import scan_lanes
 from verifiers.scanning.lanes import Lanes, draw
 from verifiers.spark.arrow import frame_of
@@ -101,10 +102,19 @@ class Verification:
             with ThreadPoolExecutor(1, "lanes") as aside:
                 comparing = aside.submit(self._compare)
                 drawing = aside.submit(self._draw, history, by_scan=digest_first)
+                explaining = aside.submit(self._explain, history, drawing)
                 found, compared, located = self._find(history, comparing, digest_first=digest_first)
                 lanes = drawing.result()
+                why = explaining.result()
         return [
-            self._concluded(member, lanes[member.number], found[member.number], compared, located)
+            self._concluded(
+                member,
+                lanes[member.number],
+                found[member.number],
+                compared,
+                located,
+                why.get(member.number, ()),
+            )
             for member in self.members
         ]
 
@@ -148,6 +158,17 @@ class Verification:
             if by_scan and len(members) == 1:
                 return {members[0].number: scan_lanes(history, members[0])}
             return draw(history, members)
+
+    def _explain(
+        self, history: History, drawing: Future[dict[int, Lanes]]
+    ) -> Mapping[int, Sequence[Cause]]:
+        """Return why outcomes are unknown, by the number of the member."""
+        doubtful = any(one.counts.indeterminate for one in drawing.result().values())
+        # Most runs end without a doubt, and then there is nothing to ask for.
+        if not doubtful and not history.transactional:
+            return {}
+        with self.means.watch("verify: explain outcomes"):
+            return causes(history, list(self.members))
 
     def _compare(self) -> Comparison:
         with self.means.watch("verify: compare replicas"):
@@ -195,6 +216,7 @@ class Verification:
         found: Found,
         compared: Comparison,
         located: Mapping[int, Mapping[str, Any]],
+        why: Sequence[Cause],
     ) -> Report:
         run, timeline = member.run, self.members[member].seen.told
         lanes.write(run.path)
@@ -222,6 +244,7 @@ class Verification:
             timing_s=_phases(run),
             replicas=document,
             timeline=timeline,
+            metrics={METRIC: told(why)},
             group=run.group.to_json() if run.group else {},
             liveness=judge_liveness(run.meta, timeline, found.counts, lanes.widest_gap),
         )

@@ -195,6 +195,7 @@ class Judgement:
         timing_s: seconds a phase.
         timeline: how fast the cluster came to terms with each fault; empty if nobody looked.
         liveness: whether it could be written as soon as was asked.
+        metrics: what was measured; empty if nothing was.
     """
 
     verdict: Verdict
@@ -206,6 +207,7 @@ class Judgement:
     timing_s: Mapping[str, float]
     timeline: Mapping[str, Any]
     liveness: Mapping[str, Any]
+    metrics: Mapping[str, Any]
 
     @property
     def forbidden(self) -> tuple[Anomaly, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from verifiers.report import bands, curves, disks, meanings, pace, story, units
+from verifiers.report import bands, causes, curves, disks, meanings, pace, story, units
 from verifiers.report.model import Anomaly, Example, FaultRecord, Leadership, Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, Axis
 
@@ -66,6 +66,7 @@ def render(record: RunRecord) -> str:
         logs=disks.table(record.judgement.replicas),
         on_disk=disks.sentences(record.judgement.replicas),
         pace=pace.sentences(record),
+        causes=causes.lines(record),
         brokers=record.node_ids,
         style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
         timing=story.timing(record),

@@ -135,6 +135,7 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
         timing_s={k: v for k, v in timing.items() if fields.is_number(v)},
         timeline=fields.mapping(verdict, "timeline"),
         liveness=fields.mapping(verdict, "liveness"),
+        metrics=fields.mapping(verdict, "metrics"),
     )
 
 

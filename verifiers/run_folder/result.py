@@ -128,6 +128,7 @@ class Report:
         replicas: what was seen on the brokers' disks.
         timeline: how fast the cluster came to terms with each fault, and what was sampled.
         liveness: whether it could be written as soon as the scenario asks, a verdict of its own.
+        metrics: what was measured, and is no part of the verdict.
         group: who came and went in the consumer group whose members do; empty if there is none.
     """
 
@@ -145,6 +146,7 @@ class Report:
     replicas: Mapping[str, Any] = field(default_factory=dict)
     timeline: Mapping[str, Any] = field(default_factory=dict)
     liveness: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
     group: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:

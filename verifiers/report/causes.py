@@ -1,0 +1,33 @@
+"""Why outcomes are unknown, as the report says it: a line for each error."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from verifiers.report import units
+from verifiers.report.model import RunRecord
+
+_MOST_LINES = 12
+_UNSAID = "no error was recorded"
+
+
+def lines(record: RunRecord) -> list[str]:
+    """Return which errors left how many sends and transactions unknown, the most first."""
+    metric = record.judgement.metrics.get("info-txn-causes")
+    if not isinstance(metric, Mapping):
+        return []
+    known = [one for one in metric.get("causes") or () if isinstance(one, Mapping)]
+    told = [_line(one) for one in known[:_MOST_LINES]]
+    distinct = metric.get("distinct")
+    more = (distinct if isinstance(distinct, int) else len(known)) - len(told)
+    return told + ([f"{units.counted(more, 'more error')}: see verdict.json"] if more > 0 else [])
+
+
+def _line(cause: Mapping[str, Any]) -> str:
+    error = cause.get("error")
+    counts = [
+        units.counted(number, noun)
+        for name, noun in (("sends", "send"), ("txns", "transaction"))
+        if isinstance(number := cause.get(name), int) and number
+    ]
+    words = units.visible(error, 200) if isinstance(error, str) else _UNSAID
+    return f"{words}: {', '.join(counts)}"

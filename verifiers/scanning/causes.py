@@ -1,0 +1,88 @@
+"""Why outcomes are unknown: how many sends and transactions met which error."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from verifiers.frames.history import History
+from verifiers.run_folder.member import MEMBER, Member
+
+MOST_CAUSES = 32
+"""So many errors of a run are told by name."""
+
+METRIC = "info-txn-causes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One error, and what it left unknown.
+
+    Attributes:
+        error: as the client named it; None if none was recorded.
+        sends: sends of unknown outcome that met it.
+        txns: transactions that did.
+    """
+
+    error: str | None
+    sends: int
+    txns: int
+
+
+def causes(history: History, members: Sequence[Member]) -> Mapping[int, tuple[Cause, ...]]:
+    """Return the causes of each member by its number, those of the most first; one small job.
+
+    Sequence numbers that a killed producer had reserved are no sends, and have no cause.
+
+    Args:
+        history: the recorded frames, of one run or several.
+        members: whose they are; one that is not in the result has no unknown outcome.
+    """
+    counted = _counted(
+        history.sends.where(F.col("invoke_ns").isNotNull()), "sends", members
+    ).unionByName(_counted(history.txns, "txns", members))
+    found: dict[int, dict[str | None, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for row in counted.collect():
+        found[row[MEMBER]][row["error"]][row["what"]] += row["count"]
+    return {number: _ordered(by_error) for number, by_error in found.items()}
+
+
+def _counted(rows: DataFrame, what: str, members: Sequence[Member]) -> DataFrame:
+    unknown = rows.where(F.col("type") == "info")
+    return (
+        unknown.groupBy(_number(members).alias(MEMBER), "error")
+        .agg(F.count("*").alias("count"))
+        .withColumn("what", F.lit(what))
+    )
+
+
+def _number(members: Sequence[Member]) -> Column:
+    """Return whose a row is, by its process: transactions have no topic."""
+    span = members[0].span
+    if not span:
+        return F.lit(members[0].number)
+    return (F.floor(F.col("process") / span) - 1).cast("int")
+
+
+def _ordered(by_error: Mapping[str | None, Mapping[str, int]]) -> tuple[Cause, ...]:
+    found = [
+        Cause(error=error, sends=counts["sends"], txns=counts["txns"])
+        for error, counts in by_error.items()
+    ]
+    return tuple(
+        sorted(found, key=lambda one: (-one.sends - one.txns, one.error is None, one.error or ""))
+    )
+
+
+def told(found: Sequence[Cause]) -> dict[str, Any]:
+    """Return the metric as it stands in verdict.json (docs/run-folder.md)."""
+    return {
+        "distinct": len(found),
+        "causes": [
+            {"error": one.error, "sends": one.sends, "txns": one.txns}
+            for one in found[:MOST_CAUSES]
+        ],
+    }
