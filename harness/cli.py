@@ -27,6 +27,7 @@ from harness.cli_options import (
     Kafka,
     Keep,
     Master,
+    Plots,
     ReplicaLimit,
     RunFolder,
     Seed,
@@ -131,6 +132,7 @@ def verify(
     subscribe: Subscribe = False,
     ww_deps: WwDeps = False,
     exact: Exact = False,
+    plots: Plots = None,
     self_test: SelfTest = False,
     as_json: Json = False,
 ) -> None:
@@ -141,8 +143,12 @@ def verify(
     if self_test:
         if subscribe or ww_deps:
             raise UsageError("--subscribe and --ww-deps are for op histories, not for --self-test.")
+        if plots is not None:
+            raise UsageError("--plots is for op histories, not for --self-test.")
         raise typer.Exit(try_verifier(paths, master=master, exact=exact, as_json=as_json))
-    judged = judge_paths(paths, subscribe=subscribe, ww_deps=ww_deps, master=master, exact=exact)
+    judged = judge_paths(
+        paths, subscribe=subscribe, ww_deps=ww_deps, master=master, exact=exact, plots=plots
+    )
     if as_json:
         documents = [one.document for one in judged]
         typer.echo(canonical_json(documents[0] if len(paths) == 1 else documents), nl=False)

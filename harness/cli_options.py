@@ -240,6 +240,15 @@ SelfTest = Annotated[
         help="One run folder: plant every kind of anomaly into copies of it; all must be found.",
     ),
 ]
+Plots = Annotated[
+    Path | None,
+    option(
+        "--plots",
+        help="Op histories: draw what was unseen, the lags, and the order of keys with offences "
+        "into this folder.",
+        metavar="FOLDER",
+    ),
+]
 WwDeps = Annotated[
     bool, option("--ww-deps", help="Op histories: a write depends on the one before it in the log.")
 ]

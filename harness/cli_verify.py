@@ -43,6 +43,7 @@ def judge_paths(
     ww_deps: bool,
     master: str | None,
     exact: bool = False,
+    plots: Path | None = None,
 ) -> tuple[Judged, ...]:
     """Verify run folders and op histories, and say on stderr what came of each, in order.
 
@@ -54,12 +55,19 @@ def judge_paths(
         ww_deps: in op histories, a write depends on the one before it in the log.
         master: a Spark master; None is this machine.
         exact: look at every record, however long the history is, and in order at a first look.
+        plots: a folder to draw op histories into; None draws nothing.
 
     Raises:
-        UsageError: there is no such path; or the only one is no run folder.
+        UsageError: there is no such path; or the only one is no run folder; or plots are asked
+            for, and none of them is an op history, or there is no room for plots.
         HistoryUnreadable: the only path is a run folder whose history is damaged.
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
+    if plots is not None and paths and all(path.is_dir() for path in paths):
+        raise UsageError(
+            "--plots draws op histories, and no path is one: what happened in a run stands in its "
+            "report.html."
+        )
     if len(paths) == 1 and not paths[0].is_file():
         return (_judge_folder(paths[0], master, exact=exact),)
     if not any(path.exists() for path in paths):
@@ -71,7 +79,7 @@ def judge_paths(
         from verifiers.ops.judgement import OpOptions
 
         options = OpOptions(subscribe=subscribe, ww_deps=ww_deps)
-        found = _histories([paths[at] for at in files], options, master, exact=exact)
+        found = _histories([paths[at] for at in files], options, master, plots, exact=exact)
         judged |= dict(zip(files, found, strict=True))
     folders = [at for at in range(len(paths)) if at not in judged]
     found_there = _folders([paths[at] for at in folders], master, exact=exact)
@@ -85,11 +93,18 @@ def worst(judged: Sequence[Judged]) -> int:
 
 
 def _histories(
-    paths: Sequence[Path], options: "OpOptions", master: str | None, *, exact: bool
+    paths: Sequence[Path],
+    options: "OpOptions",
+    master: str | None,
+    plots: Path | None,
+    *,
+    exact: bool,
 ) -> list[Judged]:
     from verifiers.ops.job import verify_histories
 
-    verdicts = verify_histories(paths, options=options, master=master, say=console.say, exact=exact)
+    verdicts = verify_histories(
+        paths, options=options, master=master, say=console.say, exact=exact, plots=plots
+    )
     judged = []
     for verdict in verdicts:
         _say_history(verdict)

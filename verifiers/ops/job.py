@@ -4,11 +4,15 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from verifiers.ops.checking import check_histories
 from verifiers.ops.judgement import HistoryVerdict, OpOptions, judge_history
 from verifiers.ops.reading import read_histories
 from verifiers.spark.session import in_service, open_session, tuned
+
+if TYPE_CHECKING:
+    from verifiers.ops.plots.drawing import Plotter
 
 _LOG = logging.getLogger(__name__)
 _ROW_BYTES = 25
@@ -22,6 +26,7 @@ def verify_histories(
     master: str | None = None,
     say: Callable[[str], None] | None = None,
     exact: bool = False,
+    plots: Path | None = None,
 ) -> tuple[HistoryVerdict, ...]:
     """Return the verdicts on some op histories, in the order of their paths, from one job.
 
@@ -33,11 +38,14 @@ def verify_histories(
         master: a Spark master; None is all cores of this machine.
         say: is told, in sentences, what is being done.
         exact: let every checker look at every value, also of keys that a first look clears.
+        plots: a folder to draw each history into; None draws nothing.
 
     Raises:
+        UsageError: the folder for plots cannot be made.
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
     tell, chosen = say or _LOG.info, options or OpOptions()
+    plotter = None if plots is None else _plotter(plots, tell)
     begin_ns = time.monotonic_ns()
     spark = open_session(master)
     started_ns = time.monotonic_ns()
@@ -46,9 +54,11 @@ def verify_histories(
         read_ns = time.monotonic_ns()
         try:
             checked = check_histories(histories, ww_deps=chosen.ww_deps, exact=exact)
+            end_ns = time.monotonic_ns()
+            if plotter is not None:
+                plotter.gather(spark, histories, checked)
         finally:
             histories.close()
-    end_ns = time.monotonic_ns()
     timing_s = {
         "verify": (end_ns - begin_ns) / 1e9,
         "verify: start Spark": (started_ns - begin_ns) / 1e9,
@@ -66,9 +76,18 @@ def verify_histories(
         )
         for run, (path, described) in enumerate(zip(paths, histories.described, strict=True))
     )
+    if plotter is not None:
+        plotter.write(verdicts)
     ops = sum(one.to_json()["counts"]["ops"] for one in verdicts)
     tell(f"Checked {ops:,} ops of {len(paths):,} histories with {len(checked.checkers)} checkers.")
     return verdicts
+
+
+def _plotter(folder: Path, tell: Callable[[str], None]) -> "Plotter":
+    # Whoever asks for no plots does not wait for what draws them.
+    from verifiers.ops.plots.drawing import Plotter
+
+    return Plotter(folder, tell)
 
 
 def _size_of(path: Path) -> int:

@@ -25,6 +25,19 @@ def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
         run, process, key, worst: a struct of lag (ns), after (minus the time), time (of the
         invocation, ns) and op (index of the completion).
     """
+    after = F.try_subtract(F.lit(0), F.col("time")).alias("after")
+    worst = F.max(F.struct("lag", after, "time", "op")).alias("worst")
+    return stands(ops, mops).groupBy("run", "process", "key").agg(worst)
+
+
+def stands(ops: DataFrame, mops: DataFrame) -> DataFrame:
+    """Return how far behind each process was at the last poll of each of its positions.
+
+    Returns:
+        run, process, key, lag, time, op as above; from_ns (when the op that led to the position
+        completed) and since (when a record was first known to lie above it; null if none was). A
+        lag that is not 0 grew from the later of the two on, by a second each second.
+    """
     # Each shared frame is used once, or Spark would make it as often as it is used.
     stood = _positions(_touched(ops, mops).join(_in_epochs(ops), ["run", "op"]))
     # A record lies above a position if the offset before its own does not lie below.
@@ -32,7 +45,7 @@ def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
     known = F.struct(
         (F.col("high") - 1).alias("offset"),
         F.col("complete_ns").alias("known_ns"),
-        none.cast("struct<op:bigint,time:bigint>").alias("poll"),
+        none.cast("struct<op:bigint,time:bigint,from_ns:bigint>").alias("poll"),
     )
     asked = F.struct(
         F.col("position").alias("offset"), none.cast("long").alias("known_ns"), F.col("poll")
@@ -48,17 +61,7 @@ def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
         .where(F.col("known_ns").isNotNull() | F.col("poll").isNotNull())
         .withColumn("since", F.min("known_ns").over(at_or_above))
         .where(F.col("poll").isNotNull())
-        .groupBy("run", "process", "key")
-        .agg(
-            F.max(
-                F.struct(
-                    lag.alias("lag"),
-                    F.try_subtract(F.lit(0), time).alias("after"),
-                    time.alias("time"),
-                    F.col("poll.op").alias("op"),
-                )
-            ).alias("worst")
-        )
+        .select("run", "process", "key", "poll.*", "since", lag.alias("lag"))
     )
 
 
@@ -114,8 +117,9 @@ def _positions(touched: DataFrame) -> DataFrame:
 
     Returns:
         run, process, key, high, complete_ns (null of an assign); position (the highest offset since
-        the process has had the key), poll (a struct of op and time; null if it was not polled from
-        there, or the process does not have the key).
+        the process has had the key), poll (a struct of op, time and from_ns, the completion of the
+        op that led there; null if it was not polled from there, or the process does not have the
+        key).
     """
     along = Window.partitionBy("run", "process", "key").orderBy("op")
     before = F.lag("epoch").over(along)
@@ -124,6 +128,9 @@ def _positions(touched: DataFrame) -> DataFrame:
     following = F.lead("epoch").over(along) == F.col("epoch")
     tenure = Window.partitionBy("run", "process", "key", "tenure").orderBy("op")
     moves = F.col("assigned") | F.col("polls")
+    # Of all ops that led there the first one counts: 0 minus its time is the largest.
+    sooner = F.try_subtract(F.lit(0), F.col("complete_ns")).alias("sooner")
+    from_ns = F.try_subtract(F.lit(0), F.col("stand.sooner"))
     from_there = (F.col("poll.op") >= F.col("op")) & F.col("position").isNotNull()
     return (
         touched.withColumn("fresh", (~F.coalesce(still, F.lit(False))).cast("int"))
@@ -131,7 +138,8 @@ def _positions(touched: DataFrame) -> DataFrame:
             "poll", F.when(following, F.lead("before").over(along)).otherwise(F.col("last"))
         )
         .withColumn("tenure", F.sum("fresh").over(along))
-        .withColumn("position", F.max(F.when(moves, F.col("high"))).over(tenure))
+        .withColumn("stand", F.max(F.when(moves, F.struct("high", sooner))).over(tenure))
+        .withColumn("position", F.col("stand.high"))
         .select(
             "run",
             "process",
@@ -139,6 +147,9 @@ def _positions(touched: DataFrame) -> DataFrame:
             "high",
             F.when(~F.col("assigned"), F.col("complete_ns")).alias("complete_ns"),
             "position",
-            F.when(from_there, F.col("poll")).alias("poll"),
+            F.when(
+                from_there,
+                F.struct("poll.op", "poll.time", from_ns.alias("from_ns")),
+            ).alias("poll"),
         )
     )

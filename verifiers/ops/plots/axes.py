@@ -1,0 +1,118 @@
+"""The axes of the plots of op histories: from when to when, and when the drain began."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from verifiers.spark.arrow import frame_of
+
+WITH_MOPS = ("send", "poll", "txn")
+
+AXES_SCHEMA = StructType(
+    [
+        StructField("run", IntegerType(), nullable=False),
+        StructField("timed", BooleanType(), nullable=False),
+        StructField("low", LongType(), nullable=False),
+        StructField("width", DoubleType(), nullable=False),
+    ]
+)
+"""The axis of each history: whether it is one of time, where it begins, and how wide a bin is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """What the horizontal axis of a history's plots is.
+
+    Attributes:
+        timed: whether it is time in ns; else the index of a completion, since ops have no time.
+        low: where it begins.
+        high: where it ends.
+        drain: from where on nothing was sent any more, and polls went on; None if no OK poll or
+            transaction was invoked behind the last send.
+    """
+
+    timed: bool
+    low: int
+    high: int
+    drain: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """The axes of one history.
+
+    Attributes:
+        moments: when ops completed.
+        times: of time in any case; None if no op has one.
+    """
+
+    moments: Axis
+    times: Axis | None
+
+
+def axes_of(ops: DataFrame, mops: DataFrame) -> Mapping[int, Axes]:
+    """Return the axes of each history in which there are ops, by run.
+
+    Args:
+        ops: the ops (OPS_SCHEMA).
+        mops: the values that they sent and polled (MOPS_SCHEMA).
+    """
+    sent = mops.where(F.col("kind") == "send").groupBy("run").agg(F.max("op").alias("last_send"))
+    ok, f = F.col("type") == "ok", F.col("f")
+    times = F.array_compact(F.array("invoke_ns", "complete_ns"))
+    sends_last = F.col("op") == F.col("last_send")
+    polls_on = ok & f.isin("poll", "txn") & (F.col("invoked") > F.col("last_send"))
+    told = (
+        ops.join(F.broadcast(sent), "run", "left")
+        .groupBy("run")
+        .agg(
+            F.count_if(ok & f.isin(*WITH_MOPS) & F.col("complete_ns").isNull()).alias("untimed"),
+            F.min("invoked").alias("first"),
+            F.max("op").alias("last"),
+            F.min(F.array_min(times)).alias("low"),
+            F.max(F.array_max(times)).alias("high"),
+            F.max("last_send").alias("last_send"),
+            F.max(F.when(sends_last, F.coalesce("complete_ns", "invoke_ns"))).alias("sent_ns"),
+            F.count_if(polls_on).alias("polls_on"),
+        )
+        .collect()
+    )
+    axes = {}
+    for row in told:
+        drained = row["polls_on"] > 0
+        timed = None
+        if row["low"] is not None:
+            drain = row["sent_ns"] if drained else None
+            timed = Axis(timed=True, low=row["low"], high=row["high"], drain=drain)
+        by_index = Axis(
+            timed=False,
+            low=row["first"],
+            high=row["last"],
+            drain=row["last_send"] if drained else None,
+        )
+        moments = by_index if timed is None or row["untimed"] else timed
+        axes[row["run"]] = Axes(moments=moments, times=timed)
+    return axes
+
+
+def axes_frame(spark: SparkSession, axes: Iterable[tuple[int, Axis]], *, bins: int) -> DataFrame:
+    """Return axes as a frame, each divided into so many bins: AXES_SCHEMA."""
+    rows = [(run, axis.timed, axis.low, max(axis.high - axis.low, 1) / bins) for run, axis in axes]
+    return F.broadcast(frame_of(spark, rows, AXES_SCHEMA))
+
+
+def bin_of(x: Column, bins: int) -> Column:
+    """Return the bin in which a place of the axis lies, from 0; ends are kept within."""
+    # As doubles, since times may be anything that 64 bits hold.
+    share = (x.cast("double") - F.col("low").cast("double")) / F.col("width")
+    return F.greatest(F.lit(0), F.least(F.lit(bins - 1), F.floor(share))).cast("int")

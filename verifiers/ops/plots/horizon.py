@@ -1,0 +1,61 @@
+"""The horizontal axis of a picture: in which unit, from where on, and what stands below it."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from verifiers.ops.plots.axes import Axis
+from verifiers.ops.plots.plane import Unit, told_time, unit_of_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """How places of an axis are told.
+
+    Attributes:
+        zero: what is told as 0.
+        unit: of the numbers.
+        low: where it begins, in that unit.
+        high: where it ends; higher than low.
+        words: what stands below it.
+    """
+
+    zero: int
+    unit: Unit
+    low: float
+    high: float
+    words: str
+
+    @classmethod
+    def of(cls, axis: Axis) -> Self:
+        """Return how an axis is told.
+
+        Times are those of the history, as in its document; if its clock began long before it, they
+        are counted from its first event.
+        """
+        length = axis.high - axis.low
+        if not axis.timed:
+            return cls._from(axis, 0, Unit(name="", size=1), "index of the completion")
+        unit = unit_of_time(length)
+        if 0 <= axis.low <= length:
+            unit = unit_of_time(axis.high)
+            return cls._from(axis, 0, unit, f"time of the history, {unit.name}")
+        words = f"{unit.name} since the first event, whose time is {_told_zero(axis.low)}"
+        return cls._from(axis, axis.low, unit, words)
+
+    @classmethod
+    def _from(cls, axis: Axis, zero: int, unit: Unit, words: str) -> Self:
+        low = (axis.low - zero) / unit.size
+        high = (axis.high - zero) / unit.size
+        return cls(zero=zero, unit=unit, low=low, high=high if high > low else low + 1, words=words)
+
+    def told(self, place: int) -> float:
+        """Return a place of the axis as its numbers tell it."""
+        return (place - self.zero) / self.unit.size
+
+    def said(self, place: int) -> str:
+        """Return a time in words, as in "at 12.3 s"."""
+        return told_time(place - self.zero)
+
+
+def _told_zero(time_ns: int) -> str:
+    return f"{time_ns:,} ns".replace(",", "\u202f")

@@ -1,0 +1,186 @@
+"""How far behind polls were over time: a series by thread, by key and by both, thinned by Spark."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from verifiers.ops.lags import stands
+from verifiers.ops.plots.axes import Axes, axes_frame, bin_of
+from verifiers.ops.plots.threads import threads_in
+from verifiers.spark.arrow import frame_of
+
+BINS = 400
+"""Each keeps the stretch that ends furthest behind, and the one that began first."""
+
+MOST_MEMBERS = 24
+"""So many members have a panel, those first that were furthest behind."""
+
+THREAD, KEY, THREAD_KEY = "thread", "key", "thread-key"
+GROUPINGS = (THREAD, KEY, THREAD_KEY)
+
+_THREADS_SCHEMA = StructType(
+    [
+        StructField("run", IntegerType(), nullable=False),
+        StructField("threads", LongType(), nullable=False),
+    ]
+)
+_MEMBER = ("run", "grouping", "thread", "of")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A time in which a process stood still in a key, while the log went on.
+
+    Attributes:
+        from_ns: since when it was behind there.
+        to_ns: when it polled for the last time there.
+        lag_ns: how far behind it was then.
+        process: which one.
+        key: of the log.
+        op: the last poll there, by the index of its completion.
+    """
+
+    from_ns: int
+    to_ns: int
+    lag_ns: int
+    process: int
+    key: str
+    op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberLag:
+    """How far behind one member of a grouping was.
+
+    Attributes:
+        thread: which thread; None if the grouping is by key only.
+        key: which key; None if it is by thread only.
+        stretches: at most two of each bin; none if it never was behind.
+        worst: the first of the worst; None if it never was behind.
+    """
+
+    thread: int | None
+    key: str | None
+    stretches: tuple[Stretch, ...]
+    worst: Stretch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lags:
+    """How far behind the polls of a history were, in one grouping.
+
+    Attributes:
+        members: the worst first, at most MOST_MEMBERS.
+        count: how many there are in all.
+        replaced: whether threads are told by more than their process.
+    """
+
+    members: tuple[MemberLag, ...]
+    count: int
+    replaced: bool
+
+
+def lag_series(
+    spark: SparkSession, ops: DataFrame, mops: DataFrame, axes: Mapping[int, Axes]
+) -> Mapping[int, Mapping[str, Lags]]:
+    """Return the lags of each history by grouping, by run; of one without times there are none."""
+    threads = threads_in(ops)
+    timed = [(run, one.times) for run, one in axes.items() if one.times is not None]
+    along = axes_frame(spark, timed, bins=BINS)
+    known = F.broadcast(frame_of(spark, list(threads.items()), _THREADS_SCHEMA))
+    found = stands(ops, mops).join(along, "run").join(known, "run", "left")
+    by_run: dict[int, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in _thinned(found).collect():
+        by_run[row["run"]][row["grouping"]].append(row)
+    return {
+        run: {name: _lags(rows, replaced=run in threads) for name, rows in groupings.items()}
+        for run, groupings in by_run.items()
+    }
+
+
+def _thinned(found: DataFrame) -> DataFrame:
+    """Return the members of each grouping with what is kept of each bin.
+
+    Columns: run, grouping, thread, of (the key); highest, longest (structs as `_stretch` has them;
+    null if the lag is 0), members, rank.
+    """
+    thread = F.coalesce(F.col("process") % F.col("threads"), F.col("process")).cast("long")
+    none = F.lit(None)
+
+    def member(grouping: str, *, thread_too: bool, key_too: bool) -> Column:
+        return F.struct(
+            F.lit(grouping).alias("grouping"),
+            (thread if thread_too else none.cast("long")).alias("thread"),
+            (F.col("key") if key_too else none.cast("string")).alias("of"),
+        )
+
+    groupings = F.array(
+        member(THREAD, thread_too=True, key_too=False),
+        member(KEY, thread_too=False, key_too=True),
+        member(THREAD_KEY, thread_too=True, key_too=True),
+    )
+    # It is behind from when a record was known that it does not have, or since it stands there.
+    from_ns = F.least("time", F.greatest("since", "from_ns"))
+    behind = F.col("lag") > 0
+    facts = [F.col(name) for name in ("time", "process", "key", "op", "lag")]
+    sooner = F.try_subtract(F.lit(0), F.col("time")).alias("sooner")
+    binned = (
+        found.select(
+            "run",
+            F.explode(groupings).alias("member"),
+            bin_of(F.col("time"), BINS).alias("bin"),
+            F.when(behind, F.struct("lag", sooner, from_ns.alias("from_ns"), *facts[:-1])).alias(
+                "highest"
+            ),
+            F.when(behind, F.struct(from_ns.alias("from_ns"), *facts)).alias("longest"),
+        )
+        .select("run", "member.*", "bin", "highest", "longest")
+        .groupBy(*_MEMBER, "bin")
+        .agg(F.max("highest").alias("highest"), F.min("longest").alias("longest"))
+    )
+    alike = Window.partitionBy("run", "grouping")
+    order = alike.orderBy(F.desc_nulls_last("worst"), "thread", "of")
+    return (
+        binned.withColumn("worst", F.max("highest.lag").over(Window.partitionBy(*_MEMBER)))
+        .withColumn("rank", F.dense_rank().over(order))
+        .withColumn("members", F.max("rank").over(alike))
+        .where(F.col("rank") <= MOST_MEMBERS)
+        .drop("worst")
+    )
+
+
+def _lags(rows: Sequence[Row], *, replaced: bool) -> Lags:
+    by_rank: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_rank[row["rank"]].append(row)
+    return Lags(
+        members=tuple(_member(by_rank[rank]) for rank in sorted(by_rank)),
+        count=rows[0]["members"],
+        replaced=replaced,
+    )
+
+
+def _member(rows: Sequence[Row]) -> MemberLag:
+    found = {
+        _stretch(one) for row in rows for one in (row["highest"], row["longest"]) if one is not None
+    }
+    stretches = sorted(found, key=lambda one: (one.from_ns, one.to_ns, one.op, one.key))
+    worst = max(stretches, key=lambda one: (one.lag_ns, -one.to_ns), default=None)
+    return MemberLag(
+        thread=rows[0]["thread"], key=rows[0]["of"], stretches=tuple(stretches), worst=worst
+    )
+
+
+def _stretch(row: Row) -> Stretch:
+    return Stretch(
+        from_ns=row["from_ns"],
+        to_ns=row["time"],
+        lag_ns=row["lag"],
+        process=row["process"],
+        key=row["key"],
+        op=row["op"],
+    )

@@ -1,0 +1,220 @@
+"""The picture of one key around its offences: a row for each op, a column for each offset."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from verifiers.ops.plots.orders import Cell, OpRow, Order
+from verifiers.ops.plots.plane import fitted, picture, text
+from verifiers.report import units
+from verifiers.report.svg import join, num, text_width
+
+_LEFT, _ROW, _CELL = 272.0, 20.0, 30.0
+_TOP = 102.0
+_GAP = 14.0
+_SIGN = 7.0
+"""Width of a sign of the monospaced face, rounded up."""
+_MOST_SIGNS = 9
+_MOST_LINES = 16
+_NARROWEST = 900.0
+_UNPLACED = "unknown"
+"""Stands for the offset of what has none that is known."""
+
+
+def order_picture(order: Order) -> str:
+    """Return the picture as an SVG file."""
+    said = _Values(order)
+    places, right = _places(order, said.width)
+    signs = max([len(_UNPLACED), *(len(str(offset)) for offset in order.offsets.values())])
+    head = _TOP + signs * _SIGN - 20
+    parts = [text("heading", 12, 22, f"Key {fitted(order.key, 500)}")]
+    found = (f"{units.counted(n, 'value')} with {name}" for name, n in order.counts.items())
+    parts.append(text("note", 12, 40, ", ".join(found)))
+    parts += _key_of_signs()
+    parts += _columns(order, places, head)
+    y = head + 6
+    for row in order.rows:
+        parts += _row(row, y, places, said)
+        y += _ROW
+    parts.append(_gaps(places, head, y))
+    y += 18
+    for line in _lines(order, said):
+        parts.append(text("note", 12, y, line))
+        y += 17
+    described = f"Who sent and polled what of key {fitted(order.key, 500)} around its offences"
+    return picture(max(right + 16, _NARROWEST), y, described, parts)
+
+
+class _Values:
+    """How values are written: without the digits that all of them begin with, if they are long."""
+
+    def __init__(self, order: Order) -> None:
+        texts = sorted({str(cell.value) for row in order.rows for cell in row.cells})
+        longest = max(map(len, texts), default=0)
+        common = _beginning(texts) if longest > _MOST_SIGNS and len(texts) > 1 else ""
+        self.without = common if len(common) > 3 and common not in texts else ""
+        shown = max((len(self.of(int(one))) for one in texts), default=0)
+        self.width = max(_CELL, shown * _SIGN + 8)
+
+    def of(self, value: int) -> str:
+        """Return a value as it stands in its cell."""
+        return units.shortened(str(value).removeprefix(self.without), _MOST_SIGNS)
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """Return what all of some sorted texts begin with: whatever the first and the last share."""
+    alike = 0
+    for one, other in zip(texts[0], texts[-1], strict=False):
+        if one != other:
+            break
+        alike += 1
+    return texts[0][:alike]
+
+
+def _places(order: Order, width: float) -> tuple[dict[int | None, tuple[float, float]], float]:
+    """Return where each column begins and ends, and where the last one ends.
+
+    Where offsets between two columns are left out there is a gap. What has no offset comes last.
+    """
+    places: dict[int | None, tuple[float, float]] = {}
+    x, last = _LEFT, None
+    columns: list[int | None] = [*sorted(order.offsets)]
+    if any(cell.column is None for row in order.rows for cell in row.cells):
+        columns.append(None)
+    for column in columns:
+        apart = column is None or (last is not None and column != last + 1)
+        x += _GAP if apart and places else 0
+        places[column] = (x, x + width)
+        x, last = x + width, column
+    return places, x
+
+
+def _key_of_signs() -> list[Markup]:
+    """Return what the shapes mean."""
+    parts: list[Markup] = []
+    x = 12.0
+    for kind, state, words in (
+        ("send", "ok", "sent"), ("poll", "ok", "polled"),
+        ("send", "info", "by an op of unknown outcome"),
+        ("send", "fail", "by an op that failed"),
+    ):  # fmt: skip
+        parts.append(_box(kind, state, (x, x + 26), 56, 15))
+        parts.append(text("legend", x + 32, 68, words))
+        x += 32 + text_width(words) + 22
+    parts.append(_ring("send", (x, x + 26), 56, 15))
+    parts.append(text("legend", x + 32, 68, "a value that offends"))
+    return parts
+
+
+def _columns(
+    order: Order, places: Mapping[int | None, tuple[float, float]], head: float
+) -> list[Markup]:
+    suspects = {c.column for row in order.rows for c in row.cells if c.suspect}
+    parts = [text("unit end", _LEFT - 10, head - 4, "offset")]
+    for column, (x0, x1) in places.items():
+        words = _UNPLACED if column is None else str(order.offsets[column])
+        kind = "mono suspect" if column in suspects else "mono"
+        parts.append(
+            Markup('<text class="{}" transform="translate({} {}) rotate(-90)">{}</text>')
+            .format(kind, num((x0 + x1) / 2 + 4), num(head - 2), words)
+        )  # fmt: skip
+    for x, words in ((12, "op"), (78, "process"), (150, "type"), (190, "f")):
+        parts.append(text("unit", x, head - 4, words))
+    return parts
+
+
+def _row(
+    row: OpRow, y: float, places: Mapping[int | None, tuple[float, float]], said: _Values
+) -> list[Markup]:
+    labels = (
+        (12, str(row.op), 62),
+        (78, str(row.process), 66),
+        (150, row.type, 40),
+        (190, row.f, 40),
+    )
+    parts = [text("mono", x, y + 13, fitted(words, width)) for x, words, width in labels]
+    there: dict[int | None, list[Cell]] = defaultdict(list)
+    for cell in row.cells:
+        there[cell.column].append(cell)
+    for column, cells in there.items():
+        if column in places:
+            parts += _cells(cells, row, places[column], y, said)
+    return parts
+
+
+def _cells(
+    cells: Sequence[Cell], row: OpRow, place: tuple[float, float], y: float, said: _Values
+) -> Iterator[Markup]:
+    """Yield what an op did at one offset; more than one value there share the room."""
+    x0, x1 = place
+    shown = cells if len(cells) <= 3 else cells[:2]
+    share = (x1 - x0) / (len(shown) + (len(cells) > len(shown)))
+    for number, cell in enumerate(shown):
+        part = (x0 + number * share + 1, x0 + (number + 1) * share - 1)
+        yield _box(cell.kind, row.type, part, y, _ROW - 4, _told(cell, row))
+        words = units.shortened(said.of(cell.value), max(1, int(share / _SIGN)))
+        kind = "mono middle onfail" if row.type == "fail" else "mono middle"
+        yield text(kind, (part[0] + part[1]) / 2, y + 12, words)
+        if cell.suspect:
+            yield _ring(cell.kind, part, y, _ROW - 4)
+    if len(cells) > len(shown):
+        words = f"+{len(cells) - len(shown)}"
+        yield text("mono middle", x1 - share / 2, y + 12, words)
+
+
+def _told(cell: Cell, row: OpRow) -> str:
+    return f"op {row.op} of process {row.process}, {row.type}: {cell.kind} of value {cell.value}"
+
+
+def _box(
+    kind: str, state: str, place: tuple[float, float], y: float, height: float, title: str = ""
+) -> Markup:
+    """Return the shape of a cell: square for a send, round for a poll."""
+    said = Markup("<title>{}</title>").format(title) if title else ""
+    return Markup(
+        '<rect class="cell {}" x="{}" y="{}" width="{}" height="{}" rx="{}">{}</rect>'
+    ).format(state, num(place[0]), num(y), num(place[1] - place[0]), num(height), _bend(kind), said)
+
+
+def _ring(kind: str, place: tuple[float, float], y: float, height: float) -> Markup:
+    return Markup('<rect class="ring" x="{}" y="{}" width="{}" height="{}" rx="{}"/>').format(
+        num(place[0]), num(y), num(place[1] - place[0]), num(height), _bend(kind)
+    )
+
+
+def _bend(kind: str) -> int:
+    return 1 if kind == "send" else 8
+
+
+def _gaps(places: Mapping[int | None, tuple[float, float]], top: float, bottom: float) -> Markup:
+    """Return a dotted line wherever columns are left out."""
+    ordered = list(places.values())
+    lines = [
+        f"M{num((before[1] + after[0]) / 2)} {num(top)}V{num(bottom)}"
+        for before, after in pairwise(ordered)
+        if after[0] > before[1]
+    ]
+    return Markup('<path class="gap" d="{}"/>').format("".join(lines)) if lines else join([])
+
+
+def _lines(order: Order, said: _Values) -> Iterator[str]:
+    """Yield what stands below the picture: which values offend, and what is left out."""
+    by_value = defaultdict(set)
+    for row in order.rows:
+        for cell in row.cells:
+            if cell.suspect and cell.column is not None:
+                by_value[cell.value].add(order.offsets[cell.column])
+    for suspect in order.suspects[:_MOST_LINES]:
+        offsets = sorted(by_value[suspect.value])
+        where = f"offset {', '.join(map(str, offsets[:6]))}" if offsets else "offset unknown"
+        yield f"value {suspect.value} ({where}): {', '.join(suspect.anomalies)}"
+    if said.without:
+        yield f"Values in the picture are without their first digits, {said.without}."
+    if order.all_offsets > len(order.offsets) or order.all_rows > len(order.rows):
+        yield (
+            f"Shown are {units.count(len(order.offsets))} of {units.count(order.all_offsets)} "
+            f"offsets, those around the first values that offend, and {len(order.rows)} of "
+            f"{units.count(order.all_rows)} ops that touched them."
+        )

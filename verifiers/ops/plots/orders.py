@@ -1,0 +1,298 @@
+"""Who put and who found what at which offset, around the offences of a key, chosen by Spark."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from verifiers.ops.checkers.duplicate import duplicate
+from verifiers.ops.checkers.lost_write import lost_write
+from verifiers.ops.checkers.unseen import unseen
+from verifiers.ops.versions import Versions
+from verifiers.spark.arrow import frame_of
+
+ANOMALIES = ("inconsistent-offsets", "duplicate", "lost-write", "G1a", "unseen")
+"""Keys with one of these have a picture; values of the first of them are looked at first."""
+
+MOST_KEYS = 32
+"""So many keys of a history have a picture, those with the most offences first."""
+
+MOST_VALUES = 16
+"""So many values of a key are looked at, of each anomaly the lowest offsets first."""
+
+AROUND = 2
+"""So many offsets on either side of such a value are shown."""
+
+MOST_COLUMNS, MOST_ROWS = 60, 100
+"""Offsets and ops of a picture."""
+
+_KEY = ["run", "key"]
+_VALUE = ["run", "key", "value"]
+_FOUND = (*_VALUE, "rank")
+_FOUND_SCHEMA = StructType(
+    [
+        StructField("run", IntegerType(), nullable=False),
+        StructField("key", StringType(), nullable=False),
+        StructField("value", LongType(), nullable=False),
+        StructField("rank", IntegerType(), nullable=False),
+    ]
+)
+_KEY_SCHEMA = StructType(_FOUND_SCHEMA.fields[:2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What an op sent to an offset, or polled there.
+
+    Attributes:
+        column: place of the offset among all offsets of the key, from 0; None if it is unknown.
+        kind: send or poll.
+        value: which.
+        suspect: whether the value is one of those that are looked at, and not only near one.
+    """
+
+    column: int | None
+    kind: str
+    value: int
+    suspect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpRow:
+    """An op: index of its completion, process, type, f, and its cells from left to right."""
+
+    op: int
+    process: int
+    type: str
+    f: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A value that is looked at, and for which anomalies."""
+
+    value: int
+    anomalies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What there is to see of a key around its offences.
+
+    Attributes:
+        key: which.
+        counts: offending values by anomaly; of G1a, values that a failed op wrote and an OK op
+            read.
+        suspects: the values that are looked at, the lowest first.
+        offsets: by column, of those that are shown.
+        rows: ops, in the order of the history.
+        all_offsets: at how many offsets anything is known to lie, or was sent.
+        all_rows: how many ops sent or polled one of the offsets shown, or a value looked at.
+    """
+
+    key: str
+    counts: Mapping[str, int]
+    suspects: tuple[Suspect, ...]
+    offsets: Mapping[int, int]
+    rows: tuple[OpRow, ...]
+    all_offsets: int
+    all_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """The orders of one history, and how many of its keys have an offence."""
+
+    orders: tuple[Order, ...] = ()
+    keys: int = 0
+
+
+def order_series(mops: DataFrame, shared: Versions) -> Mapping[int, Orders]:
+    """Return the orders of the histories that have such an offence, by run.
+
+    Args:
+        mops: the values that ops sent and polled (MOPS_SCHEMA), of the histories asked about.
+        shared: the log and the values of the same.
+    """
+    spark = mops.sparkSession
+    # Cut off from how it was made: the plans of what is made of it would grow with each step.
+    offending = _offending(mops, shared).localCheckpoint()
+    counted = _counted(offending).collect()
+    keys = frame_of(spark, sorted({(row["run"], row["key"]) for row in counted}), _KEY_SCHEMA)
+    found = _suspects(mops, offending, keys).collect()
+    known = frame_of(spark, [tuple(row[n] for n in _FOUND) for row in found], _FOUND_SCHEMA)
+    touched = mops.join(F.broadcast(keys), _KEY, "left_semi").persist()
+    try:
+        return _told(found, counted, _cells(touched, known).collect())
+    finally:
+        touched.unpersist()
+
+
+def _offending(mops: DataFrame, shared: Versions) -> DataFrame:
+    """Return the values that offend: run, key, value, grave (place in ANOMALIES), once each."""
+    values, log = shared.values, shared.log
+    written = values.where(F.col("writer_type") == "fail").select(*_VALUE)
+    read = mops.where((F.col("type") == "ok") & (F.col("kind") == "poll"))
+    found = {
+        "inconsistent-offsets": log.where(F.col("lowest") != F.col("highest")),
+        "duplicate": duplicate(values, log),
+        "lost-write": lost_write(values, shared.committed),
+        "G1a": read.join(written, _VALUE, "left_semi"),
+        "unseen": unseen(values),
+    }
+    frames = [
+        found[name].select(*_VALUE, F.lit(grave).alias("grave"))
+        for grave, name in enumerate(ANOMALIES)
+    ]
+    together = frames[0]
+    for frame in frames[1:]:
+        together = together.unionByName(frame)
+    return together.distinct()
+
+
+def _counted(offending: DataFrame) -> DataFrame:
+    """Return how many values offend: run, key, grave, values; and keys, how many such keys."""
+    by_kind = offending.groupBy(*_KEY, "grave").agg(F.count("*").alias("values"))
+    in_run = Window.partitionBy("run")
+    most = in_run.orderBy(F.desc("total"), "key")
+    return (
+        by_kind.withColumn("total", F.sum("values").over(Window.partitionBy(*_KEY)))
+        .withColumn("rank", F.dense_rank().over(most))
+        .withColumn("keys", F.max("rank").over(in_run))
+        .where(F.col("rank") <= MOST_KEYS)
+    )
+
+
+def _suspects(mops: DataFrame, offending: DataFrame, keys: DataFrame) -> DataFrame:
+    """Return the values of some keys that are looked at: run, key, value, graves, rank."""
+    lowest = (
+        mops.join(offending.select(*_VALUE).distinct(), _VALUE, "left_semi")
+        .groupBy(*_VALUE)
+        .agg(F.min("offset").alias("lowest"))
+    )
+    of_kind = Window.partitionBy(*_KEY, "grave").orderBy(F.asc_nulls_last("lowest"), "value")
+    in_turn = Window.partitionBy(*_KEY).orderBy("turn", "gravest", "value")
+    return (
+        offending.join(F.broadcast(keys), _KEY)
+        .join(lowest, _VALUE)
+        .withColumn("turn", F.row_number().over(of_kind))
+        .groupBy(*_VALUE)
+        .agg(
+            F.min("turn").alias("turn"),
+            F.min("grave").alias("gravest"),
+            F.sort_array(F.collect_set("grave")).alias("graves"),
+        )
+        .withColumn("rank", F.row_number().over(in_turn))
+        .where(F.col("rank") <= MOST_VALUES)
+        .select(*_VALUE, "graves", "rank")
+    )
+
+
+def _cells(touched: DataFrame, suspects: DataFrame) -> DataFrame:
+    """Return what is shown: run, key, op, process, type, f, kind, offset, column, value, suspect.
+
+    And of each key offsets and rows, as they are in all.
+    """
+    known = F.broadcast(suspects)
+    of_keys = touched.select(*_KEY, "op", "process", "type", "f", "kind", "offset", "value")
+    along = Window.partitionBy(*_KEY).orderBy("offset")
+    columns = (
+        of_keys.where(F.col("offset").isNotNull())
+        .select(*_KEY, "offset")
+        .distinct()
+        .withColumn("column", (F.row_number().over(along) - 1).cast("long"))
+        .withColumn("offsets", F.count("*").over(Window.partitionBy(*_KEY)))
+    )
+    marked = (
+        of_keys.join(known, _VALUE, "left")
+        .join(columns, [*_KEY, "offset"], "left")
+        .withColumn("suspect", F.col("rank").isNotNull())
+    )
+    near = F.explode(F.sequence(F.col("column") - AROUND, F.col("column") + AROUND))
+    wanted = (
+        marked.where(F.col("suspect") & F.col("column").isNotNull())
+        .select(*_KEY, "rank", F.col("column").alias("middle"), near.alias("column"))
+        .groupBy(*_KEY, "column")
+        .agg(F.min(F.struct(F.abs(F.col("middle") - F.col("column")) > 0, "rank")).alias("first"))
+        .withColumn("n", F.row_number().over(Window.partitionBy(*_KEY).orderBy("first", "column")))
+        .where(F.col("n") <= MOST_COLUMNS)
+        .select(*_KEY, "column", F.lit(True).alias("wanted"))
+    )
+    unplaced = F.col("suspect") & F.col("column").isNull()
+    by_op = Window.partitionBy(*_KEY, "op")
+    order = Window.partitionBy(*_KEY).orderBy(F.desc("concerned"), "op")
+    return (
+        marked.join(F.broadcast(wanted), [*_KEY, "column"], "left")
+        .where(F.col("wanted") | unplaced)
+        .withColumn("concerned", F.max("suspect").over(by_op))
+        .withColumn("place", F.dense_rank().over(order))
+        .withColumn("rows", F.max("place").over(Window.partitionBy(*_KEY)))
+        .withColumn("offsets", F.max("offsets").over(Window.partitionBy(*_KEY)))
+        .where(F.col("place") <= MOST_ROWS)
+        .drop("rank", "wanted", "concerned", "place")
+        .distinct()
+    )
+
+
+def _told(
+    suspects: Sequence[Row], counted: Sequence[Row], cells: Sequence[Row]
+) -> Mapping[int, Orders]:
+    looked_at, counts, shown = (
+        _by_key(suspects),
+        _by_key(sorted(counted, key=lambda row: (row["rank"], row["grave"]))),
+        _by_key(cells),
+    )
+    by_run: dict[int, list[Order]] = defaultdict(list)
+    keys: dict[int, int] = {}
+    for (run, key), rows in counts.items():
+        keys[run] = rows[0]["keys"]
+        by_run[run].append(_order(key, rows, looked_at[run, key], shown[run, key]))
+    return {run: Orders(orders=tuple(by_run[run]), keys=keys[run]) for run in by_run}
+
+
+def _order(
+    key: str, counted: Sequence[Row], suspects: Sequence[Row], cells: Sequence[Row]
+) -> Order:
+    by_op: dict[int, list[Row]] = defaultdict(list)
+    for row in cells:
+        by_op[row["op"]].append(row)
+    return Order(
+        key=key,
+        counts={ANOMALIES[row["grave"]]: row["values"] for row in counted},
+        suspects=tuple(
+            Suspect(value=row["value"], anomalies=tuple(ANOMALIES[g] for g in row["graves"]))
+            for row in sorted(suspects, key=lambda row: int(row["value"]))
+        ),
+        offsets={row["column"]: row["offset"] for row in cells if row["column"] is not None},
+        rows=tuple(_op_row(by_op[op]) for op in sorted(by_op)),
+        all_offsets=max((row["offsets"] or 0 for row in cells), default=0),
+        all_rows=max((row["rows"] for row in cells), default=0),
+    )
+
+
+def _op_row(rows: Sequence[Row]) -> OpRow:
+    first = rows[0]
+    cells = [
+        Cell(column=row["column"], kind=row["kind"], value=row["value"], suspect=row["suspect"])
+        for row in rows
+    ]
+    last = 1 << 63
+    cells.sort(key=lambda c: (last if c.column is None else c.column, c.kind != "send", c.value))
+    return OpRow(
+        op=first["op"],
+        process=first["process"],
+        type=first["type"],
+        f=first["f"],
+        cells=tuple(cells),
+    )
+
+
+def _by_key(rows: Sequence[Row]) -> dict[tuple[int, str], list[Row]]:
+    grouped: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        grouped[row["run"], row["key"]].append(row)
+    return grouped

@@ -1,0 +1,146 @@
+"""The files of the plots: for each history a folder with its pictures and a page of them all."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from harness.core.errors import UsageError
+from harness.run_dir import write_atomically
+from verifiers.ops.judgement import HistoryVerdict
+from verifiers.ops.plots.lag_picture import TITLES, lag_picture
+from verifiers.ops.plots.lag_series import GROUPINGS
+from verifiers.ops.plots.names import safe_names
+from verifiers.ops.plots.order_picture import order_picture
+from verifiers.ops.plots.plane import palette
+from verifiers.ops.plots.series import Series
+from verifiers.ops.plots.unseen_picture import unseen_picture
+from verifiers.report import units
+
+_MOST_REASONS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """One picture of a page: its file, seen from the page, and what it is."""
+
+    file: str
+    title: str
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder that plots are written into.
+
+    Raises:
+        UsageError: it cannot be made, or cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise UsageError(
+            f"--plots: {folder} cannot be made ({error.strerror}): name another folder."
+        ) from error
+    if not writable:
+        raise UsageError(f"--plots: {folder} cannot be written to: name another folder.")
+
+
+def write_plots(
+    folder: Path, series: Mapping[int, Series], verdicts: Sequence[HistoryVerdict]
+) -> None:
+    """Write the pictures of some histories, a page for each, and one that leads to them.
+
+    Args:
+        folder: of all of them; what an earlier call wrote for the same history is replaced.
+        series: by position of the history; one that cannot be judged is not there.
+        verdicts: of all histories, in their order.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    templates = _templates()
+    names = safe_names([verdict.described.path.stem for verdict in verdicts])
+    told = []
+    for run, (name, verdict) in enumerate(zip(names, verdicts, strict=True)):
+        if run in series:
+            _write_history(folder / name, series[run], verdict, templates)
+        told.append(
+            {
+                "history": verdict.history,
+                "folder": name if run in series else "",
+                "verdict": verdict.verdict.name,
+                "found": ", ".join(sorted(verdict.anomalies))
+                or ("cannot be judged" if verdict.malformed else "nothing"),
+            }
+        )
+    page = templates.render(title="Plots of op histories", style=_style(), histories=told)
+    write_atomically(folder / "index.html", page)
+
+
+def _write_history(
+    folder: Path, series: Series, verdict: HistoryVerdict, templates: jinja2.Template
+) -> None:
+    orders = folder / "orders"
+    orders.mkdir(parents=True, exist_ok=True)
+    for stale in orders.glob("*.svg"):
+        # A key that offended once need not offend now.
+        stale.unlink()
+    moments, times = (None, None)
+    if series.axes is not None:
+        moments, times = series.axes.moments, series.axes.times
+    drawn = {"unseen.svg": ("sent and not yet seen", unseen_picture(series.unseen, moments))}
+    for grouping in GROUPINGS:
+        picture = lag_picture(grouping, series.lags.get(grouping), times)
+        drawn[f"realtime-lag-{grouping}.svg"] = (TITLES[grouping], picture)
+    keys = [order.key for order in series.orders.orders]
+    of_keys = {}
+    for name, order in zip(safe_names(keys), series.orders.orders, strict=True):
+        of_keys[f"orders/{name}.svg"] = (f"order of key {order.key}", order_picture(order))
+    for file, (_, content) in {**drawn, **of_keys}.items():
+        write_atomically(folder / file, content)
+    if not of_keys:
+        orders.rmdir()
+    more = series.orders.keys - len(keys)
+    page = templates.render(
+        title=f"{verdict.verdict.name} · {verdict.history}",
+        style=_style(),
+        verdict=verdict.verdict.name,
+        history=verdict.history,
+        reasons=verdict.reasons[:_MOST_REASONS],
+        pictures=_pictures(drawn),
+        orders=_pictures(of_keys),
+        more=f"{units.counted(more, 'more key')} with offences are not shown." if more else "",
+    )
+    write_atomically(folder / "index.html", page)
+
+
+def _pictures(drawn: Mapping[str, tuple[str, str]]) -> list[Picture]:
+    return [Picture(file=file, title=title) for file, (title, _) in drawn.items()]
+
+
+def _style() -> Markup:
+    return Markup(palette())  # noqa: S704 - ours
+
+
+def _templates() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_printable,
+    )
+    environment.filters.update(count=units.count)
+    return environment.get_template("page.html.j2")
+
+
+def _printable(value: Any) -> Any:  # noqa: ANN401  (whatever a template prints)
+    """Keep control signs of foreign text out of the page."""
+    return (
+        units.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    )

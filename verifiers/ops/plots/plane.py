@@ -1,0 +1,174 @@
+"""A plane with two axes, in SVG: what curves are drawn on; and the frame of a whole picture."""
+
+import functools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from verifiers import report
+from verifiers.report import units
+from verifiers.report.svg import join, num, round_steps, text_width
+
+_HERE = Path(__file__).parent
+_COLOUR = re.compile(r"\.b[1-9] ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """In what the numbers of an axis are told: its name, and how many of the axis' own it is."""
+
+    name: str
+    size: int
+
+
+_ROUND = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+_TIMES = (Unit(name="s", size=10**9), Unit(name="ms", size=10**6), Unit(name="µs", size=1000))
+
+
+def unit_of_time(length_ns: int) -> Unit:
+    """Return the largest unit of which a length of time has at least two; ns if there is none."""
+    return next((u for u in _TIMES if length_ns >= 2 * u.size), Unit(name="ns", size=1))
+
+
+def told_time(length_ns: int) -> str:
+    """Return a length of time with three digits that matter, in the unit that fits it."""
+    unit = next((u for u in _TIMES if length_ns >= u.size), Unit(name="ns", size=1))
+    number = length_ns / unit.size
+    digits = f"{number:.3g}" if number < 1000 else units.count(number)
+    return f"{digits}{units.THIN}{unit.name}"
+
+
+def ceiling(number: float) -> float:
+    """Return a round number at or above a positive one, by at most a third; 1 for none."""
+    if number <= 0:
+        return 1.0
+    scale = 10.0 ** math.floor(math.log10(number))
+    return next(s * scale for s in _ROUND if s * scale >= number * (1 - 1e-9))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """One axis: its numbers lie evenly between two places of the picture.
+
+    Attributes:
+        low: the number where it begins.
+        high: the number where it ends; higher.
+        begin: where it begins, in units of the picture.
+        end: where it ends; for a vertical axis that is above its begin.
+    """
+
+    low: float
+    high: float
+    begin: float
+    end: float
+
+    def at(self, number: float) -> float:
+        """Return the place of a number, kept within the axis."""
+        share = (number - self.low) / (self.high - self.low)
+        return self.begin + min(1.0, max(0.0, share)) * (self.end - self.begin)
+
+    def ticks(self, *, most: int) -> list[float]:
+        """Return round numbers on the axis, at most so many."""
+        return round_steps(self.low, self.high, most=most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plane:
+    """The rectangle between two axes; y counts downwards in a picture, and numbers rise upwards."""
+
+    x: Scale
+    y: Scale
+
+    def frame(self, *, most_x: int, most_y: int, whole_y: bool = False) -> Markup:
+        """Return the ground, the grid, and the numbers on both axes.
+
+        Args:
+            most_x: so many numbers at most on the horizontal axis.
+            most_y: so many on the vertical one.
+            whole_y: whether only whole numbers make sense there.
+        """
+        top, bottom, left, right = self.y.end, self.y.begin, self.x.begin, self.x.end
+        parts = [
+            Markup('<rect class="track" x="{}" y="{}" width="{}" height="{}"/>').format(
+                num(left), num(top), num(right - left), num(bottom - top)
+            )
+        ]
+        lines = []
+        for tick in self.x.ticks(most=most_x):
+            place = self.x.at(tick)
+            lines.append(f"M{num(place)} {num(top)}V{num(bottom)}")
+            parts.append(_text("tick", place, bottom + 14, number(tick)))
+        for tick in self.y.ticks(most=most_y):
+            if whole_y and tick != round(tick):
+                continue
+            place = self.y.at(tick)
+            lines.append(f"M{num(left)} {num(place)}H{num(right)}")
+            parts.append(_text("value", left - 5, place + 3.5, number(tick)))
+        parts.insert(1, Markup('<path class="grid" d="{}"/>').format("".join(lines)))
+        return join(parts)
+
+
+def _text(kind: str, x: float, y: float, words: str) -> Markup:
+    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(kind, num(x), num(y), words)
+
+
+def text(kind: str, x: float, y: float, words: str) -> Markup:
+    """Return words of a class at a place."""
+    return _text(kind, x, y, words)
+
+
+def fitted(words: str, width: float) -> str:
+    """Return foreign words as they can be shown in so much room."""
+    clean = units.visible(words)
+    if text_width(clean) <= width:
+        return clean
+    return units.shortened(clean, max(3, int(width / (text_width("x" * 100) / 100))))
+
+
+def number(value: float) -> str:
+    """Return the number of a tick: 0.25, 1 500, −3."""
+    whole = f"{value:,.10g}".replace(",", units.THIN)
+    return whole.replace("-", "−")
+
+
+def picture(width: float, height: float, described: str, parts: Sequence[Markup]) -> str:
+    """Return a whole SVG file, which brings its colours for light and dark along."""
+    return str(
+        Markup(
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" '
+            'role="img" aria-label="{}">\n<title>{}</title>\n<style>\n{}</style>\n'
+            '<defs><pattern id="dashes" width="6" height="6" patternUnits="userSpaceOnUse" '
+            'patternTransform="rotate(45)"><rect class="dash-ground" width="6" height="6"/>'
+            '<rect class="dash-line" width="1.2" height="6"/></pattern></defs>\n'
+            '<rect class="paper" width="{}" height="{}"/>\n{}\n</svg>\n'
+        ).format(
+            num(width),
+            num(height),
+            num(width),
+            num(height),
+            described,
+            described,
+            Markup(style()),  # noqa: S704 - ours
+            num(width),
+            num(height),
+            join(parts),
+        )
+    )
+
+
+@functools.cache
+def palette() -> str:
+    """Return the colours of the report, for light and dark; its nine of brokers are keys' here."""
+    lines = (Path(report.__file__).parent / "page.css").read_text(encoding="utf-8").splitlines()
+    variables = lines[: next(n for n, line in enumerate(lines) if line.startswith("* {"))]
+    return "\n".join([*variables, *(line for line in lines if _COLOUR.match(line))]) + "\n"
+
+
+@functools.cache
+def style() -> str:
+    """Return the style that every picture carries."""
+    return palette() + (_HERE / "picture.css").read_text(encoding="utf-8")

@@ -1,0 +1,76 @@
+"""Which processes are one thread: a thread whose op ends unknown goes on as another process."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import functions as F
+
+MOST_PROCESSES = 2_000
+"""Of a history with more, each process is taken for a thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """When a process lived, in indices of the history.
+
+    Attributes:
+        process: its number.
+        first: index of its first invocation.
+        last: index of its last completion.
+        ended: whether its last op ended unknown, so that its thread could not go on under it.
+    """
+
+    process: int
+    first: int
+    last: int
+    ended: bool
+
+
+def threads_in(ops: DataFrame) -> dict[int, int]:
+    """Return how many threads each history had, by run; where that cannot be told it is left out.
+
+    Args:
+        ops: the ops (OPS_SCHEMA).
+    """
+    lives = ops.groupBy("run", "process").agg(
+        F.min("invoked").alias("first"),
+        F.max("op").alias("last"),
+        F.max_by("type", "op").alias("type"),
+    )
+    few = lives.withColumn("many", F.count("*").over(Window.partitionBy("run")))
+    by_run: dict[int, list[Life]] = {}
+    for row in few.where(F.col("many") <= MOST_PROCESSES).collect():
+        by_run.setdefault(row["run"], []).append(_life(row))
+    told = {run: threads_of(lives) for run, lives in by_run.items()}
+    return {run: count for run, count in told.items() if count is not None}
+
+
+def threads_of(lives: Sequence[Life]) -> int | None:
+    """Return the number n of threads, if processes p, p + n, p + 2 n, … are each one thread.
+
+    That is so if each process from n on has one n below it that ended before it began. The smallest
+    such number is returned; None if no process replaced another.
+
+    Source: a thread of Jepsen whose op ended unknown goes on as its process plus the number of
+    threads.
+    """
+    by_process = {life.process: life for life in lives}
+    if not by_process or min(by_process) < 0:
+        return None
+    highest = max(by_process)
+    for count in sorted(highest - process for process in by_process if process < highest):
+        if all(_follows(by_process, life, count) for life in lives if life.process >= count):
+            return count
+    return None
+
+
+def _follows(by_process: dict[int, Life], life: Life, count: int) -> bool:
+    before = by_process.get(life.process - count)
+    return before is not None and before.ended and before.last < life.first
+
+
+def _life(row: Row) -> Life:
+    return Life(
+        process=row["process"], first=row["first"], last=row["last"], ended=row["type"] == "info"
+    )
