@@ -107,7 +107,7 @@ def check_histories(
     try:
         keys = None if exact else _suspects(histories, kept, ww_deps=ww_deps)
         if keys is not None and keys.isEmpty() and not any(map(can_find, OP_CHECKERS.values())):
-            return _run({"ops": histories.ops, "mops": histories.mops}, None, ww_deps=ww_deps)
+            return _run(_history(histories), None, ww_deps=ww_deps)
         by_name = _frames(histories, keys, kept)
         where = places(by_name, ww_deps=ww_deps).persist()
         kept.append(where)
@@ -121,10 +121,7 @@ def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -
     """Return the keys that are not plainly in order: run, key; None if that failed."""
     described, mops = histories.described, histories.mops
     found = told(described, mops, ww_deps=ww_deps)
-    divided = [
-        run for run, one in enumerate(described) if one.suspects is None and not one.problems
-    ]
-    if divided:
+    if divided := histories.divided:
         some = first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps).persist()
         kept.append(some)
         found = found.unionByName(some)
@@ -140,6 +137,10 @@ def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -
     return keys
 
 
+def _history(histories: OpHistories) -> dict[str, DataFrame]:
+    return {"ops": histories.ops, "mops": histories.mops, "lags": histories.lags}
+
+
 def _frames(
     histories: OpHistories, keys: DataFrame | None, kept: list[DataFrame]
 ) -> dict[str, DataFrame]:
@@ -150,8 +151,7 @@ def _frames(
     odd = strange(shared.mops, shared.values).persist()
     kept += [*shared.kept, odd]
     return {
-        "ops": histories.ops,
-        "mops": histories.mops,
+        **_history(histories),
         "log": shared.log,
         "values": shared.values,
         "versions": shared.versions,
@@ -215,7 +215,7 @@ def _measure_plans(by_name: Mapping[str, DataFrame], crashes: Crashes) -> dict[s
     for part, measure in MEASURES.items():
         name = marked(part)
         try:
-            plans[name] = measure(by_name["ops"], by_name["mops"])
+            plans[name] = measure(**{wanted: by_name[wanted] for wanted in frames_wanted(measure)})
         except Exception as error:  # noqa: BLE001  (as above)
             _note(crashes, name, error)
     return plans

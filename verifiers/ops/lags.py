@@ -3,8 +3,10 @@
 Source: `realtime-lag` of jepsen.tests.kafka.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from verifiers.ops.schema import LAG
 
 
 def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
@@ -25,9 +27,25 @@ def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
         run, process, key, worst: a struct of lag (ns), after (minus the time), time (of the
         invocation, ns) and op (index of the completion).
     """
-    after = F.try_subtract(F.lit(0), F.col("time")).alias("after")
-    worst = F.max(F.struct("lag", after, "time", "op")).alias("worst")
+    worst = F.max(_ranked()).alias("worst")
     return stands(ops, mops).groupBy("run", "process", "key").agg(worst)
+
+
+def watched_lags(parsed: DataFrame) -> DataFrame:
+    """Return the same of the histories that were watched while they were parsed (lag_watch.py).
+
+    Args:
+        parsed: what was parsed (PARSED_SCHEMA).
+    """
+    rows = parsed.where(F.col("row") == LAG).select(
+        "run", "process", "key", "op", F.col("value").alias("lag"), F.col("invoke_ns").alias("time")
+    )
+    return rows.select("run", "process", "key", _ranked().alias("worst"))
+
+
+def _ranked() -> Column:
+    after = F.try_subtract(F.lit(0), F.col("time")).alias("after")
+    return F.struct("lag", after, "time", "op")
 
 
 def stands(ops: DataFrame, mops: DataFrame) -> DataFrame:

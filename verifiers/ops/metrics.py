@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA
-from verifiers.ops.lags import realtime_lags
 
 MOST_SHOWN = 32
 """So many processes, keys, values and causes of a history are told by name."""
@@ -52,9 +51,8 @@ def measure_of(name: str) -> str | None:
     return name.removeprefix(_MARK) if name.startswith(_MARK) else None
 
 
-def worst_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
+def worst_lags(lags: DataFrame) -> DataFrame:
     """Return the worst lag of each history, of its processes and of its keys: METRIC_SCHEMA."""
-    lags = realtime_lags(ops, mops)
     sets = [["run"], ["run", "process"], ["run", "key"]]
     most = F.max(F.struct("worst", F.col("process").alias("by"), F.col("key").alias("of")))
     named = (
@@ -139,13 +137,13 @@ def info_causes(ops: DataFrame) -> DataFrame:
     )
 
 
-MEASURES: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
+MEASURES: Mapping[str, Callable[..., DataFrame]] = {
     LAGS: worst_lags,
     CONSUMED: consume_counts,
-    CAUSES: lambda ops, _: info_causes(ops),
+    CAUSES: info_causes,
 }
-"""What makes METRIC_SCHEMA of the ops (OPS_SCHEMA) and the values that they sent and polled
-(MOPS_SCHEMA), by the part of the document that it fills."""
+"""What makes METRIC_SCHEMA, by the part of the document that it fills: pure functions of the frames
+of a history, asked for by the names of their parameters: ops, mops, lags (reading.py)."""
 
 
 def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:

@@ -5,7 +5,7 @@ import stat
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from harness.core.errors import EnvironmentBroken
 from verifiers.ops.description import Described, Problem, describe
+from verifiers.ops.lags import realtime_lags, watched_lags
 from verifiers.ops.schema import (
     COUNT,
     KEYS,
@@ -47,6 +48,7 @@ class OpHistories:
     Attributes:
         ops: one row per op (OPS_SCHEMA).
         mops: one row per value sent or polled (MOPS_SCHEMA).
+        lags: how far behind each process was at the worst, by key (lags.py).
         described: what is known of each file; the position is `run` of the frames.
         kept: frames that occupy memory until they are unpersisted.
         scratch: the folder that the frames are read from.
@@ -54,9 +56,19 @@ class OpHistories:
 
     ops: DataFrame
     mops: DataFrame
+    lags: DataFrame
     described: tuple[Described, ...]
     kept: tuple[DataFrame, ...]
     scratch: Path
+
+    @property
+    def divided(self) -> list[int]:
+        """The runs in the frames that no worker has held as a whole."""
+        return [
+            run
+            for run, one in enumerate(self.described)
+            if one.suspects is None and not one.problems
+        ]
 
     def close(self) -> None:
         """Give back memory and disk; the frames are of no use afterwards."""
@@ -111,13 +123,19 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
     mops = good(_written(spark, scratch / "mops", MOPS_SCHEMA))
     # Few rows that it takes a long plan to make; every checker's plan has them in it.
     others = other_ops(loose, mended).persist(), other_mops(mops, loose, mended).persist()
-    return OpHistories(
+    histories = OpHistories(
         ops=ops.unionByName(others[0]),
         mops=mops.where(F.col("invoked").isNotNull()).unionByName(others[1]),
+        lags=watched_lags(loose),
         described=described,
         kept=(parsed, *others),
         scratch=scratch,
     )
+    if not histories.divided:
+        return histories
+    among = F.col("run").isin(histories.divided)
+    lags = realtime_lags(histories.ops.where(among), histories.mops.where(among))
+    return replace(histories, lags=histories.lags.unionByName(lags))
 
 
 def _scratch(spark: SparkSession, paths: Sequence[Path]) -> Path:

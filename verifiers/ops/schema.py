@@ -82,7 +82,7 @@ PARSED_SCHEMA = StructType(
 Each kind fills its own columns. `line` counts from 0 within the split.
 """
 
-OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT, SUSPECT = range(11)
+OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT, SUSPECT, LAG = range(12)
 """Kinds of rows of PARSED_SCHEMA.
 
 OP, MOP
@@ -104,4 +104,7 @@ SPLIT
 SUSPECT
     of a file that is one split: a key that a first look did not clear (screen.py), null if that is
     every key; `value` is 1 if only the order of the log speaks against it, else 0.
+LAG
+    of a file that is one split: the worst lag of a `process` and `key` (lag_watch.py): `value` is
+    the lag (ns), `invoke_ns` and `op` are of the poll.
 """

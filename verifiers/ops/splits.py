@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -22,8 +23,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from verifiers.ops.lag_watch import LagWatch
 from verifiers.ops.lines import OP_COLUMNS, WITH_KEYS, Parser, Row, Stretch, split_lines
-from verifiers.ops.schema import MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA, SUSPECT
+from verifiers.ops.schema import LAG, MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA, SUSPECT
 from verifiers.ops.screen import suspects_of
 
 _LOG = logging.getLogger(__name__)
@@ -60,6 +62,7 @@ def _arrow(schema: StructType) -> pa.Schema:
 
 
 _SUSPECT_COLUMNS = ("row", "key", "value")
+_LAG_COLUMNS = ("row", "process", "key", "value", "invoke_ns", "op")
 _PARSED, _OPS, _MOPS = _arrow(PARSED_SCHEMA), _arrow(OPS_SCHEMA), _arrow(MOPS_SCHEMA)
 
 
@@ -159,8 +162,10 @@ def _parse_split(split: Mapping[str, Any], writer: _Writer) -> Iterator[pa.Recor
             yield from _batches(parser, split, writer, memory)
     parser.finish()
     yield from _batches(parser, split, writer, memory)
-    if memory is not None and (suspects := memory.suspects()):
-        yield _batch(_SUSPECT_COLUMNS, suspects, split, _PARSED)
+    if memory is not None:
+        for columns, rows in ((_SUSPECT_COLUMNS, memory.suspects()), (_LAG_COLUMNS, memory.lags())):
+            if rows:
+                yield _batch(columns, rows, split, _PARSED)
 
 
 class _Memory:
@@ -169,14 +174,41 @@ class _Memory:
     def __init__(self) -> None:
         self._mops: list[pa.RecordBatch] = []
         self._assigns: list[tuple[int, int, Collection[str]]] = []
+        self._lags = LagWatch()
 
-    def keep(self, ops: Iterable[Row], mops: Iterable[pa.RecordBatch]) -> None:
-        """Keep the assigns among some rows in OP_COLUMNS, and rows of MOPS_SCHEMA."""
+    def keep(
+        self, ops: Iterable[Row], stretches: Iterable[Stretch], mops: Iterable[pa.RecordBatch]
+    ) -> None:
+        """Keep some rows in OP_COLUMNS, their values, and the same as rows of MOPS_SCHEMA."""
+        self._mops += mops
+        touched: dict[int, dict[str, int]] = defaultdict(dict)
+        for stretch in stretches:
+            highest = max((offset for offset in stretch.offset if offset is not None), default=None)
+            if highest is not None:
+                of_op = touched[stretch.op]
+                of_op[stretch.key] = max(highest, of_op.get(stretch.key, highest))
         for row in ops:
             op = dict(zip(OP_COLUMNS, row, strict=True))
-            if op["f"] in WITH_KEYS and op["type"] in ("ok", "info"):
+            if op["type"] not in ("ok", "info") or op["f"] is None:
+                continue
+            if op["f"] in WITH_KEYS:
                 self._assigns.append((op["op"], op["process"], op["keys"]))
-        self._mops += mops
+            self._lags.take(
+                op=op["op"],
+                process=op["process"],
+                ok=op["type"] == "ok",
+                f=op["f"],
+                invoke_ns=op["invoke_ns"],
+                complete_ns=op["complete_ns"],
+                keys=op["keys"] or (),
+                touched=touched[op["op"]],
+            )
+
+    def lags(self) -> list[Row]:
+        """Return the worst lags, as rows in _LAG_COLUMNS."""
+        return [
+            (LAG, process, key, lag, time, op) for process, key, lag, time, op in self._lags.worst()
+        ]
 
     def suspects(self) -> list[Row]:
         """Return the keys that are suspected, as rows in _SUSPECT_COLUMNS."""
@@ -228,7 +260,7 @@ def _batches(
     if memory is not None:
         # Of a file that is not divided, the others are what ops sent that never completed.
         unfinished = [_values(others, split, _MOPS)] if others else []
-        memory.keep(parser.ops, [batch, *unfinished] if values else unfinished)
+        memory.keep(parser.ops, values, [batch, *unfinished] if values else unfinished)
     parser.ops.clear()
     parser.mops.clear()
 

@@ -1,0 +1,98 @@
+"""How far behind the log polls were, watched op by op while a whole history is parsed.
+
+The same as `lags.realtime_lags`, which is for histories that no worker holds as a whole.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+
+_LIMIT = 1 << 63
+"""Times and lags are integers of 64 bits; a difference beyond is none."""
+
+Worst = tuple[int, str, int, int, int]
+"""A process and key; the largest lag of its polls (ns), when that was invoked (ns), and its op."""
+
+
+class LagWatch:
+    """Where processes stand in each key, and what is known of the keys."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._places: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+        self._polls: dict[int, tuple[int, int]] = {}
+        self._stands: dict[str, list[tuple[int, int, int, int]]] = defaultdict(list)
+
+    def take(  # noqa: PLR0913  (the columns of an op)
+        self,
+        *,
+        op: int,
+        process: int,
+        ok: bool,
+        f: str,
+        invoke_ns: int | None,
+        complete_ns: int | None,
+        keys: Sequence[str],
+        touched: Mapping[str, int],
+    ) -> None:
+        """Take the next OK or INFO op.
+
+        Args:
+            op: the index of its completion.
+            process: whose it was.
+            ok: whether it ended ok.
+            f: what it was.
+            invoke_ns: when it was invoked; None if nobody knows.
+            complete_ns: when it completed; as before.
+            keys: of an assign or subscribe.
+            touched: the highest known offset of each key that it sent or polled.
+        """
+        mine = self._places[process]
+        if ok and f in ("assign", "subscribe"):
+            for key, left in mine.items():
+                self._stand(process, key, left)
+            kept = keys if f == "assign" else ()
+            self._places[process] = {key: (mine.get(key, (-1, 0))[0], op) for key in kept}
+            return
+        polls = ok and f in ("poll", "txn")
+        for key, high in touched.items():
+            if complete_ns is not None:
+                self._known[key].append((high, complete_ns))
+            place = mine.get(key)
+            if place is not None:
+                self._stand(process, key, place)
+            if polls:
+                mine[key] = (high if place is None else max(high, place[0]), op)
+            elif place is not None:
+                mine[key] = (place[0], op)
+        if polls and invoke_ns is not None:
+            self._polls[process] = (op, invoke_ns)
+
+    def worst(self) -> Iterator[Worst]:
+        """Yield the worst lag of each process and key that was polled; there are no ops to come."""
+        for process, mine in self._places.items():
+            for key, place in mine.items():
+                self._stand(process, key, place)
+        for key, stands in self._stands.items():
+            known = sorted(self._known[key])
+            highs = [high for high, _ in known]
+            # Whatever is known of higher offsets is known of this one.
+            since = [*accumulate((time for _, time in reversed(known)), min)][::-1]
+            worst: dict[int, tuple[int, int, int, int]] = {}
+            for position, time, op, process in stands:
+                above = bisect_right(highs, position)
+                lag = max(0, time - since[above]) if above < len(highs) else 0
+                # Of lags alike the first counts.
+                sooner = -time if -time < _LIMIT else -_LIMIT
+                found = (lag if lag < _LIMIT else 0, sooner, time, op)
+                worst[process] = max(worst.get(process, found), found)
+            for process, (lag, _, time, op) in worst.items():
+                yield process, key, lag, time, op
+
+    def _stand(self, process: int, key: str, place: tuple[int, int]) -> None:
+        """Note the last poll since the process came to a place: there its lag was the largest."""
+        position, since = place
+        op, time = self._polls.get(process, (-1, 0))
+        if op >= since:
+            self._stands[key].append((position, time, op, process))
