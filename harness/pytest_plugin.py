@@ -17,12 +17,12 @@ import pytest
 if TYPE_CHECKING:
     from random import Random
 
+    from harness.campaigns.claim_result import Trial
+    from harness.campaigns.experiment import Outcome
+    from harness.cluster.docker_cluster import DockerCluster
+    from harness.cluster.pool import KeepOne
     from harness.core.cluster import Broker, ClusterSpec
     from harness.core.fault import Evidence, Fault, Target
-    from harness.docker_cluster import DockerCluster
-    from harness.experiment import Outcome
-    from harness.lender import KeepOne
-    from harness.trial import Trial
 
 _MARKERS = (
     "docker: needs a Docker engine; skipped without one, failed without one under CI",
@@ -112,8 +112,8 @@ _FAILED = pytest.StashKey[bool]()
 
 
 def _engine_is_missing() -> str | None:
+    from harness.cluster.engine import connect
     from harness.core.errors import EnvironmentBroken
-    from harness.engine import connect
 
     try:
         connect(timeout_s=10).close()
@@ -125,7 +125,7 @@ def _engine_is_missing() -> str | None:
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DockerCluster]:
     """A running cluster of the shape that @pytest.mark.chaos asks for; default: three brokers."""
-    from harness.docker_cluster import DockerCluster
+    from harness.cluster.docker_cluster import DockerCluster
 
     marker = request.node.get_closest_marker("chaos")
     spec = _spec(request.config, marker.kwargs if marker else {})
@@ -217,11 +217,12 @@ def chaos(request: pytest.FixtureRequest, kafka_cluster: DockerCluster) -> Chaos
 def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
     """Run a registered scenario: `run_scenario("mixed", seed=7, duration_s=40)`.
 
-    Keyword arguments: `seed`, and those of `harness.experiment.Overrides`.
+    Keyword arguments: `seed`, and those of `harness.campaigns.experiment.Overrides`.
     """
-    from harness.experiment import Overrides, conduct, configure
-    from harness.runner import Progress, Runner
-    from harness.scenario_run import ScenarioRun
+    from harness.campaigns.experiment import Overrides, conduct, configure
+    from harness.core.progress import Progress
+    from harness.run.runner import Runner
+    from harness.run.scenario_run import ScenarioRun
 
     def run(name: str, *, seed: int | None = None, **overrides: Any) -> Outcome:  # noqa: ANN401
         version = request.config.getoption("--kafka-version")
@@ -244,7 +245,7 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
 # A cluster that waits for a test in another file takes from all others meanwhile.
 @pytest.fixture(scope="module")
 def _shared_clusters() -> Iterator[KeepOne]:
-    from harness.lender import KeepOne
+    from harness.cluster.pool import KeepOne
 
     lender = KeepOne()
     yield lender
@@ -257,11 +258,12 @@ def run_claim(request: pytest.FixtureRequest, _shared_clusters: KeepOne) -> Call
 
     Claims that want the same cluster, one after the other, share it.
     """
-    from harness.claim import find_claim
-    from harness.claim_run import ClaimRun
-    from harness.images import DEFAULT_KAFKA
-    from harness.runner import Progress, Runner
-    from harness.trial import conduct_trial
+    from harness.campaigns.claim_result import conduct_trial
+    from harness.core.progress import Progress
+    from harness.lab.claim import find_claim
+    from harness.lab.claim_run import ClaimRun
+    from harness.machine.images import DEFAULT_KAFKA
+    from harness.run.runner import Runner
 
     def run(word: str, *, kafka: str | None = None) -> Trial:
         name, claim = find_claim(word)

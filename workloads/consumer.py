@@ -24,8 +24,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import UsageError
-from harness.poll_recorder import PollRecorder
-from harness.txn_recorder import TxnRecorder
+from harness.history.polls import PollRecorder
+from harness.history.transactions import TxnRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, main, number, setting
 from workloads.recording import consuming_config, open_polls

@@ -49,7 +49,7 @@ from confluent_kafka import TopicPartition as Place
 from harness.core.errors import UsageError
 from harness.core.wait import pause
 from harness.core.workload import Act
-from harness.poll_recorder import PollRecorder
+from harness.history.polls import PollRecorder
 from workloads.client_config import Config
 from workloads.consumer import RecordingConsumer
 from workloads.control import Control, Settings, main, number, setting

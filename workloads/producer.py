@@ -22,7 +22,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.core.op import sequence_of
-from harness.send_recorder import SendRecorder
+from harness.history.sends import SendRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, by_partition, main, number, setting
 from workloads.outcome import REFUSED, outcome_of

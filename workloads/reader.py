@@ -24,7 +24,7 @@ from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import WaitTimeout
 from harness.core.wait import wait_until
-from harness.poll_recorder import PollRecorder
+from harness.history.polls import PollRecorder
 from workloads.client_config import Config
 from workloads.consumer import POLL_RECORDS, POLL_S, report
 from workloads.control import Control, Settings, main, number, setting

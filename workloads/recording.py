@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.core.workload import Role
-from harness.poll_recorder import PollRecorder
-from harness.recorder import Identity
-from harness.send_recorder import SendRecorder
-from harness.txn_recorder import TxnRecorder
+from harness.history.polls import PollRecorder
+from harness.history.recorder import Identity
+from harness.history.sends import SendRecorder
+from harness.history.transactions import TxnRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, setting
 from workloads.record import block_encoder, decoder, encoder, values_of

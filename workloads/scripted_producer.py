@@ -24,7 +24,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message
 
 from harness.core.op import OpType, value_of
-from harness.send_recorder import SendRecorder
+from harness.history.sends import SendRecorder
 from workloads.control import Control, Settings, by_partition, main, number, setting
 from workloads.outcome import outcome_of
 from workloads.producer import Delivery, Pace, Plan, SendingProducer

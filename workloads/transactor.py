@@ -29,7 +29,7 @@ from typing import Literal
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from harness.core.op import OpType, sequence_of
-from harness.txn_recorder import Delivery, TxnRecorder
+from harness.history.transactions import Delivery, TxnRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, by_partition, main, number, setting
 from workloads.outcome import REFUSED

@@ -6,7 +6,7 @@ from confluent_kafka import OFFSET_BEGINNING
 from confluent_kafka import TopicPartition as Place
 
 from harness.core.op import OpType
-from harness.txn_recorder import TxnRecorder
+from harness.history.transactions import TxnRecorder
 from workloads.client_config import Config
 from workloads.consumer import RecordingConsumer
 from workloads.transaction import TransactionalProducer

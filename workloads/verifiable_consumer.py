@@ -27,7 +27,7 @@ import threading
 from collections.abc import Mapping
 from typing import IO, Any
 
-from harness.poll_recorder import PollRecorder
+from harness.history.polls import PollRecorder
 from workloads.control import Control, Settings, main, setting
 from workloads.recording import open_polls
 

@@ -1,9 +1,9 @@
 """Claim 17: acks=0 means that nobody has it."""
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of, loses, sees
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, loses, sees
+from harness.lab.lab import Lab
 
 
 def script(lab: Lab) -> None:

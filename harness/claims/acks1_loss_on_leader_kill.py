@@ -1,9 +1,9 @@
 """Claim 18: acks=1 means one copy."""
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
-from harness.expectations import loses
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import loses
+from harness.lab.lab import Lab
 
 
 def script(lab: Lab) -> None:

@@ -1,12 +1,12 @@
 """Claim 20: acks=all with min.insync.replicas=1 may mean one copy."""
 
 from faults.power_loss import PowerLoss
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of, loses, sees
-from harness.injector import Active
-from harness.lab import Lab
-from harness.lab_clients import Batch
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.clients import Batch
+from harness.lab.expectations import all_of, loses, sees
+from harness.lab.lab import Lab
+from harness.run.injector import Active
 
 LEADER_WHILE_DOWN = "leader while the last in-sync replica is down"
 

@@ -6,11 +6,11 @@ from faults.broker_stop import BrokerStop
 from faults.gc_pause import GcPause
 from faults.partition import Partition
 from faults.targets import FollowerOf, LeaderOf
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.schedule import Mix
-from harness.expectations import all_of, finds_no, keeps_all
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, finds_no, keeps_all
+from harness.lab.lab import Lab
 
 FEWEST = 100_000
 """Acknowledged records below which the absence of a loss says too little."""

@@ -5,16 +5,16 @@ records for many commit intervals, or the difference does not show: VerifiableCo
 thousands of records in the time that a kill takes, so its output is left unread until it blocks.
 """
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of
-from harness.group_expectations import (
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of
+from harness.lab.group_expectations import (
     note_hand,
     repeats_at_most_hand,
     skips_hand,
 )
-from harness.lab import Lab
-from harness.lab_groups import LONG_SESSION_MS, Hold
+from harness.lab.groups import LONG_SESSION_MS, Hold
+from harness.lab.lab import Lab
 
 RECORDS = 8000
 STALL_S = 2.0

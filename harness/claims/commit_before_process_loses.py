@@ -1,11 +1,11 @@
 """Claim 63: at most once, at least once, and what each costs."""
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of
-from harness.group_expectations import note_hand, repeats_hand, skips_hand
-from harness.lab import Lab
-from harness.lab_groups import LONG_SESSION_MS, Hold
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of
+from harness.lab.group_expectations import note_hand, repeats_hand, skips_hand
+from harness.lab.groups import LONG_SESSION_MS, Hold
+from harness.lab.lab import Lab
 
 RECORDS = 1000
 POLLED = 100

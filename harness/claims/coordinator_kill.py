@@ -8,12 +8,12 @@ read, 5 MiB, and is not looked for here.
 
 import time
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.cluster import Broker
 from harness.core.contract import Contract
-from harness.expectations import all_of, finds_no, sees
-from harness.lab import Lab
-from harness.lab_groups import LONG_SESSION_MS, Hold, LabGroup
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, finds_no, sees
+from harness.lab.groups import LONG_SESSION_MS, Hold, LabGroup
+from harness.lab.lab import Lab
 from workloads.group_config import SESSION_MS
 
 LONG, SHORT = "rebalances under a long session", "failover s and rebalances under a short session"

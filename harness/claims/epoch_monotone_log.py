@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import finds_no
-from harness.lab import Lab
-from harness.sight import letter
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import finds_no
+from harness.lab.lab import Lab
+from harness.lab.questions import letter
 
 _ROUNDS = 3
 

@@ -2,11 +2,11 @@
 
 import re
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, finds_no, keeps_all, sees
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, finds_no, keeps_all, sees
+from harness.lab.lab import Lab
 
 FOLLOWERS = 2
 _RATE_PER_S = 100

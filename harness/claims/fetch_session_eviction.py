@@ -1,11 +1,11 @@
 """Claim 43: who finds no room for a session fetches in full, until a stale one is evicted."""
 
-from harness.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, keeps_all
-from harness.lab import Lab
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.expectations import all_of, keeps_all
+from harness.lab.lab import Lab
+from harness.lab.recorded import Seen
 
 SLOTS = 8
 FETCHERS = 8

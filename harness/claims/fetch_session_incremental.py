@@ -1,10 +1,10 @@
 """Claim 42: an idle follower's fetch names nothing."""
 
-from harness.claim import Claim, Expectation, Finding, Outcome, Test, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.lab import Lab
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, Test, claim
+from harness.lab.lab import Lab
+from harness.lab.recorded import Seen
 
 PARTITIONS = 200
 FOLLOWERS = 2

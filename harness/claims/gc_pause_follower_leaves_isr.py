@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from faults.gc_pause import GcPause
-from harness.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
 from harness.core.contract import Contract
-from harness.heartbeat import Heartbeat
-from harness.lab import Lab
-from harness.lab_clients import LabProducer
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
+from harness.lab.clients import LabProducer
+from harness.lab.lab import Lab
+from harness.lab.lateness import Heartbeat
+from harness.lab.recorded import Seen
 
 LIMIT_S = 1.2
 SHORT_S, LONG_S = 0.3, 12.0

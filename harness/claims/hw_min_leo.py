@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from harness.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
 from harness.core.contract import Contract
-from harness.lab import Lab
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
+from harness.lab.lab import Lab
+from harness.lab.recorded import Seen
 
 LIMIT_S = 25.0
 SAMPLES = 2

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from harness.claim import Claim, Expectation, Test, claim
 from harness.core.cluster import Broker
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, sees
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, Test, claim
+from harness.lab.expectations import all_of, sees
+from harness.lab.lab import Lab
 
 PARKED_S = 10.0
 _SOON_S = 5.0

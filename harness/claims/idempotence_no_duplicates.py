@@ -1,11 +1,11 @@
 """Claim 51: idempotence writes a record once."""
 
 from faults.client_link import ClientLink
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, keeps_all, keeps_order, repeats_only
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, keeps_all, keeps_order, repeats_only
+from harness.lab.lab import Lab
 
 HASTY = {"request.timeout.ms": 2000, "socket.timeout.ms": 3000, "batch.num.messages": 10}
 """Ten requests, each asked again if it is not answered in two or three seconds."""

@@ -1,10 +1,10 @@
 """Claim 32: who has everything is in sync, however long it has been silent."""
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, sees
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, sees
+from harness.lab.lab import Lab
 
 LIMIT_S = 4.0
 IDLE, WRITTEN = 0, 1

@@ -2,11 +2,11 @@
 
 import time
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of, keeps_all, keeps_order, reorders
-from harness.lab import Lab
-from harness.lab_clients import Pending
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.clients import Pending
+from harness.lab.expectations import all_of, keeps_all, keeps_order, reorders
+from harness.lab.lab import Lab
 
 HOLD_S = 5.0
 """So long does the leader answer nothing on a connection whose write waits for a follower."""

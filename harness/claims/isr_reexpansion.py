@@ -1,9 +1,9 @@
 """Claim 35: a follower comes back into the ISR with all that is committed."""
 
-from harness.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.core.contract import Contract
-from harness.lab import Lab
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.lab import Lab
+from harness.lab.recorded import Seen
 
 RECORDS = 2000
 BACK_S = 120.0

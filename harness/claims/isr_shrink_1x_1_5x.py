@@ -4,12 +4,12 @@ import time
 from collections import Counter
 from itertools import combinations
 
-from harness.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.core.cluster import Broker
 from harness.core.contract import Contract
-from harness.heartbeat import Heartbeat
-from harness.lab import Lab
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.lab import Lab
+from harness.lab.lateness import Heartbeat
+from harness.lab.recorded import Seen
 
 LIMIT_S = 4.0
 ROUNDS = 2

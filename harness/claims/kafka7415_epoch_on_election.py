@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import sees
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import sees
+from harness.lab.lab import Lab
 
 
 def script(lab: Lab) -> None:

@@ -1,11 +1,11 @@
 """Claim 3, the second scenario of KIP-101: two replicas crash, and come back in the wrong order."""
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.cluster import Broker
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, finds, finds_no, loses
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, finds, finds_no, loses
+from harness.lab.lab import Lab
 
 
 def script(lab: Lab) -> None:

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Mapping
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import keeps_all, loses
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import keeps_all, loses
+from harness.lab.lab import Lab
 
 PARKED_S = 10
 

@@ -1,10 +1,10 @@
 """Claim 22: too few in-sync replicas refuse acks=all, and nothing else."""
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, follows, keeps_all, refuses
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, follows, keeps_all, refuses
+from harness.lab.lab import Lab
 
 _SPREADS_S = 2.0
 """So long has a changed setting to reach the leader, which nobody can ask for its own view."""

@@ -1,10 +1,10 @@
 """Claim 40: a consumer is given nothing that is not committed."""
 
-from harness.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of, finds_no
-from harness.lab import Lab
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.expectations import all_of, finds_no
+from harness.lab.lab import Lab
+from harness.lab.recorded import Seen
 
 LIMIT_S = 20.0
 SHARED, ALONE = 10, 100

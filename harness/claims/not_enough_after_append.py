@@ -1,10 +1,10 @@
 """Claim 23: an ISR that shrinks under a write that is already in the log."""
 
-from harness.claim import Claim, Expectation, Test, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, appends_in_doubt, keeps_all, repeats, sees
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, Test, claim
+from harness.lab.expectations import all_of, appends_in_doubt, keeps_all, repeats, sees
+from harness.lab.lab import Lab
 
 REQUEST_TIMEOUT_MS = 14_000
 """Longer than twice the lag limit: the ISR shrinks while the write waits."""

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Mapping
 
-from harness.claim import Claim, Expectation, Finding, Outcome, Test, claim
 from harness.core.contract import Contract
 from harness.core.version import FIRST_KRAFT, Versions
-from harness.lab import Lab
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, Test, claim
+from harness.lab.lab import Lab
+from harness.lab.recorded import Seen
 
 LIMIT_S = 30.0
 LATE_S = 4.0

@@ -1,12 +1,12 @@
 """Claim 64: a member dies, and its partitions resume at its last commit."""
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of
-from harness.group_expectations import note_hand, repeats_nothing_committed
-from harness.lab import Lab
-from harness.lab_groups import LONG_SESSION_MS, Hold, LabGroup
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of
+from harness.lab.group_expectations import note_hand, repeats_nothing_committed
+from harness.lab.groups import LONG_SESSION_MS, Hold, LabGroup
+from harness.lab.lab import Lab
 from workloads.group_config import short_sessions
 
 PARTITIONS = ((1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2))

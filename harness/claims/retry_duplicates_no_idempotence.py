@@ -1,10 +1,10 @@
 """Claim 50: a retry without idempotence writes again."""
 
 from faults.client_link import ClientLink
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of, keeps_all, repeats
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, keeps_all, repeats
+from harness.lab.lab import Lab
 
 HASTY = {"request.timeout.ms": 2000, "socket.timeout.ms": 3000}
 """The leader may gather acknowledgements for two seconds; the client waits for one more."""

@@ -1,9 +1,9 @@
 """Claim 26: without unclean election a partition waits for who has everything."""
 
-from harness.claim import Claim, Expectation, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of, keeps_all, refuses, sees
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.expectations import all_of, keeps_all, refuses, sees
+from harness.lab.lab import Lab
 
 
 def script(lab: Lab) -> None:

@@ -1,10 +1,10 @@
 """Claim 27: unclean election buys availability with what was acknowledged."""
 
-from harness.claim import Claim, Expectation, Test, claim
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.expectations import all_of, loses, sees
-from harness.lab import Lab
+from harness.lab.claim import Claim, Expectation, Test, claim
+from harness.lab.expectations import all_of, loses, sees
+from harness.lab.lab import Lab
 
 LED_AFTER = "seconds until the stale replica led by itself"
 

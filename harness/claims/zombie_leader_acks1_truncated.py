@@ -1,10 +1,10 @@
 """Claim 25: a deposed leader that does not know it yet acknowledges what will be cut."""
 
-from harness.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.core.contract import Contract
-from harness.expectations import all_of, finds_no, loses_some
-from harness.lab import Lab
-from harness.seen import Seen
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.expectations import all_of, finds_no, loses_some
+from harness.lab.lab import Lab
+from harness.lab.recorded import Seen
 
 ROUNDS = 2
 PATIENT = {"batch.num.messages": 1, "linger.ms": 0, "socket.timeout.ms": 120_000}

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import Broker, ClusterSpec, Lease
 from harness.core.wait import wait_until
-from harness.docker_cluster import DockerCluster
 
 WANTED_S = 0.3
 GC_WANTED_S = 1.0

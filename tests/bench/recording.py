@@ -21,12 +21,12 @@ from statistics import median
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.wait import wait_until
-from harness.docker_cluster import DockerCluster
-from harness.recorder import Identity
-from harness.send_recorder import SendRecorder
+from harness.history.recorder import Identity
+from harness.history.sends import SendRecorder
 from workloads.client_config import producer_config
 from workloads.control import calm_collector
 from workloads.producer import Plan, SendingProducer

@@ -12,10 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from harness.cluster.docker_cluster import DockerCluster
+from harness.core.cache import cache_folder
 from harness.core.cluster import ClusterSpec
-from harness.docker_cluster import DockerCluster
-from harness.images import broker_image, cache_folder, ensure_broker_image, image_exists
-from harness.programs import run
+from harness.machine.images import broker_image, ensure_broker_image, image_exists
+from harness.machine.programs import run
 
 TUNED_WANTED = 0.6
 ZOOKEEPER_WANTED = 1.5

@@ -31,11 +31,11 @@ from statistics import median
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import EnvironmentBroken
-from harness.docker_cluster import DockerCluster
-from harness.images import broker_image
+from harness.machine.images import broker_image
 from tests.bench.recording import BATCH, open_recorded
 
 TOPIC = "throughput-bench"

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.core.contract import Contract
+from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
-from harness.run_dir import RunDir
 from tests.batches import GZIP, old, v2, value_of
 from tests.spark.conftest import compared_at
 from tests.spark.disks import BROKERS, Disk, Disks, alike, whole, write_disks

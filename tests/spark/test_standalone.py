@@ -132,7 +132,7 @@ def damaged(path: Path) -> Path:
 def judged(paths: list[Path], environment: dict[str, str], *options: str) -> list[dict[str, Any]]:
     """Return what `kafka-chaos verify --json` says, apart from how long it took."""
     ended = subprocess.run(
-        [sys.executable, "-m", "harness.cli", "verify", *map(str, paths), "--json", *options],
+        [sys.executable, "-m", "harness.cli.main", "verify", *map(str, paths), "--json", *options],
         env=environment, cwd=ROOT, capture_output=True, text=True, timeout=_VERIFY_S, check=False,
     )  # fmt: skip
     assert ended.returncode == 1, ended.stderr

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from harness.claim import Outcome
-from harness.trial import Trial
+from harness.campaigns.claim_result import Trial
+from harness.lab.claim import Outcome
 
 pytestmark = pytest.mark.docker
 

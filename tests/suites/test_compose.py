@@ -10,11 +10,11 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.images import DEFAULT_KAFKA, broker_image, ensure_broker_image
+from harness.machine.images import DEFAULT_KAFKA, broker_image, ensure_broker_image
 
 pytestmark = pytest.mark.docker
 
-CLI = [sys.executable, "-m", "harness.cli"]
+CLI = [sys.executable, "-m", "harness.cli.main"]
 HERE = Path(__file__).resolve().parent
 EXAMPLE = HERE.parent.parent / "examples" / "compose.yaml"
 FOREIGN_IMAGE = "kafka-chaos/plain-broker:suite"

@@ -23,7 +23,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def swept(store: Path) -> dict[str, Any]:
     """The document of the default matrix: every acks, both minima, idempotence on and off."""
     done = subprocess.run(
-        [sys.executable, "-m", "harness.cli", "matrix", "--json", "--store", str(store)],
+        [sys.executable, "-m", "harness.cli.main", "matrix", "--json", "--store", str(store)],
         capture_output=True, text=True, check=False, env={**os.environ, "CI": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

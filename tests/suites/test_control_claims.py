@@ -28,7 +28,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, 
     """Run all controls as a user would; return the store, and their trials by name."""
     store = tmp_path_factory.mktemp("controls")
     ran = subprocess.run(
-        [sys.executable, "-m", "harness.cli", "claims", "run", *CONTROLS, "--json",
+        [sys.executable, "-m", "harness.cli.main", "claims", "run", *CONTROLS, "--json",
          "--store", str(store)],
         capture_output=True, text=True, timeout=1500, check=False, env={**os.environ, "CI": "1"},
     )  # fmt: skip

@@ -15,11 +15,11 @@ from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
+from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import Broker, ClientDirection, ClusterSpec, Direction, Lease
 from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.fault import Fault
 from harness.core.wait import pause, wait_until
-from harness.docker_cluster import DockerCluster
 from tests.suites.witnesses import (
     READY,
     accepted,

@@ -9,9 +9,9 @@ import pytest
 from faults.broker_stop import BrokerStop
 from faults.link import Link
 from faults.power_loss import PowerLoss
+from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import ClusterSpec, Lease
 from harness.core.wait import wait_until
-from harness.docker_cluster import DockerCluster
 from tests.suites.witnesses import (
     READY,
     await_connects,

@@ -11,9 +11,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from harness.campaigns.experiment import Outcome
+from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
-from harness.experiment import Outcome
-from harness.run_dir import RunDir
 from verifiers.judging.job import verify
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.docker
 
 def test_the_first_ctrl_c_heals_and_judges_what_there_is(tmp_path: Path) -> None:
     harness = subprocess.Popen(
-        [sys.executable, "-m", "harness.cli", "run", "--faults", "broker_pause",
+        [sys.executable, "-m", "harness.cli.main", "run", "--faults", "broker_pause",
          "--duration", "60s", "--seed", "7", "--store", str(tmp_path), "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "CI": "1"},
     )  # fmt: skip

@@ -16,7 +16,7 @@ from harness.core.wait import wait_until
 
 pytestmark = pytest.mark.docker
 
-CLI = [sys.executable, "-m", "harness.cli"]
+CLI = [sys.executable, "-m", "harness.cli.main"]
 
 
 @pytest.fixture

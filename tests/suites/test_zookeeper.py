@@ -11,12 +11,12 @@ import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.partition import Partition
+from harness.campaigns.experiment import Outcome
+from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import Answer, Broker, ClusterSpec, Lease
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
 from harness.core.wait import wait_until
-from harness.docker_cluster import DockerCluster
-from harness.experiment import Outcome
 
 pytestmark = pytest.mark.docker
 

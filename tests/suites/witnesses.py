@@ -16,9 +16,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import Broker
 from harness.core.wait import pause, wait_until
-from harness.docker_cluster import DockerCluster
 
 READY = "kafka-chaos-ready"
 """The topic that every cluster has, of one partition."""

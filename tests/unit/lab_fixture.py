@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.run_dir import RunDir
-from harness.seen import Seen
+from harness.core.run_dir import RunDir
+from harness.lab.recorded import Seen
 from tests.unit.report_fixture import run_document, verdict_document, write_json, write_lines
 
 TOPIC = "claim"

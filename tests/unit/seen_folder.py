@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.claim import Finding, Outcome, find_claim
+from harness.lab.claim import Finding, Outcome, find_claim
 from tests.unit import lab_fixture
 
 _CHECKERS = (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-import harness.admin
-from harness.admin import Admin
+import harness.cluster.admin
+from harness.cluster.admin import Admin
 from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken
 
@@ -45,7 +45,7 @@ def test_a_topic_is_created_only_once_the_controller_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     young = _YoungCluster(-1, None, 3, 2)
-    monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: young)
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
 
     Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=1))
 
@@ -57,7 +57,7 @@ def test_a_topic_is_asked_for_again_where_the_controller_has_moved(
 ) -> None:
     # Before it is asked for, after the refusal, and before it is asked for again.
     young = _YoungCluster(1, 1, 2, refuses=1)
-    monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: young)
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
 
     Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=1))
 
@@ -92,14 +92,14 @@ def test_the_end_of_a_log_is_asked_of_the_new_leader(
     monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     moving = _MovingLeader(KafkaError(code), 7)
-    monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: moving)
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: moving)
 
     assert Admin("127.0.0.1:1").end_offset("t", 0) == 7
 
 
 def test_an_end_that_nobody_may_tell_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = _MovingLeader(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    monkeypatch.setattr(harness.admin, "AdminClient", lambda *_, **__: closed)
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: closed)
 
     with pytest.raises(ClusterBroken, match="did not manage end of t-0"):
         Admin("127.0.0.1:1").end_offset("t", 0)

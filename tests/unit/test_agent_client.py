@@ -9,8 +9,8 @@ import pytest
 import requests
 from docker.models.containers import Container
 
-from harness.agent import Agent
-from harness.cluster_view import ClusterView
+from harness.cluster.agent import Agent
+from harness.cluster.cluster_view import ClusterView
 from harness.core.cluster import Lease
 from harness.core.errors import ClusterBroken
 

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from harness.churn import Churn, client_id
 from harness.core.errors import ClusterBroken
+from harness.core.progress import Progress
+from harness.core.run_dir import RunDir
 from harness.core.workload import ClientSpec, Move
-from harness.group_watch import GroupView
-from harness.run_dir import RunDir
-from harness.stage import Progress, Stage
+from harness.run.churn import Churn, client_id
+from harness.run.context import Stage
+from harness.run.group_watch import GroupView
 from verifiers.run_folder.group import GroupRecord, read_group
 from workloads.consumer_group import ConsumerGroup
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from harness.backlog import Backlog
-from harness.claim import CLAIMS, Claim, Expectation, Outcome, find_claim
-from harness.claim_matrix import Matrix, run_matrix
-from harness.claim_run import ClaimRun
+from harness.campaigns.claim_result import Trial, judge_claim
+from harness.campaigns.claims import Matrix, run_matrix
+from harness.campaigns.judging_queue import Backlog
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, UsageError
+from harness.core.progress import Progress
+from harness.core.run_dir import RunDir
 from harness.core.version import Versions
-from harness.expectations import keeps_all, loses
-from harness.run_dir import RunDir
-from harness.runner import Runner
-from harness.stage import Progress
-from harness.trial import Trial, judge_claim
+from harness.lab.claim import CLAIMS, Claim, Expectation, Outcome, find_claim
+from harness.lab.claim_run import ClaimRun
+from harness.lab.expectations import keeps_all, loses
+from harness.run.runner import Runner
 from tests.unit.lab_fixture import WITNESSED, batch, lost, seen
 
 PUBLISHED = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2", "3.9.1", "4.3.1")
@@ -199,8 +199,8 @@ def test_a_matrix_goes_on_where_it_was_left(
             stop.set()  # Ctrl-C in the middle of a run
         return run_of(runner)
 
-    monkeypatch.setattr("harness.claim_matrix.run_experiment", run)
-    monkeypatch.setattr("harness.claim_matrix.Backlog", JudgedAtOnce)
+    monkeypatch.setattr("harness.campaigns.claims.run_experiment", run)
+    monkeypatch.setattr("harness.campaigns.claims.Backlog", JudgedAtOnce)
     matrix = Matrix(
         claims={"simple": simple()}, versions=("4.3.1", "3.9.1", "0.11.0.3"), store=tmp_path
     )
@@ -227,8 +227,8 @@ def test_a_cluster_that_does_not_start_costs_one_cell(
             raise ClusterBroken("Broker 2 did not register.")
         return run_of(runner)
 
-    monkeypatch.setattr("harness.claim_matrix.run_experiment", run)
-    monkeypatch.setattr("harness.claim_matrix.Backlog", JudgedAtOnce)
+    monkeypatch.setattr("harness.campaigns.claims.run_experiment", run)
+    monkeypatch.setattr("harness.campaigns.claims.Backlog", JudgedAtOnce)
     monkeypatch.setattr(JudgedAtOnce, "outcome", Outcome.REFUTED)
     matrix = Matrix(claims={"simple": simple()}, versions=("3.9.1", "4.3.1"), store=tmp_path)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.claim import Outcome
+from harness.lab.claim import Outcome
 from tests.unit.seen_folder import SeenFolder
 
 CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOWN

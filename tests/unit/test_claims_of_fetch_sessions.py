@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.claim import Finding, Outcome, find_claim
-from harness.seen import Seen
+from harness.lab.claim import Finding, Outcome, find_claim
+from harness.lab.recorded import Seen
 from tests.unit.lab_fixture import batch, fact, lost, seen
 
 CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOWN

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from harness.claim import Finding, Outcome, find_claim
-from harness.seen import Seen
+from harness.lab.claim import Finding, Outcome, find_claim
+from harness.lab.recorded import Seen
 from tests.unit.lab_fixture import fact, seen
 
 CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOWN

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.cli_options import scenario_of
+from harness.cli import main as cli
+from harness.cli.options import scenario_of
 from harness.core import errors
 from harness.core.errors import KafkaChaosError
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness import cli_verify, experiment
-from harness.cli_verify import Judged, judge_paths, worst
+from harness.campaigns import experiment
+from harness.cli import verify as cli_verify
+from harness.cli.verify import Judged, judge_paths, worst
 from harness.core.errors import HistoryUnreadable, UsageError
-from harness.run_dir import RunDir
+from harness.core.run_dir import RunDir
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pytest
 
 from harness.core.contract import Contract
 from harness.history import seal
-from harness.poll_recorder import PollRecorder
-from harness.recorder import Identity
+from harness.history.polls import PollRecorder
+from harness.history.recorder import Identity
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.consumer import RecordingConsumer
 from workloads.record import decoder, encoder

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from harness.campaigns.experiment import Overrides, configure
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.workload import WORKLOADS, Grouped, Move
-from harness.experiment import Overrides, configure
-from harness.nemesis import plan, plan_json
+from harness.run.nemesis import plan, plan_json
 from workloads.consumer_group import ConsumerGroup
 from workloads.group_config import SESSION_MS
 from workloads.send_poll import SendPoll

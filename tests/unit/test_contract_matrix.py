@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.contract_cell import Cell, Entry, Found, entry_of, failed_entry
-from harness.contract_matrix import Choice, Matrix, combine, run_matrix
-from harness.contract_page import About, cells, headers, html_page, markdown_page, varied
+from harness.campaigns.contract_cell import Cell, Entry, Found, entry_of, failed_entry
+from harness.campaigns.contract_page import About, cells, headers, html_page, markdown_page, varied
+from harness.campaigns.contracts import Choice, Matrix, combine, run_matrix
+from harness.campaigns.experiment import Outcome, Overrides, configure
+from harness.cli.main import app
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, HealFailed, HistoryUnreadable, UsageError
+from harness.core.progress import Progress
+from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS
 from harness.core.verdict import Verdict
-from harness.experiment import Outcome, Overrides, configure
-from harness.run_dir import RunDir
-from harness.runner import Runner
+from harness.run.runner import Runner
 from harness.scenarios.weak_spots import provoked
-from harness.stage import Progress
 from verifiers.oracle import Circumstances, rule
 
 Conduct = Callable[..., Outcome]
@@ -158,8 +158,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, conduct: Conduct) -> None:
     def judge(run_dir: RunDir, *, master: str | None, progress: Progress) -> Outcome:
         return outcomes[run_dir.name]
 
-    monkeypatch.setattr("harness.contract_matrix.run_experiment", run_experiment)
-    monkeypatch.setattr("harness.contract_matrix.judge", judge)
+    monkeypatch.setattr("harness.campaigns.contracts.run_experiment", run_experiment)
+    monkeypatch.setattr("harness.campaigns.contracts.judge", judge)
 
 
 @pytest.fixture
@@ -259,7 +259,7 @@ def test_a_run_that_was_made_and_not_verified_is_only_verified(
     conducted(conduct)
     with monkeypatch.context() as broken:
         broken.setattr(
-            "harness.contract_matrix.judge", lambda *_, **__: pytest.fail("Spark is no more.")
+            "harness.campaigns.contracts.judge", lambda *_, **__: pytest.fail("Spark is no more.")
         )
         with pytest.raises(pytest.fail.Exception):
             run_matrix(
@@ -410,7 +410,9 @@ def invoked(
         return outcome(runner, Verdict.INVALID, lost_write=(1, False))
 
     stand_in(monkeypatch, conduct)
-    monkeypatch.setattr("harness.experiment.reject_unknown_kafka", lambda version, say: None)
+    monkeypatch.setattr(
+        "harness.campaigns.experiment.reject_unknown_kafka", lambda version, say: None
+    )
     arguments = ["matrix", "--store", str(tmp_path), *words]
     return runners, CliRunner().invoke(app, arguments)
 

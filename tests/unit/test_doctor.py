@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness.core.errors import EnvironmentBroken, WaitTimeout
-from harness.doctor import Check, checks, examine
-from harness.programs import Say
+from harness.core.progress import Say
+from harness.machine.doctor import Check, checks, examine
 
 
 @dataclass

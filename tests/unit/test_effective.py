@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.cluster.config_check import reject_ignored_config, takes_effect
 from harness.core.errors import ClusterBroken
-from harness.effective import reject_ignored_config, takes_effect
 
 SEEN = {"min.insync.replicas": "2", "cleanup.policy": "compact,delete", "ratio": "0.50"}
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.claim import Outcome, Test
-from harness.expectations import all_of, finds, finds_no, keeps_all, loses, loses_some, sees
+from harness.lab.claim import Outcome, Test
+from harness.lab.expectations import all_of, finds, finds_no, keeps_all, loses, loses_some, sees
 from tests.unit.lab_fixture import anomaly, batch, fact, lost, seen
 
 BATCHES = [batch("kept", 0, 10), batch("doomed", 10, 5)]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from harness.claim import Outcome, Test, find_claim
-from harness.group_expectations import (
+from harness.lab.claim import Outcome, Test, find_claim
+from harness.lab.group_expectations import (
     repeats_at_most_hand,
     repeats_hand,
     repeats_nothing_committed,

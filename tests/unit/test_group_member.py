@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.history import seal
-from harness.lab_groups import offsets_partition
-from harness.poll_recorder import PollRecorder
+from harness.history.polls import PollRecorder
+from harness.lab.groups import offsets_partition
 from tests.unit.mock_kafka import (
     PARTITIONS,
     RUN_ID,

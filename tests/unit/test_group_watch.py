@@ -4,7 +4,7 @@ import os
 import signal
 
 from harness.core.wait import wait_until
-from harness.group_watch import GroupView, GroupWatch, read_view
+from harness.run.group_watch import GroupView, GroupWatch, read_view
 
 
 def test_an_answer_names_each_members_partitions() -> None:

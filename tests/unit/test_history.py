@@ -9,10 +9,10 @@ import pytest
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.op import OpType, value_of
 from harness.history import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA, seal
-from harness.history_format import RAW_SCHEMAS, pack_frame, read_frames
-from harness.poll_recorder import PollRecorder
-from harness.recorder import Identity
-from harness.send_recorder import SendRecorder
+from harness.history.format import RAW_SCHEMAS, pack_frame, read_frames
+from harness.history.polls import PollRecorder
+from harness.history.recorder import Identity
+from harness.history.sends import SendRecorder
 from workloads.record import decoder, encoder, values_of
 
 RUN = "00112233445566ff"

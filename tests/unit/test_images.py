@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import images
 from harness.core.errors import EnvironmentBroken, UsageError
-from harness.programs import run, run_logged
+from harness.machine import images
+from harness.machine.programs import run, run_logged
 
 
 def _recipe(folder: Path) -> Path:

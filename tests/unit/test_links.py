@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 from docker.models.containers import Container
 
-from harness.agent import Rule
-from harness.compose_project import Place
+from harness.cluster.agent import Rule
+from harness.cluster.containers import Place
+from harness.cluster.links import client_rule, knock, link_rules
+from harness.cluster.topology import Node
 from harness.core.cluster import Answer, ClientDirection, Direction
 from harness.core.errors import ClusterBroken
-from harness.links import client_rule, knock, link_rules
-from harness.topology import Node
 
 PORTS = {"9092/tcp": None, "9094/tcp": [{"HostIp": "127.0.0.1", "HostPort": "32001"}]}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.campaigns.experiment import Overrides, configure
 from harness.core.errors import UsageError
-from harness.experiment import Overrides, configure
-from harness.scenario_run import ScenarioRun
+from harness.run.scenario_run import ScenarioRun
 from tests.unit import report_fixture as fixture
 from verifiers.judging.judgement import judge_liveness
 from verifiers.report import console_summary, pace, write_report

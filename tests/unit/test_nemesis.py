@@ -14,9 +14,9 @@ from faults.targets import LeaderOf
 from harness.core.cluster import Broker, Cluster
 from harness.core.errors import ClusterBroken, HealFailed
 from harness.core.fault import Evidence
+from harness.core.run_dir import Journal
 from harness.core.scenario import Step
-from harness.nemesis import Nemesis
-from harness.run_dir import Journal
+from harness.run.nemesis import Nemesis
 from tests.unit.fake_cluster import FakeCluster
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from junitparser import JUnitXml
 
+from harness.campaigns.nights import CONTROL, Cell, Entry, Night, Summary, cells
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
-from harness.nightly import CONTROL, Cell, Entry, Night, Summary, cells
 
 NIGHT = Night(budget_s=60, kafka=None, duration_s=None, seed=7, store=Path("runs"), master=None)
 

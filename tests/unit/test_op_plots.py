@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli_verify
-from harness.cli_verify import judge_paths
+from harness.cli import verify as cli_verify
+from harness.cli.verify import judge_paths
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
 from verifiers.ops.description import Described, Problem

@@ -9,13 +9,13 @@ from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf
+from harness.campaigns.experiment import Overrides, configure, parse_fault
 from harness.core.errors import UsageError
 from harness.core.fault import Fault
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
-from harness.experiment import Overrides, configure, parse_fault
-from harness.nemesis import plan, plan_json
-from harness.scenario_run import ScenarioRun
+from harness.run.nemesis import plan, plan_json
+from harness.run.scenario_run import ScenarioRun
 from workloads.transactional import Transactional
 
 

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.core.contract import Contract
 from harness.history import seal
-from harness.recorder import Identity
-from harness.send_recorder import SendRecorder
+from harness.history.recorder import Identity
+from harness.history.sends import SendRecorder
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.client_config import producer_config
 from workloads.producer import _CATCH_UP_S as CATCH_UP_S

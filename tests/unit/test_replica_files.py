@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.agent import Agent
+from harness.cluster.agent import Agent
+from harness.cluster.disks import Source, copy_metadata, copy_replicas, log_dirs_of
 from harness.core.errors import ClusterBroken
-from harness.replica_files import Source, copy_metadata, copy_replicas, log_dirs_of
 
 FILES: Mapping[str, bytes] = {
     "meta.properties": b"node.id=1\n",

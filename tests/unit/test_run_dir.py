@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HistoryUnreadable, UsageError
-from harness.run_dir import Journal, RunDir, canonical_json, write_atomically
+from harness.core.run_dir import Journal, RunDir, canonical_json, write_atomically
 
 
 def test_latest_points_to_the_newest_run(tmp_path: Path) -> None:

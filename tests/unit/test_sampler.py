@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from harness.admin import Admin
+from harness.cluster.admin import Admin
+from harness.cluster.metadata import PartitionState, ReplicaEnd, Watermark
 from harness.core.cluster import Broker
 from harness.core.errors import ClusterBroken
+from harness.core.run_dir import Journal
 from harness.core.wait import wait_until
-from harness.metadata import PartitionState, ReplicaEnd, Watermark
-from harness.monitor import Monitor
-from harness.run_dir import Journal
-from harness.sampler import Place, Sampler
+from harness.run.monitor import Monitor
+from harness.run.sampler import Place, Sampler
 from tests.unit.mock_kafka import TOPIC, MockKafka
 
 WHOLE = PartitionState(leader=1, isr=(1, 2, 3), replicas=(1, 2, 3))
@@ -65,7 +65,7 @@ Sample = Callable[..., list[dict[str, Any]]]
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sample:
     """Return a function that samples a cluster until it has asked so many times."""
-    monkeypatch.setattr("harness.sampler._EVERY_S", 0.001)
+    monkeypatch.setattr("harness.run.sampler._EVERY_S", 0.001)
 
     def run(
         cluster: Cluster, states: Callable[[], Mapping[Place, PartitionState]], rounds: int = 3
@@ -197,7 +197,7 @@ class Source:
 
 
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *answers: PartitionState) -> list[Any]:
-    monkeypatch.setattr("harness.monitor._EVERY_S", 0.001)
+    monkeypatch.setattr("harness.run.monitor._EVERY_S", 0.001)
     journal = Journal(tmp_path / "timeline.jsonl")
     source = Source(*answers)
     monitor = Monitor(source, ["orders"], journal)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
+from harness.cli.main import app
 from verifiers.checking.checker import CHECKERS
 from verifiers.planting import self_test as module
 from verifiers.planting.plant import PLANTS, Offence

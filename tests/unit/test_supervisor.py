@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.wait import wait_until
-from harness.images import compose_folder
+from harness.machine.images import compose_folder
 
 
 @dataclass

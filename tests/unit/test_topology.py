@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.agent import Jvm
-from harness.compose_file import (
+from harness.cluster.agent import Jvm
+from harness.cluster.topology import Topology, _cluster_id, render
+from harness.cluster.user_compose import (
     ComposeFile,
     controller_port,
     find_nodes,
@@ -18,9 +19,7 @@ from harness.compose_file import (
     read_compose_file,
     replication_port,
 )
-from harness.core.cluster import ClusterSpec
-from harness.core.errors import ClusterBroken, UsageError
-from harness.foreign_topology import (
+from harness.cluster.user_topology import (
     ADDED_GC_LOG,
     Arrangement,
     ImageFacts,
@@ -30,7 +29,8 @@ from harness.foreign_topology import (
     gc_log_of,
     kafka_version,
 )
-from harness.topology import Topology, _cluster_id, render
+from harness.core.cluster import ClusterSpec
+from harness.core.errors import ClusterBroken, UsageError
 
 LABELS = {"kafka-chaos": "1", "kafka-chaos.run": "r", "kafka-chaos.owner": "o"}
 IMAGE = ImageFacts(
@@ -399,6 +399,6 @@ def test_ports_are_told_by_the_listeners_names() -> None:
 def test_a_cluster_id_never_looks_like_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     # Kafka's storage tool refused one cluster in sixty-four: its id began with a dash.
     drawn = iter([uuid.UUID(bytes=b"\xf8" + bytes(15)), uuid.UUID(bytes=bytes(16))])
-    monkeypatch.setattr("harness.topology.uuid.uuid4", lambda: next(drawn))
+    monkeypatch.setattr("harness.cluster.topology.uuid.uuid4", lambda: next(drawn))
 
     assert _cluster_id() == "A" * 22

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, TopicPartition
 from harness.core.op import OpType
 from harness.core.wait import wait_until
 from harness.history import seal
-from harness.recorder import Identity
-from harness.txn_recorder import TxnRecorder
+from harness.history.recorder import Identity
+from harness.history.transactions import TxnRecorder
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka
 from workloads.client_config import consumer_config
 from workloads.record import decoder, encoder, values_of

@@ -9,8 +9,8 @@ import pytest
 from harness.core.errors import HistoryUnreadable
 from harness.core.op import OpType
 from harness.history import TXN_SCHEMA, seal
-from harness.recorder import Identity
-from harness.txn_recorder import Delivery, TxnRecorder
+from harness.history.recorder import Identity
+from harness.history.transactions import Delivery, TxnRecorder
 from tests.unit.test_history import ENCODE, RUN, Stored
 from workloads.record import decoder, values_of
 

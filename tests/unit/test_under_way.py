@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.under_way import UnderWay
+from harness.history.pending import UnderWay
 
 
 @given(st.lists(st.tuples(st.integers(1, 3000), st.integers(0, 2**32)), max_size=12))

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.admin import round_robin
-from harness.cluster_logs import settings_in
+from harness.campaigns.experiment import Overrides, configure
+from harness.cluster.admin import round_robin
+from harness.cluster.internal_topics import internal_topics
+from harness.cluster.logs import settings_in
+from harness.cluster.topology import Node, Topology, render
+from harness.cluster.zookeeper import ZooKeeper, _partition_state
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
-from harness.experiment import Overrides, configure
-from harness.images import compose_folder
-from harness.internal_topics import internal_topics
-from harness.topology import Node, Topology, render
-from harness.zookeeper import ZooKeeper, _partition_state
+from harness.machine.images import compose_folder
 
 
 def rendered(**wanted: Any) -> tuple[Topology, dict[str, Any]]:

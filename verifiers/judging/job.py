@@ -1,7 +1,7 @@
 """The job: from the folders of runs to their verdicts."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken, HistoryUnreadable, KafkaChaosError
+from harness.core.progress import Say
 from verifiers.judging.ready import Ready, make_ready
 from verifiers.judging.verification import Means, Verification
 from verifiers.judging.watch import Watch
@@ -21,8 +22,6 @@ __all__ = ["Report", "verify", "verify_all", "write_verdict"]
 
 _LOG = logging.getLogger(__name__)
 
-
-Say = Callable[[str], None]
 
 _MOST_ROWS = 20_000_000
 """So many rows of short runs are gathered into one job; what is left goes into the next."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.history_seal import seal
-from harness.run_dir import RunDir
+from harness.core.run_dir import RunDir
+from harness.history.seal import seal
 from verifiers.replicas.copied import Copied, read_copied
 from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.sealed import Sealed, read_sealed

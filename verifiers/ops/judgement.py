@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.core.run_dir import SCHEMA
 from harness.core.verdict import Verdict
-from harness.run_dir import SCHEMA
 from verifiers.ops.checking import OpChecked, OpExample, OpFound
 from verifiers.ops.description import Described
 from verifiers.ops.measured import Measured

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import KafkaChaosError, UsageError
-from harness.history_seal import seal
-from harness.run_dir import SCHEMA, RunDir
+from harness.core.run_dir import SCHEMA, RunDir
+from harness.history.seal import seal
 from verifiers.checking.checker import CHECKERS
 from verifiers.judging.job import Report, verify_all
 from verifiers.planting.plant import PLANTS, Offence, Plant, Planted

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from harness.run_dir import RunDir
+from harness.core.run_dir import RunDir
 from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import read_sealed

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HistoryUnreadable
-from harness.replica_names import EPOCHS, MANIFEST
-from harness.run_dir import RunDir
+from harness.core.run_dir import REPLICA_EPOCHS, REPLICAS_MANIFEST, RunDir
 from verifiers.replicas.checkpoints import read_epochs, read_offsets
 from verifiers.replicas.cuts import Cut, cuts_by_power_loss, read_cuts
 
@@ -114,10 +113,10 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     Raises:
         HistoryUnreadable: the manifest is damaged.
     """
-    path = folder.path / "cluster" / MANIFEST
+    path = folder.path / "cluster" / REPLICAS_MANIFEST
     if not path.is_file():
         return Copied(reasons=("The brokers' logs were not copied: replicas are not compared.",))
-    manifest = folder.read_json(f"cluster/{MANIFEST}")
+    manifest = folder.read_json(f"cluster/{REPLICAS_MANIFEST}")
     try:
         last = _last_states(folder)
         reasons = [str(reason) for reason in manifest["reasons"]]
@@ -167,7 +166,7 @@ def _replicas(
                 continue
             topic, _, number = log.name.rpartition("-")
             place = (topic, int(number))
-            epochs = log / EPOCHS
+            epochs = log / REPLICA_EPOCHS
             state = last.get(place)
             yield Replica(
                 broker=broker,

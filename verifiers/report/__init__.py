@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.run_dir import write_atomically
+from harness.core.run_dir import write_atomically
 from verifiers.report.junit import write_junit
 from verifiers.report.page import render
 from verifiers.report.reading import read_run

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
-from harness.run_dir import RunDir
+from harness.core.run_dir import RunDir
 from verifiers.run_folder.group import GroupRecord, read_group
 from verifiers.run_folder.result import FaultRecord
 

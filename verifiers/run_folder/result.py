@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.core.verdict import Verdict
-from harness.run_dir import SCHEMA, canonical_json, write_atomically
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from harness.run_dir import write_atomically
+from harness.core.run_dir import write_atomically
 from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member, number_column
 from verifiers.run_folder.result import Counts

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from harness.images import cache_folder
+from harness.core.cache import cache_folder
 
 
 def archive_of(java: Path) -> Path:

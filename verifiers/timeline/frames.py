@@ -27,8 +27,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from harness.core.run_dir import RunDir
 from harness.core.version import numbers
-from harness.run_dir import RunDir
 from verifiers.oracle import DESTRUCTIVE_FAULTS
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.member import Member

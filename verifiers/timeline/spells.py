@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from harness.run_dir import RunDir, write_atomically
+from harness.core.run_dir import RunDir, write_atomically
 from verifiers.timeline.clock import Clock
 from verifiers.timeline.metadata_log import Change, MetadataLog, read_metadata_log
 

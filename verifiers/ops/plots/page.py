@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from harness.core.errors import UsageError
-from harness.run_dir import write_atomically
+from harness.core.run_dir import write_atomically
 from verifiers.ops.judgement import HistoryVerdict
 from verifiers.ops.plots.lag_picture import TITLES, lag_picture
 from verifiers.ops.plots.lag_series import GROUPINGS

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.op import producer_of
-from harness.replica_names import EPOCHS
+from harness.core.run_dir import REPLICA_EPOCHS
 from verifiers.planting.plant import Offence, Planted, plant
 from verifiers.planting.plot import NothingToPlant, Plot
 from verifiers.planting.stock import Stock
@@ -136,7 +136,9 @@ def late_epoch(plot: Plot) -> Planted:
         begins = mine[0].last + 1
         told = [*epochs[:-1], (epoch, begins)]
         lines = "".join(f"{number} {first}\n" for number, first in told)
-        plot.write(str(Path(log.segment).parent / EPOCHS), f"0\n{len(told)}\n{lines}".encode())
+        plot.write(
+            str(Path(log.segment).parent / REPLICA_EPOCHS), f"0\n{len(told)}\n{lines}".encode()
+        )
         return Planted(
             told=f"the checkpoint of {log.name} has epoch {epoch} begin at {begins}",
             offences=(

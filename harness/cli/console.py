@@ -1,0 +1,137 @@
+"""What a person sees while a run goes on: Rich on a terminal, plain lines elsewhere."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.spinner import Spinner
+from rich.table import Table
+
+from harness.core.progress import Progress
+
+_MEANING = {
+    "start": "starting the cluster",
+    "steady": "waiting for steady load",
+    "faults": "injecting faults",
+    "heal": "healing",
+    "recover": "waiting for full in-sync replicas",
+    "final": "reading every partition from beginning to end",
+    "stop": "removing the cluster",
+    "verify": "verifying with Spark",
+}
+_COUNTS_EVERY_S = 10.0
+_WIDE = 200
+_STYLES = {"FORBIDDEN": "red", "INVALID": "red", "UNKNOWN": "yellow", "VALID": "green"}
+"""By a word in a cell of a table; the first that it holds counts."""
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+"""Everything for people goes to stderr; stdout is for the one document that was asked for."""
+
+
+def say(sentence: str) -> None:
+    """Print one sentence."""
+    err.print(escape(sentence))
+
+
+@contextmanager
+def live_progress(*, quiet: bool = False) -> Iterator[Progress]:
+    """Yield a `Progress` that shows a run as it goes on.
+
+    On a terminal the last line shows phase and counts in place; elsewhere (CI, a pipe, NO_COLOR
+    terminals aside) phases are lines, and counts come every ten seconds.
+    """
+    if quiet:
+        yield Progress()
+    elif err.is_terminal and not os.environ.get("CI"):
+        with Live(console=err, refresh_per_second=8, transient=True) as live:
+            yield _Terminal(live).progress()
+    else:
+        yield _Lines().progress()
+
+
+class _Terminal:
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._begin = time.monotonic()
+        self._phase = "start"
+        self._counts: dict[str, int] = {}
+
+    def progress(self) -> Progress:
+        return Progress(phase=self._enter, say=self._say, counts=self._count)
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        self._draw()
+
+    def _count(self, counts: dict[str, int]) -> None:
+        self._counts = counts
+        self._draw()
+
+    def _say(self, sentence: str) -> None:
+        self._live.console.print(f"[dim]{time.monotonic() - self._begin:7.1f} s[/] ", end="")
+        self._live.console.print(escape(sentence))
+
+    def _draw(self) -> None:
+        counts = f" · {_counts(self._counts)}" if self._counts else ""
+        meaning = _MEANING.get(self._phase, self._phase)
+        self._live.update(Spinner("dots", text=f"{meaning}{counts}"))
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._last_s = 0.0
+
+    def progress(self) -> Progress:
+        return Progress(phase=self._enter, say=self._say, counts=self._count)
+
+    def _enter(self, phase: str) -> None:
+        self._say(f"— {_MEANING.get(phase, phase)}")
+
+    def _say(self, sentence: str) -> None:
+        err.print(f"{time.monotonic() - self._begin:7.1f} s  {escape(sentence)}")
+
+    def _count(self, counts: dict[str, int]) -> None:
+        now_s = time.monotonic() - self._begin
+        if counts and now_s - self._last_s >= _COUNTS_EVERY_S:
+            self._last_s = now_s
+            self._say(_counts(counts))
+
+
+def _counts(counts: dict[str, int]) -> str:
+    words = (("ok", "acknowledged"), ("info", "unknown"), ("fail", "refused"), ("polled", "polled"))
+    return " · ".join(
+        f"{counts[key]:,} {word}".replace(",", "\N{THIN SPACE}")
+        for key, word in words
+        if counts.get(key) or key == "ok"
+    )
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Print the lines of a summary."""
+    for line in lines:
+        err.print(escape(line))
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; off a terminal it is as wide as it needs to be."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, no_wrap=not err.is_terminal)
+    for row in rows:
+        table.add_row(*map(_coloured, row))
+    if err.is_terminal:
+        err.print(table)
+    else:
+        Console(stderr=True, highlight=False, width=_WIDE).print(table)
+
+
+def _coloured(text: str) -> str:
+    for word, style in _STYLES.items():
+        if word in text:
+            return f"[{style}]{escape(text)}[/]"
+    return escape(text)

@@ -1,0 +1,378 @@
+"""The command line. Human text goes to stderr; with --json, one JSON document to stdout."""
+
+import json
+import logging
+import os
+import secrets
+import shlex
+import sys
+import traceback
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.logging import RichHandler
+
+from harness.cli import console
+from harness.cli.claims import claims
+from harness.cli.matrix import matrix
+from harness.cli.options import (
+    DEFAULT_STORE,
+    Duration,
+    Exact,
+    Flags,
+    Json,
+    Kafka,
+    Keep,
+    Master,
+    Plots,
+    ReplicaLimit,
+    RunFolder,
+    Seed,
+    SelfTest,
+    Store,
+    Subscribe,
+    Verified,
+    WorkloadName,
+    WwDeps,
+    experiment,
+    option,
+    read_project_settings,
+    scenario_of,
+)
+from harness.cli.process import (
+    INTERRUPTED,
+    check_siblings,
+    is_wrong_usage,
+    keep_cluster_of,
+    stoppable,
+)
+from harness.cluster.disks import LIMIT_BYTES
+from harness.core.duration import parse_duration_s
+from harness.core.errors import KafkaChaosError, UsageError
+from harness.core.fault import FAULTS, TARGETS
+from harness.core.registry import Registry, first_sentence
+from harness.core.run_dir import RunDir, canonical_json
+from harness.core.scenario import SCENARIOS
+from harness.core.workload import WORKLOADS
+from harness.run.nemesis import plan as draw_plan
+from harness.run.nemesis import plan_json
+from harness.run.runner import Runner
+from harness.run.scenario_run import ScenarioRun
+
+app = typer.Typer(
+    name="kafka-chaos",
+    help="Breaks a real Kafka cluster, and says whether it kept what it acknowledged.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+INTERNAL = 70
+
+
+app.add_typer(claims, name="claims")
+app.command("matrix")(matrix)
+
+
+@app.callback()
+def configure(context: typer.Context) -> None:
+    """Break a real Kafka cluster, and say whether it kept what it acknowledged."""
+    read_project_settings(context)
+
+
+@app.command()
+@experiment
+def run(
+    given: Flags,
+    store: Store = DEFAULT_STORE,
+    master: Master = None,
+    keep_cluster: Keep = "never",
+    replica_limit_mib: ReplicaLimit = LIMIT_BYTES // 1024**2,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment: cluster, load, faults, healing, final reads, verdict, report."""
+    chosen, seed = scenario_of(given), _seed_of(given)
+    from harness.campaigns.experiment import conduct
+
+    with stoppable() as stop, console.live_progress() as progress:
+        progress.say(f"scenario {chosen.name} · kafka {chosen.cluster.kafka} · seed {seed}")
+        progress.say(str(chosen.contract))
+        runner = Runner(
+            experiment=ScenarioRun(chosen),
+            seed=seed,
+            store=store,
+            command=_command_line(seed),
+            keep_cluster=keep_cluster_of(keep_cluster),
+            replica_limit_mib=replica_limit_mib,
+            progress=progress,
+            stop=stop,
+        )
+        outcome = conduct(runner, master=master)
+    _print_outcome(outcome.run_dir, as_json=as_json)
+    raise typer.Exit(INTERRUPTED if stop.is_set() else outcome.verdict.exit_code)
+
+
+@app.command()
+@experiment
+def plan(given: Flags) -> None:
+    """Show the schedule that a seed gives, as plan.json on stdout; nothing is started."""
+    chosen, seed = scenario_of(given), _seed_of(given)
+    steps = draw_plan(chosen, seed)
+    console.say(f"scenario {chosen.name} · seed {seed} · {chosen.duration_s:g} s")
+    typer.echo(plan_json(chosen, seed, steps), nl=False)
+
+
+@app.command()
+def verify(
+    paths: Verified,
+    master: Master = None,
+    subscribe: Subscribe = False,
+    ww_deps: WwDeps = False,
+    exact: Exact = False,
+    plots: Plots = None,
+    self_test: SelfTest = False,
+    as_json: Json = False,
+) -> None:
+    """Verify run folders again, without a cluster, and op histories in JSON lines."""
+    from harness.cli.self_test import try_verifier
+    from harness.cli.verify import judge_paths, worst
+
+    if self_test:
+        if subscribe or ww_deps:
+            raise UsageError("--subscribe and --ww-deps are for op histories, not for --self-test.")
+        if plots is not None:
+            raise UsageError("--plots is for op histories, not for --self-test.")
+        raise typer.Exit(try_verifier(paths, master=master, exact=exact, as_json=as_json))
+    judged = judge_paths(
+        paths, subscribe=subscribe, ww_deps=ww_deps, master=master, exact=exact, plots=plots
+    )
+    if as_json:
+        documents = [one.document for one in judged]
+        typer.echo(canonical_json(documents[0] if len(paths) == 1 else documents), nl=False)
+    raise typer.Exit(worst(judged))
+
+
+@app.command()
+def report(path: RunFolder) -> None:
+    """Write report.html, junit.xml and summary.md of a verified run again."""
+    from verifiers.report import console_summary, write_report
+
+    run_dir = RunDir.open(path)
+    if not (run_dir.path / "verdict.json").is_file():
+        raise UsageError(f"{path} has no verdict yet: `kafka-chaos verify {path}` gives it one.")
+    write_report(run_dir.path)
+    console.print_lines(console_summary(run_dir.path))
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    FAULTS = "faults"
+    SCENARIOS = "scenarios"
+    WORKLOADS = "workloads"
+    CHECKERS = "checkers"
+    TARGETS = "targets"
+    CLAIMS = "claims"
+    CONTRACTS = "contracts"
+
+
+@app.command("list")
+def list_(kind: Kind, as_json: Json = False) -> None:
+    """Say what there is, one line each."""
+    found = _meanings(kind)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, found), default=0)
+    for name, meaning in found.items():
+        typer.echo(f"{name:<{width}}  {meaning}")
+
+
+def _meanings(kind: Kind) -> dict[str, str]:
+    if kind is Kind.CONTRACTS:
+        from verifiers.oracle.page import in_a_line
+        from verifiers.oracle.table import TABLE
+
+        return {chapter.anomaly: in_a_line(chapter) for chapter in TABLE}
+    return {name: first_sentence(entry) for name, entry in _registry(kind).items()}
+
+
+def _registry(kind: Kind) -> Registry[Any]:
+    if kind is Kind.CHECKERS:
+        from verifiers.checking.checker import CHECKERS
+
+        return CHECKERS
+    if kind is Kind.CLAIMS:
+        from harness.lab.claim import CLAIMS
+
+        return CLAIMS
+    registries: dict[Kind, Registry[Any]] = {
+        Kind.FAULTS: FAULTS,
+        Kind.TARGETS: TARGETS,
+        Kind.SCENARIOS: SCENARIOS,
+        Kind.WORKLOADS: WORKLOADS,
+    }
+    return registries[kind]
+
+
+@app.command()
+def doctor(
+    fix: Annotated[bool, typer.Option("--fix", help="Install what is missing.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Trust what passed before.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Try everything that a run needs; say what is missing and how to get it."""
+    from harness.machine.doctor import diagnose
+
+    findings = diagnose(fix=fix, quick=quick, say=console.say)
+    if as_json:
+        typer.echo(json.dumps([_plain(finding) for finding in findings], indent=2))
+    raise typer.Exit(0 if all(finding.ok for finding in findings) else 4)
+
+
+@app.command()
+def heal() -> None:
+    """Heal whatever any run left broken."""
+    from harness.cluster import cleanup as sweep
+
+    swept = sweep.heal(say=console.say)
+    console.say(f"{len(swept.healed)} healed." if swept.healed else "Nothing was broken.")
+
+
+@app.command()
+def clean(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what runs that still go on have made.")
+    ] = False,
+) -> None:
+    """Remove containers, networks and volumes that any run left behind."""
+    from harness.cluster import cleanup as sweep
+
+    sweep.heal(say=console.say)
+    swept = sweep.clean(everything=everything, say=console.say)
+    console.say(
+        f"Removed {swept.containers} containers, {swept.networks} networks, "
+        f"{swept.volumes} volumes."
+    )
+
+
+@app.command()
+def nightly(
+    budget: Annotated[str, option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
+    kafka: Kafka = None,
+    workload: WorkloadName = None,
+    duration: Duration = None,
+    seed: Seed = None,
+    store: Store = DEFAULT_STORE,
+    master: Master = None,
+    as_json: Json = False,
+) -> None:
+    """Run contracts and seeds until the budget is spent, the must-lose control among them."""
+    from harness.campaigns.nights import Night, spend_night
+
+    with stoppable() as stop, console.live_progress() as progress:
+        night = spend_night(
+            Night(
+                budget_s=parse_duration_s(budget),
+                kafka=kafka,
+                workload=workload,
+                duration_s=None if duration is None else parse_duration_s(duration),
+                seed=_new_seed() if seed is None else seed,
+                store=store,
+                master=master,
+            ),
+            progress=progress,
+            stop=stop,
+        )
+    console.print_lines(night.lines())
+    if as_json:
+        typer.echo(night.json(), nl=False)
+    raise typer.Exit(INTERRUPTED if stop.is_set() else night.exit_code)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="verify, verify-ops, op-cycles, recording, throughput, start-up or faults."
+        ),
+    ],
+) -> None:
+    """Run one benchmark of tests/bench; its figures are ratios measured in one run."""
+    module = f"tests.bench.{name.replace('-', '_')}"
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "tests" / "bench" / f"{name.replace('-', '_')}.py").is_file():
+        known = sorted(p.stem for p in (root / "tests" / "bench").glob("[a-z]*.py"))
+        raise UsageError(
+            f"There is no benchmark {name!r}; known here: {', '.join(known) or 'none'}. "
+            "Benchmarks lie in a checkout, not in the installed package."
+        )
+    sys.path.insert(0, str(root))
+    raise typer.Exit(import_module(module).main(context.args) or 0)
+
+
+# -- what the commands share ---------------------------------------------------------------------
+
+
+def _new_seed() -> int:
+    return secrets.randbelow(1_000_000)
+
+
+def _seed_of(given: Flags) -> int:
+    seed: int | None = given["seed"]
+    return _new_seed() if seed is None else seed
+
+
+def _command_line(seed: int) -> str:
+    words = [word for word in sys.argv[1:] if word != "--json"]
+    if not any(word.split("=")[0] == "--seed" for word in words):
+        words += ["--seed", str(seed)]
+    return shlex.join(["kafka-chaos", *words])
+
+
+def _plain(finding: Any) -> dict[str, Any]:  # noqa: ANN401 (any slotted dataclass)
+    return {name: getattr(finding, name) for name in finding.__slots__}
+
+
+def _print_outcome(run_dir: RunDir, *, as_json: bool) -> None:
+    from verifiers.report import console_summary
+
+    console.print_lines(console_summary(run_dir.path))
+    if as_json:
+        typer.echo((run_dir.path / "verdict.json").read_text(encoding="utf-8"), nl=False)
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with the code that design and errors give."""
+    level = os.environ.get("KAFKA_CHAOS_LOG", "WARNING").upper()
+    handler = RichHandler(console=console.err, show_path=False)
+    # Spark's gateway tells every message between the two languages; nobody looks for that here.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
+    try:
+        check_siblings()
+        code = app(standalone_mode=False) or 0
+    except KafkaChaosError as error:
+        console.say(f"{type(error).__name__}: {error}")
+        code = error.exit_code
+    except typer.Exit as exit_:
+        code = exit_.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        console.say("Interrupted.")
+        code = INTERRUPTED
+    except Exception as error:  # noqa: BLE001 (the outermost frame: whatever nobody foresaw)
+        if is_wrong_usage(error):
+            sys.exit(2)
+        traceback.print_exc()
+        console.say(f"An error of kafka-chaos itself, {type(error).__name__}: please report it.")
+        code = INTERNAL
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""The command line as a process: signals, foreign packages, and what its parser complains of."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from harness.cli import console
+from harness.core.errors import UsageError
+from harness.run.runner import KeepCluster
+
+INTERRUPTED = 130
+
+
+@contextmanager
+def stoppable() -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C (or SIGTERM) sets; the second interrupts at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        console.say(
+            f"{signal.Signals(number).name}: the load is stopped, everything healed, and what was "
+            "recorded is verified. Again: heal only."
+        )
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def keep_cluster_of(word: str) -> KeepCluster:
+    """Return what --keep-cluster says.
+
+    Raises:
+        UsageError: it says nothing that is known.
+    """
+    match word:
+        case "never" | "failed" | "always":
+            return word
+        case _:
+            raise UsageError(f"--keep-cluster {word!r} is none of never, failed, always.")
+
+
+def check_siblings() -> None:
+    """Refuse to run with somebody else's package of one of our names on the path."""
+    root = Path(__file__).resolve().parents[2]
+    for name in ("faults", "workloads", "verifiers"):
+        place = Path(import_module(name).__file__ or "").resolve().parent.parent
+        if place != root:
+            raise UsageError(
+                f"The package {name!r} comes from {place}, not from {root}: another installed "
+                "project has that name too. Use an environment of kafka-chaos' own."
+            )
+
+
+def is_wrong_usage(error: Exception) -> bool:
+    """Show an error of the command line's parser; return whether it is one.
+
+    Typer brings a click of its own, or uses the one installed, depending on its version: the
+    class is known by its name only.
+    """
+    show = getattr(error, "show", None)
+    if show is None or "ClickException" not in {base.__name__ for base in type(error).__mro__}:
+        return False
+    show()
+    return True

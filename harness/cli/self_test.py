@@ -1,0 +1,76 @@
+"""`verify --self-test`: what the verifier finds in copies of a run that were damaged on purpose."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from harness.cli import console
+from harness.core.errors import UsageError
+from harness.core.run_dir import canonical_json
+
+if TYPE_CHECKING:
+    from verifiers.planting.plant import Offence
+    from verifiers.planting.self_test import Grown, SelfTest
+
+_MOST_TOLD = 4
+
+
+def try_verifier(paths: Sequence[Path], *, master: str | None, exact: bool, as_json: bool) -> int:
+    """Run the self-test on a run folder, show what came of it, and return the exit code.
+
+    Returns:
+        0 if everything that was planted was found and nothing else; else 1.
+
+    Raises:
+        UsageError: it was not asked for one run folder.
+        HistoryUnreadable: the run's own history is damaged.
+        EnvironmentBroken: there is no Java, or Spark did not start.
+    """
+    if len(paths) != 1 or not paths[0].is_dir():
+        raise UsageError(
+            "--self-test takes one run folder, such as runs/latest: it plants anomalies into "
+            "copies of it."
+        )
+    from verifiers.planting.self_test import self_test
+
+    outcome = self_test(paths[0], master=master, exact=exact, say=console.say)
+    _show(outcome)
+    if as_json:
+        typer.echo(canonical_json(outcome.to_json()), nl=False)
+    return 0 if outcome.passed else 1
+
+
+def _show(outcome: "SelfTest") -> None:
+    rows = [
+        (one.name, one.outcome, str(one.planted or ""), _implied(one), one.told)
+        for one in outcome.plants
+    ]
+    console.print_table(["plant", "outcome", "planted", "implied", "what was done"], rows)
+    failed = [one for one in outcome.plants if not one.passed]
+    for one in failed:
+        console.print_lines(
+            [
+                *_told(one.name, "was planted and not found", one.missed),
+                *_told(one.name, "was found and not planted", one.raised),
+                *_told(one.name, "is in the run and was not found in its copy", one.gone),
+                *(f"{one.name}: {crash}" for crash in one.crashes),
+            ]
+        )
+    planted = sum(not one.not_planted for one in outcome.plants)
+    without = len(outcome.plants) - planted
+    console.say(
+        f"{planted} anomalies planted into copies of {outcome.run}, {planted - len(failed)} found "
+        f"and nothing else, {len(failed)} failed; {without} not planted ({outcome.seconds:.0f} s)."
+    )
+
+
+def _implied(one: "Grown") -> str:
+    return ", ".join(f"{name} ×{count}" for name, (count, _) in one.implied.items())
+
+
+def _told(plant: str, what: str, offences: "Sequence[Offence]") -> list[str]:
+    lines = [f"{plant}: {one.in_words} {what}" for one in offences[:_MOST_TOLD]]
+    more = len(offences) - len(lines)
+    return [*lines, f"{plant}: … and {more:,} more"] if more > 0 else lines

@@ -1,0 +1,1 @@
+"""A Kafka cluster in containers: started, asked, broken, healed, removed."""

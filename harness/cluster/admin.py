@@ -1,0 +1,395 @@
+"""What is asked of Kafka itself: topics, leaders, in-sync replicas, effective configuration."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, ElectionType, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from harness.cluster.config_check import reject_ignored_config, takes_effect
+from harness.cluster.metadata import PartitionState, Watermark
+from harness.cluster.zookeeper import ZooKeeper
+from harness.core.cluster import TopicSpec
+from harness.core.errors import ClusterBroken, UsageError
+from harness.core.version import (
+    FIRST_ELECTIONS,
+    FIRST_IDEMPOTENCE,
+    FIRST_INCREMENTAL_CONFIGS,
+    numbers,
+)
+from harness.core.wait import wait_until
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CLIENT = {
+    # Short time-outs: while faults are in force the question is put again soon, to another broker.
+    "socket.timeout.ms": "3000",
+    "socket.connection.setup.timeout.ms": "2000",
+    "reconnect.backoff.ms": "50",
+    "reconnect.backoff.max.ms": "500",
+    "topic.metadata.refresh.interval.ms": "-1",
+    # Connections that brokers drop are the daily bread here, not news.
+    "log_level": "2",
+}
+
+
+class Admin:
+    """A client for metadata and administration of one cluster.
+
+    Args:
+        bootstrap: bootstrap servers; every question goes to whichever broker answers.
+        kafka: version of the brokers, where it is known: old ones are asked in old ways.
+        zookeeper: of the cluster, where it has one.
+        place_on: the only brokers that replicas may be placed on; empty leaves it to Kafka.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        kafka: str = "unknown",
+        zookeeper: ZooKeeper | None = None,
+        place_on: Sequence[int] = (),
+    ) -> None:
+        # An unknown version is taken for a new one.
+        self._version = numbers(kafka) or (999,)
+        self._zookeeper = zookeeper
+        self._place_on = tuple(place_on)
+        self._bootstrap = bootstrap
+        self._client = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap}, logger=log)
+        self._consumers: dict[str, Consumer] = {}
+
+    def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
+        """Return the ids of the registered, unfenced brokers; empty if nobody answers."""
+        metadata = self._metadata(timeout_s=timeout_s)
+        return set(metadata.brokers) if metadata else set()
+
+    def partitions(
+        self, topic: str | None = None, *, timeout_s: float = 3.0
+    ) -> dict[tuple[str, int], PartitionState]:
+        """Return the state of every partition, of one topic or of all; empty if nobody answers."""
+        metadata = self._metadata(topic, timeout_s=timeout_s)
+        if metadata is None:
+            return {}
+        return {
+            (name, number): PartitionState(
+                leader=None if state.leader < 0 else state.leader,
+                isr=tuple(state.isrs),
+                replicas=tuple(state.replicas),
+            )
+            for name, entry in metadata.topics.items()
+            if entry.error is None
+            for number, state in entry.partitions.items()
+        }
+
+    def group_offsets(
+        self, group: str, topic: str, partitions: Collection[int], *, timeout_s: float = 5.0
+    ) -> dict[int, int]:
+        """Return the committed offset of each partition that a group has one of.
+
+        Empty too if its coordinator cannot be found or does not answer.
+        """
+        places = [TopicPartition(topic, partition) for partition in partitions]
+        if group not in self._consumers:
+            # Not by the admin client: librdkafka 2.16 aborts the whole process when its
+            # ListConsumerGroupOffsets runs out of time (docs/findings.md).
+            config = {**_CLIENT, "bootstrap.servers": self._bootstrap, "group.id": group}
+            self._consumers[group] = Consumer(config, logger=log)
+        try:
+            found = self._consumers[group].committed(places, timeout=timeout_s)
+        except KafkaException as error:
+            log.debug("No offsets of %s: %s", group, error)
+            return {}
+        return {
+            place.partition: place.offset
+            for place in found
+            if place.error is None and place.offset >= 0
+        }
+
+    def create_topic(self, topic: TopicSpec, *, timeout_s: float = 30.0) -> None:
+        """Create a topic and read its configuration back.
+
+        Raises:
+            UsageError: Kafka calls the request invalid.
+            ClusterBroken: it was not created in time, or a setting did not take effect.
+            WaitTimeout: there is no controller, or not every broker got to know the topic.
+        """
+        assigned = [list(replicas) for replicas in topic.assignment or self._placed(topic)]
+        new = NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            config=dict(topic.config),
+            **(
+                {"replica_assignment": assigned}
+                if assigned
+                else {"replication_factor": topic.replication_factor}
+            ),
+        )
+
+        def created() -> bool:
+            self._await_controller(timeout_s)
+            futures = self._client.create_topics([new], request_timeout=timeout_s)
+            self._settle(futures[topic.name], f"topic {topic.name!r}", timeout_s)
+            return True
+
+        # Who was the controller a moment ago may still be called so by other brokers.
+        self._again(created, _CONTROLLER_MOVED, f"topic {topic.name!r}", timeout_s)
+        wanted = dict(topic.config)
+        if wanted:
+            # A new topic reaches the brokers one after the other, and any of them may be asked.
+            seen = self._again(
+                lambda: self.topic_config(topic.name),
+                {KafkaError.UNKNOWN_TOPIC_OR_PART},
+                f"every broker to know the topic {topic.name!r}",
+                timeout_s,
+            )
+            reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
+
+    def _await_controller(self, timeout_s: float) -> None:
+        """Wait until the client has heard of the controller.
+
+        librdkafka asks nobody again: metadata that came before a controller was elected lets every
+        request that belongs to the controller wait for its whole time.
+        """
+        wait_until(
+            self._knows_controller,
+            timeout_s=timeout_s,
+            what="a controller that the brokers know of",
+        )
+
+    def _knows_controller(self) -> bool:
+        metadata = self._metadata()
+        return metadata is not None and metadata.controller_id in metadata.brokers
+
+    def _metadata(self, topic: str | None = None, *, timeout_s: float = 3.0) -> Any | None:  # noqa: ANN401 (the client has no types)
+        """Return the metadata of one topic, or of all; None if nobody answers."""
+        try:
+            return self._client.list_topics(topic, timeout=timeout_s)
+        except KafkaException as error:
+            log.debug("No metadata: %s", error)
+            return None
+
+    def _placed(self, topic: TopicSpec) -> Sequence[Sequence[int]]:
+        """Return replicas dealt in turn to the brokers that may have any; empty if all may."""
+        if not self._place_on:
+            return ()
+        return round_robin(self._place_on, topic.partitions, topic.replication_factor)
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        """Return the effective configuration of a topic; before 0.11 only what it sets itself."""
+        if self._version < FIRST_IDEMPOTENCE and self._zookeeper:
+            return self._zookeeper.topic_config(topic)
+        return self._describe(ResourceType.TOPIC, topic)
+
+    def broker_config(self, node_id: int) -> dict[str, str]:
+        """Return the effective configuration of a running broker; secrets are left out."""
+        return self._describe(ResourceType.BROKER, str(node_id))
+
+    def end_offset(self, topic: str, partition: int, *, timeout_s: float = 10.0) -> int:
+        """Return where consumers' reading ends: the high watermark, as the leader tells it.
+
+        Raises:
+            ClusterBroken: the leader did not answer.
+            WaitTimeout: nobody calls himself the leader.
+        """
+        place = TopicPartition(topic, partition)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        what = f"end of {topic}-{partition}"
+
+        def found() -> tuple[int] | None:
+            futures = self._client.list_offsets({place: latest}, request_timeout=timeout_s)
+            return (int(self._settle(next(iter(futures.values())), what, timeout_s).offset),)
+
+        return self._again(found, _ASK_ANOTHER, what, timeout_s)[0]
+
+    def high_watermarks(
+        self, places: Sequence[tuple[str, int]], *, timeout_s: float = 3.0
+    ) -> dict[tuple[str, int], Watermark]:
+        """Return the high watermark of partitions, as their leaders tell it.
+
+        All are asked at once; those whose leader does not answer in time are left out.
+        """
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(topic, number): latest for topic, number in places}
+        answered_ns: dict[tuple[str, int], int] = {}
+        asked_ns = time.monotonic_ns()
+
+        def note(place: tuple[str, int]) -> Callable[[object], None]:
+            def answered(_: object) -> None:
+                answered_ns[place] = time.monotonic_ns()
+
+            return answered
+
+        futures = self._client.list_offsets(asked, request_timeout=timeout_s) if asked else {}
+        for asked_for, future in futures.items():
+            future.add_done_callback(note((asked_for.topic, asked_for.partition)))
+        found = {}
+        for asked_for, future in futures.items():
+            place = (asked_for.topic, asked_for.partition)
+            try:
+                told = future.result(timeout=timeout_s + 1)
+            except (KafkaException, TimeoutError) as error:
+                log.debug("No high watermark of %s: %s", place, error)
+                continue
+            epoch = told.leader_epoch
+            found[place] = Watermark(
+                asked_ns=asked_ns,
+                answered_ns=answered_ns.get(place) or time.monotonic_ns(),
+                offset=int(told.offset),
+                leader_epoch=None if epoch is None or epoch < 0 else int(epoch),
+            )
+        return found
+
+    def alter_topic_config(
+        self, topic: str, settings: Mapping[str, str], *, timeout_s: float = 30.0
+    ) -> None:
+        """Change settings of a topic, keep its others, and read them back.
+
+        Raises:
+            UsageError: Kafka calls a setting invalid.
+            ClusterBroken: it did not take effect in time.
+        """
+        if self._version < FIRST_IDEMPOTENCE and self._zookeeper:
+            self._zookeeper.alter_topic_config(topic, settings, timeout_s=timeout_s)
+        elif self._version < FIRST_INCREMENTAL_CONFIGS:
+            # This request replaces all that the topic sets.
+            entries = self._entries(ResourceType.TOPIC, topic, timeout_s)
+            own = {k: e.value or "" for k, e in entries.items() if _is_own(e)} | dict(settings)
+            resource = ConfigResource(ResourceType.TOPIC, topic, set_config=own)
+            futures = self._client.alter_configs([resource], request_timeout=timeout_s)
+            self._settle(next(iter(futures.values())), f"config of {topic}", timeout_s)
+        else:
+            changes = [
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+                for key, value in settings.items()
+            ]
+            resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+            futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
+            self._settle(next(iter(futures.values())), f"config of {topic}", timeout_s)
+        wait_until(
+            lambda: takes_effect(settings, self.topic_config(topic)),
+            timeout_s=timeout_s,
+            what=f"the changed configuration of topic {topic!r}",
+        )
+
+    def elect_leader(
+        self, topic: str, partition: int, *, unclean: bool, timeout_s: float = 30.0
+    ) -> None:
+        """Give a partition to its preferred leader, or, unclean, to any replica that lives.
+
+        Nothing happens, and that is no error, if there is nothing to be elected.
+
+        Raises:
+            UsageError: unclean elections cannot be asked for before Kafka 2.4 (KIP-460).
+            ClusterBroken: no leader could be elected.
+        """
+        if self._version < FIRST_ELECTIONS:
+            if unclean or self._zookeeper is None:
+                raise UsageError("Unclean elections can be asked for from Kafka 2.4 on only.")
+            self._zookeeper.elect_preferred_leader(topic, partition, timeout_s=timeout_s)
+            return
+        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        place = TopicPartition(topic, partition)
+        what = f"an election for {topic!r} {partition}"
+        # confluent-kafka 2.16 fails on every keyword here: its own time-outs must do.
+        future = self._client.elect_leaders(kind, [place])
+        for error in self._settle(future, what, timeout_s).values():
+            if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED:
+                raise ClusterBroken(f"Kafka did not manage {what}: {error.str()}")
+
+    def _entries(self, kind: ResourceType, name: str, timeout_s: float) -> dict[str, ConfigEntry]:
+        resource = ConfigResource(kind, name)
+        futures = self._client.describe_configs([resource], request_timeout=timeout_s)
+        entries: dict[str, ConfigEntry] = self._settle(
+            next(iter(futures.values())), f"config of {name}", timeout_s
+        )
+        return entries
+
+    def _describe(self, kind: ResourceType, name: str, timeout_s: float = 15.0) -> dict[str, str]:
+        entries = self._entries(kind, name, timeout_s)
+        return {key: entry.value for key, entry in entries.items() if entry.value is not None}
+
+    def _again(
+        self, ask: Callable[[], T | None], moved: Collection[int], what: str, timeout_s: float
+    ) -> T:
+        """Ask until the answer is not that somebody else must be asked."""
+
+        def asked() -> T | None:
+            try:
+                return ask()
+            except ClusterBroken as error:
+                cause = error.__cause__
+                if not isinstance(cause, KafkaException) or cause.args[0].code() not in moved:
+                    raise
+                log.debug("%s: %s", what, error)
+                self.broker_ids()  # brings the client's metadata up to date
+                return None
+
+        return wait_until(asked, timeout_s=timeout_s, what=what)
+
+    @staticmethod
+    def _settle(future: "Future[Any]", what: str, timeout_s: float) -> Any:  # noqa: ANN401
+        # A margin of a second lets the client's own, better worded time-out come first.
+        try:
+            return future.result(timeout=timeout_s + 1)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.code() in _CALLER_IS_WRONG:
+                raise UsageError(f"Kafka refuses {what}: {reason.str()}") from error
+            raise ClusterBroken(f"Kafka did not manage {what}: {reason.str()}") from error
+        except TimeoutError as error:
+            raise ClusterBroken(f"No answer about {what} within {timeout_s:g} s.") from error
+
+
+_CONTROLLER_MOVED = {KafkaError.NOT_CONTROLLER}
+_ASK_ANOTHER = {
+    KafkaError._NOENT,  # librdkafka: "No leaders found"
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,  # a new topic, which not all brokers have heard of yet
+}
+_CALLER_IS_WRONG = {
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_REPLICA_ASSIGNMENT,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.TOPIC_ALREADY_EXISTS,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.POLICY_VIOLATION,
+}
+
+
+def _is_own(entry: ConfigEntry) -> bool:
+    """Tell whether a topic sets this itself; a broker of 0.11 or 1.0 tells only what is default."""
+    source = ConfigSource(entry.source)
+    if source is ConfigSource.UNKNOWN_CONFIG:
+        return not entry.is_default
+    return source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+
+
+def round_robin(
+    brokers: Sequence[int], partitions: int, replication_factor: int
+) -> list[tuple[int, ...]]:
+    """Return replicas for each partition, dealt in turn, each partition one broker further."""
+    count = len(brokers)
+    return [
+        tuple(brokers[(number + copy) % count] for copy in range(replication_factor))
+        for number in range(partitions)
+    ]

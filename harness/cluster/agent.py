@@ -1,0 +1,350 @@
+"""The fault agent's client: how the harness reaches into the containers."""
+
+import base64
+import json
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, cast
+
+from docker.models.containers import Container
+
+from harness.cluster.engine import ENGINE_ERRORS
+from harness.cluster.metadata import ReplicaEnd
+from harness.core.cluster import Answer, CutLog, Lease, ProcessState
+from harness.core.errors import ClusterBroken
+from harness.core.wait import wait_until
+
+log = logging.getLogger(__name__)
+
+Protocol = Literal["kafka", "zookeeper"]
+"""What a listener speaks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one container's network swallows.
+
+    Attributes:
+        container_pid: first process of the container, in the engine's pid namespace.
+        peers: addresses whose packets are dropped; None for everybody who is not spared.
+        ports: only TCP packets from or to these ports; None for everything.
+        spared: addresses whose packets pass.
+        direction: "in" drops what comes from the peers, "out" what goes to them, or "both".
+        longer_than: only IP packets of more bytes are dropped, as the packet filter sees them.
+    """
+
+    container_pid: int
+    peers: tuple[str, ...] | None
+    ports: tuple[int, ...] | None
+    spared: tuple[str, ...] = ()
+    direction: str = "both"
+    longer_than: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jvm:
+    """What a node's JVM was started with.
+
+    Attributes:
+        pid_inside: its pid in its own container.
+        words: its command line.
+        jars: paths of the jars that it holds open, as it sees them.
+    """
+
+    pid_inside: int
+    words: tuple[str, ...]
+    jars: tuple[str, ...]
+
+
+class Agent:
+    """Speaks to the agent container of one cluster; every call is one `docker exec`.
+
+    Args:
+        container: the agent's container. Verbs and answers: compose/agent/README.md.
+    """
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+
+    @property
+    def name(self) -> str:
+        """Name of the agent's container."""
+        return str(self._container.name)
+
+    def state(self, container_pid: int) -> ProcessState | None:
+        """Return the JVM below a container's first process, or None."""
+        seen = self._ask("state", container_pid=container_pid)["process"]
+        if seen is None:
+            return None
+        return ProcessState(pid=seen["pid"], start_ticks=seen["start_ticks"], state=seen["state"])
+
+    def jvm(self, container_pid: int) -> Jvm | None:
+        """Return what the JVM below a container's first process was started with, or None."""
+        seen = self._ask("jvm", container_pid=container_pid)
+        if seen["pid_inside"] is None:
+            return None
+        return Jvm(
+            pid_inside=seen["pid_inside"], words=tuple(seen["words"]), jars=tuple(seen["jars"])
+        )
+
+    def signal(self, container_pid: int, signal: str, lease: Lease | None) -> None:
+        """Signal the JVM by name; SIGSTOP and SIGKILL are undone when the lease ends."""
+        self._ask("signal", container_pid=container_pid, signal=signal, lease=_lease(lease))
+
+    def wish(self, container_pid: int, wish: str, lease: Lease | None) -> None:
+        """Tell the container's supervisor to have the JVM "up" or "down".
+
+        Under a lease, "down" is taken back by a start when it ends; "up" gives that back.
+        """
+        self._ask("wish", container_pid=container_pid, wish=wish, lease=_lease(lease))
+
+    def cut(self, rules: Sequence[Rule], lease: Lease) -> None:
+        """Put the rules in force, under the lease."""
+        self._ask(
+            "cut",
+            lease=_lease(lease),
+            rules=[asdict(rule) for rule in rules],
+        )
+
+    def dropped(self, lease: Lease) -> int:
+        """Return how many packets the lease's rules have swallowed."""
+        return int(self._ask("counters", lease=lease.fault_id)["packets"])
+
+    def mend(self, lease: Lease) -> None:
+        """Take away the lease's rules; idempotent."""
+        self._ask("mend", lease=lease.fault_id)
+
+    def probe(
+        self, probes: Sequence[tuple[int, str, int, Protocol]], *, timeout_s: float
+    ) -> list[Answer]:
+        """Return what each (container pid, host, port, protocol) answers to its first question."""
+        answers = self._ask(
+            "probe",
+            probes=[
+                {"container_pid": pid, "host": host, "port": port, "protocol": protocol}
+                for pid, host, port, protocol in probes
+            ],
+            timeout_ms=int(timeout_s * 1000),
+        )["answers"]
+        return [Answer(answer) for answer in answers]
+
+    def cut_tail(
+        self,
+        container_pid: int,
+        log_dirs: Sequence[str],
+        *,
+        topic: str | None,
+        partition: int | None,
+        offset: int | None,
+    ) -> tuple[CutLog, ...]:
+        """Cut what was not flushed from the logs in the folders; refused while a JVM runs."""
+        cut = self._ask(
+            "cut_tail",
+            container_pid=container_pid,
+            log_dirs=list(log_dirs),
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )["logs"]
+        return tuple(CutLog(**log) for log in cut)
+
+    def log_sizes(self, container_pid: int, log_dirs: Sequence[str]) -> dict[tuple[str, int], int]:
+        """Return the bytes of all segments of each partition log in the folders."""
+        found = self._ask("log_sizes", container_pid=container_pid, log_dirs=list(log_dirs))["logs"]
+        return {(log["topic"], log["partition"]): log["bytes"] for log in found}
+
+    def log_ends(
+        self, log_dirs: Mapping[int, tuple[int, Sequence[str]]], topics: Sequence[str]
+    ) -> dict[tuple[int, str, int], ReplicaEnd]:
+        """Return where the logs of some topics end, by their files.
+
+        Args:
+            log_dirs: by node id: the first process of its container, and its log directories.
+            topics: whose.
+
+        Returns:
+            By node id, topic and partition; what cannot be read just now is left out.
+        """
+        found = self._ask(
+            "log_ends",
+            topics=list(topics),
+            brokers=[
+                {"node_id": node_id, "container_pid": pid, "log_dirs": list(folders)}
+                for node_id, (pid, folders) in log_dirs.items()
+            ],
+        )["logs"]
+        return {
+            (log["node_id"], log["topic"], log["partition"]): ReplicaEnd(
+                log_end=log["log_end"], high_watermark=log["high_watermark"]
+            )
+            for log in found
+        }
+
+    def gc_storm(self, container_pid: int, *, duration_s: float, nodes: int, lease: Lease) -> None:
+        """Make the JVM collect garbage back to back for so long, with a heap of so many nodes."""
+        self._ask(
+            "gc_storm",
+            container_pid=container_pid,
+            duration_ms=int(duration_s * 1000),
+            nodes=nodes,
+            lease=_lease(lease),
+        )
+
+    def gc_stop(self, container_pid: int, lease: Lease) -> None:
+        """End a storm that still goes on."""
+        self._ask("gc_stop", container_pid=container_pid, lease=lease.fault_id)
+
+    def mbeans(self, container_pid: int, names: Sequence[str]) -> dict[tuple[str, str], float]:
+        """Return the numbers that the JVM's MBeans give, by object name and attribute.
+
+        Args:
+            container_pid: first process of the container.
+            names: object names, which may be patterns.
+        """
+        values = self._ask("mbeans", container_pid=container_pid, names=list(names))["values"]
+        return {(row["name"], row["attribute"]): float(row["value"]) for row in values}
+
+    def read(self, container_pid: int, path: str, *, offset: int = 0) -> tuple[bytes, int]:
+        """Return the bytes of a container's file from `offset` on, and the file's size.
+
+        A file that does not exist has no bytes and the size 0.
+        """
+        content = bytearray()
+        while True:
+            part = self._ask(
+                "read", container_pid=container_pid, path=path,
+                offset=offset + len(content), limit=_CHUNK_BYTES,
+            )  # fmt: skip
+            data = base64.b64decode(part["base64"])
+            content += data
+            if len(data) < _CHUNK_BYTES:
+                return bytes(content), int(part["size"])
+
+    def size(self, container_pid: int, path: str) -> int:
+        """Return the size of a container's file in bytes; 0 if there is none."""
+        return int(self._ask("read", container_pid=container_pid, path=path, limit=1)["size"])
+
+    def exists(self, container_pid: int, path: str) -> bool:
+        """Return whether a container has a regular file of that path."""
+        return bool(self._ask("read", container_pid=container_pid, path=path, limit=1)["exists"])
+
+    def leases(self) -> list[str]:
+        """Return the ids of the leases that are in force."""
+        return [str(entry["id"]) for entry in self._ask("leases")["leases"]]
+
+    def heal_all(self) -> list[str]:
+        """Heal everything that is under a lease; return what was done."""
+        healed = self._ask("heal", lease=None)["healed"]
+        return [f"lease {e['lease']}: {e['action']} {e['note'] or ''}".strip() for e in healed]
+
+    def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
+        command = ["agent.py", verb, json.dumps(arguments)]
+        for _ in range(_ATTEMPTS):
+            try:
+                exit_code, out, err = self._execute(command)
+            except ENGINE_ERRORS as error:
+                raise ClusterBroken(
+                    f"The fault agent {self.name} does not answer ({error})."
+                ) from error
+            if exit_code == 0 and not out and verb not in _UNREPEATABLE:
+                # Now and then a busy engine ends a command's output before the first byte. The
+                # exit code stands; an answer that is needed is asked for again.
+                log.warning("the engine lost the answer to %s", verb)
+                continue
+            break
+        if exit_code == 0 and not out and verb in _UNREPEATABLE:
+            return {}
+        try:
+            answer: Mapping[str, Any] = json.loads(out or b"null")
+        except json.JSONDecodeError:
+            answer = {}
+        if exit_code != 0 or not isinstance(answer, dict):
+            reason = (answer or {}).get("error") or (err or out).decode(errors="replace")
+            raise ClusterBroken(
+                f"The fault agent could not {verb} (exit code {exit_code}: "
+                f"{reason.strip()[-500:]})."
+            )
+        log.debug("agent %s %s → %s", verb, arguments, answer)
+        return dict(answer)
+
+    def stream(
+        self, command: Sequence[str], *, may_end_in: Collection[int] = (0,)
+    ) -> Iterator[bytes]:
+        """Yield what a program in the agent's container writes to stdout, as it writes it.
+
+        A busy engine may end the output early: whoever reads it must know its end.
+
+        Args:
+            command: program and arguments.
+            may_end_in: exit codes that are no failure.
+
+        Raises:
+            ClusterBroken: the program failed, or the engine does not answer.
+        """
+        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
+        err = b""
+        try:
+            execution = api.exec_create(self._container.id, list(command))["Id"]
+            parts = api.exec_start(execution, demux=True, stream=True)
+            # The library leaves the connection of a stream to the garbage collector, and what it
+            # has for ending one closes the socket's face only.
+            with closing(parts._response):  # type: ignore[union-attr]  # it has, in every version
+                try:
+                    for out, more in parts:
+                        err += more or b""
+                        if out:
+                            yield out
+                except ValueError as error:
+                    # A busy engine has been seen to garble the frames: what follows is lost, as
+                    # where it ends the output early.
+                    log.warning("the engine garbled the output of %s: %s", command[0], error)
+            state = self._end_of(execution, command[0])
+        except ENGINE_ERRORS as error:
+            raise ClusterBroken(
+                f"The fault agent {self.name} does not answer ({error})."
+            ) from error
+        if state["ExitCode"] not in may_end_in:
+            raise ClusterBroken(
+                f"{command[0]} ended in {state['ExitCode']} in {self.name}: "
+                f"{err.decode(errors='replace').strip()[-500:]}"
+            )
+
+    def _execute(self, command: list[str]) -> tuple[int, bytes, bytes]:
+        """Return exit code, stdout and stderr of a command in the agent's container."""
+        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
+        execution = api.exec_create(self._container.id, command)["Id"]
+        try:
+            started = api.exec_start(execution, demux=True)
+        except ValueError as error:
+            # A busy engine has been seen to garble the frames ("53 is not a valid stream").
+            log.warning("the engine garbled the answer to %s: %s", command[1], error)
+            started = (None, None)
+        out, err = cast("tuple[bytes | None, bytes | None]", started)
+        state = self._end_of(execution, command[1])
+        return int(state["ExitCode"]), out or b"", err or b""
+
+    def _end_of(self, execution: str, what: str) -> dict[str, Any]:
+        """Return how a command ended."""
+        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
+
+        def ended() -> dict[str, Any] | None:
+            # The output may end before the engine has seen the command end.
+            state = cast("dict[str, Any]", api.exec_inspect(execution))
+            return None if state["Running"] or state["ExitCode"] is None else state
+
+        return wait_until(
+            ended, timeout_s=_VERB_S, interval_s=0.01, what=f"the agent to end {what}"
+        )
+
+
+_ATTEMPTS = 3
+_VERB_S = 30.0
+_UNREPEATABLE = frozenset({"signal", "cut", "gc_storm"})
+"""Verbs that mean something else when they are said twice; nobody needs their answers."""
+_CHUNK_BYTES = 1024 * 1024
+
+
+def _lease(lease: Lease | None) -> dict[str, Any] | None:
+    return None if lease is None else {"id": lease.fault_id, "limit_s": lease.limit_s}

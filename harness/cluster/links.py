@@ -1,0 +1,122 @@
+"""Links as the packet filter is told of them, and the link between a broker and its clients."""
+
+import socket
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from harness.cluster.agent import Rule
+from harness.cluster.containers import Place
+from harness.cluster.topology import Node
+from harness.core.cluster import Answer, ClientDirection, Direction
+from harness.core.errors import ClusterBroken
+
+_API_VERSIONS = 18
+_CORRELATION = 0x6B63
+_CLIENT_SIDES: Mapping[ClientDirection, str] = {
+    "both": "both", "to_broker": "in", "to_client": "out",
+}  # fmt: skip
+
+
+def link_rules(
+    links: Iterable[tuple[Place, Place, tuple[int, ...] | None]],
+    *,
+    direction: Direction,
+    longer_than: int,
+) -> list[Rule]:
+    """Return what has to be dropped where, so that links carry nothing.
+
+    A cut of both ways is made at the first node. A cut of one way is made where the packets
+    arrive: they were sent, and the sender's network stack knows nothing of their loss.
+
+    Args:
+        links: first and second node of each, and the ports that alone are cut; None for
+            everything. A link with no port has nothing to be cut, and no rule.
+        direction: which way.
+        longer_than: only IP packets of more bytes; 0 for all.
+    """
+    side = "both" if direction == "both" else "in"
+    peers: dict[tuple[int, tuple[int, ...] | None], list[str]] = {}
+    for one, other, ports in links:
+        if ports == ():
+            continue
+        at, away = (other, one) if direction == "forth" else (one, other)
+        peers.setdefault((at.pid, ports), []).extend(away.addresses.values())
+    return [
+        Rule(
+            container_pid=pid, peers=tuple(addresses), ports=ports, direction=side,
+            longer_than=longer_than,
+        )
+        for (pid, ports), addresses in peers.items()
+    ]  # fmt: skip
+
+
+def client_rule(
+    place: Place, node: Node, cluster: Sequence[Place], *, direction: ClientDirection
+) -> Rule:
+    """Return what has to be dropped at a broker, so that clients outside the cluster are cut off.
+
+    Clients reach a broker through the published port: their packets come from the network's
+    gateway, or from wherever they are, and never from an address of the cluster.
+
+    Args:
+        place: where the broker runs.
+        node: the broker.
+        cluster: all nodes; packets of the others pass.
+        direction: which way.
+
+    Raises:
+        ClusterBroken: the engine does not say which of the broker's ports is published.
+    """
+    published: Mapping[str, Sequence[Mapping[str, str]] | None]
+    published = place.container.attrs["NetworkSettings"]["Ports"]
+    inside = {
+        int(port.partition("/")[0])
+        for port, outside in published.items()
+        if any(int(binding["HostPort"]) == node.port for binding in outside or ())
+    }
+    if not inside:
+        raise ClusterBroken(f"{node.service} publishes no port {node.port} for clients.")
+    return Rule(
+        container_pid=place.pid,
+        peers=None,
+        # Not its own: every packet that comes in goes there.
+        spared=tuple(
+            address
+            for other in cluster
+            if other.pid != place.pid
+            for address in other.addresses.values()
+        ),
+        ports=tuple(sorted(inside)),
+        direction=_CLIENT_SIDES[direction],
+    )
+
+
+def knock(ports: Mapping[int, int | None], *, timeout_s: float) -> dict[int, Answer]:
+    """Return what each port of 127.0.0.1 answers to an ApiVersions request, all asked at once.
+
+    Args:
+        ports: by any key; None, a port that is not known, is unreachable.
+        timeout_s: for each.
+    """
+    with ThreadPoolExecutor(max_workers=max(1, len(ports))) as threads:
+        answers = threads.map(lambda port: _ask(port, timeout_s), ports.values())
+        return dict(zip(ports, answers, strict=True))
+
+
+def _ask(port: int | None, timeout_s: float) -> Answer:
+    if port is None:
+        return Answer.UNREACHABLE
+    client = b"kafka-chaos"
+    body = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION, len(client)) + client
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            answer = connection.recv(8, socket.MSG_WAITALL)
+    except TimeoutError:
+        # The engine's own proxy accepts every connection, so nothing tells silence of the broker
+        # from silence of the network.
+        return Answer.SILENT
+    except OSError:
+        return Answer.REFUSED
+    return Answer.ANSWERED if answer[4:8] == struct.pack(">i", _CORRELATION) else Answer.REFUSED

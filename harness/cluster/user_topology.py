@@ -1,0 +1,357 @@
+"""The cluster of a user's own Compose file, arranged so that it can be broken and healed.
+
+The brokers' images stay as they are. Our supervisor is mounted into each node and wraps the
+node's own command, so that the container outlives the JVM; the project gets a name, networks and
+volumes of its own, so that a cluster which the user runs from the same file is never touched.
+"""
+
+import copy
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import yaml
+
+from harness.cluster.agent import Jvm
+from harness.cluster.topology import Node, Topology
+from harness.cluster.user_compose import (
+    ComposeFile,
+    ForeignNode,
+    Service,
+    controller_port,
+    data_folders,
+    metadata_folder,
+    properties_of,
+    replication_port,
+)
+from harness.core.cache import cache_folder
+from harness.core.errors import EnvironmentBroken
+from harness.core.progress import Say
+from harness.machine.images import compose_folder
+from harness.machine.programs import last_words, run, run_logged
+
+ADDED_GC_LOG = "/tmp/kafka-chaos-gc-%p.log"  # noqa: S108  # where every image's user may write
+
+_SUPERVISOR = "/opt/kafka-chaos/supervisor"
+_RUN_FOLDER = "/run/kafka-chaos"
+_INSPECT_S = 60.0
+_FETCH_S = 900.0
+# Each JVM writes a file of its own: Kafka's tools, which a health check starts in the same
+# container, would empty a common one. Decorations as in our own image.
+_GC_LOG_FLAG = f"-Xlog:gc*:file={ADDED_GC_LOG}:uptimemillis,timenanos,tags:filecount=0"
+# Kafka's scripts make a collection that is asked for run beside the program, without a pause.
+_PAUSE_FLAG = "-XX:-ExplicitGCInvokesConcurrent"
+_USUAL_DATA = ("/var/lib/kafka/data", "/bitnami/kafka", "/tmp/kraft-combined-logs")  # noqa: S108
+_GC_LOG_WORD = re.compile(r"-Xlog:[^:]*\bgc\b[^:]*:(?:file=)?\"?([^:\"]+)|-Xloggc:(.+)")
+_JAR = re.compile(r"kafka-(?:server-common|clients)-(\d[\w.+-]*)\.jar")
+_COLLISIONS = (
+    (re.compile(r"container name \"?/?([\w.-]+)\"? is already in use"), "container name"),
+    (re.compile(r":(\d+)\b\D*?(?:port is already allocated|address already in use)"), "host port"),
+    (re.compile(r"(Pool overlaps)"), "range of addresses"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """What an image does by itself.
+
+    Attributes:
+        entrypoint: its entry point.
+        command: its command.
+        environment: its variables.
+    """
+
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangement:
+    """A foreign cluster ready to be started, and what was changed for it, in sentences."""
+
+    topology: Topology
+    notes: tuple[str, ...]
+
+
+def prepare(
+    file: ComposeFile, *, run_name: str, owner: str, agent_image: str, say: Say
+) -> Topology:
+    """Return the topology of a user's Compose file; fetches images that are not here yet.
+
+    Args:
+        file: what was read.
+        run_name: name of the run; every object made carries it as a label.
+        owner: who may still use it: `harness.cluster.cleanup` leaves the living alone.
+        agent_image: fault-agent image.
+        say: is told what was changed.
+
+    Raises:
+        EnvironmentBroken: an image can be neither found, fetched nor built.
+    """
+    facts = {node.service: _facts(file, node, say) for node in file.nodes}
+    labels = {"kafka-chaos": "1", "kafka-chaos.run": run_name, "kafka-chaos.owner": owner}
+    arranged = arrange(file, facts, labels=labels, agent_image=agent_image)
+    for note in arranged.notes:
+        say(note)
+    return arranged.topology
+
+
+def _facts(file: ComposeFile, node: ForeignNode, say: Say) -> ImageFacts:
+    service = file.service(node)
+    # Compose itself names an image after the project if the file does not.
+    image = service.get("image") or f"{file.document['name']}-{node.service}"
+    inspect = ["docker", "image", "inspect", "--format", "{{json .Config}}", image]
+    done = run(inspect, timeout_s=_INSPECT_S)
+    if done.returncode != 0:
+        verb = "build" if service.get("build") else "pull"
+        run_logged(
+            ["docker", "compose", "-f", str(file.path), verb, node.service],
+            log=cache_folder() / "compose-image.log",
+            timeout_s=_FETCH_S,
+            what=f"the image {image} available",
+            say=say,
+        )
+        done = run(inspect, timeout_s=_INSPECT_S)
+    if done.returncode != 0:
+        raise EnvironmentBroken(f"The image {image} of {node.service}: {last_words(done)}")
+    config = json.loads(done.stdout)
+    pairs = (entry.partition("=") for entry in config.get("Env") or [])
+    return ImageFacts(
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+        command=tuple(config.get("Cmd") or ()),
+        environment={key: value for key, _, value in pairs},
+    )
+
+
+def arrange(
+    file: ComposeFile,
+    facts: Mapping[str, ImageFacts],
+    *,
+    labels: Mapping[str, str],
+    agent_image: str,
+) -> Arrangement:
+    """Return the changed Compose document and its nodes.
+
+    Args:
+        file: what was read; it stays as it is.
+        facts: of each node's image, by service.
+        labels: for everything that is made.
+        agent_image: fault-agent image.
+    """
+    document = copy.deepcopy(file.document)
+    project = f"kc-{uuid.uuid4().hex[:8]}"
+    notes = [_about_flags(file.nodes)]
+    nodes = []
+    _make_private(document, labels, notes)
+    for node in file.nodes:
+        service = document["services"][node.service]
+        image = facts[node.service]
+        service.setdefault("image", f"{file.document['name']}-{node.service}")
+        service["container_name"] = service.get("container_name") or f"{project}-{node.service}"
+        told = properties_of(image.environment) | properties_of(service.get("environment") or {})
+        _wrap(service, image)
+        _add_flags(service, image)
+        _give_own_data(document, node.service, told, labels, notes)
+        nodes.append(_node(node, service, told))
+    for service in document["services"].values():
+        service["labels"] = {**(service.get("labels") or {}), **labels}
+        service.pop("profiles", None)
+    agent = f"{project}-agent"
+    document["services"]["kafka-chaos-agent"] = _agent(agent, agent_image, labels)
+    document["name"] = project
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    header = f"# {file.path.name}, as kafka-chaos changed and started it.\n"
+    topology = Topology(project=project, compose=header + text, nodes=tuple(nodes), agent=agent)
+    return Arrangement(topology=topology, notes=tuple(notes))
+
+
+def _about_flags(nodes: Sequence[ForeignNode]) -> str:
+    names = ", ".join(node.service for node in nodes)
+    return (
+        f"Added to {names}: our supervisor around the command, a GC log of our own "
+        f"(JDK_JAVA_OPTIONS: {_GC_LOG_FLAG}), and {_PAUSE_FLAG} (KAFKA_OPTS)."
+    )
+
+
+def _make_private(document: dict[str, Any], labels: Mapping[str, str], notes: list[str]) -> None:
+    """Give the project networks and volumes of its own, whatever they are called elsewhere."""
+    for name, network in (document.get("networks") or {}).items():
+        own = {k: v for k, v in (network or {}).items() if k not in ("name", "external", "labels")}
+        if (network or {}).get("external"):
+            notes.append(f"The external network {name} is left alone: the run gets its own.")
+        document["networks"][name] = {**own, "labels": dict(labels)}
+    for name, volume in (document.get("volumes") or {}).items():
+        if (volume or {}).get("external"):
+            continue
+        own = {k: v for k, v in (volume or {}).items() if k not in ("name", "labels")}
+        document["volumes"][name] = {**own, "labels": dict(labels)}
+
+
+def _give_own_data(
+    document: dict[str, Any],
+    name: str,
+    told: Mapping[str, str],
+    labels: Mapping[str, str],
+    notes: list[str],
+) -> None:
+    """Replace a folder or an outside volume that holds a node's data by a fresh volume."""
+    service = document["services"][name]
+    data = [*data_folders(told), *_USUAL_DATA]
+    for number, mount in enumerate(service.get("volumes") or []):
+        outside = mount["type"] == "bind" or (
+            document.get("volumes", {}).get(mount.get("source") or "", {}).get("external")
+        )
+        target = mount["target"].rstrip("/")
+        if not outside or not any(f"{folder}/".startswith(f"{target}/") for folder in data):
+            continue
+        fresh = f"{name}-data-{number}"
+        service["volumes"][number] = {"type": "volume", "source": fresh, "target": target}
+        document.setdefault("volumes", {})[fresh] = {"labels": dict(labels)}
+        notes.append(
+            f"{mount['source']} is left alone: {name} keeps its data in a volume of the run."
+        )
+
+
+def _wrap(service: Service, image: ImageFacts) -> None:
+    """Put our supervisor in front of the node's own command."""
+    own_entry, own_command = service.get("entrypoint"), service.get("command")
+    if own_entry is None:
+        entry = [_escape(word) for word in image.entrypoint]
+        command = own_command or [_escape(word) for word in image.command]
+    else:
+        # As in Docker: who sets an entry point does not get the image's command.
+        entry, command = list(own_entry), own_command or []
+    service["entrypoint"] = ["/bin/bash", _SUPERVISOR, *entry, *command]
+    service["command"] = []
+    service["restart"] = "no"
+    (service.get("deploy") or {}).pop("restart_policy", None)
+    source = _escape(str(compose_folder() / "broker" / "supervisor"))
+    bound = {"type": "bind", "source": source, "target": _SUPERVISOR, "read_only": True}
+    service["volumes"] = [*(service.get("volumes") or []), bound]
+    # The image's user may be anyone, so the supervisor's folder is made by the engine.
+    service["tmpfs"] = [*(service.get("tmpfs") or []), f"{_RUN_FOLDER}:mode=0777"]
+
+
+def _add_flags(service: Service, image: ImageFacts) -> None:
+    """Have every JVM of JDK 9 and later log its collections, and make asked-for ones pause."""
+    environment = dict(service.get("environment") or {})
+    # JDK_JAVA_OPTIONS is read by the launcher of JDK 9 and later only; JAVA_TOOL_OPTIONS would
+    # keep Java 8, which has no -Xlog, from starting at all.
+    for name, flag in (("JDK_JAVA_OPTIONS", _GC_LOG_FLAG), ("KAFKA_OPTS", _PAUSE_FLAG)):
+        before = environment.get(name)
+        if before is None:
+            before = _escape(image.environment.get(name, ""))
+        environment[name] = f"{before} {flag}".strip()
+    service["environment"] = environment
+
+
+def _node(node: ForeignNode, service: Service, told: Mapping[str, str]) -> Node:
+    labels = service.get("labels") or {}
+    return Node(
+        node_id=node.node_id,
+        service=node.service,
+        container=service["container_name"],
+        port=node.port,
+        kind="broker" if node.port else "controller",
+        replication_port=_number(labels.get("kafka-chaos.replication-port"))
+        or replication_port(told),
+        controller_port=_number(labels.get("kafka-chaos.controller-port")) or controller_port(told),
+        data=labels.get("kafka-chaos.data-dir") or metadata_folder(told),
+        gc_log=labels.get("kafka-chaos.gc-log") or ADDED_GC_LOG,
+        server_log=labels.get("kafka-chaos.server-log"),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _agent(name: str, image: str, labels: Mapping[str, str]) -> Service:
+    return {
+        "image": image,
+        "container_name": name,
+        "restart": "no",
+        "pid": "host",
+        "network_mode": "none",
+        "cap_add": ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"],
+        "security_opt": ["seccomp=unconfined"],
+        "environment": {"KC_RUN": labels["kafka-chaos.run"]},
+        "stop_grace_period": "5s",
+        "labels": {**labels, "kafka-chaos.agent": "1"},
+    }
+
+
+def _escape(text: str) -> str:
+    return text.replace("$", "$$")
+
+
+# -- what only the running cluster tells -----------------------------------------------------------
+
+
+def complete(
+    node: Node, settings: Mapping[str, str], jvm: Jvm | None, *, has_added_log: bool
+) -> Node:
+    """Return a node with what its file did not say, as the running broker says it.
+
+    Args:
+        node: as arranged.
+        settings: the broker's effective configuration; empty for an isolated controller.
+        jvm: how its JVM was started.
+        has_added_log: whether the GC log that we asked for is being written.
+    """
+    gc_log = node.gc_log
+    if gc_log == ADDED_GC_LOG and not has_added_log:
+        gc_log = gc_log_of(jvm.words) if jvm else None
+    return replace(
+        node,
+        replication_port=node.replication_port or replication_port(settings),
+        controller_port=node.controller_port or controller_port(settings),
+        data=node.data or metadata_folder(settings),
+        gc_log=gc_log,
+    )
+
+
+def gc_log_of(words: Sequence[str]) -> str | None:
+    """Return the GC log that a JVM's command line names, or None; the last one counts."""
+    matches = [match for word in words if (match := _GC_LOG_WORD.fullmatch(_bare(word)))]
+    paths = [match[1] or match[2] for match in matches]
+    # A time of start in the name is not known here, and standard output is no file.
+    known = [p for p in paths if "%t" not in p and p.startswith("/")]
+    return known[-1] if known else None
+
+
+def _bare(word: str) -> str:
+    """Return an -Xlog word without decorations and output options."""
+    parts = word.split(":")
+    return ":".join(parts[:3]) if word.startswith("-Xlog:") else word
+
+
+def kafka_version(jvms: Sequence[Jvm | None]) -> str:
+    """Return the version in the names of the brokers' jars; "unknown" if they tell none.
+
+    Brokers of several versions are named all, oldest name first.
+    """
+    versions = {
+        match[1]
+        for jvm in jvms
+        if jvm
+        for text in (*jvm.jars, *jvm.words)
+        for match in _JAR.finditer(text)
+    }
+    return " and ".join(sorted(versions)) or "unknown"
+
+
+def explain_collision(words: str) -> str | None:
+    """Return one sentence for Compose's complaint that a fixed name or port is taken, or None."""
+    for pattern, kind in _COLLISIONS:
+        if match := pattern.search(words):
+            what = kind if match[1] == "Pool overlaps" else f"{kind} {match[1]}"
+            return (
+                f"The {what} that the Compose file fixes is taken already: end what uses it "
+                "(perhaps the same cluster, started by hand), or change it in the file."
+            )
+    return None

@@ -1,0 +1,391 @@
+"""Sealing: from the raw files that clients wrote to the Parquet datasets that verifiers read."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.core.errors import HistoryUnreadable
+from harness.core.op import OpType, value_of
+from harness.history.format import (
+    EVENT_SCHEMA,
+    POLL_SCHEMA,
+    SEND_SCHEMA,
+    SEND_TYPES,
+    TXN_SCHEMA,
+    read_frames,
+)
+
+Dataset = Literal["send", "txn", "poll", "final", "event"]
+
+SCHEMAS: dict[Dataset, pa.Schema] = {
+    "send": SEND_SCHEMA,
+    "txn": TXN_SCHEMA,
+    "poll": POLL_SCHEMA,
+    "final": POLL_SCHEMA,
+    "event": EVENT_SCHEMA,
+}
+
+ROW_GROUP_ROWS = 1_000_000
+_INFO_ROWS = 65_536
+_NAMES = pa.array([str(kind) for kind in SEND_TYPES], pa.string())
+_NO_OUTCOME = "the client ended before it learnt the outcome"
+
+
+def seal(run_dir: Path) -> None:
+    """Turn `history/raw/` of a run into `history/{send,txn,poll,final,event}/`, and `ends.json`.
+
+    May be called again: files that did not grow since are left as they are. Each file appears whole
+    or not at all. Memory is bounded by a row group a dataset, whatever the length of the history.
+
+    Args:
+        run_dir: the folder of the run.
+
+    Raises:
+        HistoryUnreadable: a raw file is damaged elsewhere than at its torn end, or says what
+            cannot be (a completion twice, or of what was never reserved).
+    """
+    history = run_dir / "history"
+    raw = history / "raw"
+    if not raw.is_dir():
+        raise HistoryUnreadable(
+            f"{run_dir} has no folder history/raw: it is no run folder, or its run never began."
+        )
+    for dataset in SCHEMAS:
+        (history / dataset).mkdir(exist_ok=True)
+    ledger = history / "sealed.json"
+    sealed: dict[str, int] = _read_json(ledger) if ledger.exists() else {}
+    for path in sorted(raw.iterdir()):
+        size = path.stat().st_size
+        # A name with a dot is the draft of a client that was killed while it wrote it.
+        if path.name.startswith(".") or path.suffix == ".json" or size == 0:
+            continue
+        if sealed.get(path.name) == size:
+            continue
+        _Sealing(path, history).run()
+        sealed[path.name] = size
+        _write_json(ledger, sealed)
+    ends = [end for path in sorted(raw.glob("*.ends.json")) for end in _read_json(path)]
+    ends.sort(key=lambda end: (end["topic"], end["partition"]))
+    _write_json(history / "ends.json", ends)
+
+
+class _Sealing:
+    """The sealing of one raw file."""
+
+    def __init__(self, path: Path, history: Path) -> None:
+        self._path = path
+        self._history = history
+        self._process: int | None = None
+        self._topic = ""
+        self._writers: dict[Dataset, _Writer] = {}
+        self._reserved = 0
+        self._used: int | None = None
+        self._last_ns = 0
+        self._done = _Completed()
+        self._invoked: dict[int, tuple[int, int | None]] = {}
+        self._begun: dict[int, int] = {}
+
+    def run(self) -> None:
+        """Read every frame, then write down what nobody completed; publish the files together."""
+        size = self._path.stat().st_size
+        whole = 0
+        try:
+            for end, batch in read_frames(self._path):
+                self._take(batch)
+                whole = end
+            if self._process is None:
+                return
+            if self._used is None:
+                self._crashed(size - whole)
+            self._leave_in_doubt()
+        except BaseException:
+            for writer in self._writers.values():
+                writer.discard()
+            raise
+        for writer in self._writers.values():
+            writer.publish()
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        metadata = batch.schema.metadata or {}
+        table = metadata.get(b"table", b"").decode()
+        self._process = int(metadata[b"process"])
+        self._topic = metadata[b"topic"].decode()
+        if table == "mark":
+            self._take_marks(batch)
+        elif table == "invoke":
+            self._take_invoked(batch)
+        elif table == "send":
+            self._take_sends(batch)
+        elif table == "begin":
+            self._take_begun(batch)
+        elif table == "txn":
+            self._take_txns(batch)
+        elif table in ("poll", "final", "event"):
+            dataset: Dataset = table
+            self._see(batch.column("time_ns"))
+            columns = batch.columns
+            if table != "event":
+                columns = [*columns[:8], _txn_of(batch)]
+            self._write(dataset, [self._process_of(batch.num_rows), *columns])
+        else:
+            raise self._unreadable(f"holds a table {table!r} that this version does not know")
+
+    def _take_marks(self, batch: pa.RecordBatch) -> None:
+        self._see(batch.column("time_ns"))
+        for mark in batch.to_pylist():
+            if mark["kind"] == "reserve":
+                self._reserved = max(self._reserved, mark["bound"])
+            else:
+                self._used = mark["bound"]
+
+    def _take_invoked(self, batch: pa.RecordBatch) -> None:
+        self._see(batch.column("invoke_ns"))
+        values, times = (batch.column(name).to_pylist() for name in ("value", "invoke_ns"))
+        first = self._first
+        for value, invoke_ns, txn in zip(values, times, _txn_of(batch).to_pylist(), strict=True):
+            self._invoked[value - first] = (invoke_ns, txn)
+
+    def _take_begun(self, batch: pa.RecordBatch) -> None:
+        self._see(batch.column("invoke_ns"))
+        txns, times = (batch.column(name).to_pylist() for name in ("txn", "invoke_ns"))
+        self._begun.update(zip(txns, times, strict=True))
+
+    def _take_txns(self, batch: pa.RecordBatch) -> None:
+        self._see(batch.column("complete_ns"))
+        for txn in batch.column("txn").to_pylist():
+            if self._begun.pop(txn, None) is None:
+                raise self._unreadable(f"ends transaction {txn}, which was not begun")
+        self._write(
+            "txn",
+            [
+                self._process_of(batch.num_rows),
+                batch.column("txn"),
+                _NAMES.take(batch.column("type")),
+                *(batch.column(name) for name in TXN_SCHEMA.names[3:]),
+            ],
+        )
+
+    def _take_sends(self, batch: pa.RecordBatch) -> None:
+        self._see(batch.column("complete_ns"))
+        rows = batch.num_rows
+        values = batch.column("value")
+        ops = pc.subtract(values, pa.scalar(self._first, pa.int64()))
+        known = self._invoked
+        for op in ops.to_pylist():
+            if not 0 <= op < self._reserved:
+                raise self._unreadable(f"completes send {op}, which was never reserved")
+            if not self._done.add(op):
+                raise self._unreadable(f"completes send {op} twice")
+            if op in known:
+                del known[op]
+        self._write(
+            "send",
+            [
+                self._process_of(rows),
+                ops,
+                _NAMES.take(batch.column("type")),
+                pa.repeat(pa.scalar(self._topic), rows),
+                batch.column("partition"),
+                batch.column("offset"),
+                values,
+                batch.column("invoke_ns"),
+                batch.column("complete_ns"),
+                batch.column("error"),
+                _txn_of(batch),
+            ],
+        )
+
+    def _crashed(self, torn_bytes: int) -> None:
+        detail = "the process ended without closing its history"
+        if torn_bytes:
+            detail += f"; {torn_bytes} bytes of an unfinished frame are left out"
+        row = [self._process, None, "crash", None, None, None, self._last_ns, detail]
+        types = EVENT_SCHEMA.types
+        self._write(
+            "event", [pa.array([cell], kind) for cell, kind in zip(row, types, strict=True)]
+        )
+
+    def _leave_in_doubt(self) -> None:
+        """Write what was reserved (and used, if that is known) and never completed as INFO."""
+        bound = self._reserved if self._used is None else self._used
+        ops: list[int] = []
+        for op in self._done.missing(bound):
+            ops.append(op)
+            if len(ops) == _INFO_ROWS:
+                self._write_info(ops)
+                ops = []
+        if ops:
+            self._write_info(ops)
+        if self._begun:
+            self._write_open_txns()
+
+    def _write_open_txns(self) -> None:
+        """Write the transactions that never ended as INFO: their commit may have been tried."""
+        rows = len(self._begun)
+        self._write(
+            "txn",
+            [
+                self._process_of(rows),
+                pa.array(self._begun.keys(), pa.int64()),
+                pa.repeat(pa.scalar(str(OpType.INFO)), rows),
+                pa.array(self._begun.values(), pa.int64()),
+                pa.repeat(pa.scalar(self._last_ns, pa.int64()), rows),
+                pa.array([True] * rows, pa.bool_()),
+                pa.repeat(pa.scalar(_NO_OUTCOME), rows),
+            ],
+        )
+
+    def _write_info(self, ops: list[int]) -> None:
+        rows = len(ops)
+        op_column = pa.array(ops, pa.int64())
+        invoked = [self._invoked.get(op, (None, None)) for op in ops]
+        self._write(
+            "send",
+            [
+                self._process_of(rows),
+                op_column,
+                pa.repeat(pa.scalar(str(OpType.INFO)), rows),
+                pa.repeat(pa.scalar(self._topic), rows),
+                pa.nulls(rows, pa.int32()),
+                pa.nulls(rows, pa.int64()),
+                pc.add(op_column, pa.scalar(self._first, pa.int64())),
+                pa.array([invoke_ns for invoke_ns, _ in invoked], pa.int64()),
+                pa.repeat(pa.scalar(self._last_ns, pa.int64()), rows),
+                pa.repeat(pa.scalar(_NO_OUTCOME), rows),
+                pa.array([txn for _, txn in invoked], pa.int64()),
+            ],
+        )
+
+    def _process_of(self, rows: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self._process, pa.int32()), rows)
+
+    @property
+    def _first(self) -> int:
+        return value_of(self._process or 0, 0)
+
+    def _see(self, times: pa.Array) -> None:
+        if len(times):
+            self._last_ns = max(self._last_ns, pc.max(times).as_py())
+
+    def _write(self, dataset: Dataset, columns: list[pa.Array]) -> None:
+        writer = self._writers.get(dataset)
+        if writer is None:
+            path = self._history / dataset / f"{self._process}.parquet"
+            writer = self._writers[dataset] = _Writer(path, SCHEMAS[dataset])
+        writer.add(columns)
+
+    def _unreadable(self, what: str) -> HistoryUnreadable:
+        return HistoryUnreadable(
+            f"{self._path} {what}: it was written by something else or changed since; "
+            "nothing can be concluded from this run, run it again."
+        )
+
+
+def _txn_of(batch: pa.RecordBatch) -> pa.Array:
+    """Return the transactions of sends or polls; files older than the column have none."""
+    if "txn" in batch.schema.names:
+        return batch.column("txn")
+    return pa.nulls(batch.num_rows, pa.int64())
+
+
+class _Completed:
+    """The set of completed sequence numbers, small because they complete nearly in order."""
+
+    _TRIM = 65_536
+
+    def __init__(self) -> None:
+        self._base = 0
+        self._flags = bytearray()
+
+    def add(self, op: int) -> bool:
+        """Add a number; return False if it was there."""
+        place = op - self._base
+        flags = self._flags
+        if place < 0:
+            return False
+        if place >= len(flags):
+            flags.extend(bytes(place - len(flags) + 4_096))
+            self._trim()
+            return self.add(op)
+        if flags[place]:
+            return False
+        flags[place] = 1
+        return True
+
+    def missing(self, bound: int) -> Iterator[int]:
+        """Yield the numbers below the bound that were not added, in order."""
+        if bound > self._base + len(self._flags):
+            self._flags.extend(bytes(bound - self._base - len(self._flags)))
+        place = self._flags.find(0)
+        while 0 <= place < bound - self._base:
+            yield self._base + place
+            place = self._flags.find(0, place + 1)
+
+    def _trim(self) -> None:
+        whole = self._flags.find(0)
+        if whole >= self._TRIM:
+            del self._flags[:whole]
+            self._base += whole
+
+
+class _Writer:
+    """A Parquet file that appears at its place only when it is whole."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        # Spark and pyarrow take no notice of names that begin with a dot.
+        self._draft = path.with_name(f".{path.name}.draft")
+        self._schema = schema
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        texts = [field.name for field in schema if field.type == pa.string()]
+        self._writer = pq.ParquetWriter(
+            self._draft, schema, compression="zstd", compression_level=1, use_dictionary=texts
+        )
+
+    def add(self, columns: list[pa.Array]) -> None:
+        """Add rows, column by column in the order of the schema."""
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= ROW_GROUP_ROWS:
+            self._spill()
+
+    def publish(self) -> None:
+        """Finish the file and put it in its place."""
+        self._spill()
+        self._writer.close()
+        os.replace(self._draft, self._path)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        self._writer.close()
+        self._draft.unlink(missing_ok=True)
+
+    def _spill(self) -> None:
+        if self._batches:
+            table = pa.Table.from_batches(self._batches, schema=self._schema)
+            self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            self._batches.clear()
+            self._rows = 0
+
+
+def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON may be anything
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise HistoryUnreadable(
+            f"{path} is no readable JSON ({error}): restore it from where the run was made."
+        ) from error
+
+
+def _write_json(path: Path, document: object) -> None:
+    draft = path.with_name(f".{path.name}.draft")
+    draft.write_text(json.dumps(document, indent=1) + "\n")
+    os.replace(draft, path)

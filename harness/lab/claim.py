@@ -1,0 +1,148 @@
+"""Claims: single sentences about Kafka, each with the experiment that puts it to the test."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from harness.core.contract import Contract
+from harness.core.errors import UsageError
+from harness.core.registry import Registry
+from harness.core.version import FIRST_KRAFT, Versions, numbers
+from harness.lab.lab import Lab
+from harness.lab.recorded import Seen
+
+
+class Outcome(StrEnum):
+    """What came of a claim on one version."""
+
+    CONFIRMED = "CONFIRMED"
+    """What was expected of this version was seen, with its evidence."""
+    REFUTED = "REFUTED"
+    """The opposite was seen, with its evidence."""
+    UNKNOWN = "UNKNOWN"
+    """A precondition was not observed, or not everything could be checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a test says of a run.
+
+    Attributes:
+        outcome: CONFIRMED, REFUTED or UNKNOWN.
+        words: what was seen, in a sentence.
+    """
+
+    outcome: Outcome
+    words: str
+
+
+Test = Callable[[Seen], Finding]
+"""Looks at what was seen in a run, and at nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a claim expects of some versions.
+
+    Attributes:
+        versions: which.
+        words: what is expected, short enough for a table: "loses the batch".
+        test: whether that was seen.
+    """
+
+    versions: Versions = field(default_factory=Versions)
+    words: str
+    test: Test
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One sentence about Kafka, and the script that puts it to the test.
+
+    Attributes:
+        number: its number in the catalogue: a stable name; gaps mean nothing.
+        sentence: what is claimed.
+        source: KIP, issue, or where in Kafka's code it can be read.
+        expects: what is expected of which versions; the first that covers a version counts, and
+            a version that none covers is not spoken of.
+        script: the recipe.
+        contract: what the producers are promised, unless the script says otherwise.
+        assignment: replicas of each partition by node id, the preferred leader first.
+        brokers: how many there are.
+        controllers: isolated controllers (KRaft), or extra brokers that are started first and
+            serve as controller (ZooKeeper); 0: the brokers themselves.
+        config: properties of the brokers of a version.
+        heap_mib: heap of each broker, MiB.
+        needs_fresh_cluster: whether no other claim may have run on its cluster before, as where
+            the script counts what brokers count.
+        settle_s: how long the cluster may take to be whole again at the end, seconds.
+    """
+
+    number: int
+    sentence: str
+    source: str
+    expects: tuple[Expectation, ...]
+    script: Callable[[Lab], None]
+    contract: Contract = field(default_factory=Contract)
+    assignment: tuple[tuple[int, ...], ...] = ((1, 2, 3),)
+    brokers: int = 3
+    controllers: int = 1
+    config: Callable[[str], Mapping[str, str]] = lambda _: {}
+    heap_mib: int = 256
+    needs_fresh_cluster: bool = False
+    settle_s: float = 90.0
+
+    def __post_init__(self) -> None:
+        """Reject an assignment that the contract or the cluster contradicts.
+
+        Raises:
+            UsageError: naming the replicas.
+        """
+        for replicas in self.assignment:
+            if len(replicas) != self.contract.replication_factor:
+                raise UsageError(
+                    f"Claim {self.number}: the replicas {replicas} are not the "
+                    f"{self.contract.replication_factor} of the contract."
+                )
+            if not set(replicas) <= set(range(1, self.brokers + 1)):
+                raise UsageError(
+                    f"Claim {self.number}: the replicas {replicas} are not all among the "
+                    f"{self.brokers} brokers."
+                )
+
+    def spoken_of(self) -> dict[str, str]:
+        """Return what is expected, by the versions in words: "0.11 and later", "all others"."""
+        words = {str(e.versions): e.words for e in self.expects}
+        if len(words) > 1 and "all" in words:
+            words["all others"] = words.pop("all")
+        return words
+
+    def expectation(self, kafka: str) -> Expectation | None:
+        """Return what is expected of a version, or None if the claim does not speak of it."""
+        return next((e for e in self.expects if kafka in e.versions), None)
+
+
+def session_timeout(kafka: str, seconds: float) -> dict[str, str]:
+    """Return the property by which a broker's session lasts so long, ZooKeeper's or KRaft's."""
+    kraft = numbers(kafka) >= FIRST_KRAFT
+    name = "broker.session.timeout.ms" if kraft else "zookeeper.session.timeout.ms"
+    return {name: str(int(seconds * 1000))}
+
+
+CLAIMS: Registry[Callable[[], Claim]] = Registry("claim", "harness.claims")
+claim = CLAIMS.register
+
+
+def find_claim(word: str) -> tuple[str, Claim]:
+    """Return name and claim for a name or a number of the catalogue.
+
+    Raises:
+        UsageError: there is none; the message lists those there are.
+    """
+    if word.isdigit():
+        for name, make in CLAIMS.items():
+            if (found := make()).number == int(word):
+                return name, found
+        known = ", ".join(str(n) for n in sorted(make().number for make in CLAIMS.values()))
+        raise UsageError(f"There is no claim number {word}. There are: {known}.")
+    return word, CLAIMS[word]()

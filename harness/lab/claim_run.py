@@ -1,0 +1,123 @@
+"""A claim as an experiment: its script works in a lab on the stage."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.cluster.pool import LaunchEach, Lender
+from harness.core.cluster import ClusterSpec, TopicSpec
+from harness.core.contract import Contract
+from harness.core.errors import PreconditionUnmet, WaitTimeout
+from harness.core.run_dir import SCHEMA, canonical_json
+from harness.core.workload import ClientSpec
+from harness.lab.claim import Claim
+from harness.lab.lab import Lab
+from harness.run.context import Stage
+from workloads.send_poll import SendPoll
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRun:
+    """Runs one claim on one version.
+
+    Attributes:
+        name: the claim's name, also that of its topic.
+        claim: what is claimed.
+        kafka: version of the brokers.
+    """
+
+    name: str
+    claim: Claim
+    kafka: str
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        """What is started."""
+        return ClusterSpec(
+            kafka=self.kafka,
+            brokers=self.claim.brokers,
+            controllers=self.claim.controllers,
+            heap_mib=self.claim.heap_mib,
+            config=tuple(sorted(self.claim.config(self.kafka).items())),
+        )
+
+    @property
+    def contract(self) -> Contract:
+        """What the producers are promised, as brokers of this version can keep it."""
+        return self.claim.contract.kept_by(self.kafka)
+
+    @property
+    def settle_s(self) -> float:
+        """Bound on the time in which the cluster must be whole again at the end."""
+        return self.claim.settle_s
+
+    @property
+    def _workload(self) -> SendPoll:
+        return SendPoll(
+            topic=self.name,
+            partitions=len(self.claim.assignment),
+            consumers=0,
+            subscribers=0,
+            isolation="read_uncommitted",
+        )
+
+    def lender(self, shared: Lender) -> Lender:
+        """Return who gives the cluster: the shared lender, unless the claim wants a fresh one."""
+        return LaunchEach() if self.claim.needs_fresh_cluster else shared
+
+    def topics(self) -> tuple[TopicSpec, ...]:
+        """Return the one topic, its replicas where the claim wants them."""
+        (topic,) = self._workload.topics(self.contract)
+        return (replace(topic, assignment=self.claim.assignment),)
+
+    def readers(self) -> tuple[ClientSpec, ...]:
+        """Return the final readers."""
+        return self._workload.readers(self.contract)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return what run.json says of a claim."""
+        return {
+            "scenario": self.name,
+            "claim": self.name,
+            "provokes": [],
+            "duration_s": 0.0,
+            # A script counts its few records one by one.
+            "fewest_acked": 1,
+            "clients": [
+                {"process": reader.process, "role": reader.role, "mode": None}
+                for reader in self.readers()
+            ],
+        }
+
+    def plan_json(self, seed: int) -> str:
+        """Return what is claimed and expected: a script has no other plan."""
+        expectation = self.claim.expectation(self.kafka)
+        return canonical_json(
+            {
+                "schema": SCHEMA,
+                "scenario": self.name,
+                "claim": {
+                    "number": self.claim.number,
+                    "sentence": self.claim.sentence,
+                    "source": self.claim.source,
+                    "expected": expectation.words if expectation else None,
+                },
+                "seed": seed,
+                "steps": [],
+            }
+        )
+
+    def carry_out(self, stage: Stage) -> None:
+        """Follow the script; a precondition that is not met ends it, and is noted."""
+        stage.run_dir.update(origin_ns=time.monotonic_ns())
+        lab = Lab(stage, self.contract)
+        try:
+            with stage.phase("faults"):
+                self.claim.script(lab)
+        except (PreconditionUnmet, WaitTimeout) as error:
+            lab.note_unmet(str(error))
+            stage.progress.say(f"A precondition was not met: {error}")
+        finally:
+            with stage.phase("heal"):
+                lab.finish()

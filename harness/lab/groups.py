@@ -1,0 +1,375 @@
+"""Consumer groups of the lab: members that process and commit, and are killed at an exact step."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.cluster.engine import ENGINE_ERRORS, connect
+from harness.cluster.topology import REPLICATION_PORT
+from harness.core.cluster import Broker
+from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
+from harness.core.version import numbers
+from harness.core.wait import wait_until
+from harness.core.workload import ClientSpec
+from harness.lab.questions import WAIT_S, await_precondition
+from harness.run.client_process import ClientProcess
+from harness.run.context import Stage
+from workloads.client_config import Config
+from workloads.group_config import SESSION_MS, member_config
+
+_ASK_S = 0.1
+_FIRST_MEMBER = 200
+_OFFSETS_TOPIC = "__consumer_offsets"
+
+LONG_SESSION_MS = 45_000
+"""The session of those that are to stay, ms: a busy machine must not throw them out."""
+
+
+def offsets_partition(group: str, partitions: int) -> int:
+    """Return which partition of the offsets topic keeps a group; its leader is the coordinator.
+
+    Source: GroupMetadataManager.partitionFor: Java's hash of the name, by the number of partitions.
+    """
+    code = 0
+    for unit in memoryview(group.encode("utf-16-le")).cast("H"):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    # Kafka's Utils.abs takes the sign bit away where Java's would overflow.
+    signed = code - (1 << 32) if code >> 31 else code
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Where a member stops and waits.
+
+    Attributes:
+        before: "processing" of a record, or "commit".
+        count: of the how many-th.
+    """
+
+    before: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a member says that holds.
+
+    Attributes:
+        processed: how many records it has processed.
+        unprocessed: places (partition, offset) that it was given and has not processed.
+        uncommitted: places that it has processed, and that no acknowledged commit of it covers.
+    """
+
+    processed: int
+    unprocessed: frozenset[tuple[int, int]] = frozenset()
+    uncommitted: frozenset[tuple[int, int]] = frozenset()
+
+
+class GroupMember:
+    """A member of a group, in a process of its own."""
+
+    def __init__(
+        self, client: ClientProcess, group: str, note: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._note = note
+
+    @property
+    def processed(self) -> int:
+        """How many records it has processed, a fraction of a second late."""
+        return int(self._client.counts.get("processed", 0))
+
+    @property
+    def commits(self) -> int:
+        """How many commits of a partition it had acknowledged, a fraction of a second late."""
+        return int(self._client.counts.get("commits", 0))
+
+    @property
+    def rebalances(self) -> int:
+        """How often partitions came or went, a fraction of a second late."""
+        return int(self._client.counts.get("rebalances", 0))
+
+    def await_processed(self, count: int, *, timeout_s: float = WAIT_S) -> None:
+        """Wait until it has processed so many records.
+
+        Raises:
+            PreconditionUnmet: it has not.
+        """
+        self._await(lambda: self.processed >= count, f"{count} records processed", timeout_s)
+
+    def await_held(self, *, timeout_s: float = WAIT_S) -> Held:
+        """Wait until it holds, and return what it says.
+
+        Raises:
+            PreconditionUnmet: it did not get there.
+        """
+        answer = self._ask({"do": "held"}, timeout_s)
+        return Held(
+            processed=answer["processed"],
+            unprocessed=_places(answer.get("unprocessed", [])),
+            uncommitted=_places(answer.get("uncommitted", [])),
+        )
+
+    def hold(self, hold: Hold) -> None:
+        """Let it hold somewhere, counted from now on; returns when it knows.
+
+        Raises:
+            PreconditionUnmet: it does not answer.
+        """
+        self._ask({"do": "hold", "before": hold.before, "count": hold.count})
+
+    def go(self) -> None:
+        """Let it go on.
+
+        Raises:
+            PreconditionUnmet: it does not answer.
+        """
+        self._ask({"do": "go"})
+
+    def await_told(self, *, timeout_s: float = WAIT_S) -> None:
+        """Wait until the coordinator has told it where its group is.
+
+        Raises:
+            PreconditionUnmet: it has not.
+        """
+        self._await(
+            lambda: self._client.counts.get("fetched", 0) > 0, "an offset fetched", timeout_s
+        )
+
+    def await_assigned(self, *, timeout_s: float = WAIT_S) -> None:
+        """Wait until it has been assigned partitions.
+
+        Raises:
+            PreconditionUnmet: it was not.
+        """
+        self._await(lambda: self.rebalances > 0, "partitions assigned", timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL it: it neither commits nor leaves, and its session has to end by itself."""
+        self._noted("killed")
+        self._client.kill()
+
+    def stop(self, *, timeout_s: float = 20.0) -> None:
+        """Let it finish the poll that it is in, commit, and leave.
+
+        Raises:
+            PreconditionUnmet: it did not end.
+        """
+        self._noted("stopped")
+        self._client.ask_to_stop()
+        if not self._client.await_end(timeout_s=timeout_s):
+            raise PreconditionUnmet(f"a member of {self._group} did not end within {timeout_s:g} s")
+
+    def _noted(self, what: str) -> None:
+        process = self._client.spec.process
+        self._note({"event": what, "group": self._group, "process": process})
+
+    def _ask(self, what: Mapping[str, Any], timeout_s: float = WAIT_S) -> dict[str, Any]:
+        order = self._client.order(what)
+        words = f"the answer to {what['do']!r}"
+        self._await(lambda: self._client.reply(order) is not None, words, timeout_s)
+        return self._client.reply(order) or {}
+
+    def _await(self, condition: Callable[[], object], what: str, timeout_s: float) -> None:
+        def ready() -> object:
+            if failure := self._client.failure():
+                raise ClusterBroken(failure)
+            return condition()
+
+        what = f"{what}, by a member of {self._group}"
+        await_precondition(ready, what=what, timeout_s=timeout_s)
+
+
+class JavaMember(GroupMember):
+    """A member of a group that is Kafka's VerifiableConsumer, in the container of a broker."""
+
+    def __init__(
+        self,
+        client: ClientProcess,
+        group: str,
+        note: Callable[[dict[str, Any]], None],
+        *,
+        container: str,
+        pid_file: str,
+    ) -> None:
+        super().__init__(client, group, note)
+        self._container = container
+        self._pid_file = pid_file
+        self._processed: int | None = None
+
+    @property
+    def processed(self) -> int:
+        """How many records it has printed: exactly, once it has been killed."""
+        return super().processed if self._processed is None else self._processed
+
+    def kill(self) -> None:
+        """SIGKILL its JVM, and wait until all that it had printed before has been recorded.
+
+        Raises:
+            PreconditionUnmet: it had ended before, or its output did not come to its end, or it had
+                nothing in hand.
+        """
+        self._noted("killed")
+        words = ["sh", "-c", f"kill -9 $(cat {self._pid_file})"]
+        try:
+            container = connect().containers.get(self._container)
+            # Not waited for: the engine may not tell that the one command has ended before it has
+            # got rid of what the other one had printed, which we read only afterwards.
+            container.exec_run(words, detach=True)
+            wait_until(
+                lambda: not _runs(container.top()), timeout_s=20, what="the Java member to die"
+            )
+        except ENGINE_ERRORS as error:
+            raise ClusterBroken(f"The Java member cannot be killed: {error}") from error
+        except WaitTimeout as error:
+            raise PreconditionUnmet(str(error)) from error
+        answer = self._ask({"do": "go"})
+        self._processed = int(answer["processed"])
+        if not answer["in_poll"]:
+            raise PreconditionUnmet("the Java member was not in the middle of a poll's records")
+
+
+class LabGroup:
+    """A consumer group of a script.
+
+    Args:
+        stage: the cluster and the folder.
+        name: of the group.
+        commits: how its members commit, see `workloads.group_member`.
+        settings: of each member: poll_records, commit_every, process_s, poll_s.
+        config: settings of librdkafka beyond those of every subscriber.
+        note: writes to the script's journal.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        *,
+        commits: str,
+        settings: Mapping[str, Any],
+        config: Config,
+        note: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.name = name
+        self._stage = stage
+        self._commits = commits
+        self._settings = settings
+        self._config = config
+        self._note = note
+
+    def join(self, *, hold: Hold | None = None, session_ms: int | None = None) -> GroupMember:
+        """Start a member; it begins where the group is, or at the beginning.
+
+        Args:
+            hold: where it is to stop and wait.
+            session_ms: its session; a short one if it is to be killed. Not for the new protocol,
+                under which the broker decides.
+        """
+        own: Config = {} if session_ms is None else {"session.timeout.ms": session_ms}
+        settings = {
+            "topic": self._stage.topics[0],
+            "commits": self._commits,
+            "interval_s": 0.2,
+            "hold": {"before": hold.before, "count": hold.count} if hold else None,
+            "config": member_config(self.name, self._config | own, isolation="read_uncommitted"),
+            **self._settings,
+        }
+        return GroupMember(self._start("group_member", settings), self.name, self._note)
+
+    def join_java(
+        self, broker: Broker, *, stall_after: int | None = None, **config: object
+    ) -> JavaMember:
+        """Start Kafka's own VerifiableConsumer in a broker's container as a member.
+
+        Args:
+            broker: where it runs, and whom it asks first.
+            stall_after: after so many records its output is no longer read; see
+                `workloads.verifiable_consumer`.
+            config: settings of the Java consumer, dots written as underscores.
+        """
+        process = self._next_process()
+        stem = f"/tmp/kafka-chaos-{process}"  # noqa: S108 (in a container of ours)
+        settings = {name.replace("_", "."): str(value) for name, value in config.items()}
+        lines = "\\n".join(f"{name}={value}" for name, value in sorted(settings.items()))
+        kafka = self._stage.cluster.spec.kafka
+        server = "--bootstrap-server" if numbers(kafka) >= (2, 5) else "--broker-list"
+        words = (
+            f"printf '{lines}\\n' >{stem}.properties; echo $$ >{stem}.pid; "
+            "exec java -Xmx96m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+            "-cp '/opt/kafka/libs/*' org.apache.kafka.tools.VerifiableConsumer "
+            f"{server} broker-{broker.node_id}:{REPLICATION_PORT} --topic {self._stage.topics[0]} "
+            f"--group-id {self.name} --session-timeout {SESSION_MS} --reset-policy earliest "
+            f"--enable-autocommit --verbose --consumer.config {stem}.properties"
+        )
+        client = self._start(
+            "verifiable_consumer",
+            {
+                "command": ["docker", "exec", broker.container, "sh", "-c", words],
+                "topic": self._stage.topics[0],
+                "group": self.name,
+                "stall_after": stall_after,
+                "interval_s": 0.2,
+            },
+        )
+        return JavaMember(
+            client, self.name, self._note, container=broker.container, pid_file=f"{stem}.pid"
+        )
+
+    def committed(self, partition: int = 0) -> int | None:
+        """Return the committed offset by the coordinator's own word; None if it gives none."""
+        topic = self._stage.topics[0]
+        return self._stage.cluster.admin.group_offsets(self.name, topic, [partition]).get(partition)
+
+    def await_committed(
+        self, offset: int, *, partition: int = 0, timeout_s: float = WAIT_S
+    ) -> None:
+        """Wait until the group has committed so far.
+
+        Raises:
+            PreconditionUnmet: it has not.
+        """
+        await_precondition(
+            lambda: (self.committed(partition) or 0) >= offset,
+            what=f"group {self.name} to commit {offset} of partition {partition}",
+            timeout_s=timeout_s,
+            interval_s=_ASK_S,
+        )
+
+    def coordinator(self) -> Broker | None:
+        """Return the broker that leads the group's partition of the offsets topic, if any does."""
+        seen = self._stage.cluster.admin.partitions(_OFFSETS_TOPIC)
+        if not seen:
+            # It is made when a group is asked for the first time.
+            self.committed()
+            return None
+        leader = seen[_OFFSETS_TOPIC, offsets_partition(self.name, len(seen))].leader
+        return next((b for b in self._stage.cluster.brokers if b.node_id == leader), None)
+
+    def _start(self, module: str, settings: Mapping[str, Any]) -> ClientProcess:
+        process = self._next_process()
+        spec = ClientSpec(
+            process=process, role="consumer", module=f"workloads.{module}", settings=settings
+        )
+        (client,) = self._stage.start_clients([spec])
+        # The checkers have to know that a group moves its partitions.
+        told = self._stage.run_dir.meta()["clients"]
+        told.append({"process": process, "role": "consumer", "mode": "subscribe"})
+        self._stage.run_dir.update(clients=told)
+        return client
+
+    def _next_process(self) -> int:
+        taken = [client.spec.process for client in self._stage.clients]
+        return max([_FIRST_MEMBER - 1, *(p for p in taken if _FIRST_MEMBER <= p < 300)]) + 1
+
+
+def _runs(top: Mapping[str, Any]) -> bool:
+    """Return whether a Java member is among the processes of a container."""
+    processes = top.get("Processes") or []
+    return any("VerifiableConsumer" in words[-1] for words in processes)
+
+
+def _places(pairs: list[list[int]]) -> frozenset[tuple[int, int]]:
+    return frozenset((partition, offset) for partition, offset in pairs)

@@ -1,0 +1,176 @@
+"""What was seen in the run of a claim: read from its folder, and from nowhere else."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from harness.core.run_dir import RunDir
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenBatch:
+    """One batch of a script, by what its producer was told.
+
+    Attributes:
+        name: as in the script.
+        offsets: offset by value of each acknowledged record; None if it was not told.
+        failed: values that were certainly not written.
+        unknown: values of which the producer knows nothing.
+        errors: how often each error was met.
+    """
+
+    name: str
+    offsets: Mapping[int, int | None]
+    failed: frozenset[int]
+    unknown: frozenset[int]
+    errors: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, entry: Row) -> "SeenBatch":
+        """Return the batch in a line of lab.jsonl."""
+        offsets: dict[int, int | None] = {}
+        for value, offset, count in entry["ok"]:
+            for place in range(count):
+                offsets[value + place] = None if offset is None else offset + place
+        return cls(
+            name=entry["name"],
+            offsets=offsets,
+            failed=frozenset(_values(entry["fail"])),
+            unknown=frozenset(_values(entry["info"])),
+            errors=entry["errors"],
+        )
+
+    @property
+    def acked(self) -> frozenset[int]:
+        """The values that were acknowledged."""
+        return frozenset(self.offsets)
+
+    @property
+    def values(self) -> frozenset[int]:
+        """All values that were sent."""
+        return self.acked | self.failed | self.unknown
+
+
+def _values(runs: list[list[int]]) -> list[int]:
+    return [first + place for first, count in runs for place in range(count)]
+
+
+class Seen:
+    """Everything that a claim may be judged by.
+
+    Args:
+        run_dir: a folder that has been verified.
+    """
+
+    def __init__(self, run_dir: RunDir) -> None:
+        self._run_dir = run_dir
+        self._lines = list(run_dir.lines("lab.jsonl"))
+
+    @cached_property
+    def meta(self) -> Row:
+        """run.json."""
+        return self._run_dir.meta()
+
+    @cached_property
+    def verdict(self) -> Row:
+        """verdict.json."""
+        return self._run_dir.read_json("verdict.json")
+
+    @property
+    def kafka(self) -> str:
+        """Version of the brokers."""
+        return str(self.meta["kafka"])
+
+    @property
+    def unmet(self) -> list[str]:
+        """Preconditions that were not observed, and faults without a witness, in words."""
+        words = [str(line["what"]) for line in self._lines if line["event"] == "unmet"]
+        if self.meta.get("state") != "complete":
+            words += self.meta.get("reasons") or ["the run did not end"]
+        for fault in self.verdict["faults"]:
+            seen = fault["evidence"].get("inject", {})
+            if not seen.get("observed"):
+                words.append(f"fault {fault['id']}, {fault['name']}, has no witness")
+        return words
+
+    @cached_property
+    def unchecked(self) -> list[str]:
+        """What of the history or of the logs could not be checked, in words.
+
+        Where this is not empty, what was found stands, and what was not found proves nothing.
+        """
+        words = [
+            f"the checker {name} crashed"
+            for name, state in self.verdict["checkers"].items()
+            if state != "ran"
+        ]
+        path = self._run_dir.path / "history" / "ends.json"
+        ends = _json_list(path)
+        if not ends:
+            words.append("there was no final read")
+        words += [
+            f"{end['topic']}-{end['partition']} was read to {end['reached']} of {end['high']}"
+            for end in ends
+            if not end["complete"]
+        ]
+        return words
+
+    def did_not_look_for(self, anomaly: str) -> bool:
+        """Return whether no checker of this name ran: that nothing was found proves nothing."""
+        return bool(self.verdict["checkers"].get(anomaly) != "ran")
+
+    @cached_property
+    def batches(self) -> Mapping[str, SeenBatch]:
+        """The batches of the script by name."""
+        found = (SeenBatch.read(line) for line in self._lines if line["event"] == "batch")
+        return {batch.name: batch for batch in found}
+
+    def facts(self, name: str) -> list[Any]:
+        """Return what the script has noted under a name, in order."""
+        return [
+            line["value"]
+            for line in self._lines
+            if line["event"] == "fact" and line["name"] == name
+        ]
+
+    @property
+    def all_facts(self) -> dict[str, list[Any]]:
+        """Everything that the script has noted, by name."""
+        names = {str(line["name"]): None for line in self._lines if line["event"] == "fact"}
+        return {name: self.facts(name) for name in names}
+
+    def anomalies(self, name: str) -> list[Row]:
+        """Return every occurrence of an anomaly that the verifier has found."""
+        return [row for row in self._rows if row["anomaly"] == name]
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        folder = self._run_dir.path / "anomalies"
+        rows: list[Row] = []
+        for file in sorted(folder.glob("*.parquet")):
+            for row in pq.read_table(file).to_pylist():
+                rows.append({**row, "detail": dict(row["detail"] or [])})
+        return rows
+
+    @cached_property
+    def lost(self) -> frozenset[int]:
+        """Values of the acknowledged records that the verifier found lost."""
+        return frozenset(int(row["value"]) for row in self.anomalies("lost-write"))
+
+    @cached_property
+    def final(self) -> frozenset[int]:
+        """Values that the final read found."""
+        files = sorted((self._run_dir.path / "history" / "final").glob("*.parquet"))
+        columns = (pq.read_table(file, columns=["value"]).column(0) for file in files)
+        return frozenset(value for column in columns for value in column.drop_null().to_pylist())
+
+
+def _json_list(path: Path) -> list[Row]:
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []

@@ -1,0 +1,1 @@
+"""What the machine must have: images, programs, the doctor."""

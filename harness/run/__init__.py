@@ -1,0 +1,1 @@
+"""One run, from an empty machine to a sealed folder."""

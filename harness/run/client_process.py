@@ -1,0 +1,182 @@
+"""Client processes: started, watched, stopped."""
+
+import contextlib
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from harness.core.errors import ClusterBroken, WaitTimeout
+from harness.core.run_dir import RunDir, write_atomically
+from harness.core.wait import wait_until
+from harness.core.workload import ClientSpec
+
+log = logging.getLogger(__name__)
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class ClientProcess:
+    """One client of the workload, in a process of its own.
+
+    The client writes its history by itself and reports counts once a second. We hold its standard
+    input: a line `stop` asks it to end, and the end of the input tells it that we are gone, so a
+    client never outlives its harness.
+
+    Args:
+        spec: which client.
+        settings: all that it is told.
+        run_dir: the run it belongs to.
+    """
+
+    def __init__(self, spec: ClientSpec, settings: dict[str, Any], run_dir: RunDir) -> None:
+        self.spec = spec
+        self.counts: dict[str, Any] = {}
+        self._orders = 0
+        self._replies: dict[int, dict[str, Any]] = {}
+        name = f"process-{spec.process}"
+        self.log_file = run_dir.path / "clients" / f"{name}.log"
+        settings_file = run_dir.path / "clients" / f"{name}.json"
+        write_atomically(settings_file, json.dumps(settings, indent=2) + "\n")
+        with self.log_file.open("wb") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+                [sys.executable, "-m", spec.module, str(settings_file)],
+                cwd=_ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # A session of its own: Ctrl-C on the terminal is for the harness to handle.
+                start_new_session=True,
+            )
+        self._asked_to_stop = False
+        self.was_killed = False
+        assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
+        self._listener = threading.Thread(
+            target=self._listen, args=(self._process.stdout,), daemon=True, name=name
+        )
+        self._listener.start()
+
+    def _listen(self, lines: IO[bytes]) -> None:
+        for line in lines:
+            try:
+                counts = json.loads(line)
+            except json.JSONDecodeError:
+                log.warning("%s said %r", self.log_file.stem, line)
+                continue
+            if "reply" in counts:
+                self._replies[counts.pop("reply")] = counts
+            else:
+                self.counts = {**self.counts, **counts}
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended: 0 or more by itself, -n by signal n; None while it is alive."""
+        return self._process.poll()
+
+    def failure(self) -> str | None:
+        """Return a sentence if the client ended otherwise than it was asked to, else None."""
+        code = self._process.poll()
+        if (
+            code is None
+            or self.was_killed
+            or (code == 0 and (self._asked_to_stop or self.spec.role == "reader"))
+        ):
+            return None
+        return (
+            f"Client {self.spec.process} ({self.spec.role}) ended by itself with exit code {code}: "
+            f"see clients/{self.log_file.name}."
+        )
+
+    def order(self, what: Mapping[str, Any]) -> int:
+        """Give the client an order, one JSON line, and return its number; returns at once.
+
+        Raises:
+            ClusterBroken: the client has ended.
+        """
+        self._orders += 1
+        line = json.dumps({**what, "order": self._orders})
+        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError) as error:
+            raise ClusterBroken(
+                f"Client {self.spec.process} has ended, see clients/{self.log_file.name}: "
+                f"it cannot {what.get('do')}."
+            ) from error
+        return self._orders
+
+    def reply(self, order: int) -> dict[str, Any] | None:
+        """Return what the client has answered to an order, or None as long as it has not."""
+        return self._replies.get(order)
+
+    def ask_to_stop(self) -> None:
+        """Ask the client to finish what it began and to end; returns at once."""
+        self._asked_to_stop = True
+        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
+        try:
+            self._process.stdin.write(b"stop\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            # ValueError: its end was waited for, and the pipe closed.
+            log.debug("client %s has already ended", self.spec.process)
+
+    def await_end(self, *, timeout_s: float, stop: threading.Event | None = None) -> bool:
+        """Wait for the client to end; return whether it did."""
+        try:
+            wait_until(
+                lambda: not self.is_running,
+                timeout_s=timeout_s,
+                what=f"client {self.spec.process}",
+                stop=stop,
+            )
+        except WaitTimeout:
+            return False
+        self._release()
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL the client; its history stays readable, what was pending is INFO."""
+        self.was_killed = True
+        self._process.kill()
+        self._process.wait(timeout=10)
+        self._release()
+
+    def _release(self) -> None:
+        """Hear what the ended process still said, and close its pipes."""
+        self._listener.join(timeout=5)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+def stop_all(clients: Sequence[ClientProcess], *, timeout_s: float) -> list[str]:
+    """Stop clients together; return a sentence for each that had to be killed or had failed."""
+    failures = [failure for client in clients if (failure := client.failure())]
+    for client in clients:
+        client.ask_to_stop()
+    for client in clients:
+        if not client.await_end(timeout_s=timeout_s):
+            client.kill()
+            failures.append(
+                f"Client {client.spec.process} ({client.spec.role}) did not end within "
+                f"{timeout_s:g} s and was killed: what it had under way is indeterminate."
+            )
+        elif (failure := client.failure()) and failure not in failures:
+            failures.append(failure)
+    return failures

@@ -1,0 +1,156 @@
+"""The witness of a consumer group: what its coordinator says of its members, again and again.
+
+It is asked by a process of its own. librdkafka aborts a process whose question about a group runs
+out of time (librdkafka issue 4605, docs/findings.md), and here brokers die all the time: then there
+is no answer for a moment, and another process goes on asking.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any, NoReturn
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from harness.core.wait import pause
+
+_EVERY_S = 0.3
+_LIMIT_S = 3.0
+_AGAIN_S = 0.5
+_CLIENT = {
+    "socket.timeout.ms": "3000",
+    "socket.connection.setup.timeout.ms": "2000",
+    "reconnect.backoff.ms": "50",
+    "reconnect.backoff.max.ms": "500",
+    "log_level": "2",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """What the coordinator of a group said of it.
+
+    Attributes:
+        asked_ns: when it was asked.
+        answered_ns: when it answered.
+        state: of the group, as Kafka names it.
+        members: the partitions of each member, by its client id.
+    """
+
+    asked_ns: int
+    answered_ns: int
+    state: str
+    members: Mapping[str, tuple[int, ...]]
+
+
+class GroupWatch:
+    """Asks for a group in a process of its own, which is begun anew when it dies.
+
+    Attributes:
+        view: the last answer; None as long as there is none.
+        deaths: how often the process had to be begun anew.
+    """
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self.view: GroupView | None = None
+        self.deaths = 0
+        self._settings = json.dumps({"bootstrap": bootstrap, "group": group})
+        self._stop = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="group watch")
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """The process that asks; None before there is one."""
+        return None if self._process is None else self._process.pid
+
+    def close(self) -> None:
+        """End it."""
+        self._stop.set()
+        if self._process is not None:
+            self._process.kill()
+        self._thread.join(timeout=5)
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+                [sys.executable, "-m", "harness.run.group_watch", self._settings],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            with self._process:
+                if self._stop.is_set():
+                    self._process.kill()
+                assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
+                self._listen(self._process.stdout)
+            self.deaths += not self._stop.is_set()
+            pause(_AGAIN_S, self._stop)
+
+    def _listen(self, lines: IO[bytes]) -> None:
+        for line in lines:
+            self.view = read_view(json.loads(line))
+
+
+def read_view(told: Mapping[str, Any]) -> GroupView:
+    """Return the view in a line of the watching process."""
+    members = {name: tuple(partitions) for name, partitions in told["members"].items()}
+    return GroupView(
+        asked_ns=told["asked_ns"],
+        answered_ns=told["answered_ns"],
+        state=told["state"],
+        members=members,
+    )
+
+
+def _ask(admin: AdminClient, group: str) -> Mapping[str, Any] | None:
+    asked_ns = time.monotonic_ns()
+    try:
+        future = admin.describe_consumer_groups([group], request_timeout=_LIMIT_S)[group]
+        told = future.result(timeout=_LIMIT_S + 1)
+    except (KafkaException, TimeoutError):
+        return None
+    members: dict[str, list[int]] = {}
+    for member in told.members:
+        places = member.assignment.topic_partitions if member.assignment else []
+        # A client that was thrown out may be there twice for a moment, under two member ids.
+        members.setdefault(member.client_id, []).extend(place.partition for place in places)
+    return {
+        "asked_ns": asked_ns,
+        "answered_ns": time.monotonic_ns(),
+        "state": told.state.name,
+        "members": {name: sorted(partitions) for name, partitions in members.items()},
+    }
+
+
+def main(settings: Mapping[str, str]) -> NoReturn:
+    """Say what the coordinator says, one JSON line an answer, until stdin ends."""
+    admin = AdminClient({**_CLIENT, "bootstrap.servers": settings["bootstrap"]})
+    over = threading.Event()
+
+    def await_end() -> None:
+        while os.read(0, 4096):
+            pass
+        over.set()
+
+    threading.Thread(target=await_end, daemon=True).start()
+    while not over.is_set():
+        told = _ask(admin, settings["group"])
+        if told is not None:
+            sys.stdout.write(json.dumps(told) + "\n")
+            sys.stdout.flush()
+        pause(_EVERY_S, over)
+    # librdkafka's clean-up may wait for brokers that a fault has frozen.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

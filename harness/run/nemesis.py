@@ -1,0 +1,152 @@
+"""The nemesis: the one thread that carries out a schedule."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from random import Random
+
+from harness.core.cluster import Broker, Cluster
+from harness.core.errors import KafkaChaosError, WaitTimeout
+from harness.core.fault import describe, phrase
+from harness.core.run_dir import SCHEMA, Journal, canonical_json
+from harness.core.scenario import Scenario, Step
+from harness.core.wait import pause, wait_until
+from harness.run.injector import Header, Injector
+
+_VICTIM_S = 20.0
+_WHOLE_S = 90.0
+
+
+def plan(scenario: Scenario, seed: int) -> tuple[Step, ...]:
+    """Return the steps that a seed gives; the same for the same scenario and seed."""
+    return tuple(scenario.schedule.steps(Random(seed), scenario.duration_s))  # noqa: S311
+
+
+def plan_json(scenario: Scenario, seed: int, steps: Sequence[Step]) -> str:
+    """Return the text of plan.json: the same bytes for the same scenario and seed."""
+    moves = [asdict(move) for move in scenario.moves(seed)]
+    return canonical_json(
+        {
+            **({"moves": moves} if moves else {}),
+            "schema": SCHEMA,
+            "scenario": scenario.name,
+            "seed": seed,
+            "duration_s": scenario.duration_s,
+            "max_at_once": scenario.max_at_once,
+            "steps": [
+                {
+                    "id": str(number),
+                    "at_s": step.at_s,
+                    "hold_s": step.hold_s,
+                    "fault": describe(step.fault),
+                    "target": describe(step.target),
+                }
+                for number, step in enumerate(steps, start=1)
+            ],
+        }
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Nemesis:
+    """Injects, holds and heals the steps of a plan, and journals each before it begins.
+
+    Attributes:
+        cluster: who is broken.
+        journal: faults.jsonl.
+        seed: the seed of the run; draws of victims come from a stream of their own.
+        max_at_once: how many faults may be in force at one time.
+        is_whole: whether the cluster has recovered from earlier faults; asked before each fault
+            that begins alone.
+        tell: called with a sentence when something begins or ends.
+    """
+
+    cluster: Cluster
+    journal: Journal
+    seed: int
+    max_at_once: int
+    is_whole: Callable[[], bool]
+    tell: Callable[[str], None] = lambda _: None
+    _injector: Injector = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing broken."""
+        self._injector = Injector(cluster=self.cluster, journal=self.journal, tell=self.tell)
+
+    def run(self, steps: Sequence[Step], stop: threading.Event) -> None:
+        """Carry out the steps; when `stop` is set, heal at once and begin nothing more.
+
+        Raises:
+            HealFailed: a fault could not be taken back; nothing more was begun.
+        """
+        begin_ns = time.monotonic_ns()
+        waiting = [(str(number), step) for number, step in enumerate(steps, start=1)]
+        active = self._injector.active
+        try:
+            while (waiting or active) and not stop.is_set():
+                self._heal_due()
+                if not waiting:
+                    due = [entry.due_ns for entry in active]
+                    self._idle_until(min(due, default=0), stop)
+                    continue
+                fault_id, step = waiting[0]
+                at_ns = begin_ns + int(step.at_s * 1e9)
+                if time.monotonic_ns() < at_ns or len(active) >= self.max_at_once:
+                    due = [entry.due_ns for entry in active]
+                    full = len(active) >= self.max_at_once
+                    self._idle_until(min(due) if full else min([at_ns, *due]), stop)
+                    continue
+                waiting.pop(0)
+                self._begin(fault_id, step, stop)
+        finally:
+            self.heal_all()
+
+    def heal_all(self) -> None:
+        """Heal whatever is in force, what is due last first.
+
+        Raises:
+            HealFailed: some could not be healed; the others were tried all the same.
+        """
+        self._injector.heal_all()
+
+    def _heal_due(self) -> None:
+        now_ns = time.monotonic_ns()
+        for entry in sorted(self._injector.active, key=lambda e: e.due_ns):
+            if entry.due_ns <= now_ns:
+                self._injector.heal(entry)
+
+    @staticmethod
+    def _idle_until(time_ns: int, stop: threading.Event) -> None:
+        pause((time_ns - time.monotonic_ns()) / 1e9, stop)
+
+    def _begin(self, fault_id: str, step: Step, stop: threading.Event) -> None:
+        header = Header(
+            fault_id=fault_id, fault=step.fault, target=phrase(describe(step.target)),
+            at_s=step.at_s, hold_s=step.hold_s,
+        )  # fmt: skip
+        try:
+            victims = self._choose(fault_id, step, stop)
+        except KafkaChaosError as error:
+            self._injector.refuse(header, error)
+            return
+        self._injector.inject(header, victims)
+
+    def _choose(self, fault_id: str, step: Step, stop: threading.Event) -> tuple[Broker, ...]:
+        if not self._injector.active:
+            try:
+                wait_until(
+                    self.is_whole, timeout_s=_WHOLE_S, interval_s=0.3, stop=stop,
+                    what="the cluster to recover from the fault before",
+                )  # fmt: skip
+            except WaitTimeout as error:
+                raise KafkaChaosError(f"The cluster was not whole: {error}") from error
+        # A stream of its own for each fault, so that one more draw here shifts nothing elsewhere.
+        random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311
+        target = phrase(describe(step.target))
+        return wait_until(
+            lambda: step.target.choose(self.cluster, random),
+            timeout_s=_VICTIM_S,
+            stop=stop,
+            what=f"somebody to hit: {target}",
+        )

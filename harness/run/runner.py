@@ -1,0 +1,232 @@
+"""The runner: one experiment from an empty machine to a history."""
+
+import logging
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.cluster.disks import LIMIT_BYTES
+from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.pool import LaunchEach, Lender
+from harness.core.cluster import ClusterSpec
+from harness.core.errors import KafkaChaosError, WaitTimeout
+from harness.core.progress import Progress
+from harness.core.run_dir import SCHEMA, Journal, RunDir, write_atomically
+from harness.core.wait import pause
+from harness.core.workload import ClientSpec
+from harness.history.seal import seal
+from harness.run.context import Experiment, Phases, Stage
+from harness.run.monitor import Monitor
+from harness.run.sampler import Sampler
+
+log = logging.getLogger(__name__)
+
+KeepCluster = Literal["never", "failed", "always"]
+
+_STEADY_S = 60.0
+_CATCH_UP_S = 2.0
+_READERS_S = 600.0
+
+
+@dataclass(slots=True)
+class Runner:
+    """Runs one experiment; what it learns goes into the run folder, and nowhere else.
+
+    Attributes:
+        experiment: what is run.
+        seed: draws the plan.
+        store: the folder under which run folders lie.
+        command: the command line that repeats this run.
+        keep_cluster: whether the containers stay.
+        replica_limit_mib: beyond so much in all, the brokers' logs are not copied, MiB.
+        progress: who is told.
+        stop: set from outside to end early: load stopped, everything healed, history sealed.
+        lender: who gives the cluster.
+    """
+
+    experiment: Experiment
+    seed: int
+    store: Path
+    command: str = ""
+    keep_cluster: KeepCluster = "never"
+    replica_limit_mib: int = LIMIT_BYTES // 1024**2
+    progress: Progress = field(default_factory=Progress)
+    stop: threading.Event = field(default_factory=threading.Event)
+    lender: Lender = field(default_factory=LaunchEach)
+    _left_down: bool = False
+    _reasons: list[str] = field(default_factory=list)
+    _run_id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def run(self) -> RunDir:
+        """Run the experiment and return its folder, the history sealed.
+
+        Raises:
+            UsageError: the plan cannot be made; nothing was started, no folder made.
+            ClusterBroken: the cluster did not start, or was ill before any fault.
+            HealFailed: a fault could not be taken back; the history is sealed all the same.
+        """
+        plan = self.experiment.plan_json(self.seed)
+        run_dir = RunDir.create(self.store, scenario=self.experiment.name, seed=self.seed)
+        write_atomically(run_dir.path / "plan.json", plan)
+        self._describe(run_dir)
+        try:
+            with ExitStack() as stack:
+                self._experiment(run_dir, stack)
+        except BaseException as error:
+            if isinstance(error, KafkaChaosError):
+                self._reasons.append(str(error))
+            run_dir.update(state="aborted", reasons=self._reasons, ended_ns=time.monotonic_ns())
+            seal(run_dir.path)
+            raise
+        if self.stop.is_set():
+            self._reasons.append("The run was interrupted before its plan was carried out.")
+        run_dir.update(
+            state="aborted" if self.stop.is_set() else "complete",
+            reasons=self._reasons,
+            ended_ns=time.monotonic_ns(),
+        )
+        seal(run_dir.path)
+        return run_dir
+
+    def _experiment(self, run_dir: RunDir, stack: ExitStack) -> None:
+        topics = self.experiment.topics()
+        names = [topic.name for topic in topics]
+        phase = Phases(run_dir, self.progress)
+        with phase("start"):
+            cluster = self.lender.lend(self.experiment.cluster, run_dir, say=self.progress.say)
+            stack.callback(self._dispose, cluster, run_dir, phase)
+            for topic in topics:
+                cluster.admin.create_topic(topic)
+            cluster.await_full_isr(names, timeout_s=_STEADY_S)
+            # Brokers of a user's own Compose file tell their version only now.
+            run_dir.update(cluster_timing_s=cluster.timing_s, **_described(cluster.spec))
+        timeline = Journal(run_dir.path / "timeline.jsonl")
+        stack.callback(timeline.close)
+        monitor = Monitor(cluster.metadata(), names, timeline)
+        monitor.start()
+        stack.callback(monitor.stop)
+        samples = Journal(run_dir.path / "samples.jsonl")
+        stack.callback(samples.close)
+        min_isr = self.experiment.contract.min_isr
+        sampler = Sampler(cluster, lambda: monitor.states, min_isr, samples)
+        sampler.start()
+        stack.callback(sampler.stop)
+        stage = Stage(
+            cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
+            topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,
+            reasons=self._reasons,
+        )  # fmt: skip
+        # Clients go before the cluster does, whatever happens above.
+        stack.callback(stage.abandon_clients)
+        self.experiment.carry_out(stage)
+        self._left_down = bool(stage.left_down)
+        self._settle(stage)
+        self._final_reads(stage)
+
+    def _settle(self, stage: Stage) -> None:
+        with stage.phase("recover"):
+            try:
+                stage.cluster.await_full_isr(
+                    stage.topics, timeout_s=self.experiment.settle_s, without=stage.left_down
+                )
+            except WaitTimeout as error:
+                stage.note([f"The cluster was not whole again after healing: {error}"])
+            stage.report_counts()
+            limit_s = self.experiment.contract.delivery_timeout_ms / 1000 + 20
+            stage.stop_clients("producer", limit_s=limit_s)
+            if any(client.is_running for client in stage.clients):
+                # What was acknowledged last is given the time to be polled.
+                pause(_CATCH_UP_S, self.stop)
+                stage.catch_up()
+                stage.stop_clients("consumer", limit_s=limit_s)
+
+    def _final_reads(self, stage: Stage) -> None:
+        with stage.phase("final"):
+            for reader in stage.start_clients(self._readers(stage)):
+                if not reader.await_end(timeout_s=_READERS_S):
+                    reader.kill()
+                    stage.note(
+                        [f"Reader {reader.spec.process} did not end within {_READERS_S:g} s."]
+                    )
+            stage.note_failures()
+
+    def _readers(self, stage: Stage) -> list[ClientSpec]:
+        """Return the final readers, each told where the logs end."""
+        ends = {
+            topic: {str(number): end for number, end in stage.cluster.log_ends(topic).items()}
+            for topic in stage.topics
+        }
+        specs = []
+        for spec in self.experiment.readers():
+            known = ends.get(str(spec.settings.get("topic")), {})
+            specs.append(replace(spec, settings={**spec.settings, "log_ends": known}))
+        return specs
+
+    # -- the folder --------------------------------------------------------------------------------
+
+    def _describe(self, run_dir: RunDir) -> None:
+        contract = self.experiment.contract
+        run_dir.update(
+            schema=SCHEMA,
+            run=run_dir.name,
+            run_id=self._run_id,
+            seed=self.seed,
+            command=self.command,
+            started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            origin_ns=time.monotonic_ns(),
+            ended_ns=None,
+            contract={**asdict(contract), "idempotence": contract.idempotent},
+            **_described(self.experiment.cluster),
+            **self.experiment.described(),
+            topics=[
+                {
+                    "name": topic.name,
+                    "partitions": topic.partitions,
+                    "replication_factor": topic.replication_factor,
+                }
+                for topic in self.experiment.topics()
+            ],
+            phases=[],
+            versions=_versions(),
+            state="running",
+            reasons=[],
+        )
+
+    def _dispose(
+        self, cluster: DockerCluster, run_dir: RunDir, phase: Callable[[str], Any]
+    ) -> None:
+        """Keep the logs, then remove the cluster; neither may cost the verdict."""
+        with phase("stop"):
+            topics = {topic.name: topic.partitions for topic in self.experiment.topics()}
+            cluster.copy_replicas(
+                topics, run_dir.path / "cluster", limit_bytes=self.replica_limit_mib * 1024**2
+            )
+            cluster.save_logs(run_dir.path / "cluster")
+            failed = bool(self._reasons) or sys.exc_info()[0] is not None
+            if self.keep_cluster == "always" or (self.keep_cluster == "failed" and failed):
+                self.progress.say(
+                    f"The cluster is kept at {cluster.bootstrap}; `kafka-chaos clean` removes it."
+                )
+                return
+            self.lender.take_back(
+                cluster, is_sound=not failed and not self._left_down, say=self.progress.say
+            )
+
+
+def _described(spec: ClusterSpec) -> dict[str, Any]:
+    cluster = {**asdict(spec), "config": dict(spec.config), "metadata": spec.mode}
+    return {"kafka": spec.kafka, "cluster": cluster}
+
+
+def _versions() -> dict[str, str]:
+    names = ("kafka-chaos", "confluent-kafka", "docker", "testcontainers", "pyspark")
+    found = {name: metadata.version(name) for name in names}
+    return {**found, "python": sys.version.split()[0]}

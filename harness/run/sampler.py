@@ -1,0 +1,184 @@
+"""The sampler: notes, while a run goes on, how far the partitions are committed, and whose clock.
+
+Every line of samples.jsonl says when a question was asked and when its answer was there, on our
+monotonic clock: what was answered held at some moment between the two, and no other clock is
+needed to use it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from harness.cluster.metadata import PartitionState, ReplicaEnd, Watermark
+from harness.core.cluster import Broker
+from harness.core.errors import KafkaChaosError
+from harness.core.run_dir import Journal
+from harness.core.wait import pause
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+_REPLICAS_EVERY_S = 5.0
+_CLOCK_EVERY_S = 10.0
+_COUNT = "kafka.cluster:type=Partition,name=InSyncReplicasCount,topic={},partition=*"
+
+Place = tuple[str, int]
+States = Callable[[], Mapping[Place, PartitionState]]
+
+
+class Watched(Protocol):
+    """What can be asked of a cluster; `harness.cluster.cluster_view.ClusterView` can."""
+
+    def high_watermarks(self, places: Sequence[Place]) -> Mapping[Place, Watermark]:
+        """Return the high watermarks that leaders tell; those that do not are left out."""
+        ...
+
+    def replica_ends(self, topics: Sequence[str]) -> Mapping[tuple[int, str, int], ReplicaEnd]:
+        """Return where replicas end by their files, by broker, topic and partition."""
+        ...
+
+    def host_clock_ns(self) -> int:
+        """Return what the clock of the brokers' machine shows, nanoseconds since 1970."""
+        ...
+
+    def jmx(
+        self, broker: Broker, object_names: str | Sequence[str], attribute: str
+    ) -> dict[str, float]:
+        """Return one attribute of the MBeans that a broker's JVM holds."""
+        ...
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """All brokers."""
+        ...
+
+
+class Sampler:
+    """Writes samples.jsonl.
+
+    High watermarks every second, where each replica ends every five, the clock of the brokers'
+    machine every ten, and how many replicas a leader itself holds in sync, once its ISR is seen to
+    be too small.
+
+    Args:
+        cluster: who is asked.
+        states: what the monitor has seen last.
+        min_isr: the contract's min.insync.replicas.
+        journal: samples.jsonl.
+    """
+
+    def __init__(self, cluster: Watched, states: States, min_isr: int, journal: Journal) -> None:
+        self._cluster = cluster
+        self._states = states
+        self._min_isr = min_isr
+        self._journal = journal
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True, name="sampler")
+        # The states below min.insync.replicas that their leaders have confirmed.
+        self._confirmed: dict[Place, PartitionState] = {}
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a question to a broker that does not answer may take a while longer."""
+        self._stop.set()
+        self._thread.join(timeout=10)
+        if not self._thread.is_alive():
+            self._note_clock()
+
+    def _sample(self) -> None:
+        clock_s = replicas_s = 0.0
+        while True:
+            if time.monotonic() >= clock_s:
+                clock_s = time.monotonic() + _CLOCK_EVERY_S
+                self._note_clock()
+            states = self._states()
+            self._note_high_watermarks(states)
+            if states and time.monotonic() >= replicas_s:
+                replicas_s = time.monotonic() + _REPLICAS_EVERY_S
+                self._note_replicas(sorted({topic for topic, _ in states}))
+            self._ask_small(states)
+            if pause(_EVERY_S, self._stop):
+                return
+
+    def _note_clock(self) -> None:
+        asked_ns = time.monotonic_ns()
+        try:
+            shown_ns = self._cluster.host_clock_ns()
+        except KafkaChaosError as error:
+            log.debug("No clock: %s", error)
+            return
+        self._write("clock", asked_ns, time.monotonic_ns(), host_ns=shown_ns)
+
+    def _note_high_watermarks(self, states: Mapping[Place, PartitionState]) -> None:
+        places = [place for place, state in states.items() if state.leader is not None]
+        for (topic, number), told in self._cluster.high_watermarks(places).items():
+            self._write(
+                "high-watermark",
+                told.asked_ns,
+                told.answered_ns,
+                topic=topic,
+                partition=number,
+                offset=told.offset,
+                leader_epoch=told.leader_epoch,
+            )
+
+    def _note_replicas(self, topics: Sequence[str]) -> None:
+        asked_ns = time.monotonic_ns()
+        try:
+            ends = self._cluster.replica_ends(topics)
+        except KafkaChaosError as error:
+            log.debug("No ends of replicas: %s", error)
+            return
+        answered_ns = time.monotonic_ns()
+        for (broker, topic, number), end in ends.items():
+            self._write(
+                "replica", asked_ns, answered_ns, broker=broker, topic=topic, partition=number,
+                log_end=end.log_end, high_watermark=end.high_watermark,
+            )  # fmt: skip
+
+    def _ask_small(self, states: Mapping[Place, PartitionState]) -> None:
+        """Ask the leaders of partitions whose ISR is too small whether they know it."""
+        for place, state in states.items():
+            if len(state.isr) >= self._min_isr:
+                self._confirmed.pop(place, None)
+        small = {
+            place: state
+            for place, state in states.items()
+            if state.leader is not None
+            and len(state.isr) < self._min_isr
+            and self._confirmed.get(place) != state
+        }
+        for leader, topic in sorted({(s.leader, place[0]) for place, s in small.items()}):
+            broker = next((one for one in self._cluster.brokers if one.node_id == leader), None)
+            if broker is None or self._stop.is_set():
+                continue
+            asked_ns = time.monotonic_ns()
+            try:
+                told = self._cluster.jmx(broker, _COUNT.format(topic), "Value")
+            except KafkaChaosError as error:
+                log.debug("Broker %d does not tell its ISRs: %s", leader, error)
+                continue
+            answered_ns = time.monotonic_ns()
+            for name, count in told.items():
+                number = int(name.rsplit("partition=", 1)[1].split(",")[0])
+                asked_about = small.get((topic, number))
+                if asked_about is None or asked_about.leader != leader:
+                    continue
+                self._write(
+                    "isr-count", asked_ns, answered_ns,
+                    broker=leader, topic=topic, partition=number, count=int(count),
+                )  # fmt: skip
+                if count < self._min_isr:
+                    self._confirmed[topic, number] = asked_about
+
+    def _write(self, what: str, asked_ns: int, answered_ns: int, **more: object) -> None:
+        if self._stop.is_set() and self._thread.is_alive():
+            # The journal may be closed by now, and nobody waits for the answer any more.
+            return
+        line = {"sample": what, "asked_ns": asked_ns, "answered_ns": answered_ns, **more}
+        self._journal.append(line)

@@ -1,0 +1,176 @@
+"""A scenario as an experiment: its faults are dealt by the nemesis while clients work."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from harness.core.cluster import ClusterSpec, TopicSpec
+from harness.core.contract import Contract
+from harness.core.errors import ClusterBroken, WaitTimeout
+from harness.core.run_dir import Journal
+from harness.core.scenario import Scenario
+from harness.core.wait import wait_until
+from harness.core.workload import WORKLOADS, ClientSpec, Grouped
+from harness.run.churn import Churn
+from harness.run.context import Stage
+from harness.run.group_watch import GroupWatch
+from harness.run.nemesis import Nemesis, plan, plan_json
+
+_STEADY_S = 60.0
+_SEEN_S = 60.0
+"""So long after the last move of a group's members its witnesses are waited for, seconds."""
+_CATCH_UP_S = 300.0
+"""The longest that a group may need to process what is left, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRun:
+    """Runs the clients of a scenario's workload while its schedule breaks the cluster."""
+
+    scenario: Scenario
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+        return self.scenario.name
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        """What is started."""
+        return self.scenario.cluster
+
+    @property
+    def contract(self) -> Contract:
+        """What the producers are promised."""
+        return self.scenario.contract
+
+    @property
+    def settle_s(self) -> float:
+        """Bound on the time in which the cluster must be whole again after healing."""
+        return self.scenario.settle_s
+
+    def topics(self) -> tuple[TopicSpec, ...]:
+        """Return the workload's topics."""
+        return self.scenario.workload.topics(self.contract)
+
+    def readers(self) -> tuple[ClientSpec, ...]:
+        """Return the workload's final readers."""
+        return self.scenario.workload.readers(self.contract)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return what run.json says of a scenario."""
+        clients = [*self.scenario.workload.clients(self.contract), *self.readers()]
+        return {
+            "scenario": self.scenario.name,
+            "workload": WORKLOADS.name_of(self.scenario.workload),
+            "provokes": sorted(self.scenario.provokes(self.contract)),
+            "duration_s": self.scenario.duration_s,
+            "available_within_s": self.scenario.available_within_s,
+            "clients": [client.described() for client in clients],
+            **self._group(),
+        }
+
+    def _group(self) -> dict[str, Any]:
+        workload = self.scenario.workload
+        return {"group": workload.described()} if isinstance(workload, Grouped) else {}
+
+    def plan_json(self, seed: int) -> str:
+        """Return the schedule that the seed gives."""
+        return plan_json(self.scenario, seed, plan(self.scenario, seed))
+
+    def carry_out(self, stage: Stage) -> None:
+        """Start the clients, wait until they work, and break the cluster under them."""
+        with stage.phase("steady"):
+            stage.run_dir.update(origin_ns=time.monotonic_ns())
+            stage.start_clients(self.scenario.workload.clients(self.contract))
+            _await_steady(stage)
+        workload = self.scenario.workload
+        if not isinstance(workload, Grouped):
+            self._break(stage)
+            return
+        watch = GroupWatch(stage.cluster.bootstrap, workload.group)
+        churn = Churn(workload, self.scenario.moves(stage.seed), stage, watch, seen_s=_SEEN_S)
+        stage.at_end.append(churn.close)
+        stage.catch_up = partial(churn.catch_up, limit_s=_CATCH_UP_S)
+        self._break(stage, churn.run)
+
+    def _break(self, stage: Stage, *beside: Callable[[], None]) -> None:
+        """Carry out the plan, and whatever else is to go on beside it, each in a thread."""
+        steps = plan(self.scenario, stage.seed)
+        journal = Journal(stage.run_dir.path / "faults.jsonl")
+        nemesis = Nemesis(
+            cluster=stage.cluster,
+            journal=journal,
+            seed=stage.seed,
+            max_at_once=self.scenario.max_at_once,
+            is_whole=lambda: stage.cluster.is_whole(stage.topics),
+            tell=stage.progress.say,
+        )
+        failure: list[BaseException] = []
+
+        def guarded(work: Callable[[], None]) -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 (raised again by the main thread)
+                failure.append(error)
+
+        works = (lambda: nemesis.run(steps, stage.stop), *beside)
+        with stage.phase("faults"):
+            begin = time.monotonic()
+            threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+            for thread in threads:
+                thread.start()
+            try:
+                while (
+                    any(thread.is_alive() for thread in threads)
+                    or time.monotonic() - begin < self.scenario.duration_s
+                ):
+                    if stage.stop.wait(1.0):
+                        break
+                    stage.report_counts()
+                    stage.note_failures()
+            finally:
+                if sys.exc_info()[0] is not None:
+                    stage.stop.set()
+                with stage.phase("heal"):
+                    for thread in threads:
+                        thread.join()
+                    journal.close()
+        if failure:
+            raise failure[0]
+
+
+def _isolation_of(client: ClientSpec) -> str | None:
+    """Return what a client may read: only what is committed, or all; None if it does not read."""
+    for name in ("config", "consume"):
+        config = client.settings.get(name)
+        if isinstance(config, Mapping) and "isolation.level" in config:
+            return str(config["isolation.level"])
+    return None
+
+
+def _await_steady(stage: Stage) -> None:
+    producers = [client for client in stage.clients if client.spec.role == "producer"]
+    consumers = [client for client in stage.clients if client.spec.role == "consumer"]
+
+    def is_steady() -> bool:
+        stage.report_counts()
+        for client in stage.clients:
+            if failure := client.failure():
+                raise ClusterBroken(failure)
+        return all(client.counts.get("ok", 0) > 0 for client in producers) and (
+            not consumers or sum(client.counts.get("polled", 0) for client in consumers) > 0
+        )
+
+    try:
+        wait_until(
+            is_steady, timeout_s=_STEADY_S, stop=stage.stop, interval_s=0.2,
+            what="the first acknowledgement for every producer, and the first record polled",
+        )  # fmt: skip
+    except WaitTimeout as error:
+        if not stage.stop.is_set():
+            raise ClusterBroken(f"The cluster was ill before any fault: {error}") from error
