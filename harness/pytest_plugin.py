@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from harness.campaigns.claim_result import Trial
-    from harness.campaigns.experiment import Outcome
+    from harness.campaigns.conduct import RunResult
     from harness.cluster.docker_cluster import DockerCluster
     from harness.cluster.pool import KeepOne
     from harness.core.cluster import Broker, ClusterSpec
@@ -214,17 +214,18 @@ def chaos(request: pytest.FixtureRequest, kafka_cluster: DockerCluster) -> Chaos
 
 
 @pytest.fixture
-def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
+def run_scenario(request: pytest.FixtureRequest) -> Callable[..., RunResult]:
     """Run a registered scenario: `run_scenario("mixed", seed=7, duration_s=40)`.
 
-    Keyword arguments: `seed`, and those of `harness.campaigns.experiment.Overrides`.
+    Keyword arguments: `seed`, and those of `harness.campaigns.configure.Overrides`.
     """
-    from harness.campaigns.experiment import Overrides, conduct, configure
+    from harness.campaigns.conduct import conduct
+    from harness.campaigns.configure import Overrides, configure
     from harness.core.progress import Progress
     from harness.run.runner import Runner
     from harness.run.scenario_run import ScenarioRun
 
-    def run(name: str, *, seed: int | None = None, **overrides: Any) -> Outcome:  # noqa: ANN401
+    def run(name: str, *, seed: int | None = None, **overrides: Any) -> RunResult:  # noqa: ANN401
         version = request.config.getoption("--kafka-version")
         if version:
             overrides["cluster"] = {"kafka": version, **overrides.get("cluster", {})}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from harness.campaigns.experiment import conduct, judge
+from harness.campaigns.conduct import conduct, judge
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.run_dir import SCHEMA, RunDir, canonical_json, write_atomically
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, find_claim

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.campaigns.claim_page import html_page, markdown_page
 from harness.campaigns.claim_result import Trial, failed_trial
-from harness.campaigns.experiment import run_experiment
+from harness.campaigns.conduct import run_experiment
 from harness.campaigns.judging_queue import Backlog
 from harness.campaigns.matrix_folder import Ledger
 from harness.cluster.pool import KeepOne, Lender

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from harness.campaigns.experiment import Outcome
+from harness.campaigns.conduct import RunResult
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import describe
@@ -137,7 +137,7 @@ class Entry:
             raise HistoryUnreadable(f"{document} is no run of a matrix ({error!r}).") from error
 
 
-def entry_of(cell: Cell, outcome: Outcome, *, seconds: float) -> Entry:
+def entry_of(cell: Cell, outcome: RunResult, *, seconds: float) -> Entry:
     """Return what came of a run that was made and verified."""
     folder = outcome.run_dir.path
     verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))

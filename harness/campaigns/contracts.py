@@ -10,9 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from harness.campaigns.conduct import judge, run_experiment
 from harness.campaigns.contract_cell import Cell, Entry, entry_of, failed_entry
 from harness.campaigns.contract_page import About, html_page, markdown_page
-from harness.campaigns.experiment import judge, run_experiment
 from harness.campaigns.matrix_folder import Ledger
 from harness.core.errors import HealFailed, KafkaChaosError, UsageError
 from harness.core.progress import Progress

@@ -14,7 +14,8 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from harness.campaigns.experiment import DEFAULT_SCENARIO, Overrides, conduct, configure
+from harness.campaigns.conduct import conduct
+from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.progress import Progress
 from harness.core.run_dir import SCHEMA, canonical_json, write_atomically

@@ -95,7 +95,7 @@ def run(
 ) -> None:
     """Run an experiment: cluster, load, faults, healing, final reads, verdict, report."""
     chosen, seed = scenario_of(given), _seed_of(given)
-    from harness.campaigns.experiment import conduct
+    from harness.campaigns.conduct import conduct
 
     with stoppable() as stop, console.live_progress() as progress:
         progress.say(f"scenario {chosen.name} · kafka {chosen.cluster.kafka} · seed {seed}")

@@ -42,10 +42,10 @@ def matrix(
     as_json: Json = False,
 ) -> None:
     """Do the same damage under each of many contracts; ends in one table, linked to the runs."""
+    from harness.campaigns.conduct import reject_unknown_version
+    from harness.campaigns.configure import DEFAULT_SCENARIO as DEFAULT_MIX
     from harness.campaigns.contract_cell import Cell
     from harness.campaigns.contracts import DEFAULT_SCENARIO, Matrix, combine, run_matrix
-    from harness.campaigns.experiment import DEFAULT_SCENARIO as DEFAULT_MIX
-    from harness.campaigns.experiment import reject_unknown_version
 
     seed = _SEED if given["seed"] is None else given["seed"]
     default = DEFAULT_SCENARIO if given["faults"] is None else DEFAULT_MIX

@@ -354,7 +354,7 @@ def scenario_of(given: Flags) -> Scenario:
     Raises:
         UsageError: they describe nothing that can be run.
     """
-    from harness.campaigns.experiment import DEFAULT_SCENARIO, Overrides, configure, split_faults
+    from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure, split_faults
 
     switch = {None: None, OnOff.ON: True, OnOff.OFF: False}
     overrides = Overrides(

@@ -11,7 +11,7 @@ from harness.core.run_dir import SCHEMA, RunDir
 from harness.core.verdict import Verdict
 
 if TYPE_CHECKING:
-    from harness.campaigns.experiment import Outcome
+    from harness.campaigns.conduct import RunResult
     from verifiers.ops.judgement import HistoryVerdict, OpOptions
 
 MALFORMED = 2
@@ -131,7 +131,7 @@ def _shown(example: dict[str, Any]) -> str:
 
 
 def _judge_folder(path: Path, master: str | None, *, exact: bool) -> Judged:
-    from harness.campaigns.experiment import judge
+    from harness.campaigns.conduct import judge
 
     run_dir = RunDir.open(path)
     with console.live_progress() as progress:
@@ -141,7 +141,7 @@ def _judge_folder(path: Path, master: str | None, *, exact: bool) -> Judged:
 
 def _folders(paths: Sequence[Path], master: str | None, *, exact: bool) -> list[Judged]:
     """Judge run folders together; say of one that cannot be judged why."""
-    from harness.campaigns.experiment import judge_all
+    from harness.campaigns.conduct import judge_all
 
     judged: dict[Path, Judged] = {}
     opened: dict[Path, RunDir] = {}
@@ -160,7 +160,7 @@ def _folders(paths: Sequence[Path], master: str | None, *, exact: bool) -> list[
     return [judged[path] for path in paths]
 
 
-def _told(outcome: "Outcome") -> Judged:
+def _told(outcome: "RunResult") -> Judged:
     import json
 
     from verifiers.report import console_summary

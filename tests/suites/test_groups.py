@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from harness.campaigns.experiment import Outcome
+from harness.campaigns.conduct import RunResult
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
 from verifiers.judging.job import verify
@@ -46,7 +46,7 @@ def promise(run_dir: Path, commits: str) -> None:
 
 
 def test_a_group_that_commits_first_loses_what_was_in_hand_and_no_other_may(
-    run_scenario: Callable[..., Outcome], tmp_path: Path
+    run_scenario: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     outcome = run_scenario(
         "mixed",

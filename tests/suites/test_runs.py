@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from harness.campaigns.experiment import Outcome
+from harness.campaigns.conduct import RunResult
 from harness.core.verdict import Verdict
 
 pytestmark = pytest.mark.docker
 
-RunScenario = Callable[..., Outcome]
+RunScenario = Callable[..., RunResult]
 
 
 def lost_values(run_dir: Path) -> set[int]:
@@ -46,7 +46,7 @@ def torn_transactions(run_dir: Path) -> set[tuple[int, int]]:
     return {key for key, parts in found.items() if parts not in allowed[kinds[key]]}
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: RunResult) -> str:
     return (outcome.run_dir.path / "verdict.json").read_text()[:4000]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.partition import Partition
-from harness.campaigns.experiment import Outcome
+from harness.campaigns.conduct import RunResult
 from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import Answer, Broker, ClusterSpec, Lease
 from harness.core.errors import UsageError
@@ -48,7 +48,7 @@ def said(cluster: DockerCluster, node_id: int) -> str:
     return done.stdout
 
 
-def test_a_short_run_on_the_oldest_kafka_is_valid(run_scenario: Callable[..., Outcome]) -> None:
+def test_a_short_run_on_the_oldest_kafka_is_valid(run_scenario: Callable[..., RunResult]) -> None:
     outcome = run_scenario(
         "mixed", seed=3, cluster={"kafka": OLDEST}, faults=("broker_kill",), duration_s=25
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.campaigns import experiment
+from harness.campaigns import conduct
 from harness.cli import verify as cli_verify
 from harness.cli.verify import Judged, judge_paths, worst
 from harness.core.errors import HistoryUnreadable, UsageError
@@ -61,7 +61,7 @@ def test_folders_and_histories_come_back_in_the_order_of_their_paths(
 
     monkeypatch.setattr(cli_verify, "_histories", histories)
     monkeypatch.setattr(cli_verify, "_told", told)
-    monkeypatch.setattr(experiment, "judge_all", folders)
+    monkeypatch.setattr(conduct, "judge_all", folders)
 
     found = judge_paths(
         [folder, history, damaged, other, folder, empty],

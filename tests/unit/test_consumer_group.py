@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from harness.campaigns.experiment import Overrides, configure
+from harness.campaigns.configure import Overrides, configure
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.workload import WORKLOADS, Grouped, Move

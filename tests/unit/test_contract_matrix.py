@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from harness.campaigns.conduct import RunResult
+from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.contract_cell import Cell, Entry, Found, entry_of, failed_entry
 from harness.campaigns.contract_page import About, cells, headers, html_page, markdown_page, varied
 from harness.campaigns.contracts import Choice, Matrix, combine, run_matrix
-from harness.campaigns.experiment import Outcome, Overrides, configure
 from harness.cli.main import app
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, HealFailed, HistoryUnreadable, UsageError
@@ -25,7 +26,7 @@ from harness.run.runner import Runner
 from harness.scenarios.weak_spots import provoked
 from verifiers.oracle import Circumstances, rule
 
-Conduct = Callable[..., Outcome]
+Conduct = Callable[..., RunResult]
 
 
 def cell(choice: Choice | None = None, *, scenario: str = "weak_spots") -> Cell:
@@ -140,22 +141,22 @@ class Told:
 
 def outcome(
     runner: Runner, verdict: Verdict = Verdict.VALID, **anomalies: tuple[int, bool]
-) -> Outcome:
+) -> RunResult:
     named = {name.replace("_", "-"): found for name, found in anomalies.items()}
     run_dir = run_folder(runner, named)
-    return Outcome(run_dir=run_dir, report=Told(verdict))  # type: ignore[arg-type]
+    return RunResult(run_dir=run_dir, report=Told(verdict))  # type: ignore[arg-type]
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, conduct: Conduct) -> None:
     """Let this make the runs, and their verdicts."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, RunResult] = {}
 
     def run_experiment(runner: Runner) -> RunDir:
         made = conduct(runner, master=None)
         outcomes[made.run_dir.name] = made
         return made.run_dir
 
-    def judge(run_dir: RunDir, *, master: str | None, progress: Progress) -> Outcome:
+    def judge(run_dir: RunDir, *, master: str | None, progress: Progress) -> RunResult:
         return outcomes[run_dir.name]
 
     monkeypatch.setattr("harness.campaigns.contracts.run_experiment", run_experiment)
@@ -172,7 +173,7 @@ def test_each_cell_is_run_with_its_contract_and_told_in_the_table(
 ) -> None:
     seen: list[str] = []
 
-    def conduct(runner: Runner, *, master: str | None) -> Outcome:
+    def conduct(runner: Runner, *, master: str | None) -> RunResult:
         del master
         acks = runner.experiment.contract.acks
         seen.append(acks)
@@ -206,7 +207,7 @@ def test_a_matrix_goes_on_where_it_was_left(
     seen: list[str] = []
     stop = threading.Event()
 
-    def conduct(runner: Runner, *, master: str | None) -> Outcome:
+    def conduct(runner: Runner, *, master: str | None) -> RunResult:
         del master
         seen.append(runner.experiment.contract.acks)
         if len(seen) == 2:
@@ -234,7 +235,7 @@ def test_a_run_that_only_had_to_be_verified_when_it_was_to_stop_counts(
 ) -> None:
     stop = threading.Event()
 
-    def conduct(runner: Runner, *, master: str | None) -> Outcome:
+    def conduct(runner: Runner, *, master: str | None) -> RunResult:
         stop.set()
         return outcome(runner)
 
@@ -251,7 +252,7 @@ def test_a_run_that_was_made_and_not_verified_is_only_verified(
 ) -> None:
     runs: list[str] = []
 
-    def conduct(runner: Runner, *, master: str | None) -> Outcome:
+    def conduct(runner: Runner, *, master: str | None) -> RunResult:
         made = outcome(runner, lost_write=(3, True))
         runs.append(made.run_dir.name)
         return made
@@ -279,7 +280,7 @@ def test_a_cluster_that_does_not_start_costs_one_cell_and_is_tried_again(
 ) -> None:
     broken = ["0"]
 
-    def conduct(runner: Runner, *, master: str | None) -> Outcome:
+    def conduct(runner: Runner, *, master: str | None) -> RunResult:
         del master
         if runner.experiment.contract.acks in broken:
             raise ClusterBroken("Broker 2 did not register.")
@@ -301,7 +302,7 @@ def test_a_cluster_that_does_not_start_costs_one_cell_and_is_tried_again(
 def test_what_could_not_be_healed_ends_everything(
     tmp_path: Path, conducted: Callable[[Conduct], None]
 ) -> None:
-    def conduct(runner: Runner, *, master: str | None) -> Outcome:
+    def conduct(runner: Runner, *, master: str | None) -> RunResult:
         raise HealFailed("A broker is still frozen.")
 
     conducted(conduct)
@@ -386,7 +387,7 @@ def test_an_outcome_is_told_as_the_folder_has_it(tmp_path: Path) -> None:
 
     made = entry_of(
         cell({"min_isr": 1}),
-        Outcome(run_dir=run_dir, report=Told(Verdict.UNKNOWN)),  # type: ignore[arg-type]
+        RunResult(run_dir=run_dir, report=Told(Verdict.UNKNOWN)),  # type: ignore[arg-type]
         seconds=1.26,
     )
 
@@ -404,15 +405,13 @@ def invoked(
 ) -> tuple[list[Runner], Any]:
     runners: list[Runner] = []
 
-    def conduct(runner: Runner, *, master: str | None) -> Outcome:
+    def conduct(runner: Runner, *, master: str | None) -> RunResult:
         del master
         runners.append(runner)
         return outcome(runner, Verdict.INVALID, lost_write=(1, False))
 
     stand_in(monkeypatch, conduct)
-    monkeypatch.setattr(
-        "harness.campaigns.experiment.reject_unknown_kafka", lambda version, say: None
-    )
+    monkeypatch.setattr("harness.campaigns.conduct.reject_unknown_kafka", lambda version, say: None)
     arguments = ["matrix", "--store", str(tmp_path), *words]
     return runners, CliRunner().invoke(app, arguments)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.campaigns.experiment import Overrides, configure
+from harness.campaigns.configure import Overrides, configure
 from harness.core.errors import UsageError
 from harness.run.scenario_run import ScenarioRun
 from tests.unit import report_fixture as fixture

@@ -9,7 +9,7 @@ from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf
-from harness.campaigns.experiment import Overrides, configure, parse_fault
+from harness.campaigns.configure import Overrides, configure, parse_fault
 from harness.core.errors import UsageError
 from harness.core.fault import Fault
 from harness.core.scenario import SCENARIOS, Step

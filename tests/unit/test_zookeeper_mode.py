@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.campaigns.experiment import Overrides, configure
+from harness.campaigns.configure import Overrides, configure
 from harness.cluster.admin import round_robin
 from harness.cluster.internal_topics import internal_topics
 from harness.cluster.logs import settings_in

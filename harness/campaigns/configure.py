@@ -1,9 +1,7 @@
-"""An experiment from beginning to end: run, verify, report."""
+"""Configuring a scenario: what a caller changes in it, and what the changes must fit."""
 
-import logging
 import re
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -16,20 +14,11 @@ from faults.targets import FollowerOf, LeaderAndFollower
 from harness.cluster.user_compose import read_compose_file
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.errors import KafkaChaosError, UsageError
+from harness.core.errors import UsageError
 from harness.core.fault import FAULTS, Fault, hits_pairs
-from harness.core.progress import Progress, Say
-from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
-from harness.core.verdict import Verdict
 from harness.core.workload import WORKLOADS, Demanding, Grouped, Workload
-from harness.machine.images import reject_unknown_kafka
-from harness.run.runner import Runner
-from verifiers.judging.job import Report, verify_all, write_verdict
-from verifiers.report import write_report
-
-log = logging.getLogger(__name__)
 
 DEFAULT_SCENARIO = "mixed"
 
@@ -213,107 +202,3 @@ def _workload(scenario: Scenario, overrides: Overrides) -> Workload:
         )
     changed: Workload = replace(workload, **changes)
     return changed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of an experiment: its folder and its verdict."""
-
-    run_dir: RunDir
-    report: Report
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict."""
-        return self.report.verdict
-
-
-def conduct(runner: Runner, *, master: str | None = None) -> Outcome:
-    """Run a scenario, verify what was recorded, and write its report.
-
-    Raises:
-        UsageError: there is no such Kafka version; nothing was started, no folder made.
-        KafkaChaosError: the run could not be made; what was recorded until then lies in its
-            folder, sealed, and can be verified.
-    """
-    return judge(run_experiment(runner), master=master, progress=runner.progress)
-
-
-def run_experiment(runner: Runner) -> RunDir:
-    """Run an experiment that nobody has judged yet.
-
-    Raises:
-        UsageError: there is no such Kafka version; nothing was started, no folder made.
-        KafkaChaosError: as for `conduct`.
-    """
-    reject_unknown_version(runner.experiment.cluster, say=runner.progress.say)
-    return runner.run()
-
-
-def reject_unknown_version(spec: ClusterSpec, *, say: Say) -> None:
-    """Reject a Kafka version that does not exist, where we are the ones to make its image.
-
-    Raises:
-        UsageError: with the versions that there are.
-    """
-    if not spec.image and not spec.compose:
-        reject_unknown_kafka(spec.kafka, say=say)
-
-
-def judge(
-    run_dir: RunDir,
-    *,
-    master: str | None = None,
-    progress: Progress | None = None,
-    exact: bool = False,
-) -> Outcome:
-    """Verify a run folder and write its verdict and report.
-
-    Args:
-        run_dir: the folder.
-        master: a Spark master; None is this machine.
-        progress: is told what is being done.
-        exact: look at every record, however long the history is.
-
-    Raises:
-        HistoryUnreadable: the history is damaged.
-    """
-    (outcome,) = judge_all([run_dir], master=master, progress=progress, exact=exact)
-    if isinstance(outcome, KafkaChaosError):
-        raise outcome
-    return outcome
-
-
-def judge_all(
-    run_dirs: Sequence[RunDir],
-    *,
-    master: str | None = None,
-    progress: Progress | None = None,
-    exact: bool = False,
-) -> tuple[Outcome | KafkaChaosError, ...]:
-    """Verify several run folders together, as `judge` does one; return what came of each.
-
-    Args:
-        run_dirs: the folders.
-        master: a Spark master; None is this machine.
-        progress: is told what is being done.
-        exact: look at every record, however long a history is.
-
-    Returns:
-        Why, for a folder that cannot be judged.
-    """
-    progress = progress or Progress()
-    progress.phase("verify")
-    begin_ns = time.monotonic_ns()
-    paths = [run_dir.path for run_dir in run_dirs]
-    reports = verify_all(paths, master=master, say=progress.say, exact=exact)
-    log.info("verified in %.1f s", (time.monotonic_ns() - begin_ns) / 1e9)
-    outcomes: list[Outcome | KafkaChaosError] = []
-    for run_dir, report in zip(run_dirs, reports, strict=True):
-        if isinstance(report, KafkaChaosError):
-            outcomes.append(report)
-            continue
-        write_verdict(run_dir.path, report)
-        write_report(run_dir.path)
-        outcomes.append(Outcome(run_dir=run_dir, report=report))
-    return tuple(outcomes)
