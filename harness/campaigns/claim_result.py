@@ -12,7 +12,7 @@ from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.run_dir import SCHEMA, RunDir, canonical_json, write_atomically
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, find_claim
 from harness.lab.claim_run import ClaimRun
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 from harness.run.runner import Runner
 from verifiers.report import write_report
 
@@ -78,7 +78,7 @@ class Trial:
 
 
 def conduct_trial(runner: Runner, run: ClaimRun, *, master: str | None = None) -> Trial:
-    """Run a claim, verify what was recorded, and judge it.
+    """Run a claim, verify what was run, and judge it.
 
     A run that could not be made is UNKNOWN, with its error for words.
 
@@ -122,16 +122,16 @@ def failed_trial(
 
 def judge_claim(run_dir: RunDir, claim: Claim, name: str, *, seconds: float) -> Trial:
     """Return what a verified run says of a claim, and write it down as claim.json."""
-    seen = Seen(run_dir)
-    finding = _judge(seen, claim.expectation(seen.kafka))
+    run = RecordedRun(run_dir)
+    finding = _judge(run, claim.expectation(run.kafka))
     trial = replace(
-        _trial(name, claim, seen.kafka, finding, seconds),
-        metadata=str(seen.meta["cluster"]["metadata"]),
+        _trial(name, claim, run.kafka, finding, seconds),
+        metadata=str(run.meta["cluster"]["metadata"]),
         run=run_dir.name,
-        started_utc=str(seen.meta["started_utc"]),
-        anomalies={name: found["count"] for name, found in seen.verdict["anomalies"].items()},
-        located=(seen.verdict.get("replicas") or {}).get("located"),
-        facts=seen.all_facts,
+        started_utc=str(run.meta["started_utc"]),
+        anomalies={name: found["count"] for name, found in run.verdict["anomalies"].items()},
+        located=(run.verdict.get("replicas") or {}).get("located"),
+        facts=run.all_facts,
     )
     write_atomically(run_dir.path / TRIAL_FILE, canonical_json(trial.document()))
     write_report(run_dir.path)  # once more: it begins with the claim
@@ -153,15 +153,15 @@ def _trial(name: str, claim: Claim, kafka: str, finding: Finding, seconds: float
     )
 
 
-def _judge(seen: Seen, expectation: Expectation | None) -> Finding:
+def _judge(run: RecordedRun, expectation: Expectation | None) -> Finding:
     if expectation is None:
         return Finding(
-            outcome=Outcome.UNKNOWN, words=f"The claim does not speak of Kafka {seen.kafka}."
+            outcome=Outcome.UNKNOWN, words=f"The claim does not speak of Kafka {run.kafka}."
         )
-    if seen.unmet:
-        words = "; ".join(seen.unmet)
+    if run.unmet:
+        words = "; ".join(run.unmet)
         return Finding(outcome=Outcome.UNKNOWN, words=f"A precondition was not met: {words}.")
-    return expectation.test(seen)
+    return expectation.test(run)
 
 
 def trials_in(store: Path) -> Iterator[Trial]:

@@ -7,8 +7,8 @@ thousands of records in the time that a kill takes, so its output is left unread
 
 from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, claim
-from harness.lab.expectations import all_of
-from harness.lab.group_expectations import (
+from harness.lab.expectations import (
+    all_of,
     note_hand,
     repeats_at_most_hand,
     skips_hand,

@@ -2,8 +2,7 @@
 
 from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, claim
-from harness.lab.expectations import all_of
-from harness.lab.group_expectations import note_hand, repeats_hand, skips_hand
+from harness.lab.expectations import all_of, note_hand, repeats_hand, skips_hand
 from harness.lab.groups import LONG_SESSION_MS, Hold
 from harness.lab.lab import Lab
 

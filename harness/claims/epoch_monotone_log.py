@@ -6,8 +6,7 @@ from harness.core.contract import Contract
 from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.expectations import finds_no
-from harness.lab.lab import Lab
-from harness.lab.questions import letter
+from harness.lab.lab import Lab, letter
 
 _ROUNDS = 3
 

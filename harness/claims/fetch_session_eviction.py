@@ -5,7 +5,7 @@ from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.lab.expectations import all_of, keeps_all
 from harness.lab.lab import Lab
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 
 SLOTS = 8
 FETCHERS = 8
@@ -51,10 +51,10 @@ def _sum(lab: Lab, names: str, attribute: str) -> int:
     return round(sum(lab.cluster.jmx(lab.brokers[0], names, attribute).values()))
 
 
-def full_and_evicted(seen: Seen) -> Finding:
+def full_and_evicted(run: RecordedRun) -> Finding:
     """Judge the cache's size before and after, and its evictions."""
-    sessions = seen.facts("sessions")
-    fresh, stale = seen.facts("evictions_while_fresh"), seen.facts("evictions_of_stale")
+    sessions = run.facts("sessions")
+    fresh, stale = run.facts("evictions_while_fresh"), run.facts("evictions_of_stale")
     if len(sessions) < 2 or not fresh or not stale:
         return Finding(outcome=Outcome.UNKNOWN, words="The cache was not observed.")
     words = (

@@ -4,7 +4,7 @@ from harness.core.contract import Contract
 from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, Test, claim
 from harness.lab.lab import Lab
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 
 PARTITIONS = 200
 FOLLOWERS = 2
@@ -42,8 +42,8 @@ def _fetches(lab: Lab) -> int:
 def fetches_are(*, full: bool) -> Test:
     """Expect that idle fetches name every partition, or none, and that sessions are as many."""
 
-    def test(seen: Seen) -> Finding:
-        each, sessions = seen.facts("bytes_each"), seen.facts("sessions")
+    def test(run: RecordedRun) -> Finding:
+        each, sessions = run.facts("bytes_each"), run.facts("sessions")
         if not each:
             return Finding(outcome=Outcome.UNKNOWN, words="No fetch was counted.")
         words = (

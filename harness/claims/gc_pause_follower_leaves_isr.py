@@ -9,8 +9,8 @@ from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
 from harness.lab.clients import LabProducer
 from harness.lab.lab import Lab
-from harness.lab.lateness import Heartbeat
-from harness.lab.recorded import Seen
+from harness.lab.lateness import Lateness
+from harness.lab.recorded import RecordedRun
 
 LIMIT_S = 1.2
 SHORT_S, LONG_S = 0.3, 12.0
@@ -24,9 +24,9 @@ def script(lab: Lab) -> None:
     probe.send("warm-up", 1)
     flow.flow("flow", _RATE_PER_S)
     lab.await_isr(lab.brokers)
-    with Heartbeat() as heartbeat:
+    with Lateness() as lateness:
         lab.observe("short", _collect(lab, probe, GcPause(), SHORT_S))
-        lab.observe("late_s", round(heartbeat.longest_s, 2))
+        lab.observe("late_s", round(lateness.longest_s, 2))
     lab.await_isr(lab.brokers)
     lab.observe("long", _collect(lab, probe, GcPause(nodes=LONG_LIST, share=0.4), LONG_S))
     lab.observe("back_s", round(lab.await_isr(lab.brokers), 2))
@@ -59,13 +59,13 @@ def _collect(lab: Lab, probe: LabProducer, fault: GcPause, for_s: float) -> Mapp
     }
 
 
-def only_for_the_long(seen: Seen) -> Finding:
+def only_for_the_long(run: RecordedRun) -> Finding:
     """Judge by the JVM's log of its pauses, and the leader's of its ISR.
 
     Sessions are far longer than the pauses, so whoever leaves was taken out by the leader. A
     follower that left for a short pause refutes nothing on a machine that was late itself.
     """
-    short, long, late = seen.facts("short"), seen.facts("long"), seen.facts("late_s")
+    short, long, late = run.facts("short"), run.facts("long"), run.facts("late_s")
     if not short or not long or not late:
         return Finding(outcome=Outcome.UNKNOWN, words="The pauses were not observed.")
     words = (

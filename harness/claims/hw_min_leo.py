@@ -6,7 +6,7 @@ from typing import Any
 from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
 from harness.lab.lab import Lab
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 
 LIMIT_S = 25.0
 SAMPLES = 2
@@ -46,13 +46,13 @@ def _freeze(lab: Lab) -> None:
         lab.observe("frozen", {"isr": isr, "high": high, "ends": ends, "written": written})
 
 
-def never_above(seen: Seen) -> Finding:
+def never_above(run: RecordedRun) -> Finding:
     """Judge every sample of which the ISR is known.
 
     Log ends only grow, so a high watermark that was told before the freeze must not lie above one
     of them. That proves something where a follower that is in the ISR held it back.
     """
-    samples = seen.facts("frozen")
+    samples = run.facts("frozen")
     above = [sample for sample in samples if _high(sample) > _least(sample)]
     held = [s for s in samples if len(s["isr"]) == 3 and _least(s) <= _longest(s) - _RATE_PER_S]
     passed = [s for s in samples if len(s["isr"]) == 2 and _high(s) > min(s["ends"].values())]

@@ -3,7 +3,7 @@
 from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.lab.lab import Lab
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 
 RECORDS = 2000
 BACK_S = 120.0
@@ -41,10 +41,10 @@ def script(lab: Lab) -> None:
     lab.observe("back_s", back_s and round(back_s, 2))
 
 
-def complete(seen: Seen) -> Finding:
+def complete(run: RecordedRun) -> Finding:
     """Judge every look at a follower that was in the ISR."""
-    inside, outside = seen.facts("inside"), seen.facts("outside")
-    back_s, highs = seen.facts("back_s"), seen.facts("high_watermark")
+    inside, outside = run.facts("inside"), run.facts("outside")
+    back_s, highs = run.facts("back_s"), run.facts("high_watermark")
     if not highs or not back_s:
         return Finding(outcome=Outcome.UNKNOWN, words="Nobody was looked at.")
     high = highs[0]

@@ -8,8 +8,8 @@ from harness.core.cluster import Broker
 from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.lab.lab import Lab
-from harness.lab.lateness import Heartbeat
-from harness.lab.recorded import Seen
+from harness.lab.lateness import Lateness
+from harness.lab.recorded import RecordedRun
 
 LIMIT_S = 4.0
 ROUNDS = 2
@@ -23,7 +23,7 @@ def script(lab: Lab) -> None:
     producers = [lab.producer(partition=number) for number in range(len(lab.brokers))]
     for number, producer in enumerate(producers):
         producer.flow(f"flow {number}", _RATE_PER_S)
-    with Heartbeat() as heartbeat:
+    with Lateness() as lateness:
         for _ in range(ROUNDS):
             _cut_every_link(lab)
     for leader in lab.brokers:
@@ -34,7 +34,7 @@ def script(lab: Lab) -> None:
         }
         for waited_ms in waited.values():
             lab.observe("by_leader", round(waited_ms / 1000 / LIMIT_S, 3))
-    lab.observe("late_s", round(heartbeat.longest_s, 2))
+    lab.observe("late_s", round(lateness.longest_s, 2))
     for producer in producers:
         producer.halt().settle()
 
@@ -74,7 +74,7 @@ def _gone_ns(lab: Lab, leader: Broker, follower: Broker, since_ns: int) -> int |
     return next(shown, None)
 
 
-def within(seen: Seen) -> Finding:
+def within(run: RecordedRun) -> Finding:
     """Judge every sample, the leaders' where they tell, and those from outside always.
 
     A leader of 3.3 and later tells how long it waited, by one clock: never less than the limit.
@@ -83,12 +83,12 @@ def within(seen: Seen) -> Finding:
     only if the larger number is, by more than a second, and above only if the smaller one is.
     A late shrink refutes nothing where this machine's own threads were late.
     """
-    outside, inside = seen.facts("from_outside"), seen.facts("by_leader")
+    outside, inside = run.facts("from_outside"), run.facts("by_leader")
     if len(outside) < FEWEST:
         return Finding(
             outcome=Outcome.UNKNOWN, words=f"There are {len(outside)} samples of {FEWEST}."
         )
-    late_s = max(seen.facts("late_s"), default=0.0)
+    late_s = max(run.facts("late_s"), default=0.0)
     slack = _LATE_S / LIMIT_S
     early = [x for x in inside if x < 1.0] + [x for x in outside if x[1] < 1.0 - slack]
     late = [x for x in inside if x > 1.5 + slack] + [x for x in outside if x[0] > 1.5 + slack]

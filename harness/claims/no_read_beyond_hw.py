@@ -4,7 +4,7 @@ from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.lab.expectations import all_of, finds_no
 from harness.lab.lab import Lab
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 
 LIMIT_S = 20.0
 SHARED, ALONE = 10, 100
@@ -44,9 +44,9 @@ def script(lab: Lab) -> None:
     lab.heal(cut)
 
 
-def nothing_early(seen: Seen) -> Finding:
+def nothing_early(run: RecordedRun) -> Finding:
     """Judge every sample; a consumer that was given the rest at last shows that it did read."""
-    samples, at_last = seen.facts("polled_and_high_watermark"), seen.facts("polled_at_last")
+    samples, at_last = run.facts("polled_and_high_watermark"), run.facts("polled_at_last")
     words = (
         f"{len(samples)} times the leader's log ended at {SHARED + ALONE} and its followers' at "
         f"{SHARED}: polled were {_most(samples, 0)} at most, and the high watermark was "

@@ -7,7 +7,7 @@ from harness.core.contract import Contract
 from harness.core.version import FIRST_KRAFT, Versions
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, Test, claim
 from harness.lab.lab import Lab
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 
 LIMIT_S = 30.0
 LATE_S = 4.0
@@ -46,8 +46,8 @@ def within(session_s: float) -> Test:
     two or three seconds.
     """
 
-    def test(seen: Seen) -> Finding:
-        gone, leaders = seen.facts("gone_s"), seen.facts("announced_by_the_leader")
+    def test(run: RecordedRun) -> Finding:
+        gone, leaders = run.facts("gone_s"), run.facts("announced_by_the_leader")
         if not gone or not leaders:
             return Finding(outcome=Outcome.UNKNOWN, words="It was not seen to leave.")
         ((least_s, most_s),) = gone

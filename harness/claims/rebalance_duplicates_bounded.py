@@ -3,8 +3,7 @@
 from harness.core.contract import Contract
 from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, claim
-from harness.lab.expectations import all_of
-from harness.lab.group_expectations import note_hand, repeats_nothing_committed
+from harness.lab.expectations import all_of, note_hand, repeats_nothing_committed
 from harness.lab.groups import LONG_SESSION_MS, Hold, LabGroup
 from harness.lab.lab import Lab
 from workloads.group_config import short_sessions

@@ -4,7 +4,7 @@ from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.lab.expectations import all_of, finds_no, loses_some
 from harness.lab.lab import Lab
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 
 ROUNDS = 2
 PATIENT = {"batch.num.messages": 1, "linger.ms": 0, "socket.timeout.ms": 120_000}
@@ -32,18 +32,18 @@ def script(lab: Lab) -> None:
     lab.await_whole()
 
 
-def _cuts_what_was_acknowledged(seen: Seen) -> Finding:
+def _cuts_what_was_acknowledged(run: RecordedRun) -> Finding:
     queued = [f"queued {sample}" for sample in range(1, ROUNDS + 1)]
-    finding = loses_some(*queued)(seen)
-    if finding.outcome is Outcome.REFUTED and not seen.lost:
+    finding = loses_some(*queued)(run)
+    if finding.outcome is Outcome.REFUTED and not run.lost:
         # Whether the old leader acknowledges anything is a race with the news of its fall.
         return Finding(
             outcome=Outcome.UNKNOWN,
             words=f"In {ROUNDS} of {ROUNDS} samples the deposed leader acknowledged nothing.",
         )
-    hit = sum(bool(seen.lost & seen.batches[name].acked) for name in queued)
+    hit = sum(bool(run.lost & run.batches[name].acked) for name in queued)
     return Finding(
-        outcome=finding.outcome, words=f"{finding.words} Seen in {hit} of {ROUNDS} samples."
+        outcome=finding.outcome, words=f"{finding.words} RecordedRun in {hit} of {ROUNDS} samples."
     )
 
 

@@ -9,7 +9,7 @@ from harness.core.errors import UsageError
 from harness.core.registry import Registry
 from harness.core.version import FIRST_KRAFT, Versions, numbers
 from harness.lab.lab import Lab
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 
 
 class Outcome(StrEnum):
@@ -36,7 +36,7 @@ class Finding:
     words: str
 
 
-Test = Callable[[Seen], Finding]
+Test = Callable[[RecordedRun], Finding]
 """Looks at what was seen in a run, and at nothing else."""
 
 

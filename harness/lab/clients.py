@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
-from harness.lab.questions import POLL_S, WAIT_S
+from harness.lab.preconditions import POLL_S, WAIT_S
 from harness.run.client_process import ClientProcess
 
 

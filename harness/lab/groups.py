@@ -11,7 +11,7 @@ from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
 from harness.core.version import numbers
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
-from harness.lab.questions import WAIT_S, await_precondition
+from harness.lab.preconditions import WAIT_S, await_precondition
 from harness.run.client_process import ClientProcess
 from harness.run.context import Stage
 from workloads.client_config import Config

@@ -1,4 +1,4 @@
-"""The heartbeat: how late the machine itself was while something was timed."""
+"""How late this machine woke us while something was timed."""
 
 import threading
 import time
@@ -9,8 +9,8 @@ from harness.core.wait import pause
 _EVERY_S = 0.05
 
 
-class Heartbeat:
-    """Wakes up every 50 ms, and remembers by how much it was late at most.
+class Lateness:
+    """Measures the longest delay of a thread that wants to wake up every 50 ms.
 
     A thread of ours and a broker's share the same processors: where ours was late, a broker's may
     have been, and a time measured meanwhile proves no more than that allows. Use it as a context.
@@ -19,14 +19,14 @@ class Heartbeat:
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._longest_s = 0.0
-        self._thread = threading.Thread(target=self._beat, daemon=True, name="heartbeat")
+        self._thread = threading.Thread(target=self._wake_up, daemon=True, name="lateness")
 
     @property
     def longest_s(self) -> float:
         """The longest delay so far, seconds."""
         return self._longest_s
 
-    def __enter__(self) -> "Heartbeat":
+    def __enter__(self) -> "Lateness":
         self._thread.start()
         return self
 
@@ -39,7 +39,7 @@ class Heartbeat:
         self._stop.set()
         self._thread.join()
 
-    def _beat(self) -> None:
+    def _wake_up(self) -> None:
         due = time.monotonic() + _EVERY_S
         while not pause(max(0.0, due - time.monotonic()), self._stop):
             now = time.monotonic()

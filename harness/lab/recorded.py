@@ -1,4 +1,4 @@
-"""What was seen in the run of a claim: read from its folder, and from nowhere else."""
+"""The recorded run of a claim, read from its folder and from nowhere else."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenBatch:
+class RecordedBatch:
     """One batch of a script, by what its producer was told.
 
     Attributes:
@@ -33,12 +33,12 @@ class SeenBatch:
     errors: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, entry: Row) -> "SeenBatch":
+    def read(cls, entry: Row) -> "RecordedBatch":
         """Return the batch in a line of lab.jsonl."""
         offsets: dict[int, int | None] = {}
         for value, offset, count in entry["ok"]:
-            for place in range(count):
-                offsets[value + place] = None if offset is None else offset + place
+            for step in range(count):
+                offsets[value + step] = None if offset is None else offset + step
         return cls(
             name=entry["name"],
             offsets=offsets,
@@ -59,11 +59,11 @@ class SeenBatch:
 
 
 def _values(runs: list[list[int]]) -> list[int]:
-    return [first + place for first, count in runs for place in range(count)]
+    return [first + step for first, count in runs for step in range(count)]
 
 
-class Seen:
-    """Everything that a claim may be judged by.
+class RecordedRun:
+    """A verified run, as the test of a claim reads it.
 
     Args:
         run_dir: a folder that has been verified.
@@ -91,14 +91,13 @@ class Seen:
     @property
     def unmet(self) -> list[str]:
         """Preconditions that were not observed, and faults without a witness, in words."""
-        words = [str(line["what"]) for line in self._lines if line["event"] == "unmet"]
+        sentences = [str(line["what"]) for line in self._lines if line["event"] == "unmet"]
         if self.meta.get("state") != "complete":
-            words += self.meta.get("reasons") or ["the run did not end"]
+            sentences += self.meta.get("reasons") or ["the run did not end"]
         for fault in self.verdict["faults"]:
-            seen = fault["evidence"].get("inject", {})
-            if not seen.get("observed"):
-                words.append(f"fault {fault['id']}, {fault['name']}, has no witness")
-        return words
+            if not fault["evidence"].get("inject", {}).get("observed"):
+                sentences.append(f"fault {fault['id']}, {fault['name']}, has no witness")
+        return sentences
 
     @cached_property
     def unchecked(self) -> list[str]:
@@ -106,7 +105,7 @@ class Seen:
 
         Where this is not empty, what was found stands, and what was not found proves nothing.
         """
-        words = [
+        sentences = [
             f"the checker {name} crashed"
             for name, state in self.verdict["checkers"].items()
             if state != "ran"
@@ -114,23 +113,23 @@ class Seen:
         path = self._run_dir.path / "history" / "ends.json"
         ends = _json_list(path)
         if not ends:
-            words.append("there was no final read")
-        words += [
+            sentences.append("there was no final read")
+        sentences += [
             f"{end['topic']}-{end['partition']} was read to {end['reached']} of {end['high']}"
             for end in ends
             if not end["complete"]
         ]
-        return words
+        return sentences
 
     def did_not_look_for(self, anomaly: str) -> bool:
         """Return whether no checker of this name ran: that nothing was found proves nothing."""
         return bool(self.verdict["checkers"].get(anomaly) != "ran")
 
     @cached_property
-    def batches(self) -> Mapping[str, SeenBatch]:
+    def batches(self) -> Mapping[str, RecordedBatch]:
         """The batches of the script by name."""
-        found = (SeenBatch.read(line) for line in self._lines if line["event"] == "batch")
-        return {batch.name: batch for batch in found}
+        batches = (RecordedBatch.read(line) for line in self._lines if line["event"] == "batch")
+        return {batch.name: batch for batch in batches}
 
     def facts(self, name: str) -> list[Any]:
         """Return what the script has noted under a name, in order."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.core.run_dir import RunDir
-from harness.lab.recorded import Seen
+from harness.lab.recorded import RecordedRun
 from tests.unit.report_fixture import run_document, verdict_document, write_json, write_lines
 
 TOPIC = "claim"
@@ -54,7 +54,7 @@ def lost(values: Iterable[int]) -> list[dict[str, Any]]:
     return [anomaly("lost-write", value) for value in values]
 
 
-def seen(
+def recorded_run(
     folder: Path,
     *,
     lines: list[dict[str, Any]],
@@ -64,8 +64,8 @@ def seen(
     faults: list[Mapping[str, Any]] | None = None,
     checkers: Iterable[str] = CHECKERS,
     **run: object,
-) -> Seen:
-    """Write a run folder and return what is seen in it.
+) -> RecordedRun:
+    """Write a run folder and return what it records.
 
     Args:
         folder: where to.
@@ -91,4 +91,4 @@ def seen(
     pq.write_table(
         pa.Table.from_pylist(rows, schema=_ANOMALIES), folder / "anomalies" / "0.parquet"
     )
-    return Seen(RunDir(folder))
+    return RecordedRun(RunDir(folder))

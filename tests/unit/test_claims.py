@@ -22,7 +22,7 @@ from harness.lab.claim import CLAIMS, Claim, Expectation, Outcome, find_claim
 from harness.lab.claim_run import ClaimRun
 from harness.lab.expectations import keeps_all, loses
 from harness.run.runner import Runner
-from tests.unit.lab_fixture import WITNESSED, batch, lost, seen
+from tests.unit.lab_fixture import WITNESSED, batch, lost, recorded_run
 
 PUBLISHED = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2", "3.9.1", "4.3.1")
 
@@ -99,7 +99,7 @@ def simple(**changes: Any) -> Claim:
 
 
 def judged(folder: Path, **what: Any) -> Trial:
-    seen(folder, **{"lines": [batch("x", 0, 10)], **what})
+    recorded_run(folder, **{"lines": [batch("x", 0, 10)], **what})
     return judge_claim(RunDir(folder), simple(), "simple", seconds=1.0)
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from harness.lab.claim import Finding, Outcome, find_claim
-from harness.lab.recorded import Seen
-from tests.unit.lab_fixture import batch, fact, lost, seen
+from harness.lab.recorded import RecordedRun
+from tests.unit.lab_fixture import batch, fact, lost, recorded_run
 
 CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOWN
 
 
-def finding_of(claim: str, run: Seen) -> Finding:
+def finding_of(claim: str, run: RecordedRun) -> Finding:
     """Return what a claim says of a run folder."""
     expectation = find_claim(claim)[1].expectation(run.kafka)
     assert expectation is not None
@@ -35,7 +35,9 @@ def test_an_idle_fetch_is_nearly_empty_since_sessions(
 ) -> None:
     lines = [fact("bytes_each", bytes_each), *(fact("sessions", count) for count in sessions)]
 
-    finding = finding_of("fetch-session-incremental", seen(tmp_path, lines=lines, kafka=kafka))
+    finding = finding_of(
+        "fetch-session-incremental", recorded_run(tmp_path, lines=lines, kafka=kafka)
+    )
 
     assert finding.outcome is outcome
 
@@ -54,7 +56,7 @@ def test_an_idle_fetch_is_nearly_empty_since_sessions(
 def test_only_stale_sessions_are_evicted_from_a_full_cache(
     tmp_path: Path, sessions: list[int], fresh: int, stale: int, outcome: Outcome
 ) -> None:
-    folder = seen(
+    folder = recorded_run(
         tmp_path,
         lines=[
             batch("flow", 0, 10),
@@ -74,7 +76,7 @@ def test_only_stale_sessions_are_evicted_from_a_full_cache(
 def test_new_sessions_after_a_bounce_skip_nothing(
     tmp_path: Path, before: int, after: int, gone: int, outcome: Outcome
 ) -> None:
-    folder = seen(
+    folder = recorded_run(
         tmp_path,
         lines=[
             batch("flow", 0, 10),

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from harness.lab.claim import Finding, Outcome, find_claim
-from harness.lab.recorded import Seen
-from tests.unit.lab_fixture import fact, seen
+from harness.lab.recorded import RecordedRun
+from tests.unit.lab_fixture import fact, recorded_run
 
 CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOWN
 
@@ -15,10 +15,10 @@ CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOW
 def judged(folder: Path, claim: str, kafka: str = "4.3.1", **facts: list[Any]) -> Finding:
     """Return what a claim says of a run with these facts, each a list of samples."""
     lines = [fact(name, sample) for name, samples in facts.items() for sample in samples]
-    return finding_of(claim, seen(folder, lines=lines, kafka=kafka))
+    return finding_of(claim, recorded_run(folder, lines=lines, kafka=kafka))
 
 
-def finding_of(claim: str, run: Seen) -> Finding:
+def finding_of(claim: str, run: RecordedRun) -> Finding:
     """Return what a claim says of a run folder."""
     expectation = find_claim(claim)[1].expectation(run.kafka)
     assert expectation is not None

@@ -5,79 +5,79 @@ from pathlib import Path
 import pytest
 
 from harness.lab.claim import Outcome
-from tests.unit.seen_folder import SeenFolder
+from tests.unit.recorded_folder import RecordedFolder
 
 CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOWN
 
 
 @pytest.fixture
-def seen(tmp_path: Path) -> SeenFolder:
+def run(tmp_path: Path) -> RecordedFolder:
     """Return an empty folder of a run on the newest Kafka."""
-    return SeenFolder(tmp_path)
+    return RecordedFolder(tmp_path)
 
 
 # -- 17 --------------------------------------------------------------------------------------------
 
 
 def test_acks_0_is_confirmed_by_the_loss_of_what_was_sent_without_an_offset(
-    seen: SeenFolder,
+    run: RecordedFolder,
 ) -> None:
-    seen.batch("waited", 5)
-    seen.lose(seen.batch("sent", 5, offsets=False))
-    seen.fact("offset of a record that was sent", None)
+    run.batch("waited", 5)
+    run.lose(run.batch("sent", 5, offsets=False))
+    run.fact("offset of a record that was sent", None)
 
-    assert seen.outcome("acks0-loss") is CONFIRMED
-
-
-def test_acks_0_is_refuted_if_nothing_is_lost(seen: SeenFolder) -> None:
-    seen.batch("sent", 5, offsets=False)
-    seen.fact("offset of a record that was sent", None)
-
-    assert seen.outcome("acks0-loss") is REFUTED
+    assert run.outcome("acks0-loss") is CONFIRMED
 
 
-def test_acks_0_is_refuted_if_the_producer_learns_an_offset(seen: SeenFolder) -> None:
-    seen.lose(seen.batch("sent", 5))
-    seen.fact("offset of a record that was sent", 7)
+def test_acks_0_is_refuted_if_nothing_is_lost(run: RecordedFolder) -> None:
+    run.batch("sent", 5, offsets=False)
+    run.fact("offset of a record that was sent", None)
 
-    assert seen.outcome("acks0-loss") is REFUTED
-
-
-def test_acks_0_is_refuted_if_acks_1_loses_too(seen: SeenFolder) -> None:
-    seen.lose(seen.batch("sent", 5, offsets=False) + seen.batch("waited", 1))
-    seen.fact("offset of a record that was sent", None)
-
-    assert seen.outcome("acks0-loss") is REFUTED
+    assert run.outcome("acks0-loss") is REFUTED
 
 
-def test_acks_0_is_unknown_if_the_log_was_not_read_to_its_end(seen: SeenFolder) -> None:
-    seen.batch("sent", 5, offsets=False)
-    seen.fact("offset of a record that was sent", None)
-    seen.is_read = False
+def test_acks_0_is_refuted_if_the_producer_learns_an_offset(run: RecordedFolder) -> None:
+    run.lose(run.batch("sent", 5))
+    run.fact("offset of a record that was sent", 7)
 
-    assert seen.outcome("acks0-loss") is UNKNOWN
+    assert run.outcome("acks0-loss") is REFUTED
+
+
+def test_acks_0_is_refuted_if_acks_1_loses_too(run: RecordedFolder) -> None:
+    run.lose(run.batch("sent", 5, offsets=False) + run.batch("waited", 1))
+    run.fact("offset of a record that was sent", None)
+
+    assert run.outcome("acks0-loss") is REFUTED
+
+
+def test_acks_0_is_unknown_if_the_log_was_not_read_to_its_end(run: RecordedFolder) -> None:
+    run.batch("sent", 5, offsets=False)
+    run.fact("offset of a record that was sent", None)
+    run.is_read = False
+
+    assert run.outcome("acks0-loss") is UNKNOWN
 
 
 # -- 22 --------------------------------------------------------------------------------------------
 
 
 def refused(
-    seen: SeenFolder,
+    run: RecordedFolder,
     *,
     error: str = "NOT_ENOUGH_REPLICAS",
     appended: int = 0,
     beyond: str = "info",
 ) -> None:
     """Write a run in which acks=all was refused."""
-    seen.batch("before", 5)
+    run.batch("before", 5)
     if beyond == "ok":
-        seen.batch("beyond", 5)
+        run.batch("beyond", 5)
     else:
-        seen.batch("beyond", 5, outcome="info", error="NOT_ENOUGH_REPLICAS")
-    seen.skip(appended)
-    seen.batch("all", 5, outcome="info", error=error)
-    seen.batch("one", 5)
-    seen.batch("none", 5, offsets=False)
+        run.batch("beyond", 5, outcome="info", error="NOT_ENOUGH_REPLICAS")
+    run.skip(appended)
+    run.batch("all", 5, outcome="info", error=error)
+    run.batch("one", 5)
+    run.batch("none", 5, offsets=False)
 
 
 @pytest.mark.parametrize(
@@ -91,38 +91,38 @@ def refused(
 def test_a_refusal_that_leaves_nothing_in_the_log_confirms(
     tmp_path: Path, kafka: str, beyond: str, outcome: Outcome
 ) -> None:
-    seen = SeenFolder(tmp_path, kafka=kafka)
-    refused(seen, beyond=beyond)
+    run = RecordedFolder(tmp_path, kafka=kafka)
+    refused(run, beyond=beyond)
 
-    assert seen.outcome("minisr-refusal") is outcome
+    assert run.outcome("minisr-refusal") is outcome
 
 
 def test_replicas_that_a_partition_does_not_have_are_asked_for_until_3_6_only(
     tmp_path: Path,
 ) -> None:
-    seen = SeenFolder(tmp_path, kafka="3.7.0")
-    refused(seen)
+    run = RecordedFolder(tmp_path, kafka="3.7.0")
+    refused(run)
 
-    assert seen.outcome("minisr-refusal") is not CONFIRMED
-
-
-def test_a_refusal_that_took_offsets_refutes(seen: SeenFolder) -> None:
-    refused(seen, appended=5, beyond="ok")
-
-    assert seen.outcome("minisr-refusal") is REFUTED
+    assert run.outcome("minisr-refusal") is not CONFIRMED
 
 
-def test_another_error_than_not_enough_replicas_refutes(seen: SeenFolder) -> None:
-    refused(seen, error="REQUEST_TIMED_OUT", beyond="ok")
+def test_a_refusal_that_took_offsets_refutes(run: RecordedFolder) -> None:
+    refused(run, appended=5, beyond="ok")
 
-    assert seen.outcome("minisr-refusal") is REFUTED
+    assert run.outcome("minisr-refusal") is REFUTED
 
 
-def test_an_acknowledgement_below_the_minimum_refutes(seen: SeenFolder) -> None:
+def test_another_error_than_not_enough_replicas_refutes(run: RecordedFolder) -> None:
+    refused(run, error="REQUEST_TIMED_OUT", beyond="ok")
+
+    assert run.outcome("minisr-refusal") is REFUTED
+
+
+def test_an_acknowledgement_below_the_minimum_refutes(run: RecordedFolder) -> None:
     for name in ("before", "beyond", "all", "one", "none"):
-        seen.batch(name, 5)
+        run.batch(name, 5)
 
-    assert seen.outcome("minisr-refusal") is REFUTED
+    assert run.outcome("minisr-refusal") is REFUTED
 
 
 # -- 23 --------------------------------------------------------------------------------------------
@@ -147,57 +147,59 @@ _READ = "records read before the follower is back"
 def test_what_an_append_ends_in_when_the_isr_shrinks_changed_in_3_7(
     tmp_path: Path, kafka: str, error: str, read: int, outcome: Outcome
 ) -> None:
-    seen = SeenFolder(tmp_path, kafka)
-    seen.batch("shared", 10)
-    seen.batch("single", 1, outcome="info", error=error, there=True)
-    seen.anomaly("duplicate", seen.batch("retried", 1), kind="log")
-    seen.fact(_READ, read)
+    run = RecordedFolder(tmp_path, kafka)
+    run.batch("shared", 10)
+    run.batch("single", 1, outcome="info", error=error, there=True)
+    run.anomaly("duplicate", run.batch("retried", 1), kind="log")
+    run.fact(_READ, read)
 
-    assert seen.outcome("not-enough-after-append") is outcome
-
-
-def test_an_append_in_doubt_that_is_not_in_the_log_refutes(seen: SeenFolder) -> None:
-    seen.batch("single", 1, outcome="info", error="REQUEST_TIMED_OUT")
-    seen.anomaly("duplicate", seen.batch("retried", 1), kind="log")
-    seen.fact(_READ, 12)
-
-    assert seen.outcome("not-enough-after-append") is REFUTED
+    assert run.outcome("not-enough-after-append") is outcome
 
 
-def test_an_append_that_was_called_failed_refutes(seen: SeenFolder) -> None:
-    seen.batch("single", 1, outcome="fail", error="REQUEST_TIMED_OUT", there=True)
-    seen.anomaly("duplicate", seen.batch("retried", 1), kind="log")
-    seen.fact(_READ, 12)
+def test_an_append_in_doubt_that_is_not_in_the_log_refutes(run: RecordedFolder) -> None:
+    run.batch("single", 1, outcome="info", error="REQUEST_TIMED_OUT")
+    run.anomaly("duplicate", run.batch("retried", 1), kind="log")
+    run.fact(_READ, 12)
 
-    assert seen.outcome("not-enough-after-append") is REFUTED
+    assert run.outcome("not-enough-after-append") is REFUTED
+
+
+def test_an_append_that_was_called_failed_refutes(run: RecordedFolder) -> None:
+    run.batch("single", 1, outcome="fail", error="REQUEST_TIMED_OUT", there=True)
+    run.anomaly("duplicate", run.batch("retried", 1), kind="log")
+    run.fact(_READ, 12)
+
+    assert run.outcome("not-enough-after-append") is REFUTED
 
 
 # -- 25 --------------------------------------------------------------------------------------------
 
 
-def test_a_deposed_leader_that_acknowledges_with_acks_1_confirms(seen: SeenFolder) -> None:
-    seen.lose(seen.batch("queued 1", 5)[:2])
-    seen.batch("queued 2", 5)
-    seen.batch("waiting 1", 5)
+def test_a_deposed_leader_that_acknowledges_with_acks_1_confirms(run: RecordedFolder) -> None:
+    run.lose(run.batch("queued 1", 5)[:2])
+    run.batch("queued 2", 5)
+    run.batch("waiting 1", 5)
 
-    finding = seen.judge("zombie-leader-acks1-truncated")
+    finding = run.judge("zombie-leader-acks1-truncated")
 
     assert finding.outcome is CONFIRMED
     assert "1 of 2 samples" in finding.words
 
 
-def test_a_deposed_leader_that_loses_acks_all_refutes(seen: SeenFolder) -> None:
-    seen.lose(seen.batch("queued 1", 5) + seen.batch("waiting 1", 5))
-    seen.batch("queued 2", 5)
+def test_a_deposed_leader_that_loses_acks_all_refutes(run: RecordedFolder) -> None:
+    run.lose(run.batch("queued 1", 5) + run.batch("waiting 1", 5))
+    run.batch("queued 2", 5)
 
-    assert seen.outcome("zombie-leader-acks1-truncated") is REFUTED
+    assert run.outcome("zombie-leader-acks1-truncated") is REFUTED
 
 
-def test_a_deposed_leader_that_acknowledged_nothing_proves_nothing(seen: SeenFolder) -> None:
-    seen.batch("queued 1", 5)
-    seen.batch("queued 2", 5)
+def test_a_deposed_leader_that_acknowledged_nothing_proves_nothing(
+    run: RecordedFolder,
+) -> None:
+    run.batch("queued 1", 5)
+    run.batch("queued 2", 5)
 
-    assert seen.outcome("zombie-leader-acks1-truncated") is UNKNOWN
+    assert run.outcome("zombie-leader-acks1-truncated") is UNKNOWN
 
 
 # -- 26 and 27 -------------------------------------------------------------------------------------
@@ -205,20 +207,20 @@ def test_a_deposed_leader_that_acknowledged_nothing_proves_nothing(seen: SeenFol
 _STALE = "leader while only the stale replica runs"
 
 
-def test_a_partition_that_waits_for_its_last_replica_confirms(seen: SeenFolder) -> None:
-    seen.batch("alone", 5)
-    seen.batch("refused", 5, outcome="info", error="_MSG_TIMED_OUT")
-    seen.fact(_STALE, None)
+def test_a_partition_that_waits_for_its_last_replica_confirms(run: RecordedFolder) -> None:
+    run.batch("alone", 5)
+    run.batch("refused", 5, outcome="info", error="_MSG_TIMED_OUT")
+    run.fact(_STALE, None)
 
-    assert seen.outcome("unclean-off-unavailable") is CONFIRMED
+    assert run.outcome("unclean-off-unavailable") is CONFIRMED
 
 
-def test_a_stale_leader_refutes_that_unclean_election_is_off(seen: SeenFolder) -> None:
-    seen.lose(seen.batch("alone", 5))
-    seen.batch("refused", 5)
-    seen.fact(_STALE, 1.5)
+def test_a_stale_leader_refutes_that_unclean_election_is_off(run: RecordedFolder) -> None:
+    run.lose(run.batch("alone", 5))
+    run.batch("refused", 5)
+    run.fact(_STALE, 1.5)
 
-    assert seen.outcome("unclean-off-unavailable") is REFUTED
+    assert run.outcome("unclean-off-unavailable") is REFUTED
 
 
 @pytest.mark.parametrize(
@@ -235,52 +237,54 @@ def test_a_stale_leader_refutes_that_unclean_election_is_off(seen: SeenFolder) -
 def test_kraft_elects_uncleanly_by_itself_since_3_9_only(
     tmp_path: Path, kafka: str, led_after_s: float | None, outcome: Outcome
 ) -> None:
-    seen = SeenFolder(tmp_path, kafka)
-    seen.lose(seen.batch("alone", 5))
-    seen.fact("seconds until the stale replica led by itself", led_after_s)
+    run = RecordedFolder(tmp_path, kafka)
+    run.lose(run.batch("alone", 5))
+    run.fact("seconds until the stale replica led by itself", led_after_s)
 
-    assert seen.outcome("unclean-on-loses") is outcome
+    assert run.outcome("unclean-on-loses") is outcome
 
 
-def test_an_unclean_election_that_loses_nothing_refutes(seen: SeenFolder) -> None:
-    seen.batch("alone", 5)
-    seen.fact("seconds until the stale replica led by itself", 1.5)
+def test_an_unclean_election_that_loses_nothing_refutes(run: RecordedFolder) -> None:
+    run.batch("alone", 5)
+    run.fact("seconds until the stale replica led by itself", 1.5)
 
-    assert seen.outcome("unclean-on-loses") is REFUTED
+    assert run.outcome("unclean-on-loses") is REFUTED
 
 
 # -- 50 and 52 -----------------------------------------------------------------------------------
 
 
-def test_a_retry_that_repeats_confirms(seen: SeenFolder) -> None:
-    seen.anomaly("duplicate", seen.batch("late", 5) + seen.batch("unheard", 5)[:1], kind="log")
+def test_a_retry_that_repeats_confirms(run: RecordedFolder) -> None:
+    run.anomaly("duplicate", run.batch("late", 5) + run.batch("unheard", 5)[:1], kind="log")
 
-    assert seen.outcome("retry-duplicates-no-idempotence") is CONFIRMED
-
-
-def test_a_retry_that_does_not_repeat_after_one_of_the_damages_refutes(seen: SeenFolder) -> None:
-    seen.anomaly("duplicate", seen.batch("late", 5), kind="log")
-    seen.batch("unheard", 5)
-
-    assert seen.outcome("retry-duplicates-no-idempotence") is REFUTED
+    assert run.outcome("retry-duplicates-no-idempotence") is CONFIRMED
 
 
-def test_a_retry_that_loses_refutes(seen: SeenFolder) -> None:
-    seen.anomaly("duplicate", seen.batch("late", 5), kind="log")
-    values = seen.batch("unheard", 5)
-    seen.anomaly("duplicate", values[:4], kind="log")
-    seen.lose(values[4:])
+def test_a_retry_that_does_not_repeat_after_one_of_the_damages_refutes(
+    run: RecordedFolder,
+) -> None:
+    run.anomaly("duplicate", run.batch("late", 5), kind="log")
+    run.batch("unheard", 5)
 
-    assert seen.outcome("retry-duplicates-no-idempotence") is REFUTED
+    assert run.outcome("retry-duplicates-no-idempotence") is REFUTED
 
 
-def pipelined(seen: SeenFolder, *passed: str) -> None:
+def test_a_retry_that_loses_refutes(run: RecordedFolder) -> None:
+    run.anomaly("duplicate", run.batch("late", 5), kind="log")
+    values = run.batch("unheard", 5)
+    run.anomaly("duplicate", values[:4], kind="log")
+    run.lose(values[4:])
+
+    assert run.outcome("retry-duplicates-no-idempotence") is REFUTED
+
+
+def pipelined(run: RecordedFolder, *passed: str) -> None:
     """Write a run in which these passed what was sent before them."""
     for kind in ("pipelined", "one at a time", "idempotent"):
-        seen.batch(f"first {kind}", 1)
-        values = seen.batch(f"second {kind}", 1)
+        run.batch(f"first {kind}", 1)
+        values = run.batch(f"second {kind}", 1)
         if kind in passed:
-            seen.anomaly("nonmonotonic-send", values, kind="order")
+            run.anomaly("nonmonotonic-send", values, kind="order")
 
 
 @pytest.mark.parametrize(
@@ -293,8 +297,8 @@ def pipelined(seen: SeenFolder, *passed: str) -> None:
     ],
 )
 def test_only_what_is_pipelined_without_idempotence_may_pass(
-    seen: SeenFolder, passed: tuple[str, ...], outcome: Outcome
+    run: RecordedFolder, passed: tuple[str, ...], outcome: Outcome
 ) -> None:
-    pipelined(seen, *passed)
+    pipelined(run, *passed)
 
-    assert seen.outcome("inflight-reorder") is outcome
+    assert run.outcome("inflight-reorder") is outcome

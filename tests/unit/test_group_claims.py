@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from harness.lab.claim import Outcome, Test, find_claim
-from harness.lab.group_expectations import (
+from harness.lab.expectations import (
     repeats_at_most_hand,
     repeats_hand,
     repeats_nothing_committed,
     skips_hand,
 )
-from tests.unit.lab_fixture import anomaly, fact, seen
+from tests.unit.lab_fixture import anomaly, fact, recorded_run
 
 SKIP, REPEAT = "consume-skip", "consume-repeat"
 
@@ -61,7 +61,7 @@ def rows(
 def test_what_was_in_hand_is_told_from_what_was_not(
     tmp_path: Path, test: Test, found: list[dict[str, Any]], outcome: Outcome
 ) -> None:
-    folder = seen(tmp_path, lines=[hand("g", 5, 9)], anomalies=found)
+    folder = recorded_run(tmp_path, lines=[hand("g", 5, 9)], anomalies=found)
 
     assert test(folder).outcome is outcome
 
@@ -78,7 +78,7 @@ def test_what_was_in_hand_is_told_from_what_was_not(
 def test_what_was_not_read_to_its_end_proves_nothing_about_groups(
     tmp_path: Path, test: Test
 ) -> None:
-    folder = seen(tmp_path, lines=[hand("g", 5, 9)], complete=False)
+    folder = recorded_run(tmp_path, lines=[hand("g", 5, 9)], complete=False)
 
     assert test(folder).outcome is Outcome.UNKNOWN
 
@@ -86,7 +86,7 @@ def test_what_was_not_read_to_its_end_proves_nothing_about_groups(
 def judged(number: str, folder: Path, **what: Any) -> Outcome:
     expectation = find_claim(number)[1].expectation("4.3.1")
     assert expectation is not None
-    return expectation.test(seen(folder, **what)).outcome
+    return expectation.test(recorded_run(folder, **what)).outcome
 
 
 HANDS_62 = [hand("java", 0, 9), hand("delivered", 0, 9), hand("stored", 0, 9)]

@@ -16,7 +16,7 @@ _CHECKERS = (
 )  # fmt: skip
 
 
-class SeenFolder:
+class RecordedFolder:
     """Writes what a run would have left behind, and judges claims by it.
 
     Args:
@@ -89,7 +89,7 @@ class SeenFolder:
 
     def judge(self, claim: str) -> Finding:
         """Return what the claim's expectation for this version says of the folder."""
-        seen = lab_fixture.seen(
+        run = lab_fixture.recorded_run(
             self._path,
             lines=self._lines,
             anomalies=self._anomalies,
@@ -102,7 +102,7 @@ class SeenFolder:
         pq.write_table(pa.table({"value": pa.array(sorted(self._final), pa.int64())}), final)
         expectation = find_claim(claim)[1].expectation(self._kafka)
         assert expectation is not None
-        return expectation.test(seen)
+        return expectation.test(run)
 
     def outcome(self, claim: str) -> Outcome:
         """Return the outcome alone."""
