@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness.campaigns.claim_result import Trial
     from harness.campaigns.conduct import RunResult
     from harness.cluster.docker_cluster import DockerCluster
-    from harness.cluster.pool import KeepOne
+    from harness.cluster.pool import ClusterPool
     from harness.core.cluster import Broker, ClusterSpec
     from harness.core.fault import Evidence, Fault, Target
 
@@ -231,7 +231,7 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., RunResult]:
             overrides["cluster"] = {"kafka": version, **overrides.get("cluster", {})}
         chosen_seed = request.config.getoption("--chaos-seed") if seed is None else seed
         runner = Runner(
-            experiment=ScenarioRun(configure(name, Overrides(**overrides))),
+            run=ScenarioRun(configure(name, Overrides(**overrides))),
             seed=chosen_seed,
             store=Path(request.config.getoption("--chaos-store")),
             command=f"kafka-chaos run {name} --seed {chosen_seed}",
@@ -245,16 +245,16 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., RunResult]:
 
 # A cluster that waits for a test in another file takes from all others meanwhile.
 @pytest.fixture(scope="module")
-def _shared_clusters() -> Iterator[KeepOne]:
-    from harness.cluster.pool import KeepOne
+def _cluster_pool() -> Iterator[ClusterPool]:
+    from harness.cluster.pool import ClusterPool
 
-    lender = KeepOne()
-    yield lender
-    lender.close(say=print)
+    pool = ClusterPool(keeps=True)
+    yield pool
+    pool.close(say=print)
 
 
 @pytest.fixture
-def run_claim(request: pytest.FixtureRequest, _shared_clusters: KeepOne) -> Callable[..., Trial]:
+def run_claim(request: pytest.FixtureRequest, _cluster_pool: ClusterPool) -> Callable[..., Trial]:
     """Put a claim to the test: `run_claim("acks1-loss-on-leader-kill", kafka="2.8.2")`.
 
     Claims that want the same cluster, one after the other, share it.
@@ -271,13 +271,13 @@ def run_claim(request: pytest.FixtureRequest, _shared_clusters: KeepOne) -> Call
         version = kafka or request.config.getoption("--kafka-version") or DEFAULT_KAFKA
         cell = ClaimRun(name=name, claim=claim, kafka=version)
         runner = Runner(
-            experiment=cell,
+            run=cell,
             seed=request.config.getoption("--chaos-seed"),
             store=Path(request.config.getoption("--chaos-store")),
             command=f"kafka-chaos claims run {name} --kafka {version}",
             keep_cluster=request.config.getoption("--keep-cluster"),
             progress=Progress(say=print),
-            lender=cell.lender(_shared_clusters),
+            pool=cell.pool(_cluster_pool),
         )
         return conduct_trial(runner, cell)
 

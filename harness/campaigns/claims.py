@@ -13,7 +13,7 @@ from harness.campaigns.claim_result import Trial, failed_trial
 from harness.campaigns.conduct import run_experiment
 from harness.campaigns.judging_queue import Backlog
 from harness.campaigns.matrix_folder import Ledger
-from harness.cluster.pool import KeepOne, Lender
+from harness.cluster.pool import ClusterPool
 from harness.core.errors import HealFailed, KafkaChaosError, UsageError
 from harness.core.progress import Progress
 from harness.core.run_dir import SCHEMA, Journal, RunDir, write_atomically
@@ -124,7 +124,7 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
     tally = Tally(folder=folder, wanted=len(cells), trials=done)
     known = {(trial.claim, trial.kafka) for trial in done}
     journal = Journal(ledger.path)
-    lender, backlog = KeepOne(), Backlog(master=matrix.master)
+    pool, backlog = ClusterPool(keeps=True), Backlog(master=matrix.master)
 
     def keep(trials: Iterable[Trial]) -> None:
         for trial in trials:
@@ -142,7 +142,7 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
             progress.say(f"claim {cell.claim.number}, {cell.name}, on Kafka {cell.kafka}")
             begin = time.monotonic()
             try:
-                run_dir = _run(cell, matrix, lender, progress, stop)
+                run_dir = _run(cell, matrix, pool, progress, stop)
             except KafkaChaosError as error:
                 if isinstance(error, HealFailed | UsageError):
                     raise
@@ -157,7 +157,7 @@ def run_matrix(matrix: Matrix, *, resume: bool, progress: Progress, stop: thread
             keep(backlog.finished())
         keep(backlog.finished(wait=True))
     finally:
-        lender.close(say=progress.say)
+        pool.close(say=progress.say)
         backlog.close()
         journal.close()
     write_pages(folder, tally.trials)
@@ -171,17 +171,17 @@ def write_pages(folder: Path, trials: Sequence[Trial]) -> None:
 
 
 def _run(
-    cell: ClaimRun, matrix: Matrix, lender: Lender, progress: Progress, stop: threading.Event
+    cell: ClaimRun, matrix: Matrix, pool: ClusterPool, progress: Progress, stop: threading.Event
 ) -> RunDir:
     runner = Runner(
-        experiment=cell,
+        run=cell,
         seed=matrix.seed,
         store=matrix.store,
         command=f"kafka-chaos claims run {cell.name} --kafka {cell.kafka}",
         keep_cluster=matrix.keep_cluster,
         progress=progress,
         stop=stop,
-        lender=cell.lender(lender),
+        pool=cell.pool(pool),
     )
     return run_experiment(runner)
 

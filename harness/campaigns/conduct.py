@@ -49,8 +49,8 @@ def run_experiment(runner: Runner) -> RunDir:
         UsageError: there is no such Kafka version; nothing was started, no folder made.
         KafkaChaosError: as for `conduct`.
     """
-    reject_unknown_version(runner.experiment.cluster, say=runner.progress.say)
-    return runner.run()
+    reject_unknown_version(runner.run.cluster, say=runner.progress.say)
+    return runner.execute()
 
 
 def reject_unknown_version(spec: ClusterSpec, *, say: Say) -> None:

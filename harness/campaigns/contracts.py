@@ -271,7 +271,7 @@ def _run(
 
 def _runner(cell: Cell, matrix: Matrix, progress: Progress, stop: threading.Event) -> Runner:
     return Runner(
-        experiment=ScenarioRun(cell.scenario),
+        run=ScenarioRun(cell.scenario),
         seed=matrix.seed,
         store=matrix.store,
         command=cell.command,

@@ -265,7 +265,7 @@ def _run(cell: Cell, night: Night, progress: Progress, stop: threading.Event) ->
             ),
         )
         runner = Runner(
-            experiment=ScenarioRun(scenario),
+            run=ScenarioRun(scenario),
             seed=cell.seed,
             store=night.store,
             command=f"kafka-chaos run {cell.scenario} --acks {cell.acks} "

@@ -21,7 +21,7 @@ def script(lab: Lab) -> None:
     lab.observe(LEADER_WHILE_DOWN, lab.sees(lab.leader, within_s=4.0))
     lab.heal(cut)
     lab.start(a)
-    lab.await_whole()
+    lab.await_full_isr()
     doomed, cut = _write_alone(lab, "doomed")
     lab.inject(PowerLoss(topic=lab.topic, partition=0, offset=doomed.first_offset), a)
     lab.heal(cut)

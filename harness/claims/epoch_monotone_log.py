@@ -30,7 +30,7 @@ def script(lab: Lab) -> None:
         lab.await_failover(leader)
         lab.heal(cut)
         lab.start(leader)
-        lab.await_whole()
+        lab.await_full_isr()
     flow.halt().settle()
     epochs = [epoch for epoch, _ in lab.epochs(lab.brokers[0])]
     lab.observe("epochs", epochs)

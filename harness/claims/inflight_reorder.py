@@ -61,7 +61,7 @@ def script(lab: Lab) -> None:
     for hold in holds:
         hold.settle()
     lab.start(b)
-    lab.await_whole()
+    lab.await_full_isr()
 
 
 @claim("inflight-reorder")

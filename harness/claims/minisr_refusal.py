@@ -30,7 +30,7 @@ def script(lab: Lab) -> None:
     none = lab.produce("none", 10, acks="0")
     lab.require(one.acked + none.acked == 20, "the leader took no records at all")
     lab.start(b, c)
-    lab.await_whole()
+    lab.await_full_isr()
 
 
 @claim("minisr-refusal")

@@ -20,7 +20,7 @@ def script(lab: Lab) -> None:
     lab.produce("refused", 10, delivery_timeout_ms=3000)
     lab.start(a)
     lab.await_leader(a)
-    lab.await_whole()
+    lab.await_full_isr()
 
 
 @claim("unclean-off-unavailable")

@@ -27,7 +27,7 @@ def script(lab: Lab) -> None:
         lab.await_leader(b)
     lab.produce("after", 10, delivery_timeout_ms=20_000)
     lab.start(a)
-    lab.await_whole()
+    lab.await_full_isr()
 
 
 def _expect(*, by_itself: bool) -> Test:

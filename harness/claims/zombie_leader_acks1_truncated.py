@@ -19,7 +19,7 @@ def script(lab: Lab) -> None:
     )
     leader = lab.brokers[0]
     for sample in range(1, ROUNDS + 1):
-        lab.await_whole()
+        lab.await_full_isr()
         one.send(f"warm {sample}", 10)
         every.send(f"warm too {sample}", 10)
         frozen = lab.pause(leader)
@@ -29,7 +29,7 @@ def script(lab: Lab) -> None:
         lab.heal(frozen)
         queued.settle()
         waiting.settle()
-    lab.await_whole()
+    lab.await_full_isr()
 
 
 def _cuts_what_was_acknowledged(run: RecordedRun) -> Finding:

@@ -101,7 +101,7 @@ def run(
         progress.say(f"scenario {chosen.name} · kafka {chosen.cluster.kafka} · seed {seed}")
         progress.say(str(chosen.contract))
         runner = Runner(
-            experiment=ScenarioRun(chosen),
+            run=ScenarioRun(chosen),
             seed=seed,
             store=store,
             command=_command_line(seed),
@@ -236,10 +236,10 @@ def doctor(
 @app.command()
 def heal() -> None:
     """Heal whatever any run left broken."""
-    from harness.cluster import cleanup as sweep
+    from harness.cluster import cleanup
 
-    swept = sweep.heal(say=console.say)
-    console.say(f"{len(swept.healed)} healed." if swept.healed else "Nothing was broken.")
+    done = cleanup.heal(say=console.say)
+    console.say(f"{len(done.healed)} healed." if done.healed else "Nothing was broken.")
 
 
 @app.command()
@@ -249,13 +249,12 @@ def clean(
     ] = False,
 ) -> None:
     """Remove containers, networks and volumes that any run left behind."""
-    from harness.cluster import cleanup as sweep
+    from harness.cluster import cleanup
 
-    sweep.heal(say=console.say)
-    swept = sweep.clean(everything=everything, say=console.say)
+    cleanup.heal(say=console.say)
+    done = cleanup.clean(everything=everything, say=console.say)
     console.say(
-        f"Removed {swept.containers} containers, {swept.networks} networks, "
-        f"{swept.volumes} volumes."
+        f"Removed {done.containers} containers, {done.networks} networks, {done.volumes} volumes."
     )
 
 

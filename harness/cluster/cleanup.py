@@ -22,8 +22,8 @@ AGENT_LABEL = "kafka-chaos.agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
-    """What a sweep did: sentences, and how many objects of which kind it removed."""
+class Cleanup:
+    """What was healed, in sentences, and how many objects of which kind were removed."""
 
     healed: tuple[str, ...] = ()
     containers: int = 0
@@ -36,7 +36,7 @@ def owner() -> str:
     return f"{os.getpid()}@{_start_ticks(os.getpid())}"
 
 
-def heal(*, say: Say) -> Swept:
+def heal(*, say: Say) -> Cleanup:
     """Heal whatever any run left broken, through the agents that still hold leases.
 
     Raises:
@@ -57,10 +57,10 @@ def heal(*, say: Say) -> Swept:
         healed += done
     if failures:
         raise HealFailed(f"Not everything could be healed: {' '.join(failures)}")
-    return Swept(healed=tuple(healed))
+    return Cleanup(healed=tuple(healed))
 
 
-def clean(*, everything: bool, say: Say) -> Swept:
+def clean(*, everything: bool, say: Say) -> Cleanup:
     """Remove containers, networks and volumes of runs whose harness is gone.
 
     Args:
@@ -100,7 +100,7 @@ def clean(*, everything: bool, say: Say) -> Swept:
         say(f"left alone: {run} still goes on (--all removes it too)")
     if failures:
         raise HealFailed(f"Not everything could be removed: {'; '.join(failures)}")
-    return Swept(
+    return Cleanup(
         containers=counts["container"], networks=counts["network"], volumes=counts["volume"]
     )
 

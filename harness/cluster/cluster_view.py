@@ -165,7 +165,7 @@ class ClusterView:
         """Return the ids of the brokers that are registered; empty if nobody can be asked."""
         return frozenset(self._source.broker_ids())
 
-    def is_whole(self, topics: Sequence[str], *, without: Collection[int] = ()) -> bool:
+    def has_full_isr(self, topics: Sequence[str], *, without: Collection[int] = ()) -> bool:
         """Return whether every broker is registered and every ISR of the topics is full.
 
         Args:
@@ -190,7 +190,7 @@ class ClusterView:
             WaitTimeout: they were not.
         """
         wait_until(
-            lambda: self.is_whole(topics, without=without),
+            lambda: self.has_full_isr(topics, without=without),
             timeout_s=timeout_s,
             what=f"full in-sync replicas of {', '.join(topics)}",
         )

@@ -1,9 +1,6 @@
-"""Who gives clusters to runs: a new one each time, or the one before if it is as good as new."""
+"""The clusters that runs use: a new one for each run, or one that several runs share."""
 
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import ClusterSpec
@@ -11,70 +8,47 @@ from harness.core.errors import ClusterBroken
 from harness.core.progress import Say
 from harness.core.run_dir import RunDir
 
-log = logging.getLogger(__name__)
 
+@dataclass(slots=True)
+class ClusterPool:
+    """Starts clusters for runs, and removes them after, or keeps one for the next run.
 
-class Lender(Protocol):
-    """Gives clusters to runs, and takes them back."""
+    Runs do not disturb each other: each has a topic of its own, and a cluster is given to another
+    run only if every fault in it was healed and every ISR in it is full.
 
-    def lend(self, spec: ClusterSpec, run_dir: RunDir, *, say: Say) -> DockerCluster:
-        """Return a cluster that is ready for work.
+    Attributes:
+        keeps: whether a sound cluster is kept for the next run that wants one just like it.
+    """
+
+    keeps: bool = False
+    _kept: DockerCluster | None = None
+    _spec: ClusterSpec | None = None
+
+    def acquire(self, spec: ClusterSpec, run_dir: RunDir, *, say: Say) -> DockerCluster:
+        """Return a cluster that is ready for work: the kept one if it is fit, else a new one.
 
         Raises:
             ClusterBroken: it did not start.
         """
-        ...
-
-    def take_back(self, cluster: DockerCluster, *, is_sound: bool, say: Say) -> None:
-        """Take a cluster that a run no longer needs.
-
-        Args:
-            cluster: as it was lent.
-            is_sound: whether everything in it was healed, and all its brokers run.
-            say: is told if something was left behind.
-        """
-        ...
-
-
-class LaunchEach:
-    """Starts a cluster for each run, and removes it after."""
-
-    def lend(self, spec: ClusterSpec, run_dir: RunDir, *, say: Say) -> DockerCluster:
-        """Start a cluster."""
-        return DockerCluster.launch(spec, run=run_dir.name, folder=run_dir.path, say=say)
-
-    def take_back(self, cluster: DockerCluster, *, is_sound: bool, say: Say) -> None:
-        """Remove it."""
-        del is_sound
-        remove(cluster, say)
-
-
-@dataclass(slots=True)
-class KeepOne:
-    """Keeps the cluster of the run before, for a run that wants one just like it.
-
-    Runs do not disturb each other: each has a topic of its own, and what is not whole again is not
-    lent again.
-    """
-
-    _kept: DockerCluster | None = None
-    _spec: ClusterSpec | None = None
-
-    def lend(self, spec: ClusterSpec, run_dir: RunDir, *, say: Say) -> DockerCluster:
-        """Return the kept cluster if it is of this kind and whole, else start one."""
         kept, self._kept = self._kept, None
         if kept is not None:
-            if self._spec == spec and kept.is_whole([kept.probe_topic]):
+            if self._spec == spec and kept.has_full_isr([kept.probe_topic]):
                 say("The cluster of the run before is used again.")
                 kept.move_to(run_dir.path)
                 return kept
             remove(kept, say)
         self._spec = spec
-        return LaunchEach().lend(spec, run_dir, say=say)
+        return DockerCluster.launch(spec, run=run_dir.name, folder=run_dir.path, say=say)
 
-    def take_back(self, cluster: DockerCluster, *, is_sound: bool, say: Say) -> None:
-        """Keep it if it is sound, else remove it."""
-        if is_sound:
+    def release(self, cluster: DockerCluster, *, is_sound: bool, say: Say) -> None:
+        """Take back a cluster that a run no longer needs, to keep it or to remove it.
+
+        Args:
+            cluster: one that `acquire` returned.
+            is_sound: whether every fault in it was healed, and all its brokers run.
+            say: is told if something was left behind.
+        """
+        if self.keeps and is_sound:
             try:
                 cluster.agent.heal_all()
             except ClusterBroken as error:
@@ -84,15 +58,15 @@ class KeepOne:
                 return
         remove(cluster, say)
 
-    def close(self, *, say: Callable[[str], None]) -> None:
-        """Remove what is kept."""
+    def close(self, *, say: Say) -> None:
+        """Remove the cluster that is kept."""
         kept, self._kept = self._kept, None
         if kept is not None:
             remove(kept, say)
 
 
 def remove(cluster: DockerCluster, say: Say) -> None:
-    """Remove a cluster; what is left behind is told, and costs nobody the verdict."""
+    """Remove a cluster; whoever it belongs to is told of what stays, and the run goes on."""
     try:
         cluster.shut_down()
     except ClusterBroken as error:

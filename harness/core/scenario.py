@@ -52,7 +52,7 @@ class Scenario:
         max_at_once: how many faults may be in force at one time.
         provokes: anomalies that this damage must cause under the given contract; if they are not
             found the experiment has shown nothing, and the verdict is UNKNOWN.
-        settle_s: bound on the time in which the cluster must be whole again after healing.
+        full_isr_within_s: bound on the time from healing until every ISR is full again, seconds.
         available_within_s: bound on the time in which no send of a partition is acknowledged,
             while the faults leave enough brokers for it; None asks for nothing.
     """
@@ -65,7 +65,7 @@ class Scenario:
     duration_s: float
     max_at_once: int = 1
     provokes: Callable[[Contract], frozenset[str]] = field(default=lambda _: frozenset())
-    settle_s: float = 120.0
+    full_isr_within_s: float = 120.0
     available_within_s: float | None = None
 
     def __post_init__(self) -> None:

@@ -75,7 +75,7 @@ class Claim:
         heap_mib: heap of each broker, MiB.
         needs_fresh_cluster: whether no other claim may have run on its cluster before, as where
             the script counts what brokers count.
-        settle_s: how long the cluster may take to be whole again at the end, seconds.
+        full_isr_within_s: bound on the time until every ISR is full at the end, seconds.
     """
 
     number: int
@@ -90,7 +90,7 @@ class Claim:
     config: Callable[[str], Mapping[str, str]] = lambda _: {}
     heap_mib: int = 256
     needs_fresh_cluster: bool = False
-    settle_s: float = 90.0
+    full_isr_within_s: float = 90.0
 
     def __post_init__(self) -> None:
         """Reject an assignment that the contract or the cluster contradicts.

@@ -1,11 +1,11 @@
-"""A claim as an experiment: its script works in a lab on the stage."""
+"""The run of a claim: its script works in a lab."""
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.cluster.pool import LaunchEach, Lender
+from harness.cluster.pool import ClusterPool
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import PreconditionUnmet, WaitTimeout
@@ -13,7 +13,7 @@ from harness.core.run_dir import SCHEMA, canonical_json
 from harness.core.workload import ClientSpec
 from harness.lab.claim import Claim
 from harness.lab.lab import Lab
-from harness.run.context import Stage
+from harness.run.context import RunContext
 from workloads.send_poll import SendPoll
 
 
@@ -48,9 +48,9 @@ class ClaimRun:
         return self.claim.contract.kept_by(self.kafka)
 
     @property
-    def settle_s(self) -> float:
-        """Bound on the time in which the cluster must be whole again at the end."""
-        return self.claim.settle_s
+    def full_isr_within_s(self) -> float:
+        """Bound on the time in which the cluster must have full ISRs again at the end."""
+        return self.claim.full_isr_within_s
 
     @property
     def _workload(self) -> SendPoll:
@@ -62,9 +62,9 @@ class ClaimRun:
             isolation="read_uncommitted",
         )
 
-    def lender(self, shared: Lender) -> Lender:
-        """Return who gives the cluster: the shared lender, unless the claim wants a fresh one."""
-        return LaunchEach() if self.claim.needs_fresh_cluster else shared
+    def pool(self, shared: ClusterPool) -> ClusterPool:
+        """Return the pool of the cluster: the shared one, unless the claim wants a fresh one."""
+        return ClusterPool() if self.claim.needs_fresh_cluster else shared
 
     def topics(self) -> tuple[TopicSpec, ...]:
         """Return the one topic, its replicas where the claim wants them."""
@@ -108,16 +108,16 @@ class ClaimRun:
             }
         )
 
-    def carry_out(self, stage: Stage) -> None:
+    def carry_out(self, context: RunContext) -> None:
         """Follow the script; a precondition that is not met ends it, and is noted."""
-        stage.run_dir.update(origin_ns=time.monotonic_ns())
-        lab = Lab(stage, self.contract)
+        context.run_dir.update(origin_ns=time.monotonic_ns())
+        lab = Lab(context, self.contract)
         try:
-            with stage.phase("faults"):
+            with context.phase("faults"):
                 self.claim.script(lab)
         except (PreconditionUnmet, WaitTimeout) as error:
             lab.note_unmet(str(error))
-            stage.progress.say(f"A precondition was not met: {error}")
+            context.progress.say(f"A precondition was not met: {error}")
         finally:
-            with stage.phase("heal"):
+            with context.phase("heal"):
                 lab.finish()

@@ -13,7 +13,7 @@ from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.lab.preconditions import WAIT_S, await_precondition
 from harness.run.client_process import ClientProcess
-from harness.run.context import Stage
+from harness.run.context import RunContext
 from workloads.client_config import Config
 from workloads.group_config import SESSION_MS, member_config
 
@@ -235,7 +235,7 @@ class LabGroup:
     """A consumer group of a script.
 
     Args:
-        stage: the cluster and the folder.
+        context: the cluster and the folder.
         name: of the group.
         commits: how its members commit, see `workloads.group_member`.
         settings: of each member: poll_records, commit_every, process_s, poll_s.
@@ -245,7 +245,7 @@ class LabGroup:
 
     def __init__(
         self,
-        stage: Stage,
+        context: RunContext,
         name: str,
         *,
         commits: str,
@@ -254,7 +254,7 @@ class LabGroup:
         note: Callable[[dict[str, Any]], None],
     ) -> None:
         self.name = name
-        self._stage = stage
+        self._context = context
         self._commits = commits
         self._settings = settings
         self._config = config
@@ -270,7 +270,7 @@ class LabGroup:
         """
         own: Config = {} if session_ms is None else {"session.timeout.ms": session_ms}
         settings = {
-            "topic": self._stage.topics[0],
+            "topic": self._context.topics[0],
             "commits": self._commits,
             "interval_s": 0.2,
             "hold": {"before": hold.before, "count": hold.count} if hold else None,
@@ -294,13 +294,14 @@ class LabGroup:
         stem = f"/tmp/kafka-chaos-{process}"  # noqa: S108 (in a container of ours)
         settings = {name.replace("_", "."): str(value) for name, value in config.items()}
         lines = "\\n".join(f"{name}={value}" for name, value in sorted(settings.items()))
-        kafka = self._stage.cluster.spec.kafka
+        kafka = self._context.cluster.spec.kafka
         server = "--bootstrap-server" if numbers(kafka) >= (2, 5) else "--broker-list"
         words = (
             f"printf '{lines}\\n' >{stem}.properties; echo $$ >{stem}.pid; "
             "exec java -Xmx96m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
             "-cp '/opt/kafka/libs/*' org.apache.kafka.tools.VerifiableConsumer "
-            f"{server} broker-{broker.node_id}:{REPLICATION_PORT} --topic {self._stage.topics[0]} "
+            f"{server} broker-{broker.node_id}:{REPLICATION_PORT} "
+            f"--topic {self._context.topics[0]} "
             f"--group-id {self.name} --session-timeout {SESSION_MS} --reset-policy earliest "
             f"--enable-autocommit --verbose --consumer.config {stem}.properties"
         )
@@ -308,7 +309,7 @@ class LabGroup:
             "verifiable_consumer",
             {
                 "command": ["docker", "exec", broker.container, "sh", "-c", words],
-                "topic": self._stage.topics[0],
+                "topic": self._context.topics[0],
                 "group": self.name,
                 "stall_after": stall_after,
                 "interval_s": 0.2,
@@ -320,8 +321,10 @@ class LabGroup:
 
     def committed(self, partition: int = 0) -> int | None:
         """Return the committed offset by the coordinator's own word; None if it gives none."""
-        topic = self._stage.topics[0]
-        return self._stage.cluster.admin.group_offsets(self.name, topic, [partition]).get(partition)
+        topic = self._context.topics[0]
+        return self._context.cluster.admin.group_offsets(self.name, topic, [partition]).get(
+            partition
+        )
 
     def await_committed(
         self, offset: int, *, partition: int = 0, timeout_s: float = WAIT_S
@@ -340,28 +343,28 @@ class LabGroup:
 
     def coordinator(self) -> Broker | None:
         """Return the broker that leads the group's partition of the offsets topic, if any does."""
-        seen = self._stage.cluster.admin.partitions(_OFFSETS_TOPIC)
+        seen = self._context.cluster.admin.partitions(_OFFSETS_TOPIC)
         if not seen:
             # It is made when a group is asked for the first time.
             self.committed()
             return None
         leader = seen[_OFFSETS_TOPIC, offsets_partition(self.name, len(seen))].leader
-        return next((b for b in self._stage.cluster.brokers if b.node_id == leader), None)
+        return next((b for b in self._context.cluster.brokers if b.node_id == leader), None)
 
     def _start(self, module: str, settings: Mapping[str, Any]) -> ClientProcess:
         process = self._next_process()
         spec = ClientSpec(
             process=process, role="consumer", module=f"workloads.{module}", settings=settings
         )
-        (client,) = self._stage.start_clients([spec])
+        (client,) = self._context.start_clients([spec])
         # The checkers have to know that a group moves its partitions.
-        told = self._stage.run_dir.meta()["clients"]
+        told = self._context.run_dir.meta()["clients"]
         told.append({"process": process, "role": "consumer", "mode": "subscribe"})
-        self._stage.run_dir.update(clients=told)
+        self._context.run_dir.update(clients=told)
         return client
 
     def _next_process(self) -> int:
-        taken = [client.spec.process for client in self._stage.clients]
+        taken = [client.spec.process for client in self._context.clients]
         return max([_FIRST_MEMBER - 1, *(p for p in taken if _FIRST_MEMBER <= p < 300)]) + 1
 
 

@@ -31,7 +31,7 @@ from harness.core.workload import ClientSpec
 from harness.lab.clients import Batch, LabConsumer, LabProducer
 from harness.lab.groups import LabGroup
 from harness.lab.preconditions import POLL_S, WAIT_S, await_precondition
-from harness.run.context import Stage
+from harness.run.context import RunContext
 from harness.run.injector import Active, Header, Injector
 from verifiers.replicas.checkpoints import epochs_in, offsets_in
 from verifiers.replicas.isr_changes import IsrChange, isr_changes_in
@@ -49,17 +49,17 @@ class Lab:
     """A cluster with one topic, called after its claim, as a script works on it.
 
     Args:
-        stage: the cluster and the folder.
+        context: the cluster and the folder.
         contract: of the claim.
     """
 
-    def __init__(self, stage: Stage, contract: Contract) -> None:
-        self._stage = stage
+    def __init__(self, context: RunContext, contract: Contract) -> None:
+        self._context = context
         self._contract = contract
-        self._faults = Journal(stage.run_dir.path / "faults.jsonl")
-        self._notes = Journal(stage.run_dir.path / "lab.jsonl")
+        self._faults = Journal(context.run_dir.path / "faults.jsonl")
+        self._notes = Journal(context.run_dir.path / "lab.jsonl")
         self._injector = Injector(
-            cluster=stage.cluster, journal=self._faults, tell=stage.progress.say
+            cluster=context.cluster, journal=self._faults, tell=context.progress.say
         )
         self._count = 0
         self._begin = time.monotonic()
@@ -71,12 +71,12 @@ class Lab:
     @property
     def cluster(self) -> DockerCluster:
         """The cluster, for what the words below do not say."""
-        return self._stage.cluster
+        return self._context.cluster
 
     @property
     def topic(self) -> str:
         """The topic under test."""
-        return self._stage.topics[0]
+        return self._context.topics[0]
 
     @property
     def kafka(self) -> str:
@@ -204,11 +204,13 @@ class Lab:
             timeout_s=timeout_s,
         )
 
-    def await_whole(self, *, timeout_s: float = WAIT_S) -> float:
+    def await_full_isr(self, *, timeout_s: float = WAIT_S) -> float:
         """Wait until every broker is registered and every ISR is full."""
         return self.wait_until(
-            lambda: self.cluster.is_whole(self._stage.topics, without=self._stage.left_down),
-            what="the cluster to be whole",
+            lambda: self.cluster.has_full_isr(
+                self._context.topics, without=self._context.left_down
+            ),
+            what="full in-sync replicas",
             timeout_s=timeout_s,
         )
 
@@ -238,7 +240,7 @@ class Lab:
 
         Another thread asks the metadata, about four times a second.
         """
-        return list(self._stage.run_dir.lines("timeline.jsonl"))
+        return list(self._context.run_dir.lines("timeline.jsonl"))
 
     # -- what lies on the brokers' disks -----------------------------------------------------------
 
@@ -316,7 +318,7 @@ class Lab:
                 settings=settings,
             )
             self._next_producer += 1
-            (client,) = self._stage.start_clients([spec])
+            (client,) = self._context.start_clients([spec])
             self._producers[key] = LabProducer(client, self._note)
         return self._producers[key]
 
@@ -341,7 +343,7 @@ class Lab:
             },
         )
         self._next_consumer += 1
-        (client,) = self._stage.start_clients([spec])
+        (client,) = self._context.start_clients([spec])
         return LabConsumer(client)
 
     def group(
@@ -371,7 +373,7 @@ class Lab:
             "process_s": process_s,
         }
         return LabGroup(
-            self._stage,
+            self._context,
             f"{self.topic}-{name}",
             commits=commits,
             settings=settings,
@@ -454,18 +456,18 @@ class Lab:
         return self.inject(fault, broker, *others)
 
     def nemesis(self, mix: Mix, *, for_s: float) -> None:
-        """Deal faults as the seed has it, one at a time, each to a cluster that is whole.
+        """Deal faults as the seed has it, one at a time, each to a cluster with full ISRs.
 
         It takes longer than `for_s` where the cluster is slow to recover.
 
         Raises:
             PreconditionUnmet: nobody was there to be hit, or no witness saw it.
         """
-        random = Random(self._stage.seed)  # noqa: S311
+        random = Random(self._context.seed)  # noqa: S311
         begin = time.monotonic()
         for step in mix.steps(random, for_s):
             self.wait(begin + step.at_s - time.monotonic())
-            self.await_whole(timeout_s=2 * WAIT_S)
+            self.await_full_isr(timeout_s=2 * WAIT_S)
             victims = step.target.choose(self.cluster, random)
             self.require(victims, f"there was nobody to hit with {describe(step.fault)['name']}")
             active = self.inject(step.fault, *victims, hold_s=step.hold_s)
@@ -489,7 +491,7 @@ class Lab:
         """Leave brokers as they are to the end of the run: nobody starts or waits for them."""
         for active in self._down(brokers):
             self._injector.active.remove(active)
-        self._stage.left_down |= {broker.node_id for broker in brokers}
+        self._context.left_down |= {broker.node_id for broker in brokers}
         self._note({"event": "left", "brokers": [broker.node_id for broker in brokers]})
 
     # -- notes -------------------------------------------------------------------------------------
@@ -497,7 +499,7 @@ class Lab:
     def observe(self, name: str, value: Any) -> None:  # noqa: ANN401 (a JSON value)
         """Note a fact for the judgement; a name may be used again, for several samples."""
         self._note({"event": "fact", "name": name, "value": value})
-        self._stage.progress.say(f"observed {name}: {value}")
+        self._context.progress.say(f"observed {name}: {value}")
 
     def finish(self) -> None:
         """Heal all that is still in force, and close the journals.
@@ -529,7 +531,7 @@ class Lab:
             PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
         """
         begin = time.monotonic()
-        await_precondition(condition, what=what, timeout_s=timeout_s, stop=self._stage.stop)
+        await_precondition(condition, what=what, timeout_s=timeout_s, stop=self._context.stop)
         return time.monotonic() - begin
 
     def sees(self, condition: Callable[[], object], *, within_s: float) -> float | None:
@@ -540,7 +542,7 @@ class Lab:
         begin = time.monotonic()
         try:
             wait_until(
-                condition, timeout_s=within_s, interval_s=POLL_S, what="it", stop=self._stage.stop
+                condition, timeout_s=within_s, interval_s=POLL_S, what="it", stop=self._context.stop
             )
         except WaitTimeout:
             return None
@@ -552,7 +554,7 @@ class Lab:
         Raises:
             PreconditionUnmet: the run is being stopped.
         """
-        if pause(seconds, self._stage.stop):
+        if pause(seconds, self._context.stop):
             raise PreconditionUnmet("the run was interrupted")
 
     def require(self, condition: object, what: str) -> None:

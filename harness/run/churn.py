@@ -16,7 +16,7 @@ from harness.core.run_dir import Journal
 from harness.core.wait import pause, wait_until
 from harness.core.workload import Grouped, Move
 from harness.run.client_process import ClientProcess
-from harness.run.context import Stage
+from harness.run.context import RunContext
 from harness.run.group_watch import GroupView
 
 _TICK_S = 0.1
@@ -62,7 +62,7 @@ class Churn:
     Args:
         workload: whose group it is.
         moves: in the order of their times.
-        stage: where the members are started; its clients that are members are the first ones.
+        context: where the members are started; its clients that are members are the first ones.
         watch: who says who is in the group; closed by us.
         seen_s: so long after the last move what was not seen yet is waited for, seconds.
     """
@@ -71,18 +71,18 @@ class Churn:
         self,
         workload: Grouped,
         moves: Sequence[Move],
-        stage: Stage,
+        context: RunContext,
         watch: Witness,
         *,
         seen_s: float,
     ) -> None:
         self._workload = workload
         self._moves = moves
-        self._stage = stage
+        self._context = context
         self._seen_s = seen_s
-        self._journal = Journal(stage.run_dir.path / "members.jsonl")
+        self._journal = Journal(context.run_dir.path / "members.jsonl")
         self._watch = watch
-        self._members = [c for c in stage.clients if "member" in c.spec.settings]
+        self._members = [c for c in context.clients if "member" in c.spec.settings]
         self._leaving: set[int] = set()
         self._present: set[int] = set()
         self._open: list[_Open] = []
@@ -99,17 +99,17 @@ class Churn:
             due_ns = begin_ns + int(move.at_s * 1e9)
             # What was delayed does not come all at once.
             due_ns = max(due_ns, self._made_ns + int(_APART_S * 1e9))
-            while time.monotonic_ns() < due_ns and not self._stage.stop.is_set():
+            while time.monotonic_ns() < due_ns and not self._context.stop.is_set():
                 self._observe()
-                pause(_TICK_S, self._stage.stop)
-            if self._stage.stop.is_set():
+                pause(_TICK_S, self._context.stop)
+            if self._context.stop.is_set():
                 return
             self._make(f"m{number}", move)
             self._made_ns = time.monotonic_ns()
         last_ns = time.monotonic_ns() + int(self._seen_s * 1e9)
-        while self._open and time.monotonic_ns() < last_ns and not self._stage.stop.is_set():
+        while self._open and time.monotonic_ns() < last_ns and not self._context.stop.is_set():
             self._observe()
-            pause(_TICK_S, self._stage.stop)
+            pause(_TICK_S, self._context.stop)
 
     def catch_up(self, *, limit_s: float) -> None:
         """Wait until the group has committed all that there is, and note how far it got.
@@ -121,7 +121,7 @@ class Churn:
             limit_s: the longest that it may take, seconds.
         """
         topic = self._workload.topic
-        admin = self._stage.cluster.admin
+        admin = self._context.cluster.admin
         partitions = sorted(p for name, p in admin.partitions(topic) if name == topic)
         committed: dict[int, int] = {}
         ends: dict[int, int] = {}
@@ -140,7 +140,9 @@ class Churn:
 
         what = f"group {self._workload.group} to come to the end of {topic}"
         with suppress(WaitTimeout, KafkaChaosError):
-            wait_until(is_over, timeout_s=limit_s, what=what, interval_s=0.3, stop=self._stage.stop)
+            wait_until(
+                is_over, timeout_s=limit_s, what=what, interval_s=0.3, stop=self._context.stop
+            )
         done = bool(ends) and all(committed.get(p, 0) >= end for p, end in ends.items())
         self._note(
             "caught-up" if done else "behind",
@@ -165,13 +167,13 @@ class Churn:
             self._join(number, move)
             return
         # A stream of its own for each, as the nemesis has for its victims.
-        random = Random(f"{self._stage.seed}/{number}/member")  # noqa: S311
+        random = Random(f"{self._context.seed}/{number}/member")  # noqa: S311
         try:
             client = wait_until(
                 lambda: self._victim(random, move),
                 timeout_s=_VICTIM_S,
                 interval_s=_TICK_S,
-                stop=self._stage.stop,
+                stop=self._context.stop,
                 what="a second member of the group, so that one is left",
             )
         except WaitTimeout as error:
@@ -194,9 +196,9 @@ class Churn:
         spec = self._workload.member(len(self._members))
         self._note("decided", id=number, move="join", process=spec.process, at_s=move.at_s)
         # The checkers have to know that a group moves its partitions.
-        told = [*self._stage.run_dir.meta()["clients"], spec.described()]
-        self._stage.run_dir.update(clients=told)
-        (client,) = self._stage.start_clients([spec])
+        told = [*self._context.run_dir.meta()["clients"], spec.described()]
+        self._context.run_dir.update(clients=told)
+        (client,) = self._context.start_clients([spec])
         self._members.append(client)
         self._say(client, "joins")
         self._made(number, "join", client)
@@ -232,13 +234,13 @@ class Churn:
             except KafkaChaosError:
                 return None
             while (answer := client.reply(order)) is None:
-                if time.monotonic_ns() > last_ns or self._stage.stop.is_set():
+                if time.monotonic_ns() > last_ns or self._context.stop.is_set():
                     return None
                 self._observe()
-                pause(_TICK_S / 2, self._stage.stop)
+                pause(_TICK_S / 2, self._context.stop)
         if answer is None or "processed" not in answer:
             return None
-        pause(move.linger_s, self._stage.stop)
+        pause(move.linger_s, self._context.stop)
         return {name: len(answer.get(name, [])) for name in ("unprocessed", "uncommitted")}
 
     # -- witnesses ---------------------------------------------------------------------------------
@@ -286,7 +288,7 @@ class Churn:
         self._note("made", id=number, **facts)
 
     def _say(self, client: ClientProcess, what: str) -> None:
-        self._stage.progress.say(f"member {client.spec.process} {what}")
+        self._context.progress.say(f"member {client.spec.process} {what}")
 
     def _note(self, event: str, **more: Any) -> None:  # noqa: ANN401 (JSON values)
         self._journal.append({"event": event, "time_ns": time.monotonic_ns(), **more})

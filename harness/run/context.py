@@ -1,4 +1,4 @@
-"""The stage: what an experiment is given to work with once its cluster is up."""
+"""The context of a run: its cluster, once that is up, its clients and its folder."""
 
 import threading
 import time
@@ -39,7 +39,7 @@ class Phases:
 
 
 @dataclass(slots=True, kw_only=True)
-class Stage:
+class RunContext:
     """A cluster that is up, the clients on it, and the folder that all of it is written to.
 
     Attributes:
@@ -119,8 +119,8 @@ class Stage:
         self.note(stop_all(left, timeout_s=10.0))
 
 
-class Experiment(Protocol):
-    """What a runner runs: a cluster, a contract, and what happens on the stage."""
+class Run(Protocol):
+    """What a runner executes: the run of a scenario, or of a claim."""
 
     @property
     def name(self) -> str:
@@ -138,8 +138,8 @@ class Experiment(Protocol):
         ...
 
     @property
-    def settle_s(self) -> float:
-        """Bound on the time in which the cluster must be whole again after healing."""
+    def full_isr_within_s(self) -> float:
+        """Bound on the time in which the cluster must have full ISRs again after healing."""
         ...
 
     def topics(self) -> tuple[TopicSpec, ...]:
@@ -151,7 +151,7 @@ class Experiment(Protocol):
         ...
 
     def described(self) -> Mapping[str, Any]:
-        """Return what run.json says of this kind of experiment."""
+        """Return what run.json says of this kind of run."""
         ...
 
     def plan_json(self, seed: int) -> str:
@@ -162,8 +162,8 @@ class Experiment(Protocol):
         """
         ...
 
-    def carry_out(self, stage: Stage) -> None:
-        """Do it; when this returns, everything is healed.
+    def carry_out(self, context: RunContext) -> None:
+        """Work on the cluster; when this returns, everything is healed.
 
         Raises:
             ClusterBroken: the cluster was ill before any fault.

@@ -15,7 +15,7 @@ from harness.core.wait import pause, wait_until
 from harness.run.injector import Header, Injector
 
 _VICTIM_S = 20.0
-_WHOLE_S = 90.0
+_FULL_ISR_S = 90.0
 
 
 def plan(scenario: Scenario, seed: int) -> tuple[Step, ...]:
@@ -57,7 +57,7 @@ class Nemesis:
         journal: faults.jsonl.
         seed: the seed of the run; draws of victims come from a stream of their own.
         max_at_once: how many faults may be in force at one time.
-        is_whole: whether the cluster has recovered from earlier faults; asked before each fault
+        has_full_isr: whether every ISR is full after earlier faults; asked before each fault
             that begins alone.
         tell: called with a sentence when something begins or ends.
     """
@@ -66,7 +66,7 @@ class Nemesis:
     journal: Journal
     seed: int
     max_at_once: int
-    is_whole: Callable[[], bool]
+    has_full_isr: Callable[[], bool]
     tell: Callable[[str], None] = lambda _: None
     _injector: Injector = field(init=False)
 
@@ -136,11 +136,11 @@ class Nemesis:
         if not self._injector.active:
             try:
                 wait_until(
-                    self.is_whole, timeout_s=_WHOLE_S, interval_s=0.3, stop=stop,
-                    what="the cluster to recover from the fault before",
+                    self.has_full_isr, timeout_s=_FULL_ISR_S, interval_s=0.3, stop=stop,
+                    what="full in-sync replicas after the fault before",
                 )  # fmt: skip
             except WaitTimeout as error:
-                raise KafkaChaosError(f"The cluster was not whole: {error}") from error
+                raise KafkaChaosError(f"The in-sync replicas were not full: {error}") from error
         # A stream of its own for each fault, so that one more draw here shifts nothing elsewhere.
         random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311
         target = phrase(describe(step.target))

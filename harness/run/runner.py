@@ -1,4 +1,4 @@
-"""The runner: one experiment from an empty machine to a history."""
+"""The runner: one run from an empty machine to a sealed history."""
 
 import logging
 import secrets
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from harness.cluster.disks import LIMIT_BYTES
 from harness.cluster.docker_cluster import DockerCluster
-from harness.cluster.pool import LaunchEach, Lender
+from harness.cluster.pool import ClusterPool
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import KafkaChaosError, WaitTimeout
 from harness.core.progress import Progress
@@ -23,7 +23,7 @@ from harness.core.run_dir import SCHEMA, Journal, RunDir, write_atomically
 from harness.core.wait import pause
 from harness.core.workload import ClientSpec
 from harness.history.seal import seal
-from harness.run.context import Experiment, Phases, Stage
+from harness.run.context import Phases, Run, RunContext
 from harness.run.monitor import Monitor
 from harness.run.sampler import Sampler
 
@@ -38,10 +38,10 @@ _READERS_S = 600.0
 
 @dataclass(slots=True)
 class Runner:
-    """Runs one experiment; what it learns goes into the run folder, and nowhere else.
+    """Executes one run; what it learns goes into the run folder, and nowhere else.
 
     Attributes:
-        experiment: what is run.
+        run: what happens on the cluster: of a scenario, or of a claim.
         seed: draws the plan.
         store: the folder under which run folders lie.
         command: the command line that repeats this run.
@@ -49,10 +49,10 @@ class Runner:
         replica_limit_mib: beyond so much in all, the brokers' logs are not copied, MiB.
         progress: who is told.
         stop: set from outside to end early: load stopped, everything healed, history sealed.
-        lender: who gives the cluster.
+        pool: where the cluster comes from.
     """
 
-    experiment: Experiment
+    run: Run
     seed: int
     store: Path
     command: str = ""
@@ -60,26 +60,26 @@ class Runner:
     replica_limit_mib: int = LIMIT_BYTES // 1024**2
     progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
-    lender: Lender = field(default_factory=LaunchEach)
+    pool: ClusterPool = field(default_factory=ClusterPool)
     _left_down: bool = False
     _reasons: list[str] = field(default_factory=list)
     _run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
-    def run(self) -> RunDir:
-        """Run the experiment and return its folder, the history sealed.
+    def execute(self) -> RunDir:
+        """Execute the run and return its folder, the history sealed.
 
         Raises:
             UsageError: the plan cannot be made; nothing was started, no folder made.
             ClusterBroken: the cluster did not start, or was ill before any fault.
             HealFailed: a fault could not be taken back; the history is sealed all the same.
         """
-        plan = self.experiment.plan_json(self.seed)
-        run_dir = RunDir.create(self.store, scenario=self.experiment.name, seed=self.seed)
+        plan = self.run.plan_json(self.seed)
+        run_dir = RunDir.create(self.store, scenario=self.run.name, seed=self.seed)
         write_atomically(run_dir.path / "plan.json", plan)
         self._describe(run_dir)
         try:
             with ExitStack() as stack:
-                self._experiment(run_dir, stack)
+                self._execute(run_dir, stack)
         except BaseException as error:
             if isinstance(error, KafkaChaosError):
                 self._reasons.append(str(error))
@@ -96,12 +96,12 @@ class Runner:
         seal(run_dir.path)
         return run_dir
 
-    def _experiment(self, run_dir: RunDir, stack: ExitStack) -> None:
-        topics = self.experiment.topics()
+    def _execute(self, run_dir: RunDir, stack: ExitStack) -> None:
+        topics = self.run.topics()
         names = [topic.name for topic in topics]
         phase = Phases(run_dir, self.progress)
         with phase("start"):
-            cluster = self.lender.lend(self.experiment.cluster, run_dir, say=self.progress.say)
+            cluster = self.pool.acquire(self.run.cluster, run_dir, say=self.progress.say)
             stack.callback(self._dispose, cluster, run_dir, phase)
             for topic in topics:
                 cluster.admin.create_topic(topic)
@@ -115,57 +115,57 @@ class Runner:
         stack.callback(monitor.stop)
         samples = Journal(run_dir.path / "samples.jsonl")
         stack.callback(samples.close)
-        min_isr = self.experiment.contract.min_isr
+        min_isr = self.run.contract.min_isr
         sampler = Sampler(cluster, lambda: monitor.states, min_isr, samples)
         sampler.start()
         stack.callback(sampler.stop)
-        stage = Stage(
+        context = RunContext(
             cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
             topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,
             reasons=self._reasons,
         )  # fmt: skip
         # Clients go before the cluster does, whatever happens above.
-        stack.callback(stage.abandon_clients)
-        self.experiment.carry_out(stage)
-        self._left_down = bool(stage.left_down)
-        self._settle(stage)
-        self._final_reads(stage)
+        stack.callback(context.abandon_clients)
+        self.run.carry_out(context)
+        self._left_down = bool(context.left_down)
+        self._recover(context)
+        self._final_reads(context)
 
-    def _settle(self, stage: Stage) -> None:
-        with stage.phase("recover"):
+    def _recover(self, context: RunContext) -> None:
+        with context.phase("recover"):
             try:
-                stage.cluster.await_full_isr(
-                    stage.topics, timeout_s=self.experiment.settle_s, without=stage.left_down
+                context.cluster.await_full_isr(
+                    context.topics, timeout_s=self.run.full_isr_within_s, without=context.left_down
                 )
             except WaitTimeout as error:
-                stage.note([f"The cluster was not whole again after healing: {error}"])
-            stage.report_counts()
-            limit_s = self.experiment.contract.delivery_timeout_ms / 1000 + 20
-            stage.stop_clients("producer", limit_s=limit_s)
-            if any(client.is_running for client in stage.clients):
+                context.note([f"The in-sync replicas were not full again after healing: {error}"])
+            context.report_counts()
+            limit_s = self.run.contract.delivery_timeout_ms / 1000 + 20
+            context.stop_clients("producer", limit_s=limit_s)
+            if any(client.is_running for client in context.clients):
                 # What was acknowledged last is given the time to be polled.
                 pause(_CATCH_UP_S, self.stop)
-                stage.catch_up()
-                stage.stop_clients("consumer", limit_s=limit_s)
+                context.catch_up()
+                context.stop_clients("consumer", limit_s=limit_s)
 
-    def _final_reads(self, stage: Stage) -> None:
-        with stage.phase("final"):
-            for reader in stage.start_clients(self._readers(stage)):
+    def _final_reads(self, context: RunContext) -> None:
+        with context.phase("final"):
+            for reader in context.start_clients(self._readers(context)):
                 if not reader.await_end(timeout_s=_READERS_S):
                     reader.kill()
-                    stage.note(
+                    context.note(
                         [f"Reader {reader.spec.process} did not end within {_READERS_S:g} s."]
                     )
-            stage.note_failures()
+            context.note_failures()
 
-    def _readers(self, stage: Stage) -> list[ClientSpec]:
+    def _readers(self, context: RunContext) -> list[ClientSpec]:
         """Return the final readers, each told where the logs end."""
         ends = {
-            topic: {str(number): end for number, end in stage.cluster.log_ends(topic).items()}
-            for topic in stage.topics
+            topic: {str(number): end for number, end in context.cluster.log_ends(topic).items()}
+            for topic in context.topics
         }
         specs = []
-        for spec in self.experiment.readers():
+        for spec in self.run.readers():
             known = ends.get(str(spec.settings.get("topic")), {})
             specs.append(replace(spec, settings={**spec.settings, "log_ends": known}))
         return specs
@@ -173,7 +173,7 @@ class Runner:
     # -- the folder --------------------------------------------------------------------------------
 
     def _describe(self, run_dir: RunDir) -> None:
-        contract = self.experiment.contract
+        contract = self.run.contract
         run_dir.update(
             schema=SCHEMA,
             run=run_dir.name,
@@ -184,15 +184,15 @@ class Runner:
             origin_ns=time.monotonic_ns(),
             ended_ns=None,
             contract={**asdict(contract), "idempotence": contract.idempotent},
-            **_described(self.experiment.cluster),
-            **self.experiment.described(),
+            **_described(self.run.cluster),
+            **self.run.described(),
             topics=[
                 {
                     "name": topic.name,
                     "partitions": topic.partitions,
                     "replication_factor": topic.replication_factor,
                 }
-                for topic in self.experiment.topics()
+                for topic in self.run.topics()
             ],
             phases=[],
             versions=_versions(),
@@ -205,7 +205,7 @@ class Runner:
     ) -> None:
         """Keep the logs, then remove the cluster; neither may cost the verdict."""
         with phase("stop"):
-            topics = {topic.name: topic.partitions for topic in self.experiment.topics()}
+            topics = {topic.name: topic.partitions for topic in self.run.topics()}
             cluster.copy_replicas(
                 topics, run_dir.path / "cluster", limit_bytes=self.replica_limit_mib * 1024**2
             )
@@ -216,7 +216,7 @@ class Runner:
                     f"The cluster is kept at {cluster.bootstrap}; `kafka-chaos clean` removes it."
                 )
                 return
-            self.lender.take_back(
+            self.pool.release(
                 cluster, is_sound=not failed and not self._left_down, say=self.progress.say
             )
 

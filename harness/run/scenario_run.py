@@ -1,4 +1,4 @@
-"""A scenario as an experiment: its faults are dealt by the nemesis while clients work."""
+"""The run of a scenario: the nemesis injects its faults while clients work."""
 
 import sys
 import threading
@@ -16,7 +16,7 @@ from harness.core.scenario import Scenario
 from harness.core.wait import wait_until
 from harness.core.workload import WORKLOADS, ClientSpec, Grouped
 from harness.run.churn import Churn
-from harness.run.context import Stage
+from harness.run.context import RunContext
 from harness.run.group_watch import GroupWatch
 from harness.run.nemesis import Nemesis, plan, plan_json
 
@@ -49,9 +49,9 @@ class ScenarioRun:
         return self.scenario.contract
 
     @property
-    def settle_s(self) -> float:
-        """Bound on the time in which the cluster must be whole again after healing."""
-        return self.scenario.settle_s
+    def full_isr_within_s(self) -> float:
+        """Bound on the time in which the cluster must have full ISRs again after healing."""
+        return self.scenario.full_isr_within_s
 
     def topics(self) -> tuple[TopicSpec, ...]:
         """Return the workload's topics."""
@@ -82,33 +82,33 @@ class ScenarioRun:
         """Return the schedule that the seed gives."""
         return plan_json(self.scenario, seed, plan(self.scenario, seed))
 
-    def carry_out(self, stage: Stage) -> None:
+    def carry_out(self, context: RunContext) -> None:
         """Start the clients, wait until they work, and break the cluster under them."""
-        with stage.phase("steady"):
-            stage.run_dir.update(origin_ns=time.monotonic_ns())
-            stage.start_clients(self.scenario.workload.clients(self.contract))
-            _await_steady(stage)
+        with context.phase("steady"):
+            context.run_dir.update(origin_ns=time.monotonic_ns())
+            context.start_clients(self.scenario.workload.clients(self.contract))
+            _await_steady(context)
         workload = self.scenario.workload
         if not isinstance(workload, Grouped):
-            self._break(stage)
+            self._break(context)
             return
-        watch = GroupWatch(stage.cluster.bootstrap, workload.group)
-        churn = Churn(workload, self.scenario.moves(stage.seed), stage, watch, seen_s=_SEEN_S)
-        stage.at_end.append(churn.close)
-        stage.catch_up = partial(churn.catch_up, limit_s=_CATCH_UP_S)
-        self._break(stage, churn.run)
+        watch = GroupWatch(context.cluster.bootstrap, workload.group)
+        churn = Churn(workload, self.scenario.moves(context.seed), context, watch, seen_s=_SEEN_S)
+        context.at_end.append(churn.close)
+        context.catch_up = partial(churn.catch_up, limit_s=_CATCH_UP_S)
+        self._break(context, churn.run)
 
-    def _break(self, stage: Stage, *beside: Callable[[], None]) -> None:
+    def _break(self, context: RunContext, *beside: Callable[[], None]) -> None:
         """Carry out the plan, and whatever else is to go on beside it, each in a thread."""
-        steps = plan(self.scenario, stage.seed)
-        journal = Journal(stage.run_dir.path / "faults.jsonl")
+        steps = plan(self.scenario, context.seed)
+        journal = Journal(context.run_dir.path / "faults.jsonl")
         nemesis = Nemesis(
-            cluster=stage.cluster,
+            cluster=context.cluster,
             journal=journal,
-            seed=stage.seed,
+            seed=context.seed,
             max_at_once=self.scenario.max_at_once,
-            is_whole=lambda: stage.cluster.is_whole(stage.topics),
-            tell=stage.progress.say,
+            has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
+            tell=context.progress.say,
         )
         failure: list[BaseException] = []
 
@@ -118,8 +118,8 @@ class ScenarioRun:
             except BaseException as error:  # noqa: BLE001 (raised again by the main thread)
                 failure.append(error)
 
-        works = (lambda: nemesis.run(steps, stage.stop), *beside)
-        with stage.phase("faults"):
+        works = (lambda: nemesis.run(steps, context.stop), *beside)
+        with context.phase("faults"):
             begin = time.monotonic()
             threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
             for thread in threads:
@@ -129,14 +129,14 @@ class ScenarioRun:
                     any(thread.is_alive() for thread in threads)
                     or time.monotonic() - begin < self.scenario.duration_s
                 ):
-                    if stage.stop.wait(1.0):
+                    if context.stop.wait(1.0):
                         break
-                    stage.report_counts()
-                    stage.note_failures()
+                    context.report_counts()
+                    context.note_failures()
             finally:
                 if sys.exc_info()[0] is not None:
-                    stage.stop.set()
-                with stage.phase("heal"):
+                    context.stop.set()
+                with context.phase("heal"):
                     for thread in threads:
                         thread.join()
                     journal.close()
@@ -153,13 +153,13 @@ def _isolation_of(client: ClientSpec) -> str | None:
     return None
 
 
-def _await_steady(stage: Stage) -> None:
-    producers = [client for client in stage.clients if client.spec.role == "producer"]
-    consumers = [client for client in stage.clients if client.spec.role == "consumer"]
+def _await_steady(context: RunContext) -> None:
+    producers = [client for client in context.clients if client.spec.role == "producer"]
+    consumers = [client for client in context.clients if client.spec.role == "consumer"]
 
     def is_steady() -> bool:
-        stage.report_counts()
-        for client in stage.clients:
+        context.report_counts()
+        for client in context.clients:
             if failure := client.failure():
                 raise ClusterBroken(failure)
         return all(client.counts.get("ok", 0) > 0 for client in producers) and (
@@ -168,9 +168,9 @@ def _await_steady(stage: Stage) -> None:
 
     try:
         wait_until(
-            is_steady, timeout_s=_STEADY_S, stop=stage.stop, interval_s=0.2,
+            is_steady, timeout_s=_STEADY_S, stop=context.stop, interval_s=0.2,
             what="the first acknowledgement for every producer, and the first record polled",
         )  # fmt: skip
     except WaitTimeout as error:
-        if not stage.stop.is_set():
+        if not context.stop.is_set():
             raise ClusterBroken(f"The cluster was ill before any fault: {error}") from error

@@ -14,7 +14,7 @@ from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
 from harness.core.workload import ClientSpec, Move
 from harness.run.churn import Churn, client_id
-from harness.run.context import Stage
+from harness.run.context import RunContext
 from harness.run.group_watch import GroupView
 from verifiers.run_folder.group import GroupRecord, read_group
 from workloads.consumer_group import ConsumerGroup
@@ -54,7 +54,7 @@ class FakeMember:
 
 
 @dataclass
-class FakeStage:
+class FakeContext:
     run_dir: RunDir
     cluster: Any
     clients: list[FakeMember]
@@ -73,14 +73,14 @@ class FakeWatch:
 
     deaths = 0
 
-    def __init__(self, stage: FakeStage) -> None:
-        self.stage = stage
+    def __init__(self, context: FakeContext) -> None:
+        self.context = context
         self.blind = False
         self._asked_ns = 0
 
     @property
     def view(self) -> GroupView:
-        there = [c for c in self.stage.clients if c.is_running or self.blind]
+        there = [c for c in self.context.clients if c.is_running or self.blind]
         self._asked_ns = max(self._asked_ns, time.monotonic_ns() + 1)
         return GroupView(
             asked_ns=self._asked_ns,
@@ -114,107 +114,107 @@ class FakeKafka:
 WORKLOAD = ConsumerGroup(subscribers=2)
 
 
-def make(tmp_path: Path, kafka: FakeKafka | None = None) -> tuple[FakeStage, FakeWatch]:
+def make(tmp_path: Path, kafka: FakeKafka | None = None) -> tuple[FakeContext, FakeWatch]:
     run_dir = RunDir.create(tmp_path, scenario="mixed", seed=7)
     run_dir.update(clients=[])
     first = [FakeMember(WORKLOAD.member(number)) for number in range(2)]
-    stage = FakeStage(run_dir, kafka, first)
-    return stage, FakeWatch(stage)
+    context = FakeContext(run_dir, kafka, first)
+    return context, FakeWatch(context)
 
 
-def churn(stage: FakeStage, watch: FakeWatch, *moves: Move) -> Churn:
-    return Churn(WORKLOAD, moves, cast(Stage, stage), watch, seen_s=5)
+def churn(context: FakeContext, watch: FakeWatch, *moves: Move) -> Churn:
+    return Churn(WORKLOAD, moves, cast(RunContext, context), watch, seen_s=5)
 
 
-def run(stage: FakeStage, watch: FakeWatch, *moves: Move) -> None:
-    made = churn(stage, watch, *moves)
+def run(context: FakeContext, watch: FakeWatch, *moves: Move) -> None:
+    made = churn(context, watch, *moves)
     made.run()
     made.close()
 
 
-def recorded(stage: FakeStage) -> GroupRecord:
-    group = read_group({"group": WORKLOAD.described()}, stage.run_dir.lines("members.jsonl"), 0)
+def recorded(context: FakeContext) -> GroupRecord:
+    group = read_group({"group": WORKLOAD.described()}, context.run_dir.lines("members.jsonl"), 0)
     assert group is not None
     return group
 
 
 def test_who_joins_leaves_and_is_killed_is_seen_by_the_coordinator(tmp_path: Path) -> None:
-    stage, watch = make(tmp_path)
+    context, watch = make(tmp_path)
 
     run(
-        stage, watch,
+        context, watch,
         Move(at_s=1, kind="join"), Move(at_s=4, kind="leave"), Move(at_s=8, kind="crash"),
     )  # fmt: skip
 
-    group = recorded(stage)
+    group = recorded(context)
     assert [move.kind for move in group.moves] == ["join", "join", "join", "leave", "crash"]
     assert all(move.seen for move in group.moves)
     assert len({move.process for move in group.moves[3:]}) == 2
-    assert {client.exit_code for client in stage.clients} == {None, 0, -9}
+    assert {client.exit_code for client in context.clients} == {None, 0, -9}
     assert (group.processed, group.rebalances) == (15, 3)
-    assert [c["process"] for c in stage.run_dir.meta()["clients"]] == [202]
+    assert [c["process"] for c in context.run_dir.meta()["clients"]] == [202]
 
 
 def test_a_death_is_laid_where_the_member_has_something_in_hand(tmp_path: Path) -> None:
-    stage, watch = make(tmp_path)
+    context, watch = make(tmp_path)
 
-    run(stage, watch, Move(at_s=1, kind="crash", before="processing", count=3))
+    run(context, watch, Move(at_s=1, kind="crash", before="processing", count=3))
 
-    (dead,) = [client for client in stage.clients if not client.is_running]
+    (dead,) = [client for client in context.clients if not client.is_running]
     assert [order["do"] for order in dead.orders] == ["hold", "held"]
-    assert recorded(stage).moves[-1].hand == {"unprocessed": 2, "uncommitted": 0}
+    assert recorded(context).moves[-1].hand == {"unprocessed": 2, "uncommitted": 0}
 
 
 def test_one_that_does_not_hold_is_killed_all_the_same(tmp_path: Path) -> None:
-    stage, watch = make(tmp_path)
-    for client in stage.clients:
+    context, watch = make(tmp_path)
+    for client in context.clients:
         client.holds = False
 
-    run(stage, watch, Move(at_s=1, kind="crash", before="commit"))
+    run(context, watch, Move(at_s=1, kind="crash", before="commit"))
 
-    last = recorded(stage).moves[-1]
+    last = recorded(context).moves[-1]
     assert (last.kind, last.seen, last.hand) == ("crash", True, None)
 
 
 def test_a_move_that_nobody_saw_is_told_as_such(tmp_path: Path) -> None:
-    stage, watch = make(tmp_path)
+    context, watch = make(tmp_path)
     watch.blind = True
 
-    run(stage, watch, Move(at_s=1, kind="crash"))
+    run(context, watch, Move(at_s=1, kind="crash"))
 
-    crash = recorded(stage).moves[-1]
+    crash = recorded(context).moves[-1]
     assert not crash.seen
-    assert any(f"member {crash.process} was killed" in why for why in recorded(stage).why_not())
+    assert any(f"member {crash.process} was killed" in why for why in recorded(context).why_not())
 
 
 def test_a_member_that_leaves_with_an_error_has_not_left(tmp_path: Path) -> None:
-    stage, watch = make(tmp_path)
-    for client in stage.clients:
+    context, watch = make(tmp_path)
+    for client in context.clients:
         client.leaves_with = 70
 
-    run(stage, watch, Move(at_s=1, kind="leave"))
+    run(context, watch, Move(at_s=1, kind="leave"))
 
-    assert not recorded(stage).moves[-1].seen
+    assert not recorded(context).moves[-1].seen
 
 
 def test_the_last_member_is_never_taken_away(tmp_path: Path) -> None:
-    stage, watch = make(tmp_path)
+    context, watch = make(tmp_path)
 
-    run(stage, watch, Move(at_s=1, kind="leave"), Move(at_s=4, kind="crash"))
+    run(context, watch, Move(at_s=1, kind="leave"), Move(at_s=4, kind="crash"))
 
-    last = recorded(stage).moves[-1]
+    last = recorded(context).moves[-1]
     assert last.process is None
     assert last.error is not None
-    assert sum(client.is_running for client in stage.clients) == 1
+    assert sum(client.is_running for client in context.clients) == 1
 
 
 def test_an_interrupted_run_makes_no_more_moves(tmp_path: Path) -> None:
-    stage, watch = make(tmp_path)
-    stage.stop.set()
+    context, watch = make(tmp_path)
+    context.stop.set()
 
-    run(stage, watch, Move(at_s=1, kind="crash"))
+    run(context, watch, Move(at_s=1, kind="crash"))
 
-    assert len(recorded(stage).moves) == 2
+    assert len(recorded(context).moves) == 2
 
 
 @pytest.mark.parametrize(
@@ -224,12 +224,12 @@ def test_an_interrupted_run_makes_no_more_moves(tmp_path: Path) -> None:
 def test_a_group_is_given_time_to_come_to_the_end_as_long_as_it_gets_on(
     tmp_path: Path, committed: Sequence[int], end: int, *, done: bool
 ) -> None:
-    stage, watch = make(tmp_path, FakeKafka(committed, end))
-    made = churn(stage, watch)
+    context, watch = make(tmp_path, FakeKafka(committed, end))
+    made = churn(context, watch)
 
     made.catch_up(limit_s=1000)
     made.close()
 
-    group = recorded(stage)
+    group = recorded(context)
     assert group.caught_up is done
     assert any("did not come to the end" in why for why in group.why_not()) is not done

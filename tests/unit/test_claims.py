@@ -182,7 +182,7 @@ class JudgedAtOnce:
 
 
 def run_of(runner: Runner) -> RunDir:
-    cell = runner.experiment
+    cell = runner.run
     assert isinstance(cell, ClaimRun)
     return RunDir(runner.store / f"run-{cell.name}-{cell.kafka}")
 
@@ -194,7 +194,7 @@ def test_a_matrix_goes_on_where_it_was_left(
     progress, stop = Progress(), threading.Event()
 
     def run(runner: Runner) -> RunDir:
-        tried.append(runner.experiment.cluster.kafka)
+        tried.append(runner.run.cluster.kafka)
         if len(tried) == 2:
             stop.set()  # Ctrl-C in the middle of a run
         return run_of(runner)
@@ -223,7 +223,7 @@ def test_a_cluster_that_does_not_start_costs_one_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(runner: Runner) -> RunDir:
-        if runner.experiment.cluster.kafka == "3.9.1":
+        if runner.run.cluster.kafka == "3.9.1":
             raise ClusterBroken("Broker 2 did not register.")
         return run_of(runner)
 

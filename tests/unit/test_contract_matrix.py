@@ -118,7 +118,7 @@ def test_what_the_damage_must_cause_is_what_the_contract_permits(
 
 
 def run_folder(runner: Runner, anomalies: Mapping[str, tuple[int, bool]]) -> RunDir:
-    run_dir = RunDir.create(runner.store, scenario=runner.experiment.name, seed=runner.seed)
+    run_dir = RunDir.create(runner.store, scenario=runner.run.name, seed=runner.seed)
     found = {
         name: {"count": count, "permitted": permitted}
         for name, (count, permitted) in anomalies.items()
@@ -175,7 +175,7 @@ def test_each_cell_is_run_with_its_contract_and_told_in_the_table(
 
     def conduct(runner: Runner, *, master: str | None) -> RunResult:
         del master
-        acks = runner.experiment.contract.acks
+        acks = runner.run.contract.acks
         seen.append(acks)
         return outcome(runner, lost_write=(4112, True)) if acks == "1" else outcome(runner)
 
@@ -209,7 +209,7 @@ def test_a_matrix_goes_on_where_it_was_left(
 
     def conduct(runner: Runner, *, master: str | None) -> RunResult:
         del master
-        seen.append(runner.experiment.contract.acks)
+        seen.append(runner.run.contract.acks)
         if len(seen) == 2:
             stop.set()  # Ctrl-C in the middle of a run
             cut_short = outcome(runner)
@@ -282,7 +282,7 @@ def test_a_cluster_that_does_not_start_costs_one_cell_and_is_tried_again(
 
     def conduct(runner: Runner, *, master: str | None) -> RunResult:
         del master
-        if runner.experiment.contract.acks in broken:
+        if runner.run.contract.acks in broken:
             raise ClusterBroken("Broker 2 did not register.")
         return outcome(runner, Verdict.INVALID, duplicate=(2, False))
 
@@ -377,7 +377,7 @@ def test_the_pages_tell_the_damage_the_reasons_and_what_was_left_out() -> None:
 
 
 def test_an_outcome_is_told_as_the_folder_has_it(tmp_path: Path) -> None:
-    runner = Runner(experiment=None, seed=1, store=tmp_path)  # type: ignore[arg-type]
+    runner = Runner(run=None, seed=1, store=tmp_path)  # type: ignore[arg-type]
     run_dir = RunDir.create(tmp_path, scenario="x", seed=1)
     verdict: dict[str, Any] = {
         "anomalies": {}, "faults": [], "reasons": ["Too little."], "counts": {"acked": 0},
@@ -443,8 +443,8 @@ def test_with_faults_of_ones_own_the_default_scenario_is_the_one_that_deals_them
         monkeypatch, tmp_path, "--acks", "all", "--faults", "broker_kill", "--kafka", "4.3.1,3.9.1"
     )
 
-    assert {runner.experiment.name for runner in runners} == {"mixed"}
-    assert [runner.experiment.cluster.kafka for runner in runners] == ["4.3.1"] * 4 + ["3.9.1"] * 4
+    assert {runner.run.name for runner in runners} == {"mixed"}
+    assert [runner.run.cluster.kafka for runner in runners] == ["4.3.1"] * 4 + ["3.9.1"] * 4
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,13 @@ Run = Callable[..., None]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    """Carry out steps on a cluster: `run(cluster, steps, stop=…, max_at_once=…, is_whole=…)`."""
+    """Carry out steps on a cluster: `run(cluster, steps, stop=…, …)`."""
     journal = Journal(tmp_path / "f.jsonl")
 
     def carry_out(
         cluster: FakeCluster, steps: list[Step], stop: threading.Event | None = None, **more: Any
     ) -> None:
-        settings = {"max_at_once": 1, "is_whole": lambda: True, **more}
+        settings = {"max_at_once": 1, "has_full_isr": lambda: True, **more}
         nemesis = Nemesis(cluster=cluster, journal=journal, seed=7, **settings)
         nemesis.run(steps, stop or threading.Event())
 
@@ -151,10 +151,15 @@ def test_nobody_to_hit_is_a_failed_fault_and_not_a_quiet_one(tmp_path: Path, run
 def test_a_cluster_that_does_not_recover_is_not_hit_again(tmp_path: Path, run: Run) -> None:
     events: list[str] = []
 
-    run(FakeCluster(), [_step(Recorded("a", events), 1)], threading.Event(), is_whole=lambda: False)
+    run(
+        FakeCluster(),
+        [_step(Recorded("a", events), 1)],
+        threading.Event(),
+        has_full_isr=lambda: False,
+    )
 
     assert events == []
-    assert "not whole" in _journal(tmp_path)[-1]["error"]
+    assert "were not full" in _journal(tmp_path)[-1]["error"]
 
 
 def test_a_failed_healing_ends_everything(tmp_path: Path, run: Run) -> None:
