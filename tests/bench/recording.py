@@ -27,6 +27,7 @@ from harness.core.contract import Contract
 from harness.core.wait import wait_until
 from harness.history.recorder import Identity
 from harness.history.sends import SendRecorder
+from tests.bench._goals import Goal, exit_code
 from workloads.client_config import producer_config
 from workloads.control import calm_collector
 from workloads.producer import Plan, SendingProducer
@@ -34,6 +35,8 @@ from workloads.record import block_encoder, values_of
 
 RUN_ID = "00000000000000be"
 BATCH = 500
+GOAL = 0.75
+"""Of the bare throughput, what recording has to keep."""
 
 
 def bare(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
@@ -105,24 +108,27 @@ LOOPS = {"bare": bare, "recorded": recorded}
 
 
 def main(arguments: list[str]) -> int:
-    """Measure on a cluster of its own, or on the one that is named; return 0."""
+    """Measure on a cluster of its own, or on the one that is named; return 1 below the goal."""
     parser = argparse.ArgumentParser(prog="kafka-chaos bench recording")
     parser.add_argument("--bootstrap", help="a running cluster; default: three brokers of our own")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long one loop runs")
     parser.add_argument("--rounds", type=int, default=5, help="how often each runs")
     given = parser.parse_args(arguments)
+
+    def measure(bootstrap: str) -> int:
+        kept = compare(bootstrap, seconds=given.seconds, rounds=given.rounds)
+        return exit_code([Goal(name="recorded / bare", measured=kept, at_least=GOAL)])
+
     if given.bootstrap:
-        compare(given.bootstrap, seconds=given.seconds, rounds=given.rounds)
-        return 0
+        return measure(given.bootstrap)
     with tempfile.TemporaryDirectory() as folder:
         cluster = DockerCluster.launch(
             ClusterSpec(), run="bench-recording", folder=Path(folder), say=lambda _: None
         )
         try:
-            compare(cluster.bootstrap, seconds=given.seconds, rounds=given.rounds)
+            return measure(cluster.bootstrap)
         finally:
             cluster.shut_down()
-    return 0
 
 
 def compare(
@@ -137,7 +143,7 @@ def compare(
         rounds: how often each runs.
 
     Returns:
-        Median of recorded divided by bare throughput, round by round; 0.75 is the goal.
+        Median of recorded divided by bare throughput, round by round.
     """
     partitions = partitions_of(bootstrap, topic)
     ratios: list[float] = []
@@ -161,7 +167,7 @@ def compare(
             f"bare {rates['bare']:,.0f}/s · recorded {rates['recorded']:,.0f}/s "
             f"· ratio {ratios[-1]:.2f}"
         )
-    _print(f"recording keeps {median(ratios):.2f} of the throughput (goal: at least 0.75)")
+    _print(f"recording keeps {median(ratios):.2f} of the throughput (goal: at least {GOAL:g})")
     return median(ratios)
 
 

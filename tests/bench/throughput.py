@@ -36,6 +36,7 @@ from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import EnvironmentBroken
 from harness.machine.images import broker_image
+from tests.bench._goals import Goal, exit_code
 from tests.bench.recording import BATCH, open_recorded
 
 TOPIC = "throughput-bench"
@@ -186,7 +187,7 @@ def compare(bench: Bench, *, rounds: int) -> dict[str, float]:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure on a cluster of its own, or on the one that is named; return 0."""
+    """Measure on a cluster of its own, or on the one that is named; return 1 below the goal."""
     parser = argparse.ArgumentParser(prog="kafka-chaos bench throughput")
     parser.add_argument("--bootstrap", help="a running cluster; default: three brokers of our own")
     parser.add_argument("--image", help="an image with Kafka's jars; default: our broker's")
@@ -196,25 +197,29 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     image = given.image or broker_image(ClusterSpec().kafka)
 
-    def measure(bootstrap: str) -> None:
+    def measure(bootstrap: str) -> int:
         make_topic(bootstrap)
         bench = Bench(
             bootstrap=bootstrap, image=image, records=given.records, processes=given.processes
         )
-        compare(bench, rounds=given.rounds)
+        ratios = compare(bench, rounds=given.rounds)
+        return exit_code(
+            [
+                Goal(name=f"recorder / ProducerPerformance, {name}", measured=ratio, at_least=GOAL)
+                for name, ratio in ratios.items()
+            ]
+        )
 
     if given.bootstrap:
-        measure(given.bootstrap)
-        return 0
+        return measure(given.bootstrap)
     with tempfile.TemporaryDirectory() as folder:
         cluster = DockerCluster.launch(
             ClusterSpec(), run="bench-throughput", folder=Path(folder), say=lambda _: None
         )
         try:
-            measure(cluster.bootstrap)
+            return measure(cluster.bootstrap)
         finally:
             cluster.shut_down()
-    return 0
 
 
 def make_topic(bootstrap: str) -> None:

@@ -20,9 +20,11 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.bench._goals import Goal, exit_code
 from tests.bench._runs import Shape, run_child, write_run
 
 CASES = ("clean", "damaged", "polled", "tenth")
@@ -92,26 +94,49 @@ print(json.dumps({"found": found, "seconds": round(time.monotonic() - begin, 2),
 """
 
 
+_ASKED = {"lost": "lost-write", "duplicate": "duplicate", "inconsistent": "inconsistent-offsets"}
+"""The verifier's anomaly for each of DuckDB's questions."""
+
+
+def agree(verified: Mapping[str, int], queried: Mapping[str, int]) -> bool:
+    """Return whether the verifier counts of each anomaly what DuckDB counts."""
+    return all(
+        verified.get(anomaly, 0) == queried[question] for question, anomaly in _ASKED.items()
+    )
+
+
+def goals_of(document: Mapping[str, Any]) -> list[Goal]:
+    """Return what was measured beside what is aimed at."""
+    cases: Mapping[str, Any] = document["cases"]
+    goals = [
+        Goal(name=f"{name}, ratio to DuckDB", measured=case["ratio"], at_most=REACH[name])
+        for name, case in cases.items()
+        if name in REACH
+    ]
+    for figure in ("first_task_s", "peak_mib"):
+        worst = max(case["verify"][figure] for case in cases.values())
+        goals.append(Goal(name=figure, measured=worst, at_most=REACH[figure]))
+    if "growth" in document:
+        goals.append(Goal(name="growth", measured=document["growth"], at_most=REACH["growth"]))
+    return goals
+
+
 def measure(path: Path, *, exact: bool) -> dict[str, Any]:
     """Return what the verifier and DuckDB say of one run folder, and what either needed."""
     how = "exact" if exact else "digest"
     verified = run_child(VERIFY, str(path), str(time.monotonic()), how)
     queried = run_child(DUCKDB, str(path))
-    agree = (
-        verified["found"].get("lost-write", 0) == queried["found"]["lost"]
-        and verified["found"].get("inconsistent-offsets", 0) == queried["found"]["inconsistent"]
-    )
     return {
         "verify": verified,
         "duckdb": queried,
-        "agree": agree,
+        "agree": agree(verified["found"], queried["found"]),
         "ratio": round(verified["seconds"] / queried["seconds"], 2),
         "cpu_ratio": round(verified["cpu_s"] / queried["cpu_s"], 2),
     }
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print one JSON document, and return 0; 1 if the verifier and DuckDB disagree."""
+    """Measure and print one JSON document; return 1 for a missed goal, or if the two disagree."""
     parser = argparse.ArgumentParser(prog="kafka-chaos bench verify", description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--damaged", type=int, default=1000)
@@ -138,7 +163,10 @@ def main(arguments: list[str]) -> int:
         document["growth"] = round(many["seconds"] / few["seconds"], 2)
         document["cpu_growth"] = round(many["cpu_s"] / few["cpu_s"], 2)
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    return 0 if all(case["agree"] for case in measured.values()) else 1
+    disagreed = [name for name, case in measured.items() if not case["agree"]]
+    if disagreed:
+        sys.stderr.write(f"The verifier and DuckDB disagree: {', '.join(disagreed)}\n")
+    return max(exit_code(goals_of(document)), int(bool(disagreed)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+from tests.bench._goals import Goal, exit_code
+
 KEYS = 6
 PROCESSES = 8
 MOST_MOPS = 4
@@ -83,7 +85,7 @@ def write_history(path: Path, *, ops: int, seed: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print one JSON document, and return 0."""
+    """Measure and print one JSON document; return 1 if it took longer than the limit."""
     parser = argparse.ArgumentParser(prog="kafka-chaos bench verify-ops", description=__doc__)
     parser.add_argument("--histories", type=int, default=600)
     parser.add_argument("--ops", type=int, default=60)
@@ -118,7 +120,7 @@ def main(arguments: list[str]) -> int:
         **told,
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    return 0
+    return exit_code([Goal(name="seconds", measured=timed, at_most=limit_s)])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.bench._goals import Goal, exit_code
 from tests.bench._runs import run_child
 from tests.spark.ops import Folder, Rec, end, final, ok, poll
 
@@ -58,7 +59,7 @@ def write_runs(path: Path, *, runs: int, ops: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print one JSON document, and return 0; 1 if a lost record was not found."""
+    """Measure and print one JSON document; return 1 if it took too long or missed a loss."""
     parser = argparse.ArgumentParser(prog="kafka-chaos bench verify-runs", description=__doc__)
     parser.add_argument("--runs", type=int, default=600)
     parser.add_argument("--ops", type=int, default=60)
@@ -80,7 +81,15 @@ def main(arguments: list[str]) -> int:
         "ratio": round(each[0] / each[1], 4),
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    return 0 if together["lossy"] == -(-given.runs // _EACH_LOSES) else 1
+    losses = -(-given.runs // _EACH_LOSES)
+    return exit_code(
+        [
+            Goal(name="together, s", measured=together["seconds"], at_most=REACH_S),
+            Goal(
+                name="runs with a loss", measured=together["lossy"], at_least=losses, at_most=losses
+            ),
+        ]
+    )
 
 
 if __name__ == "__main__":
