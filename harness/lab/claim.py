@@ -75,7 +75,7 @@ class Claim:
         heap_mib: heap of each broker, MiB.
         needs_fresh_cluster: whether its cluster must not have run another claim before, for
             example because the script reads counters of the brokers.
-        settle_s: how long the ISRs may take to be full again at the end, seconds.
+        full_isr_within_s: how long the ISRs may take to be full again at the end, seconds.
     """
 
     number: int

@@ -48,9 +48,9 @@ class ClaimRun:
         return self.claim.contract.kept_by(self.kafka)
 
     @property
-    def settle_s(self) -> float:
+    def full_isr_within_s(self) -> float:
         """How long the ISRs may take to be full again at the end, seconds."""
-        return self.claim.settle_s
+        return self.claim.full_isr_within_s
 
     @property
     def _workload(self) -> SendPoll:
@@ -108,10 +108,10 @@ class ClaimRun:
             }
         )
 
-    def carry_out(self, stage: Stage) -> None:
+    def carry_out(self, context: RunContext) -> None:
         """Carry out the script; a precondition that is not met ends it and is recorded."""
-        stage.run_dir.update(origin_ns=time.monotonic_ns())
-        lab = Lab(stage, self.contract)
+        context.run_dir.update(origin_ns=time.monotonic_ns())
+        lab = Lab(context, self.contract)
         try:
             with context.phase("faults"):
                 self.claim.script(lab)

@@ -309,7 +309,7 @@ class LabGroup:
             "verifiable_consumer",
             {
                 "command": ["docker", "exec", broker.container, "sh", "-c", command],
-                "topic": self._stage.topics[0],
+                "topic": self._context.topics[0],
                 "group": self.name,
                 "stall_after": stall_after,
                 "interval_s": 0.2,
@@ -321,8 +321,10 @@ class LabGroup:
 
     def committed(self, partition: int = 0) -> int | None:
         """Return the committed offset that the coordinator answers; None if it answers none."""
-        topic = self._stage.topics[0]
-        return self._stage.cluster.admin.group_offsets(self.name, topic, [partition]).get(partition)
+        topic = self._context.topics[0]
+        return self._context.cluster.admin.group_offsets(self.name, topic, [partition]).get(
+            partition
+        )
 
     def await_committed(
         self, offset: int, *, partition: int = 0, timeout_s: float = WAIT_S
@@ -341,25 +343,25 @@ class LabGroup:
 
     def coordinator(self) -> Broker | None:
         """Return the broker that leads the group's partition of the offsets topic, if any does."""
-        partitions = self._stage.cluster.admin.partitions(_OFFSETS_TOPIC)
+        partitions = self._context.cluster.admin.partitions(_OFFSETS_TOPIC)
         if not partitions:
             # Kafka creates it at the first request about a group.
             self.committed()
             return None
         number = offsets_partition(self.name, len(partitions))
         leader = partitions[_OFFSETS_TOPIC, number].leader
-        return next((b for b in self._stage.cluster.brokers if b.node_id == leader), None)
+        return next((b for b in self._context.cluster.brokers if b.node_id == leader), None)
 
     def _start(self, module: str, settings: Mapping[str, Any]) -> ClientProcess:
         process = self._next_process()
         spec = ClientSpec(
             process=process, role="consumer", module=f"workloads.{module}", settings=settings
         )
-        (client,) = self._stage.start_clients([spec])
+        (client,) = self._context.start_clients([spec])
         # The checkers must know that a group moves its partitions.
-        clients = self._stage.run_dir.meta()["clients"]
+        clients = self._context.run_dir.meta()["clients"]
         clients.append({"process": process, "role": "consumer", "mode": "subscribe"})
-        self._stage.run_dir.update(clients=clients)
+        self._context.run_dir.update(clients=clients)
         return client
 
     def _next_process(self) -> int:

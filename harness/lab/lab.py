@@ -71,7 +71,7 @@ class Lab:
     @property
     def cluster(self) -> DockerCluster:
         """The cluster, for what the methods of the lab do not cover."""
-        return self._stage.cluster
+        return self._context.cluster
 
     @property
     def topic(self) -> str:
@@ -546,7 +546,7 @@ class Lab:
                 timeout_s=within_s,
                 interval_s=POLL_S,
                 what="the condition",
-                stop=self._stage.stop,
+                stop=self._context.stop,
             )
         except WaitTimeout:
             return None
