@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import ClassVar
 
-from faults.witness import answers, killed, restarted
+from faults.witness import answers, killed, restarted, why_unseen
 from harness.core.cluster import Answer, Broker, Cluster
-from harness.core.fault import Evidence, fault
+from harness.core.fault import Evidence, FaultTraits, fault
 
 
 @fault("broker_kill")
@@ -17,6 +18,11 @@ class BrokerKill:
     Not for a power cut: the page cache survives, so records that were acknowledged but not
     flushed come back.
     """
+
+    traits: ClassVar[FaultTraits] = FaultTraits(
+        stops_process=True,
+        proof="the process must be gone and the listener refuse, then answer again",
+    )
 
     def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Kill; the kernel must no longer have the processes, and the listeners must refuse."""
@@ -33,6 +39,7 @@ class BrokerKill:
                 "process_after": None,
                 "listener": {node: str(answer) for node, answer in seen.items()},
             },
+            question=why_unseen(seen, answered="was the broker started again by somebody else?"),
         )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from faults.witness import answers
+from faults.witness import answers, why_unseen
 from harness.core.cluster import Answer, Broker, Cluster
-from harness.core.fault import Evidence, fault
+from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
 
 _SOON_S = 10.0
@@ -21,6 +22,11 @@ class BrokerPause:
     silent. Not for garbage collection, where the kernel still runs the JVM's other threads: that
     is gc_pause.
     """
+
+    traits: ClassVar[FaultTraits] = FaultTraits(
+        stops_process=True,
+        proof="the kernel must show the process stopped and a probe stay unanswered",
+    )
 
     def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Stop; the kernel must show the processes as stopped, and probes must stay unanswered."""
@@ -40,6 +46,7 @@ class BrokerPause:
                 "process_state": _states(cluster, victims),
                 "listener": {node: str(answer) for node, answer in seen.items()},
             },
+            question=why_unseen(seen),
         )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:

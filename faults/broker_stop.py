@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from faults.witness import answers, restarted
+from faults.witness import answers, restarted, why_unseen
 from harness.core.cluster import Answer, Broker, Cluster
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
-from harness.core.fault import Evidence, fault
+from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
 
 _RESTART_S = 90.0
@@ -26,6 +27,11 @@ class BrokerStop:
     Attributes:
         limit_s: how long the shutdowns may take, seconds.
     """
+
+    traits: ClassVar[FaultTraits] = FaultTraits(
+        stops_process=True,
+        proof="the process must end by SIGTERM in time and leave its clean-shutdown marker",
+    )
 
     limit_s: float = 25.0
 
@@ -61,6 +67,7 @@ class BrokerStop:
                 "inject",
                 observed=False,
                 details={"still_running": running, "limit_s": self.limit_s},
+                question="does its shutdown take longer than limit_s?",
             )
         ended = {b.node_id: list(cluster.exit_statuses(b)[before[b] :]) for b in victims}
         gone = all(cluster.process_of(broker) is None for broker in victims)
@@ -78,6 +85,7 @@ class BrokerStop:
                 "clean_shutdown": clean,
                 "listener": {node: str(answer) for node, answer in seen.items()},
             },
+            question=why_unseen(seen),
         )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:

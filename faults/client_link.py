@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from faults.witness import answers, swallowed
+from faults.witness import answers, swallowed, why_unseen
 from harness.core.cluster import Answer, Broker, ClientDirection, Cluster
 from harness.core.errors import WaitTimeout
-from harness.core.fault import Evidence, fault
+from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
 
 _PROBE_S = 1.0
@@ -31,6 +32,10 @@ class ClientLink:
         direction: "both", or only what goes "to_client", or only what goes "to_broker".
     """
 
+    traits: ClassVar[FaultTraits] = FaultTraits(
+        proof="clients' packets must have been dropped: who leads nothing hears none"
+    )
+
     direction: ClientDirection = "both"
 
     def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
@@ -52,6 +57,7 @@ class ClientLink:
                 "from_outside": {node: str(seen) for node, seen in outside.items()},
                 "listener": {node: str(seen) for node, seen in inside.items()},
             },
+            question="was the topic idle?" if dropped == 0 else why_unseen(inside),
         )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import ClassVar
 
 from harness.core.cluster import Broker, Cluster
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
-from harness.core.fault import Evidence, fault
+from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
 
 _FIRST_PAUSE_S = 10.0
 _MARGIN_S = 6.0
 _END_S = 60.0
+_QUESTION = "was the JVM busy, paused or killed by something else?"
 
 
 @fault("gc_pause")
@@ -29,6 +31,10 @@ class GcPause:
             on a busy one. 0: 2 million, for pauses of tenths of a second, between which a request
             slips through now and then.
     """
+
+    traits: ClassVar[FaultTraits] = FaultTraits(
+        proof="the pauses in the broker's GC log must add up to most of the time held"
+    )
 
     share: float = 0.8
     nodes: int = 0
@@ -62,7 +68,9 @@ class GcPause:
             begun = False
         else:
             begun = True
-        return Evidence("inject", observed=begun, details=_pauses(cluster, victims))
+        return Evidence(
+            "inject", observed=begun, details=_pauses(cluster, victims), question=_QUESTION
+        )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """End; the logged pauses must add up to the share of the time held.
@@ -90,6 +98,7 @@ class GcPause:
             "heal",
             observed=all(seen["total_s"] >= wanted_s for seen in details.values()),
             details={**details, "wanted_s": round(wanted_s, 3)},
+            question=_QUESTION,
         )
 
 

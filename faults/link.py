@@ -7,7 +7,7 @@ from typing import ClassVar
 from faults.witness import by_link, mended, swallowed
 from harness.core.cluster import Answer, Broker, Cluster, Direction, Listener
 from harness.core.errors import UsageError
-from harness.core.fault import Evidence, fault
+from harness.core.fault import Evidence, FaultTraits, fault
 
 _PROBE_S = 0.5
 _THROUGH_S = 2.0
@@ -43,7 +43,11 @@ class Link:
         min_bytes: packets longer than this are dropped, 64 to 1400; 0 drops all.
     """
 
-    hits_pairs: ClassVar[bool] = True
+    traits: ClassVar[FaultTraits] = FaultTraits(
+        hits_pairs=True,
+        cuts_links=True,
+        proof="packets must have been dropped and probes unanswered: an idle link shows neither",
+    )
 
     direction: Direction = "both"
     listener: Listener = "all"
@@ -83,6 +87,7 @@ class Link:
             "inject",
             observed=dropped > 0 and as_cut,
             details={"dropped_packets": dropped, "probes": by_link(seen)},
+            question="was the topic idle?" if dropped == 0 else "",
         )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import ClassVar
 
 from faults.witness import by_link, mended, swallowed
 from harness.core.cluster import Answer, Broker, Cluster, Listener
 from harness.core.errors import UsageError
-from harness.core.fault import Evidence, fault
+from harness.core.fault import Evidence, FaultTraits, fault
 
 _PROBE_S = 0.5
 
@@ -31,6 +32,11 @@ class Partition:
         quiet: the links may carry nothing at the time: that probes are swallowed and get no
             answer is then proof enough of the cut.
     """
+
+    traits: ClassVar[FaultTraits] = FaultTraits(
+        cuts_links=True,
+        proof="packets must have been dropped and probes unanswered: an idle link shows neither",
+    )
 
     listener: Listener = "all"
     groups: tuple[tuple[int, ...], ...] = ()
@@ -63,6 +69,7 @@ class Partition:
             "inject",
             observed=dropped > 0 and blocked,
             details={"dropped_packets": dropped, "probes": by_link(seen)},
+            question="was the topic idle?" if dropped == 0 else "",
         )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:

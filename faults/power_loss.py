@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from faults.witness import answers, killed, restarted
+from faults.witness import answers, killed, restarted, why_unseen
 from harness.core.cluster import Answer, Broker, Cluster, CutLog
 from harness.core.errors import UsageError
-from harness.core.fault import Evidence, fault
+from harness.core.fault import Evidence, FaultTraits, fault
 
 
 @fault("power_loss")
@@ -28,6 +28,12 @@ class PowerLoss:
         partition: only this partition of the topic.
         offset: cut at the first boundary at or above it; None for the recovery point.
     """
+
+    traits: ClassVar[FaultTraits] = FaultTraits(
+        stops_process=True,
+        destroys_data=True,
+        proof="something must lie above the recovery point, to be cut from the files",
+    )
 
     topic: str | None = None
     partition: int | None = None
@@ -78,6 +84,7 @@ class PowerLoss:
                 "cut": {node: _by_log(logs) for node, logs in cut.items()},
                 "files_shorter": shorter,
             },
+            question=why_unseen(seen) or "was everything flushed, or nothing written?",
         )
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:

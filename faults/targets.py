@@ -5,7 +5,7 @@ from random import Random
 from typing import ClassVar
 
 from harness.core.cluster import Broker, Cluster
-from harness.core.fault import target
+from harness.core.fault import TargetTraits, target
 
 
 @target("leader_of")
@@ -27,6 +27,8 @@ class LeaderOf:
 class FollowerOf:
     """One in-sync follower of one partition, drawn at inject time."""
 
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+
     topic: str
     partition: int = 0
 
@@ -42,7 +44,7 @@ class FollowerOf:
 class LeaderAndFollower:
     """The leader of one partition and one in-sync follower of it: the two ends of a link."""
 
-    hits_pairs: ClassVar[bool] = True
+    traits: ClassVar[TargetTraits] = TargetTraits(hits_pairs=True, needs_follower=True)
 
     topic: str
     partition: int = 0

@@ -30,6 +30,18 @@ def answers(
     return {target: answer for (_, target), answer in seen.items()}
 
 
+def why_unseen(seen: Mapping[int, Answer], *, answered: str = "") -> str:
+    """Return the question that listeners' answers raise, where they do not prove a fault.
+
+    Args:
+        seen: what `answers` returned.
+        answered: the question if a listener answered.
+    """
+    if Answer.UNREACHABLE in seen.values():
+        return "did a partition hide the broker from its witness?"
+    return answered if Answer.ANSWERED in seen.values() else ""
+
+
 def killed(cluster: Cluster, victims: Sequence[Broker]) -> bool:
     """Kill the JVMs, wait until the kernel has none of them, and return whether all were running.
 

@@ -8,14 +8,11 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from faults.link import Link
-from faults.partition import Partition
-from faults.targets import FollowerOf, LeaderAndFollower
 from harness.cluster.user_compose import read_compose_file
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from harness.core.fault import FAULTS, Fault, hits_pairs
+from harness.core.fault import FAULTS, Fault, fault_traits, target_traits
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
 from harness.core.workload import WORKLOADS, Demanding, Grouped, Workload
@@ -97,13 +94,13 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
     """
     faults, targets = mix.faults, mix.targets
     if cluster.brokers + cluster.controllers == 1:
-        faults = tuple(fault for fault in faults if not isinstance(fault, Partition | Link))
+        faults = tuple(fault for fault in faults if not fault_traits(fault).cuts_links)
         if not faults:
             raise UsageError("A single node has no links to cut: raise --brokers.")
     if contract.replication_factor == 1:
-        if any(hits_pairs(fault) for fault in faults):
+        if any(fault_traits(fault).hits_pairs for fault in faults):
             raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
-        targets = tuple(t for t in targets if not isinstance(t, FollowerOf | LeaderAndFollower))
+        targets = tuple(t for t in targets if not target_traits(t).needs_follower)
     return replace(mix, faults=faults, targets=targets)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from harness.campaigns.conduct import RunResult
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
-from harness.core.fault import describe
+from harness.core.fault import fault_traits
 from harness.core.run_dir import SCHEMA
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
@@ -146,12 +146,12 @@ def entry_of(cell: Cell, outcome: RunResult, *, seconds: float) -> Entry:
         name: Found(count=found["count"], permitted=found["permitted"])
         for name, found in verdict["anomalies"].items()
     }
-    injected = [f["name"] for f in verdict["faults"] if f["injected_at_s"] is not None]
+    injected = [f for f in verdict["faults"] if f["injected_at_s"] is not None]
     return Entry(
         settings=cell.settings,
         verdict=outcome.verdict,
         reasons=tuple(verdict["reasons"]),
-        headlines=_headlines(cell, frozenset(injected), anomalies),
+        headlines=_headlines(cell, anomalies, destroyed=any(f["destroys_data"] for f in injected)),
         anomalies=anomalies,
         unavailable_s=max((part["gap_s"] for part in lanes["partitions"]), default=None),
         acked=verdict["counts"]["acked"],
@@ -165,21 +165,19 @@ def entry_of(cell: Cell, outcome: RunResult, *, seconds: float) -> Entry:
 def failed_entry(cell: Cell, error: Exception, *, seed: int, seconds: float) -> Entry:
     """Return the entry of a run that could not be made, or not be verified."""
     steps = plan(cell.scenario, seed)
-    planned = frozenset(str(describe(step.fault)["name"]) for step in steps)
+    destroyed = any(fault_traits(step.fault).destroys_data for step in steps)
     return Entry(
         settings=cell.settings,
         verdict=Verdict.UNKNOWN,
         reasons=(f"The run could not be made: {error}",),
-        headlines=_headlines(cell, planned, {}),
+        headlines=_headlines(cell, {}, destroyed=destroyed),
         faults=len(steps),
         seconds=round(seconds, 1),
     )
 
 
-def _headlines(
-    cell: Cell, faults: frozenset[str], anomalies: Mapping[str, Found]
-) -> dict[str, Found]:
-    at = Circumstances(contract=cell.scenario.contract, kafka=cell.kafka, faults=faults)
+def _headlines(cell: Cell, anomalies: Mapping[str, Found], *, destroyed: bool) -> dict[str, Found]:
+    at = Circumstances(contract=cell.scenario.contract, kafka=cell.kafka, destroyed=destroyed)
     return {
         column: anomalies.get(name) or Found(count=0, permitted=may_occur(name, at))
         for column, name in HEADLINES.items()

@@ -175,7 +175,7 @@ class DockerCluster(ClusterView):
                 node, settings.get(node.node_id, {}), jvm, has_added_log=self._logs.has_gc_log(node)
             )
             if node.gc_log is None and node.port:
-                say(f"{node.service} writes no GC log: gc_pause can have no witness there.")
+                say(f"{node.service} writes no GC log: pauses of its JVM can have no witness.")
             nodes.append(node)
         self._topology = replace(self._topology, nodes=tuple(nodes))
         version = kafka_version([jvms[broker.node_id] for broker in self.brokers])

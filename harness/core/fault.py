@@ -1,4 +1,4 @@
-"""Faults: what is broken, who is hit, and what was seen of it."""
+"""Faults: what is broken, who is hit, and what witnesses saw of it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -17,16 +17,57 @@ class Evidence:
         phase: "inject" or "heal".
         observed: whether the effect was seen; a fault is proven if both phases were observed.
         details: what was seen, by witness; JSON values only.
+        question: what a person should ask who wonders why the effect was not seen; may be empty.
     """
 
     phase: Literal["inject", "heal"]
     observed: bool
     details: Mapping[str, Any] = field(default_factory=dict)
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultTraits:
+    """What others need to know of a fault without knowing its class.
+
+    The traits are written to faults.jsonl with the decision to inject the fault, so that a run can
+    be verified where the fault is not installed.
+
+    Attributes:
+        hits_pairs: the fault needs exactly two victims, the ends of a link.
+        cuts_links: the fault cuts links between nodes, so a cluster of one node cannot have it.
+        stops_process: the victims do not run while the fault is in force: they are dead or frozen.
+        destroys_data: the fault may take data away that a broker had on its disk.
+        proof: what witnesses must see before the fault counts, a clause that follows "To count,".
+    """
+
+    hits_pairs: bool = False
+    cuts_links: bool = False
+    stops_process: bool = False
+    destroys_data: bool = False
+    proof: str = "its witnesses must see the effect and its end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTraits:
+    """What others need to know of a target without knowing its class.
+
+    Attributes:
+        hits_pairs: the target chooses exactly two nodes, the ends of a link.
+        needs_follower: there is nobody to choose in a topic with one replica.
+    """
+
+    hits_pairs: bool = False
+    needs_follower: bool = False
 
 
 @runtime_checkable
 class Fault(Protocol):
-    """Something that can be broken and healed; a frozen dataclass whose fields are parameters."""
+    """Something that can be broken and healed; a frozen dataclass whose fields are parameters.
+
+    A class variable `traits` says what others need to know of it; without one, all of
+    `FaultTraits` is as it is by default.
+    """
 
     def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Break the victims and return what was seen of it."""
@@ -39,19 +80,40 @@ class Fault(Protocol):
 
 @runtime_checkable
 class Target(Protocol):
-    """Who is hit; asked when the fault is injected, not when it is planned."""
+    """Who is hit; asked when the fault is injected, not when it is planned.
+
+    A class variable `traits` says what others need to know of it, as with faults.
+    """
 
     def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:
         """Return the victims; empty if there is nobody to hit now."""
         ...
 
 
-def hits_pairs(thing: Fault | Target) -> bool:
-    """Return whether a fault needs, or a target chooses, exactly two nodes: the ends of a link.
+def fault_traits(fault: Fault) -> FaultTraits:
+    """Return the traits that a fault declares, or the default ones."""
+    traits: FaultTraits = getattr(fault, "traits", FaultTraits())
+    return traits
 
-    Such faults and targets say so by a class variable of this name.
+
+def target_traits(target: Target) -> TargetTraits:
+    """Return the traits that a target declares, or the default ones."""
+    traits: TargetTraits = getattr(target, "traits", TargetTraits())
+    return traits
+
+
+def recorded_traits(decided: Mapping[str, Any]) -> FaultTraits:
+    """Return the traits of a fault by its `decided` line in faults.jsonl.
+
+    A line without traits is of an older run: the fault of that name is asked. If there is none, the
+    traits are the default ones.
     """
-    return bool(getattr(thing, "hits_pairs", False))
+    recorded = decided.get("traits")
+    if isinstance(recorded, Mapping):
+        known = {entry.name for entry in fields(FaultTraits)}
+        return FaultTraits(**{key: value for key, value in recorded.items() if key in known})
+    name = str(decided.get("fault"))
+    return getattr(FAULTS[name], "traits", FaultTraits()) if name in FAULTS else FaultTraits()
 
 
 def describe(thing: Fault | Target) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from harness.core.errors import UsageError
-from harness.core.fault import Fault, Target, hits_pairs
+from harness.core.fault import Fault, Target, fault_traits, target_traits
 from harness.core.scenario import Step
 
 
@@ -100,4 +100,5 @@ class Mix:
         return tuple(steps)
 
     def _targets_of(self, fault: Fault) -> tuple[Target, ...]:
-        return tuple(t for t in self.targets if hits_pairs(t) == hits_pairs(fault))
+        pairs = fault_traits(fault).hits_pairs
+        return tuple(t for t in self.targets if target_traits(t).hits_pairs == pairs)

@@ -22,7 +22,7 @@ from harness.cluster.topology import FIRST_CONTROLLER, ZOOKEEPER_ID
 from harness.core.cluster import Broker, Listener
 from harness.core.contract import Contract
 from harness.core.errors import PreconditionUnmet, WaitTimeout
-from harness.core.fault import Evidence, Fault, describe
+from harness.core.fault import Evidence, Fault, describe, fault_traits
 from harness.core.run_dir import Journal
 from harness.core.schedule import Mix
 from harness.core.version import Versions
@@ -484,7 +484,7 @@ class Lab:
         return [
             active
             for active in self._injector.active
-            if not isinstance(active.fault, Partition) and set(active.victims) & set(brokers)
+            if fault_traits(active.fault).stops_process and set(active.victims) & set(brokers)
         ]
 
     def leave_down(self, *brokers: Broker) -> None:

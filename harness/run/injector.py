@@ -3,12 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness.core.cluster import Broker, Cluster, Lease
 from harness.core.errors import HealFailed, KafkaChaosError
-from harness.core.fault import Evidence, Fault, describe, phrase
+from harness.core.fault import Evidence, Fault, describe, fault_traits, phrase
 from harness.core.run_dir import Journal
 
 log = logging.getLogger(__name__)
@@ -172,6 +172,7 @@ class Header:
             "event": "decided",
             "fault": what["name"],
             "parameters": what["parameters"],
+            "traits": asdict(fault_traits(self.fault)),
             "target": self.target,
             "at_s": self.at_s,
             "hold_s": self.hold_s,
@@ -185,8 +186,10 @@ def who(brokers: Sequence[Broker]) -> str:
 
 
 def _json(evidence: Evidence) -> dict[str, Any]:
+    question = {} if evidence.observed or not evidence.question else {"question": evidence.question}
     return {
         "phase": evidence.phase,
         "observed": evidence.observed,
         "details": dict(evidence.details),
+        **question,
     }

@@ -19,7 +19,15 @@ ENOUGH = Counts(sends=500, acked=500, final=500)
 CLEAN = Found(counts={}, examples={}, checkers={"lost-write": "ran"})
 UNWITNESSED = [
     fault(3, "decided", fault="partition", victims=[2], target="random"),
-    fault(3, "injected", evidence={"observed": False, "details": {"dropped_packets": 0}}),
+    fault(
+        3,
+        "injected",
+        evidence={
+            "observed": False,
+            "details": {"dropped_packets": 0},
+            "question": "was the topic idle?",
+        },
+    ),
     fault(3, "healed", evidence={"observed": True}),
 ]
 UNHEALED = {"observed": False, "details": {"answers": "silent"}}

@@ -74,6 +74,7 @@ def fault_events(
     *,
     details: dict[str, Any],
     observed: bool = True,
+    question: str = "",
 ) -> list[dict[str, Any]]:
     return [
         {
@@ -92,7 +93,12 @@ def fault_events(
             "id": fault_id,
             "event": "injected",
             "time_ns": ns(from_s),
-            "evidence": {"phase": "inject", "observed": observed, "details": details},
+            "evidence": {
+                "phase": "inject",
+                "observed": observed,
+                "details": details,
+                "question": question,
+            },
         },
         {
             "id": fault_id,
@@ -112,7 +118,16 @@ def journal(*, partition_seen: bool = True) -> list[dict[str, Any]]:
     packets = PACKETS if partition_seen else {"dropped_packets": 0, "probes": {"1-3": "answered"}}
     return [
         *fault_events("1", "broker_kill", [2], 6.0, 12.4, details=PROCESS),
-        *fault_events("2", "partition", [3], 17.2, 23.9, details=packets, observed=partition_seen),
+        *fault_events(
+            "2",
+            "partition",
+            [3],
+            17.2,
+            23.9,
+            details=packets,
+            observed=partition_seen,
+            question="was the topic idle?",
+        ),
         *fault_events("3", "gc_pause", [1], 29.0, 34.6, details=COLLECTIONS),
         *fault_events("4", "broker_kill", [1], 40.0, 46.1, details=PROCESS),
     ]

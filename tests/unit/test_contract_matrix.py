@@ -18,6 +18,7 @@ from harness.campaigns.contracts import Choice, Matrix, combine, run_matrix
 from harness.cli.main import app
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, HealFailed, HistoryUnreadable, UsageError
+from harness.core.fault import fault_traits
 from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS
@@ -105,8 +106,8 @@ def test_what_the_damage_must_cause_is_what_the_contract_permits(
     except UsageError:
         return
     steps = SCENARIOS["weak_spots"]().schedule.steps(None, 80)  # type: ignore[arg-type]
-    names = frozenset({"power_loss"} if len(steps) == 5 else ())
-    at = Circumstances(contract=contract, kafka="4.3.1", faults=names)
+    destroyed = any(fault_traits(step.fault).destroys_data for step in steps)
+    at = Circumstances(contract=contract, kafka="4.3.1", destroyed=destroyed)
 
     for anomaly, kind in (("lost-write", None), ("duplicate", "log")):
         permitted = rule(anomaly, kind, at).permitted
@@ -123,7 +124,7 @@ def run_folder(runner: Runner, anomalies: Mapping[str, tuple[int, bool]]) -> Run
         name: {"count": count, "permitted": permitted}
         for name, (count, permitted) in anomalies.items()
     }
-    faults = [{"name": "power_loss", "injected_at_s": 3.0, "proven": True}]
+    faults = [{"name": "power_loss", "injected_at_s": 3.0, "proven": True, "destroys_data": True}]
     run_dir.update(state="complete")
     verdict = {"anomalies": found, "faults": faults, "reasons": [], "counts": {"acked": 1234}}
     (run_dir.path / "verdict.json").write_text(json.dumps(verdict))

@@ -25,7 +25,7 @@ from faults.targets import (
 )
 from harness.core.cluster import Broker, Lease
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
-from harness.core.fault import FAULTS, Fault, hits_pairs
+from harness.core.fault import FAULTS, Fault, fault_traits
 from tests.unit.fake_cluster import FakeCluster
 
 LEASE = Lease(fault_id="1", hold_s=6.0, limit_s=30.0)
@@ -45,7 +45,7 @@ FAULT_LIST = [
 
 
 def hit(fault: Fault) -> tuple[Broker, ...]:
-    return TWO if hits_pairs(fault) else ONE
+    return TWO if fault_traits(fault).hits_pairs else ONE
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """Cuts that no broker tells of."""
 
-from verifiers.replicas.cuts import cuts_by_power_loss
+from verifiers.replicas.cuts import cuts_by_faults
 
 
 def test_what_a_lost_power_took_is_a_cut_with_its_cause() -> None:
@@ -8,13 +8,13 @@ def test_what_a_lost_power_took_is_a_cut_with_its_cause() -> None:
     evidence = {"phase": "inject", "observed": True, "details": {"cut": {"1": {"a-b-0": log}}}}
     killed = {"phase": "inject", "observed": True, "details": {"listener": {"1": "refused"}}}
     lines: list[dict[str, object]] = [
-        {"id": "1", "event": "decided", "fault": "power_loss"},
+        {"id": "1", "event": "decided", "fault": "disk_thief"},
         {"id": "1", "event": "injected", "evidence": evidence},
         {"id": "2", "event": "injected", "evidence": killed},
         {"id": "2", "event": "failed", "error": "no such log"},
     ]
 
-    (cut,) = cuts_by_power_loss(lines)
+    (cut,) = cuts_by_faults(lines)
 
     assert (cut.broker, cut.topic, cut.partition, cut.to) == (1, "a-b", 0, 5)
-    assert cut.who == "1 (power_loss)"
+    assert cut.who == "1 (disk_thief)"

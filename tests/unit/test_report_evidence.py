@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from verifiers.judging.evidence import in_words, question
+from verifiers.judging.evidence import in_words
 from verifiers.judging.gravity import GRAVITY, gravity
 from verifiers.report.meanings import MEANINGS
 
@@ -70,24 +70,6 @@ from verifiers.report.meanings import MEANINGS
 )
 def test_evidence_reads_without_braces(details: dict[str, Any], words: str) -> None:
     assert in_words(details) == words
-
-
-@pytest.mark.parametrize(
-    ("fault", "details", "asked"),
-    [
-        ("partition", {"dropped_packets": 0}, "was the topic idle?"),
-        ("partition", {"dropped_packets": 7}, ""),
-        ("broker_kill", {"listener": {"2": "answered"}}, "started again by somebody else?"),
-        ("broker_kill", {"listener": {"2": "unreachable"}}, "did a partition hide the broker"),
-        ("gc_pause", {"broker_1": {"pauses": 0}}, "was the JVM busy"),
-        ("somebody_elses", {"x": 1}, ""),
-    ],
-)
-def test_the_question_fits_the_fault(fault: str, details: dict[str, Any], asked: str) -> None:
-    found = question(fault, details)
-
-    assert asked in found
-    assert bool(asked) == bool(found)
 
 
 def test_every_anomaly_with_a_meaning_has_its_gravity() -> None:

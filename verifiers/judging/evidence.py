@@ -17,25 +17,6 @@ def in_words(details: Details) -> str:
     return ", ".join(_said(key, details[key]) for key in ordered)
 
 
-def question(fault: str, details: Details) -> str:
-    """Return what a person should ask who wonders why a fault has no witness; may be empty."""
-    if details.get("still_running"):
-        return "does its shutdown take longer than limit_s?"
-    if fault in ("partition", "link", "client_link") and details.get("dropped_packets") == 0:
-        return "was the topic idle?"
-    seen = details.get("listener")
-    answers = set(seen.values()) if isinstance(seen, Mapping) else set()
-    if "unreachable" in answers:
-        return "did a partition hide the broker from its witness?"
-    if fault == "broker_kill" and "answered" in answers:
-        return "was the broker started again by somebody else?"
-    if fault == "power_loss":
-        return "was everything flushed, or nothing written?"
-    if fault == "gc_pause":
-        return "was the JVM busy, paused or killed by something else?"
-    return ""
-
-
 def spoken(value: object) -> str:
     """Return a JSON value as a person reads it, without braces and quotes."""
     if isinstance(value, Mapping):

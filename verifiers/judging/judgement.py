@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.core.verdict import Verdict
 from verifiers.checking.execution import Found
-from verifiers.judging.evidence import in_words, question
+from verifiers.judging.evidence import in_words
 from verifiers.judging.gravity import gravity
 from verifiers.oracle import Circumstances, rule
 from verifiers.run_folder.folder import RunInput
@@ -20,7 +20,7 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
     circumstances = Circumstances(
         contract=run.contract,
         kafka=run.kafka,
-        faults=frozenset(f.name for f in run.faults if f.injected_at_s is not None),
+        destroyed=any(f.destroys_data for f in run.faults if f.injected_at_s is not None),
     )
     findings: dict[str, Finding] = {}
     for name in sorted({anomaly for anomaly, _ in found.counts}, key=gravity):
@@ -138,22 +138,18 @@ def _unproven(fault: FaultRecord) -> str:
         return f"{subject} failed: {fault.error}"
     if fault.injected_at_s is None:
         return f"{subject} was decided and never injected."
-    inject = _details(fault.evidence["inject"])
     if not fault.evidence["inject"].get("observed"):
-        asked = question(fault.name, inject)
-        return f"{subject} has no witness: {in_words(inject)}" + (f"; {asked}" if asked else ".")
+        return f"{subject} has no witness: {_in_words(fault.evidence['inject'])}"
     if fault.healed_at_s is None:
         return f"{subject} was injected and never seen to heal."
-    heal = _details(fault.evidence["heal"])
-    asked = question(fault.name, heal)
-    return f"{subject} was injected, but no witness saw it heal: {in_words(heal)}" + (
-        f"; {asked}" if asked else "."
-    )
+    seen = _in_words(fault.evidence["heal"])
+    return f"{subject} was injected, but no witness saw it heal: {seen}"
 
 
-def _details(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
-    details = evidence.get("details")
-    return details if isinstance(details, Mapping) else {}
+def _in_words(evidence: Mapping[str, Any]) -> str:
+    details, question = evidence.get("details"), evidence.get("question")
+    text = in_words(details if isinstance(details, Mapping) else {})
+    return f"{text}; {question}" if question else f"{text}."
 
 
 def _too_little(counts: Counts, fewest: int) -> list[str]:

@@ -5,12 +5,11 @@ the producers and consumers had no right to rely on. A chapter is what is ruled 
 rows are read from the top, and the first that fits rules. docs/contracts.md is written from it.
 """
 
-from verifiers.oracle.circumstances import DESTRUCTIVE_FAULTS, Circumstances, Condition
+from verifiers.oracle.circumstances import Circumstances, Condition
 from verifiers.oracle.row import Chapter, Reason, Row, Ruling
 from verifiers.oracle.table import TABLE, may_occur, rule
 
 __all__ = [
-    "DESTRUCTIVE_FAULTS",
     "TABLE",
     "Chapter",
     "Circumstances",

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from harness.core.contract import Contract
 from harness.core.version import numbers
 
-DESTRUCTIVE_FAULTS = frozenset({"power_loss", "disk_loss", "disk_wipe", "tail_cut"})
-"""Faults after which what a broker had not flushed, or had, is gone from its disk."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
@@ -18,22 +15,17 @@ class Circumstances:
         contract: what the workload was promised.
         kafka: version of the brokers, as on Maven Central; one without numbers (brokers of a
             user's own that do not tell) counts as the newest.
-        faults: names of the faults that were injected.
+        destroyed: whether a fault took away data that a broker had on its disk.
     """
 
     contract: Contract
     kafka: str
-    faults: frozenset[str] = frozenset()
+    destroyed: bool = False
 
     def is_before(self, *version: int) -> bool:
         """Whether the brokers are older than a version."""
         known = numbers(self.kafka)
         return bool(known) and known < version
-
-    @property
-    def destroyed(self) -> bool:
-        """Whether a fault took away data that a broker had."""
-        return bool(self.faults & DESTRUCTIVE_FAULTS)
 
     @property
     def others_may_lead(self) -> bool:

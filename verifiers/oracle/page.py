@@ -15,14 +15,12 @@ from verifiers.oracle.table import TABLE
 COMMAND = "python -m verifiers.oracle.page docs/contracts.md"
 """What writes the page."""
 
-_NEW, _DESTROYED = "4.3.1", frozenset({"power_loss"})
+_NEW = "4.3.1"
 _SAFE = Contract(idempotence=True)
 
 
 def _at(contract: Contract, kafka: str = _NEW, *, destroyed: bool = False) -> Circumstances:
-    return Circumstances(
-        contract=contract, kafka=kafka, faults=_DESTROYED if destroyed else frozenset()
-    )
+    return Circumstances(contract=contract, kafka=kafka, destroyed=destroyed)
 
 
 COLUMNS: Mapping[str, Circumstances] = {

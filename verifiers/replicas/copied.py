@@ -8,7 +8,7 @@ from typing import Any
 from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import REPLICA_EPOCHS, REPLICAS_MANIFEST, RunDir
 from verifiers.replicas.checkpoints import read_epochs, read_offsets
-from verifiers.replicas.cuts import Cut, cuts_by_power_loss, read_cuts
+from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
 
 FOR_EVER = (1 << 63) - 1
 """An offset that no log comes to."""
@@ -135,7 +135,7 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
             f"{path} does not say what was copied ({error!r}): restore it, or run again."
         ) from error
     # Those of a lost power stand in no log of a broker's; they come first.
-    cuts = [*cuts_by_power_loss(folder.lines("faults.jsonl")), *cuts]
+    cuts = [*cuts_by_faults(folder.lines("faults.jsonl")), *cuts]
     if not reasons:
         reasons += _missing(replicas, meta, last)
     replicas.sort(key=lambda one: (one.topic, one.partition, one.broker))

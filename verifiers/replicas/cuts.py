@@ -48,7 +48,7 @@ class Cut:
         at_utc: when, by the broker's clock, as its log has it (UTC in our images); empty if it
             says nothing.
         line: what it said.
-        cause: what cut it, where it was not the broker itself: "power_loss".
+        cause: the fault that cut it, such as "power_loss", where it was not the broker itself.
     """
 
     broker: int
@@ -65,10 +65,13 @@ class Cut:
         return f"{self.broker} ({self.cause})" if self.cause else str(self.broker)
 
 
-def cuts_by_power_loss(lines: Iterable[Mapping[str, Any]]) -> list[Cut]:
+def cuts_by_faults(lines: Iterable[Mapping[str, Any]]) -> list[Cut]:
     """Return what faults took from the logs, by the lines of faults.jsonl."""
     found = []
+    names: dict[object, str] = {}
     for line in lines:
+        if line.get("event") == "decided":
+            names[line.get("id")] = str(line.get("fault"))
         details = line.get("evidence", {}).get("details", {})
         taken = details.get("cut") if line.get("event") == "injected" else None
         if not isinstance(taken, Mapping):
@@ -79,7 +82,8 @@ def cuts_by_power_loss(lines: Iterable[Mapping[str, Any]]) -> list[Cut]:
                 found.append(
                     Cut(
                         broker=int(broker), topic=topic, partition=int(partition),
-                        to=int(log["end_after"]), at_utc="", line="", cause="power_loss",
+                        to=int(log["end_after"]), at_utc="", line="",
+                        cause=names.get(line.get("id"), "a fault"),
                     )
                 )  # fmt: skip
     return found

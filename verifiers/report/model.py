@@ -30,6 +30,7 @@ class Witnessed:
 
     observed: bool | None
     details: Mapping[str, Any]
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class FaultRecord:
         inject: the evidence of the injection.
         heal: the evidence of the healing.
         error: why it failed, if it did.
+        proof: what witnesses must see before it counts.
     """
 
     id: str
@@ -65,6 +67,7 @@ class FaultRecord:
     inject: Witnessed
     heal: Witnessed
     error: str | None
+    proof: str
 
     @property
     def title(self) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.core.errors import UsageError
+from harness.core.fault import recorded_traits
 from harness.core.verdict import Verdict
 from verifiers.judging.gravity import gravity
 from verifiers.report import fields
@@ -219,6 +220,7 @@ def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: i
         inject=inject,
         heal=heal,
         error=fields.text(events.get("failed", {}), "error"),
+        proof=recorded_traits(decided or {"fault": judged.get("name")}).proof,
     )
 
 
@@ -229,6 +231,7 @@ def _witnessed(evidence: object) -> Witnessed:
     return Witnessed(
         observed=observed if isinstance(observed, bool) else None,
         details=fields.mapping(evidence, "details"),
+        question=fields.text(evidence, "question") or "",
     )
 
 

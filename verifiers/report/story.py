@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.verdict import Verdict
-from verifiers.judging.evidence import in_words, question, spoken
+from verifiers.judging.evidence import in_words, spoken
 from verifiers.report import units
 from verifiers.report.meanings import told
 from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord, Witnessed
@@ -29,17 +29,6 @@ _SHORTEST_GAP_S = 0.5
 """A pause of the clients' own batches is no unavailability."""
 
 _PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "verify")
-
-_CURES = {
-    "broker_kill": "the process must be gone and the listener refuse, then answer again",
-    "broker_stop": "the process must end by SIGTERM in time and leave its clean-shutdown marker",
-    "power_loss": "something must lie above the recovery point, to be cut from the files",
-    "link": "packets must have been dropped and probes unanswered: an idle link shows neither",
-    "client_link": "clients' packets must have been dropped: who leads nothing hears none",
-    "broker_pause": "the kernel must show the process stopped and a probe stay unanswered",
-    "gc_pause": "the pauses in the broker's GC log must add up to most of the time held",
-    "partition": "packets must have been dropped and probes unanswered: an idle link shows neither",
-}
 
 
 def headline(record: RunRecord) -> str:
@@ -192,15 +181,14 @@ def shortcoming(fault: FaultRecord, *, in_full: bool = True) -> str:
     if fault.injected_s is None:
         return "it was decided, and the journal does not say that it was injected"
     if fault.inject.observed is not True:
-        return "no witness saw its effect" + (_instead(fault, fault.inject) if in_full else "")
+        return "no witness saw its effect" + (_instead(fault.inject) if in_full else "")
     if fault.healed_s is None:
         return "the journal does not say that it was healed"
-    return "no witness saw it healed" + (_instead(fault, fault.heal) if in_full else "")
+    return "no witness saw it healed" + (_instead(fault.heal) if in_full else "")
 
 
-def _instead(fault: FaultRecord, seen: Witnessed) -> str:
-    asked = question(fault.name, seen.details)
-    return f" ({evidence(seen.details)}{asked and f'; {asked}'})"
+def _instead(seen: Witnessed) -> str:
+    return f" ({evidence(seen.details)}{seen.question and f'; {seen.question}'})"
 
 
 def evidence(details: Mapping[str, Any]) -> str:
@@ -250,9 +238,8 @@ def cures(record: RunRecord) -> tuple[str, ...]:
     found = []
     for fault in record.faults:
         if not fault.proven:
-            wanted = _CURES.get(fault.name, "its witnesses must see the effect and its end")
             found.append(
-                f"Fault {fault.id}, {fault.title}: {shortcoming(fault)}. To count, {wanted}."
+                f"Fault {fault.id}, {fault.title}: {shortcoming(fault)}. To count, {fault.proof}."
             )
     if not record.faults:
         found.append("A fault: nothing was broken, so nothing was shown.")

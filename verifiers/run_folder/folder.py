@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
+from harness.core.fault import recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.run_folder.group import GroupRecord, read_group
 from verifiers.run_folder.result import FaultRecord
@@ -174,6 +175,7 @@ def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> FaultRe
         proven=len(seen) == 2 and all(_observed(seen.values())),
         evidence=seen,
         error=None if failed is None else str(failed.get("error", "no word why")),
+        destroys_data=recorded_traits(decided).destroys_data,
     )
 
 

@@ -96,6 +96,7 @@ class FaultRecord:
         proven: whether independent witnesses saw both.
         evidence: what they saw, by phase.
         error: what went wrong, if something did.
+        destroys_data: whether it may take data away that a broker had on its disk.
     """
 
     id: str
@@ -107,6 +108,7 @@ class FaultRecord:
     proven: bool
     evidence: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
+    destroys_data: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

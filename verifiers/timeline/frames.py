@@ -29,7 +29,6 @@ from pyspark.sql.types import (
 
 from harness.core.run_dir import RunDir
 from harness.core.version import numbers
-from verifiers.oracle import DESTRUCTIVE_FAULTS
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.member import Member
 from verifiers.spark.arrow import frame_of
@@ -169,7 +168,7 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]
     is_monotone = not known or known >= MONOTONE_SINCE
     # Where a disk was destroyed a leader may come back, in its epoch, with less than it had shown:
     # what it tells afterwards says nothing of what was read before.
-    is_kept = not any(fault.name in DESTRUCTIVE_FAULTS for fault in run.faults)
+    is_kept = not any(fault.destroys_data for fault in run.faults)
     producers = asking_all(run.path)
     bound_s = run.meta.get("available_within_s")
     load_ns = load(run.meta)

@@ -8,7 +8,6 @@ import numpy as np
 
 from harness.core.op import producer_of
 from harness.core.version import numbers
-from verifiers.oracle import DESTRUCTIVE_FAULTS
 from verifiers.planting.plant import Offence, Planted, plant
 from verifiers.planting.plot import NothingToPlant, Plot
 from verifiers.planting.stock import NONE, Flags, Place, Record, Stock
@@ -50,7 +49,7 @@ def read_beyond_hw(plot: Plot) -> Planted:
     """Let a consumer have been given a record before it was committed."""
     stock = plot.stock
     _demand_monotone(stock)
-    if any(fault.name in DESTRUCTIVE_FAULTS for fault in stock.run.faults):
+    if any(fault.destroys_data for fault in stock.run.faults):
         raise NothingToPlant("a fault destroyed data on disk, so no high watermark binds")
     first: dict[Place, list[Record]] = {}
     for record in stock.plain:
