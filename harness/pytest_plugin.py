@@ -234,7 +234,6 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., RunResult]:
             run=ScenarioRun(configure(name, Overrides(**overrides))),
             seed=chosen_seed,
             store=Path(request.config.getoption("--chaos-store")),
-            command=f"kafka-chaos run {name} --seed {chosen_seed}",
             keep_cluster=request.config.getoption("--keep-cluster"),
             progress=Progress(say=print),
         )
@@ -274,7 +273,6 @@ def run_claim(request: pytest.FixtureRequest, _cluster_pool: ClusterPool) -> Cal
             run=cell,
             seed=request.config.getoption("--chaos-seed"),
             store=Path(request.config.getoption("--chaos-store")),
-            command=f"kafka-chaos claims run {name} --kafka {version}",
             keep_cluster=request.config.getoption("--keep-cluster"),
             progress=Progress(say=print),
             pool=cell.pool(_cluster_pool),

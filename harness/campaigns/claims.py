@@ -177,7 +177,6 @@ def _run(
         run=cell,
         seed=matrix.seed,
         store=matrix.store,
-        command=f"kafka-chaos claims run {cell.name} --kafka {cell.kafka}",
         keep_cluster=matrix.keep_cluster,
         progress=progress,
         stop=stop,

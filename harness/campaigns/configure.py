@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
+from harness.campaigns.field_values import field_values
 from harness.cluster.user_compose import read_compose_file
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.fault import FAULTS, Fault, fault_traits, target_traits
+from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS, Scenario
 from harness.core.schedule import Mix
 from harness.core.workload import WORKLOADS, Demanding, Grouped, Workload
@@ -30,8 +30,8 @@ class Overrides:
         workload_name: a registered workload instead of the scenario's own; the topic and its
             partitions stay those that the scenario speaks of.
         workload: fields of the workload.
-        faults: kinds to deal instead, as `parse_fault` reads them; only for scenarios with a
-            `Mix`.
+        faults: kinds to deal instead, as `parse_fault` reads them or as `describe` returns them;
+            only for scenarios with a `Mix`.
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
         available_within_s: bound on the time without an acknowledgement, seconds.
@@ -41,7 +41,7 @@ class Overrides:
     contract: Mapping[str, Any] = field(default_factory=dict)
     workload_name: str | None = None
     workload: Mapping[str, Any] = field(default_factory=dict)
-    faults: tuple[str, ...] | None = None
+    faults: tuple[str | Mapping[str, Any], ...] | None = None
     duration_s: float | None = None
     max_at_once: int | None = None
     available_within_s: float | None = None
@@ -54,18 +54,25 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         UsageError: no such scenario or fault, or a combination that cannot be.
     """
     scenario = SCENARIOS[name]()
-    contract = replace(scenario.contract, **_given(overrides.contract))
+    contract = replace(
+        scenario.contract, **field_values(Contract, overrides.contract, owner="The contract")
+    )
     workload = _workload(scenario, overrides)
     schedule = scenario.schedule
     if overrides.faults is not None:
-        faults = tuple(parse_fault(kind) for kind in overrides.faults)
+        faults = tuple(
+            parse_fault(kind) if isinstance(kind, str) else _fault(**kind)
+            for kind in overrides.faults
+        )
         if not isinstance(schedule, Mix):
             raise UsageError(
                 f"The scenario {name!r} is written out step by step: --faults cannot change it. "
                 "Choose another scenario, or leave --faults out."
             )
         schedule = replace(schedule, faults=faults)
-    cluster = _cluster(scenario.cluster, _given(overrides.cluster))
+    cluster = _cluster(
+        scenario.cluster, field_values(ClusterSpec, overrides.cluster, owner="The cluster")
+    )
     if isinstance(workload, Grouped) and cluster.compose is None:
         wanted = workload.cluster_config(cluster.kafka)
         cluster = replace(cluster, config=tuple(sorted({**wanted, **dict(cluster.config)}.items())))
@@ -74,15 +81,17 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         workload.refuse(contract, kafka=cluster.kafka)
     if isinstance(schedule, Mix):
         schedule = _fitting(schedule, cluster, contract)
+    bounds = {
+        name: getattr(overrides, name)
+        for name in ("duration_s", "max_at_once", "available_within_s")
+    }
     return replace(
         scenario,
         cluster=cluster,
         contract=contract,
         workload=workload,
         schedule=schedule,
-        duration_s=overrides.duration_s or scenario.duration_s,
-        max_at_once=overrides.max_at_once or scenario.max_at_once,
-        available_within_s=overrides.available_within_s or scenario.available_within_s,
+        **field_values(Scenario, bounds, owner="The scenario"),
     )
 
 
@@ -127,10 +136,6 @@ def _cluster(spec: ClusterSpec, changes: dict[str, Any]) -> ClusterSpec:
     )
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
-
-
 def split_faults(text: str) -> tuple[str, ...]:
     """Return the faults in a list with commas; a comma in brackets belongs to its fault."""
     parts = re.split(r",(?![^()]*\))", text)
@@ -147,37 +152,17 @@ def parse_fault(text: str) -> Fault:
     if match is None:
         raise UsageError(f"{text!r} is no fault: write name or name(parameter=value).")
     name, inside = match[1], match[2] or ""
-    make: Any = FAULTS[name]
-    hints = get_type_hints(make)
-    known = {entry.name: hints[entry.name] for entry in fields(make)}
-    given = {}
-    for part in filter(None, (part.strip() for part in inside.split(","))):
-        key, sign, word = (piece.strip() for piece in part.partition("="))
-        if not sign or key not in known:
-            raise UsageError(
-                f"The fault {name} has no parameter {key!r}; "
-                f"it has {', '.join(known) or 'none'}, written parameter=value."
-            )
-        given[key] = _value(f"{name}({key}=…)", word, known[key])
-    chosen: Fault = make(**given)
-    return chosen
+    parts = [part.partition("=") for part in inside.split(",") if part.strip()]
+    for parameter, sign, _ in parts:
+        if not sign:
+            raise UsageError(f"{parameter.strip()!r} in {text!r} is not parameter=value.")
+    return _fault(name, {parameter.strip(): value.strip() for parameter, _, value in parts})
 
 
-def _value(where: str, word: str, kind: Any) -> Any:  # noqa: ANN401 (as a dataclass declares it)
-    """Return a word as a value of a field's type."""
-    if get_origin(kind) is Literal:
-        if word not in get_args(kind):
-            raise UsageError(f"{where}: {word!r} is none of {', '.join(get_args(kind))}.")
-        return word
-    choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    for choice in choices:
-        if choice is bool and word in ("on", "off", "true", "false"):
-            return word in ("on", "true")
-        if choice in (int, float, str):
-            with suppress(ValueError):
-                return choice(word)
-    wanted = " or ".join(getattr(choice, "__name__", str(choice)) for choice in choices)
-    raise UsageError(f"{where}: {word!r} is no {wanted} that can be written on a command line.")
+def _fault(name: str, parameters: Mapping[str, Any]) -> Fault:
+    kind: Any = FAULTS[name]
+    fault: Fault = kind(**field_values(kind, parameters, owner=f"The fault {name}"))
+    return fault
 
 
 def _workload(scenario: Scenario, overrides: Overrides) -> Workload:
@@ -189,13 +174,28 @@ def _workload(scenario: Scenario, overrides: Overrides) -> Workload:
         kept = {key: getattr(workload, key) for key in ("topic", "partitions")}
         make: Any = WORKLOADS[name]
         workload = make(**kept)
-    changes = _given(overrides.workload)
-    known = {entry.name for entry in fields(workload)}
-    unknown = sorted(set(changes) - known)
-    if unknown:
-        raise UsageError(
-            f"The workload {WORKLOADS.name_of(workload)!r} of scenario {scenario.name!r} has no "
-            f"{', '.join(unknown)}; it has {', '.join(sorted(known))}."
-        )
-    changed: Workload = replace(workload, **changes)
+    owner = f"The workload {WORKLOADS.name_of(workload)!r} of scenario {scenario.name!r}"
+    changed: Workload = replace(
+        workload, **field_values(type(workload), overrides.workload, owner=owner)
+    )
     return changed
+
+
+def repeated(run_dir: RunDir) -> tuple[Scenario, int]:
+    """Return the scenario of a run, with every setting that the run had, and its seed.
+
+    Raises:
+        UsageError: it was the run of a claim, or its settings cannot be read.
+    """
+    run = run_dir.meta()
+    if "claim" in run:
+        raise UsageError(f"{run_dir.path} is the run of a claim: repeat it by `{run['command']}`.")
+    owner = f"settings in {run_dir.path / 'run.json'}"
+    try:
+        name, seed, settings = run["scenario"], int(run["seed"]), dict(run["settings"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{run_dir.path} does not hold the settings of its run ({error!r}), so it cannot be "
+            "repeated: give the flags of the run instead."
+        ) from error
+    return configure(name, Overrides(**field_values(Overrides, settings, owner=owner))), seed

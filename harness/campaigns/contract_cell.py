@@ -25,11 +25,9 @@ class Cell:
 
     Attributes:
         scenario: with this cell's contract and version.
-        command: the command line of this one run.
     """
 
     scenario: Scenario
-    command: str = ""
 
     @property
     def kafka(self) -> str:

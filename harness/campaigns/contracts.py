@@ -274,7 +274,6 @@ def _runner(cell: Cell, matrix: Matrix, progress: Progress, stop: threading.Even
         run=ScenarioRun(cell.scenario),
         seed=matrix.seed,
         store=matrix.store,
-        command=cell.command,
         keep_cluster=matrix.keep_cluster,
         progress=progress,
         stop=stop,

@@ -268,9 +268,6 @@ def _run(cell: Cell, night: Night, progress: Progress, stop: threading.Event) ->
             run=ScenarioRun(scenario),
             seed=cell.seed,
             store=night.store,
-            command=f"kafka-chaos run {cell.scenario} --acks {cell.acks} "
-            f"--min-isr {cell.min_isr} --seed {cell.seed}"
-            + (f" --workload {cell.workload}" if cell.workload else ""),
             progress=progress,
             stop=stop,
         )

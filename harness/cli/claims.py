@@ -74,6 +74,7 @@ def run(
     ids: Ids = None,
     every: All = False,
     kafka: Versions = None,
+    seed: Annotated[int, option("--seed", help="Of every run.", min=0)] = 1,
     resume: Resume = False,
     store: Store = DEFAULT_STORE,
     master: Master = None,
@@ -95,6 +96,7 @@ def run(
         matrix = Matrix(
             claims=chosen,
             versions=versions,
+            seed=seed,
             store=store,
             master=master,
             keep_cluster=keep_cluster_of(keep_cluster),

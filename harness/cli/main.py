@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import secrets
-import shlex
 import sys
 import traceback
 from enum import StrEnum
@@ -87,6 +86,9 @@ def configure(context: typer.Context) -> None:
 @experiment
 def run(
     given: Flags,
+    again: Annotated[
+        Path | None, typer.Option("--again", metavar="RUN", help="Repeat this run.")
+    ] = None,
     store: Store = DEFAULT_STORE,
     master: Master = None,
     keep_cluster: Keep = "never",
@@ -94,8 +96,13 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run an experiment: cluster, load, faults, healing, final reads, verdict, report."""
-    chosen, seed = scenario_of(given), _seed_of(given)
     from harness.campaigns.conduct import conduct
+    from harness.campaigns.configure import repeated
+
+    if again is None:
+        chosen, seed = scenario_of(given), _seed_of(given)
+    else:
+        chosen, seed = repeated(RunDir.open(again))
 
     with stoppable() as stop, console.live_progress() as progress:
         progress.say(f"scenario {chosen.name} · kafka {chosen.cluster.kafka} · seed {seed}")
@@ -104,7 +111,6 @@ def run(
             run=ScenarioRun(chosen),
             seed=seed,
             store=store,
-            command=_command_line(seed),
             keep_cluster=keep_cluster_of(keep_cluster),
             replica_limit_mib=replica_limit_mib,
             progress=progress,
@@ -325,13 +331,6 @@ def _new_seed() -> int:
 def _seed_of(given: Flags) -> int:
     seed: int | None = given["seed"]
     return _new_seed() if seed is None else seed
-
-
-def _command_line(seed: int) -> str:
-    words = [word for word in sys.argv[1:] if word != "--json"]
-    if not any(word.split("=")[0] == "--seed" for word in words):
-        words += ["--seed", str(seed)]
-    return shlex.join(["kafka-chaos", *words])
 
 
 def _plain(finding: Any) -> dict[str, Any]:  # noqa: ANN401 (any slotted dataclass)

@@ -1,7 +1,6 @@
 """The command `kafka-chaos matrix`: the same damage under many contracts, one table."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -53,7 +52,7 @@ def matrix(
 
     def make(choice: "Choice") -> Cell:
         flags = {**common, **choice}
-        return Cell(scenario=scenario_of(flags), command=command_of(flags))
+        return Cell(scenario=scenario_of(flags))
 
     dimensions: dict[str, Sequence[Any]] = {
         "kafka": split(given["kafka"], [None]),
@@ -130,13 +129,3 @@ def whole_numbers(flag: str, text: str | None, default: str | None) -> list[int 
         if word is not None and not word.isdecimal():
             raise UsageError(f"{flag}: {word!r} is no whole number.")
     return [None if word is None else int(word) for word in words]
-
-
-def command_of(flags: Flags) -> str:
-    """Return the command line of the one run that these flags describe."""
-    words = ["kafka-chaos", "run", str(flags["scenario"])]
-    for name, value in flags.items():
-        if name != "scenario" and value is not None:
-            for one in value if isinstance(value, list) else [value]:
-                words += [f"--{name.replace('_', '-')}", str(one)]
-    return shlex.join(words)

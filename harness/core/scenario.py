@@ -80,10 +80,17 @@ class Scenario:
                 f"and there are {self.cluster.brokers}: raise --brokers or lower "
                 "--replication-factor."
             )
+        if self.duration_s <= 0:
+            raise UsageError(f"A run of {self.duration_s:g} s shows nothing: choose more than 0.")
         if self.available_within_s is not None and self.available_within_s <= 0:
-            raise UsageError("The time in which partitions must be writable must be above 0.")
+            raise UsageError(
+                f"Partitions cannot be available within {self.available_within_s:g} s: choose "
+                "more than 0, or leave it out to ask for nothing."
+            )
         if self.max_at_once < 1:
-            raise UsageError("At least one fault at a time must be allowed.")
+            raise UsageError(
+                f"{self.max_at_once} faults at one time break nothing: choose 1 or more."
+            )
 
     def moves(self, seed: int) -> tuple[Move, ...]:
         """Return what the members of the workload's group do; nothing if it has none."""

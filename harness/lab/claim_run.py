@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from harness.cluster.pool import ClusterPool
@@ -33,7 +34,7 @@ class ClaimRun:
 
     @property
     def cluster(self) -> ClusterSpec:
-        """The cluster that is started."""
+        """What is started."""
         return ClusterSpec(
             kafka=self.kafka,
             brokers=self.claim.brokers,
@@ -44,12 +45,12 @@ class ClaimRun:
 
     @property
     def contract(self) -> Contract:
-        """What the producers are promised, as far as brokers of this version can keep it."""
+        """What the producers are promised, as brokers of this version can keep it."""
         return self.claim.contract.kept_by(self.kafka)
 
     @property
     def full_isr_within_s(self) -> float:
-        """How long the ISRs may take to be full again at the end, seconds."""
+        """Bound on the time in which the cluster must have full ISRs again at the end."""
         return self.claim.full_isr_within_s
 
     @property
@@ -67,7 +68,7 @@ class ClaimRun:
         return ClusterPool() if self.claim.needs_fresh_cluster else shared
 
     def topics(self) -> tuple[TopicSpec, ...]:
-        """Return the one topic, with the assignment of the claim."""
+        """Return the one topic, its replicas where the claim wants them."""
         (topic,) = self._workload.topics(self.contract)
         return (replace(topic, assignment=self.claim.assignment),)
 
@@ -76,19 +77,23 @@ class ClaimRun:
         return self._workload.readers(self.contract)
 
     def described(self) -> Mapping[str, Any]:
-        """Return the fields of run.json that only a claim has."""
+        """Return what run.json says of a claim."""
         return {
             "scenario": self.name,
             "claim": self.name,
             "provokes": [],
             "duration_s": 0.0,
-            # A script counts its few records itself.
+            # A script counts its few records one by one.
             "fewest_acked": 1,
             "clients": [
                 {"process": reader.process, "role": reader.role, "mode": None}
                 for reader in self.readers()
             ],
         }
+
+    def again(self, run: Path, seed: int) -> str:  # noqa: ARG002 (a claim is known by its name)
+        """Return the command line that puts the claim to the same test."""
+        return f"kafka-chaos claims run {self.name} --kafka {self.kafka} --seed {seed}"
 
     def plan_json(self, seed: int) -> str:
         """Return what is claimed and expected: a script has no other plan."""
@@ -109,7 +114,7 @@ class ClaimRun:
         )
 
     def carry_out(self, context: RunContext) -> None:
-        """Carry out the script; a precondition that is not met ends it and is recorded."""
+        """Follow the script; a precondition that is not met ends it, and is noted."""
         context.run_dir.update(origin_ns=time.monotonic_ns())
         lab = Lab(context, self.contract)
         try:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from harness.cluster.docker_cluster import DockerCluster
@@ -152,6 +153,15 @@ class Run(Protocol):
 
     def described(self) -> Mapping[str, Any]:
         """Return what run.json says of this kind of run."""
+        ...
+
+    def again(self, run: Path, seed: int) -> str:
+        """Return the command line that repeats it.
+
+        Args:
+            run: the folder of the run that is repeated.
+            seed: of that run.
+        """
         ...
 
     def plan_json(self, seed: int) -> str:

@@ -32,7 +32,7 @@ def plan_json(scenario: Scenario, seed: int, steps: Sequence[Step]) -> str:
             "schema": SCHEMA,
             "scenario": scenario.name,
             "seed": seed,
-            "duration_s": scenario.duration_s,
+            "duration_s": float(scenario.duration_s),
             "max_at_once": scenario.max_at_once,
             "steps": [
                 {

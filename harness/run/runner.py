@@ -44,7 +44,6 @@ class Runner:
         run: what happens on the cluster: of a scenario, or of a claim.
         seed: draws the plan.
         store: the folder under which run folders lie.
-        command: the command line that repeats this run.
         keep_cluster: whether the containers stay.
         replica_limit_mib: beyond so much in all, the brokers' logs are not copied, MiB.
         progress: who is told.
@@ -55,7 +54,6 @@ class Runner:
     run: Run
     seed: int
     store: Path
-    command: str = ""
     keep_cluster: KeepCluster = "never"
     replica_limit_mib: int = LIMIT_BYTES // 1024**2
     progress: Progress = field(default_factory=Progress)
@@ -179,7 +177,7 @@ class Runner:
             run=run_dir.name,
             run_id=self._run_id,
             seed=self.seed,
-            command=self.command,
+            command=self.run.again(self.store / run_dir.name, self.seed),
             started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             origin_ns=time.monotonic_ns(),
             ended_ns=None,

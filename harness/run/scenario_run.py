@@ -1,18 +1,22 @@
 """The run of a scenario: the nemesis injects its faults while clients work."""
 
+import shlex
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, WaitTimeout
+from harness.core.fault import describe
 from harness.core.run_dir import Journal
 from harness.core.scenario import Scenario
+from harness.core.schedule import Mix
 from harness.core.wait import wait_until
 from harness.core.workload import WORKLOADS, ClientSpec, Grouped
 from harness.run.churn import Churn
@@ -25,6 +29,25 @@ _SEEN_S = 60.0
 """So long after the last move of a group's members its witnesses are waited for, seconds."""
 _CATCH_UP_S = 300.0
 """The longest that a group may need to process what is left, seconds."""
+
+
+def settings_of(scenario: Scenario) -> dict[str, Any]:
+    """Return every setting of a scenario as JSON: what a caller would change to get this one.
+
+    Names and values are those of `harness.campaigns.configure.Overrides`.
+    """
+    schedule, compose = scenario.schedule, scenario.cluster.compose
+    return {
+        # A Compose file brings the rest of its cluster.
+        "cluster": asdict(scenario.cluster) if compose is None else {"compose": compose},
+        "contract": asdict(scenario.contract),
+        "workload_name": WORKLOADS.name_of(scenario.workload),
+        "workload": asdict(scenario.workload),  # type: ignore[call-overload]  # a dataclass
+        "faults": [describe(f) for f in schedule.faults] if isinstance(schedule, Mix) else None,
+        "duration_s": scenario.duration_s,
+        "max_at_once": scenario.max_at_once,
+        "available_within_s": scenario.available_within_s,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +94,17 @@ class ScenarioRun:
             "duration_s": self.scenario.duration_s,
             "available_within_s": self.scenario.available_within_s,
             "clients": [client.described() for client in clients],
+            "settings": settings_of(self.scenario),
             **self._group(),
         }
 
     def _group(self) -> dict[str, Any]:
         workload = self.scenario.workload
         return {"group": workload.described()} if isinstance(workload, Grouped) else {}
+
+    def again(self, run: Path, seed: int) -> str:  # noqa: ARG002 (the folder holds the seed)
+        """Return the command line that repeats a run, whose folder holds all settings."""
+        return shlex.join(["kafka-chaos", "run", "--again", str(run)])
 
     def plan_json(self, seed: int) -> str:
         """Return the schedule that the seed gives."""

@@ -43,7 +43,7 @@ def test_a_bound_is_written_into_the_run() -> None:
 
 
 def test_a_bound_of_no_time_is_refused() -> None:
-    with pytest.raises(UsageError, match="above 0"):
+    with pytest.raises(UsageError, match="choose more than 0"):
         configure("mixed", Overrides(available_within_s=-1))
 
 
