@@ -5,6 +5,7 @@ PYTHON ?= python3
 ARGS ?=
 # The gate asks the same of each change; nights draw anew.
 SEED ?= 7
+BENCHES ?= segments verify verify_ops op_cycles verify_runs recording throughput faults start_up
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,18 +13,56 @@ INSTALLED := $(VENV)/.installed
 # A package index that hangs must not hang us; macOS has no `timeout`.
 LIMIT := $(shell command -v timeout >/dev/null 2>&1 && echo timeout 1800)
 
-.PHONY: run test lint contracts doctor clean ready
+.PHONY: run test quick night-test lint unit spark stories suites benches contracts doctor clean ready
 .DELETE_ON_ERROR:
 
 run: ready
 	@$(BIN)/kafka-chaos run $(ARGS)
 
+# The gate: whatever a change can break, on real clusters too.
 test: ready
 	@$(MAKE) --no-print-directory lint
-	@echo "== unit and spark tests"
-	@$(BIN)/pytest --numprocesses=2 --dist=loadfile tests/unit tests/spark
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit spark
+	@$(MAKE) --no-print-directory suites
+
+# While you work: no engine, no cluster, one Spark job that meets every checker.
+quick: $(INSTALLED)
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint unit stories
+
+# What takes minutes for one sentence, and what is drawn anew each time: before a release.
+night-test: ready
+	@echo "== whatever is marked nightly"
+	@$(BIN)/pytest -m nightly --durations=12 tests examples
+	@echo "== histories drawn anew, by the thousand"
+	@KAFKA_CHAOS_TEST_HISTORIES=5000 $(BIN)/pytest --hypothesis-profile=night \
+	  tests/unit tests/spark/test_run_reference.py tests/spark/test_op_reference.py
+	@echo "== dangerous lines, broken one at a time"
+	@$(BIN)/python -m tests.mutants
+	@$(MAKE) --no-print-directory benches
+
+# Most of the unit tests' time is waiting for librdkafka: more of them than cores are run at once.
+unit: $(INSTALLED)
+	@echo "== unit tests"
+	@$(BIN)/pytest --quiet --numprocesses=4 --dist=worksteal tests/unit
+
+# Each worker has one session; a file stays with its worker.
+spark: $(INSTALLED)
+	@echo "== Spark tests"
+	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/spark
+
+stories: $(INSTALLED)
+	@echo "== histories in which nothing may be found"
+	@$(BIN)/pytest --quiet tests/spark/test_nothing_found.py
+
+suites: $(INSTALLED)
 	@echo "== suites: real clusters, real faults"
 	@$(BIN)/pytest --durations=12 --chaos-seed=$(SEED) tests/suites examples
+
+benches: $(INSTALLED)
+	@echo "== benches: each ends with 1 below its goal"
+	@for bench in $(BENCHES); do \
+	  echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench || exit 1; \
+	done
 
 lint: $(INSTALLED)
 	@echo "== style, import direction, types"

@@ -1,5 +1,6 @@
-"""What all tests share: how examples are drawn."""
+"""What all tests share: how examples are drawn, and what waits for the night."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How fast examples come says how busy the machine is, and nothing about what is tested. And a gate
@@ -9,3 +10,13 @@ settings.register_profile(
 )
 settings.register_profile("night", parent=settings.get_profile("gate"), derandomize=False)
 settings.load_profile("gate")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked nightly, unless the expression of -m names it."""
+    if "nightly" in (config.getoption("-m") or ""):
+        return
+    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

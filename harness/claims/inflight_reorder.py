@@ -4,7 +4,7 @@ import time
 
 from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, claim
-from harness.lab.clients import Pending
+from harness.lab.clients import PendingBatch
 from harness.lab.expectations import all_of, keeps_all, keeps_order, reorders
 from harness.lab.lab import Lab
 
@@ -42,8 +42,8 @@ def script(lab: Lab) -> None:
     lab.await_isr_at_leader({a}, partition=0)
     lab.require(lab.isr(1) == {a, c}, "the follower of partition 1 left the ISR")
     cut = lab.cut(a, (c,))
-    writes: list[Pending] = []
-    holds: list[Pending] = []
+    writes: list[PendingBatch] = []
+    holds: list[PendingBatch] = []
     begin = time.monotonic()
     for what, partition in (("gate", 1), ("first", 0), ("hold", 1), ("second", 0)):
         for kind, producer in producers.items():

@@ -9,7 +9,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The three ears of whoever follows a run.
+    """Callbacks by which a run reports how it goes on.
 
     Attributes:
         phase: called with the name of each phase as it begins.

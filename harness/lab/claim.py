@@ -1,4 +1,4 @@
-"""Claims: single sentences about Kafka, each with the experiment that puts it to the test."""
+"""Claims: sentences about Kafka, each with the experiment that tests it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ from harness.lab.recorded import RecordedRun
 
 
 class Outcome(StrEnum):
-    """What came of a claim on one version."""
+    """The result of a claim on one version of Kafka."""
 
     CONFIRMED = "CONFIRMED"
-    """What was expected of this version was seen, with its evidence."""
+    """The run shows what was expected of this version."""
     REFUTED = "REFUTED"
-    """The opposite was seen, with its evidence."""
+    """The run shows the opposite."""
     UNKNOWN = "UNKNOWN"
-    """A precondition was not observed, or not everything could be checked."""
+    """A precondition was not met, or not everything could be checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a test says of a run.
+    """What a test concludes from a run.
 
     Attributes:
         outcome: CONFIRMED, REFUTED or UNKNOWN.
-        words: what was seen, in a sentence.
+        words: what the run shows, in a sentence.
     """
 
     outcome: Outcome
@@ -37,7 +37,7 @@ class Finding:
 
 
 Test = Callable[[RecordedRun], Finding]
-"""Looks at what was seen in a run, and at nothing else."""
+"""Judges a claim by its recorded run, and by nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,9 @@ class Expectation:
     """What a claim expects of some versions.
 
     Attributes:
-        versions: which.
+        versions: of which versions.
         words: what is expected, short enough for a table: "loses the batch".
-        test: whether that was seen.
+        test: whether a run shows it.
     """
 
     versions: Versions = field(default_factory=Versions)
@@ -57,25 +57,25 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One sentence about Kafka, and the script that puts it to the test.
+    """One sentence about Kafka, and the script that tests it.
 
     Attributes:
         number: its number in the catalogue: a stable name; gaps mean nothing.
         sentence: what is claimed.
         source: KIP, issue, or where in Kafka's code it can be read.
-        expects: what is expected of which versions; the first that covers a version counts, and
-            a version that none covers is not spoken of.
+        expects: what is expected of which versions; the first that covers a version counts. The
+            claim says nothing about a version that none covers.
         script: the recipe.
         contract: what the producers are promised, unless the script says otherwise.
         assignment: replicas of each partition by node id, the preferred leader first.
-        brokers: how many there are.
+        brokers: how many brokers.
         controllers: isolated controllers (KRaft), or extra brokers that are started first and
             serve as controller (ZooKeeper); 0: the brokers themselves.
         config: properties of the brokers of a version.
         heap_mib: heap of each broker, MiB.
-        needs_fresh_cluster: whether no other claim may have run on its cluster before, as where
-            the script counts what brokers count.
-        full_isr_within_s: bound on the time until every ISR is full at the end, seconds.
+        needs_fresh_cluster: whether its cluster must not have run another claim before, for
+            example because the script reads counters of the brokers.
+        full_isr_within_s: how long the ISRs may take to be full again at the end, seconds.
     """
 
     number: int
@@ -111,19 +111,19 @@ class Claim:
                 )
 
     def spoken_of(self) -> dict[str, str]:
-        """Return what is expected, by the versions in words: "0.11 and later", "all others"."""
+        """Return what is expected, by versions: "0.11 and later", "all others"."""
         words = {str(e.versions): e.words for e in self.expects}
         if len(words) > 1 and "all" in words:
             words["all others"] = words.pop("all")
         return words
 
     def expectation(self, kafka: str) -> Expectation | None:
-        """Return what is expected of a version, or None if the claim does not speak of it."""
+        """Return what is expected of a version, or None if the claim says nothing about it."""
         return next((e for e in self.expects if kafka in e.versions), None)
 
 
 def session_timeout(kafka: str, seconds: float) -> dict[str, str]:
-    """Return the property by which a broker's session lasts so long, ZooKeeper's or KRaft's."""
+    """Return the property that sets the session timeout of brokers, ZooKeeper's or KRaft's."""
     kraft = numbers(kafka) >= FIRST_KRAFT
     name = "broker.session.timeout.ms" if kraft else "zookeeper.session.timeout.ms"
     return {name: str(int(seconds * 1000))}
@@ -134,15 +134,15 @@ claim = CLAIMS.register
 
 
 def find_claim(word: str) -> tuple[str, Claim]:
-    """Return name and claim for a name or a number of the catalogue.
+    """Return name and claim for a name or a number.
 
     Raises:
         UsageError: there is none; the message lists those there are.
     """
     if word.isdigit():
         for name, make in CLAIMS.items():
-            if (found := make()).number == int(word):
-                return name, found
+            if (candidate := make()).number == int(word):
+                return name, candidate
         known = ", ".join(str(n) for n in sorted(make().number for make in CLAIMS.values()))
         raise UsageError(f"There is no claim number {word}. There are: {known}.")
     return word, CLAIMS[word]()

@@ -34,7 +34,7 @@ class ClaimRun:
 
     @property
     def cluster(self) -> ClusterSpec:
-        """What is started."""
+        """The cluster that is started."""
         return ClusterSpec(
             kafka=self.kafka,
             brokers=self.claim.brokers,
@@ -45,12 +45,12 @@ class ClaimRun:
 
     @property
     def contract(self) -> Contract:
-        """What the producers are promised, as brokers of this version can keep it."""
+        """What the producers are promised, as far as brokers of this version can keep it."""
         return self.claim.contract.kept_by(self.kafka)
 
     @property
     def full_isr_within_s(self) -> float:
-        """Bound on the time in which the cluster must have full ISRs again at the end."""
+        """How long the ISRs may take to be full again at the end, seconds."""
         return self.claim.full_isr_within_s
 
     @property
@@ -68,7 +68,7 @@ class ClaimRun:
         return ClusterPool() if self.claim.needs_fresh_cluster else shared
 
     def topics(self) -> tuple[TopicSpec, ...]:
-        """Return the one topic, its replicas where the claim wants them."""
+        """Return the one topic, with the assignment of the claim."""
         (topic,) = self._workload.topics(self.contract)
         return (replace(topic, assignment=self.claim.assignment),)
 
@@ -77,13 +77,13 @@ class ClaimRun:
         return self._workload.readers(self.contract)
 
     def described(self) -> Mapping[str, Any]:
-        """Return what run.json says of a claim."""
+        """Return the fields of run.json that only a claim has."""
         return {
             "scenario": self.name,
             "claim": self.name,
             "provokes": [],
             "duration_s": 0.0,
-            # A script counts its few records one by one.
+            # A script counts its few records itself.
             "fewest_acked": 1,
             "clients": [
                 {"process": reader.process, "role": reader.role, "mode": None}
@@ -114,7 +114,7 @@ class ClaimRun:
         )
 
     def carry_out(self, context: RunContext) -> None:
-        """Follow the script; a precondition that is not met ends it, and is noted."""
+        """Carry out the script; a precondition that is not met ends it and is recorded."""
         context.run_dir.update(origin_ns=time.monotonic_ns())
         lab = Lab(context, self.contract)
         try:

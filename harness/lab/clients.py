@@ -1,4 +1,4 @@
-"""The clients of a script: producers that know what became of each batch, and consumers."""
+"""The producers and consumers of a script."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ from harness.run.client_process import ClientProcess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What became of the records of one order.
+    """The outcome of the records that a script sent at once.
 
     Attributes:
         name: as in the script.
         acked: how many were acknowledged.
         failed: how many were certainly not written.
-        unknown: of how many nobody knows.
-        errors: how often each error was met.
-        first_offset: of the first one acknowledged; None if no offset was told.
-        end_offset: the one after the highest offset acknowledged; None as above.
+        unknown: how many have an indeterminate outcome.
+        errors: how often the producer met each error.
+        first_offset: the lowest offset acknowledged; None if no acknowledgement had an offset.
+        end_offset: the highest offset acknowledged + 1; None as above.
     """
 
     name: str
@@ -33,8 +33,8 @@ class Batch:
     end_offset: int | None = None
 
 
-class Pending:
-    """A batch that has been ordered and not been settled yet."""
+class PendingBatch:
+    """A batch whose records do not all have an outcome yet."""
 
     def __init__(
         self, name: str, client: ClientProcess, order: int, note: Callable[[dict[str, Any]], None]
@@ -46,7 +46,7 @@ class Pending:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the producer knows of every record, or knows that it never will."""
+        """Whether every record has an outcome, be it that it is indeterminate."""
         return self._client.reply(self._order) is not None
 
     def settle(self, *, timeout_s: float = WAIT_S) -> Batch:
@@ -65,20 +65,20 @@ class Pending:
             answered, timeout_s=timeout_s, interval_s=POLL_S, what=f"the batch {self.name!r}"
         )
         self._note({"event": "batch", "name": self.name, **answer})
-        told = [(first, count) for _, first, count in answer["ok"] if first is not None]
+        acked = [(first, count) for _, first, count in answer["ok"] if first is not None]
         return Batch(
             name=self.name,
             acked=sum(count for *_, count in answer["ok"]),
             failed=sum(count for _, count in answer["fail"]),
             unknown=sum(count for _, count in answer["info"]),
             errors=answer["errors"],
-            first_offset=min((first for first, _ in told), default=None),
-            end_offset=max((first + count for first, count in told), default=None),
+            first_offset=min((first for first, _ in acked), default=None),
+            end_offset=max((first + count for first, count in acked), default=None),
         )
 
 
 class LabProducer:
-    """A producer of the script; a process of its own."""
+    """A producer of a script, in a process of its own."""
 
     def __init__(self, client: ClientProcess, note: Callable[[dict[str, Any]], None]) -> None:
         self._client = client
@@ -87,46 +87,46 @@ class LabProducer:
 
     @property
     def acked(self) -> int:
-        """How many records were acknowledged so far, about a second late."""
+        """How many records were acknowledged, as of about a second ago."""
         return int(self._client.counts.get("ok", 0))
 
-    def begin(self, name: str, count: int, *, partition: int | None = None) -> Pending:
-        """Send records, to the producer's own partition or to another; returns at once."""
-        place = {} if partition is None else {"partition": partition}
-        order = self._client.order({"do": "send", "count": count, **place})
-        return Pending(name, self._client, order, self._note)
+    def begin(self, name: str, count: int, *, partition: int | None = None) -> PendingBatch:
+        """Send records to the producer's own partition, or to another; return at once."""
+        elsewhere = {} if partition is None else {"partition": partition}
+        order = self._client.order({"do": "send", "count": count, **elsewhere})
+        return PendingBatch(name, self._client, order, self._note)
 
     def send(self, name: str, count: int, *, timeout_s: float = WAIT_S) -> Batch:
         """Send records and wait for their outcome."""
         return self.begin(name, count).settle(timeout_s=timeout_s)
 
     def flow(self, name: str, rate_per_s: float) -> None:
-        """Send at a rate until `halt`."""
+        """Send records at a rate until `halt`."""
         self._flow = name
         self._client.order({"do": "flow", "rate_per_s": rate_per_s})
 
-    def halt(self) -> Pending:
-        """End the flow; what is under way still gets its outcome."""
+    def halt(self) -> PendingBatch:
+        """End the flow; records that were sent still get their outcome."""
         name, self._flow = self._flow or "flow", None
-        return Pending(name, self._client, self._client.order({"do": "halt"}), self._note)
+        return PendingBatch(name, self._client, self._client.order({"do": "halt"}), self._note)
 
 
 class LabConsumer:
-    """A consumer of the script that takes one partition from its beginning and stays with it."""
+    """A consumer of a script that reads one partition from its beginning."""
 
     def __init__(self, client: ClientProcess) -> None:
         self._client = client
 
     @property
     def polled(self) -> int:
-        """How many records it was given so far, about a second late."""
+        """How many records its polls have returned, as of about a second ago."""
         return int(self._client.counts.get("polled", 0))
 
     def await_polled(self, count: int, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until it was given so many records.
+        """Wait until its polls have returned `count` records.
 
         Raises:
-            WaitTimeout: it was not.
+            WaitTimeout: they have not.
         """
         wait_until(
             lambda: self.polled >= count, timeout_s=timeout_s, what=f"{count} records polled"

@@ -1,4 +1,4 @@
-"""Consumer groups of the lab: members that process and commit, and are killed at an exact step."""
+"""The consumer groups of a script, whose members can be killed at an exact step."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ _FIRST_MEMBER = 200
 _OFFSETS_TOPIC = "__consumer_offsets"
 
 LONG_SESSION_MS = 45_000
-"""The session of those that are to stay, ms: a busy machine must not throw them out."""
+"""The session timeout of members that must stay in the group on a busy machine, ms."""
 
 
 def offsets_partition(group: str, partitions: int) -> int:
-    """Return which partition of the offsets topic keeps a group; its leader is the coordinator.
+    """Return the partition of __consumer_offsets whose leader coordinates a group.
 
     Source: GroupMetadataManager.partitionFor: Java's hash of the name, by the number of partitions.
     """
@@ -44,7 +44,7 @@ class Hold:
 
     Attributes:
         before: "processing" of a record, or "commit".
-        count: of the how many-th.
+        count: which one, counted from 1.
     """
 
     before: str
@@ -53,12 +53,12 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What a member says that holds.
+    """The answer of a member that stopped where it was told to.
 
     Attributes:
         processed: how many records it has processed.
-        unprocessed: places (partition, offset) that it was given and has not processed.
-        uncommitted: places that it has processed, and that no acknowledged commit of it covers.
+        unprocessed: records, by partition and offset, that it was given and has not processed.
+        uncommitted: records that it has processed and that no acknowledged commit covers.
     """
 
     processed: int
@@ -78,21 +78,21 @@ class GroupMember:
 
     @property
     def processed(self) -> int:
-        """How many records it has processed, a fraction of a second late."""
+        """How many records it has processed, as of a moment ago."""
         return int(self._client.counts.get("processed", 0))
 
     @property
     def commits(self) -> int:
-        """How many commits of a partition it had acknowledged, a fraction of a second late."""
+        """How many of its commits of a partition were acknowledged, as of a moment ago."""
         return int(self._client.counts.get("commits", 0))
 
     @property
     def rebalances(self) -> int:
-        """How often partitions came or went, a fraction of a second late."""
+        """How often partitions came or went, as of a moment ago."""
         return int(self._client.counts.get("rebalances", 0))
 
     def await_processed(self, count: int, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until it has processed so many records.
+        """Wait until it has processed `count` records.
 
         Raises:
             PreconditionUnmet: it has not.
@@ -100,20 +100,20 @@ class GroupMember:
         self._await(lambda: self.processed >= count, f"{count} records processed", timeout_s)
 
     def await_held(self, *, timeout_s: float = WAIT_S) -> Held:
-        """Wait until it holds, and return what it says.
+        """Wait until it has stopped where it was told to, and return its answer.
 
         Raises:
-            PreconditionUnmet: it did not get there.
+            PreconditionUnmet: it did not stop in time.
         """
         answer = self._ask({"do": "held"}, timeout_s)
         return Held(
             processed=answer["processed"],
-            unprocessed=_places(answer.get("unprocessed", [])),
-            uncommitted=_places(answer.get("uncommitted", [])),
+            unprocessed=_records(answer.get("unprocessed", [])),
+            uncommitted=_records(answer.get("uncommitted", [])),
         )
 
     def hold(self, hold: Hold) -> None:
-        """Let it hold somewhere, counted from now on; returns when it knows.
+        """Tell it where to stop, counted from now on; return once it has confirmed.
 
         Raises:
             PreconditionUnmet: it does not answer.
@@ -121,7 +121,7 @@ class GroupMember:
         self._ask({"do": "hold", "before": hold.before, "count": hold.count})
 
     def go(self) -> None:
-        """Let it go on.
+        """Let it go on after a stop.
 
         Raises:
             PreconditionUnmet: it does not answer.
@@ -129,7 +129,7 @@ class GroupMember:
         self._ask({"do": "go"})
 
     def await_told(self, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until the coordinator has told it where its group is.
+        """Wait until the coordinator has told it the committed offsets of its group.
 
         Raises:
             PreconditionUnmet: it has not.
@@ -147,12 +147,12 @@ class GroupMember:
         self._await(lambda: self.rebalances > 0, "partitions assigned", timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL it: it neither commits nor leaves, and its session has to end by itself."""
+        """SIGKILL it: it does not commit and does not leave, and its session must expire."""
         self._noted("killed")
         self._client.kill()
 
     def stop(self, *, timeout_s: float = 20.0) -> None:
-        """Let it finish the poll that it is in, commit, and leave.
+        """Let it finish its current poll, commit, and leave the group.
 
         Raises:
             PreconditionUnmet: it did not end.
@@ -168,8 +168,8 @@ class GroupMember:
 
     def _ask(self, what: Mapping[str, Any], timeout_s: float = WAIT_S) -> dict[str, Any]:
         order = self._client.order(what)
-        words = f"the answer to {what['do']!r}"
-        self._await(lambda: self._client.reply(order) is not None, words, timeout_s)
+        awaited = f"the answer to {what['do']!r}"
+        self._await(lambda: self._client.reply(order) is not None, awaited, timeout_s)
         return self._client.reply(order) or {}
 
     def _await(self, condition: Callable[[], object], what: str, timeout_s: float) -> None:
@@ -183,7 +183,7 @@ class GroupMember:
 
 
 class JavaMember(GroupMember):
-    """A member of a group that is Kafka's VerifiableConsumer, in the container of a broker."""
+    """A member that is Kafka's own VerifiableConsumer, in the container of a broker."""
 
     def __init__(
         self,
@@ -201,23 +201,23 @@ class JavaMember(GroupMember):
 
     @property
     def processed(self) -> int:
-        """How many records it has printed: exactly, once it has been killed."""
+        """How many records it has printed; exact once it has been killed."""
         return super().processed if self._processed is None else self._processed
 
     def kill(self) -> None:
-        """SIGKILL its JVM, and wait until all that it had printed before has been recorded.
+        """SIGKILL its JVM, and wait until everything that it printed has been recorded.
 
         Raises:
-            PreconditionUnmet: it had ended before, or its output did not come to its end, or it had
-                nothing in hand.
+            PreconditionUnmet: it had ended before, its output did not end, or it was not in the
+                middle of the records of a poll.
         """
         self._noted("killed")
-        words = ["sh", "-c", f"kill -9 $(cat {self._pid_file})"]
+        command = ["sh", "-c", f"kill -9 $(cat {self._pid_file})"]
         try:
             container = connect().containers.get(self._container)
-            # Not waited for: the engine may not tell that the one command has ended before it has
-            # got rid of what the other one had printed, which we read only afterwards.
-            container.exec_run(words, detach=True)
+            # Detached: the engine may report the end of this command only after it has delivered
+            # the output of the member, which we read afterwards.
+            container.exec_run(command, detach=True)
             wait_until(
                 lambda: not _runs(container.top()), timeout_s=20, what="the Java member to die"
             )
@@ -240,7 +240,7 @@ class LabGroup:
         commits: how its members commit, see `workloads.group_member`.
         settings: of each member: poll_records, commit_every, process_s, poll_s.
         config: settings of librdkafka beyond those of every subscriber.
-        note: writes to the script's journal.
+        note: appends an entry to the script's journal.
     """
 
     def __init__(
@@ -261,12 +261,12 @@ class LabGroup:
         self._note = note
 
     def join(self, *, hold: Hold | None = None, session_ms: int | None = None) -> GroupMember:
-        """Start a member; it begins where the group is, or at the beginning.
+        """Start a member; it begins at the committed offsets of the group, or at the beginning.
 
         Args:
-            hold: where it is to stop and wait.
-            session_ms: its session; a short one if it is to be killed. Not for the new protocol,
-                under which the broker decides.
+            hold: where it stops and waits.
+            session_ms: its session timeout; short if it will be killed. Not for the protocol of
+                KIP-848, where the broker decides.
         """
         own: Config = {} if session_ms is None else {"session.timeout.ms": session_ms}
         settings = {
@@ -285,8 +285,8 @@ class LabGroup:
         """Start Kafka's own VerifiableConsumer in a broker's container as a member.
 
         Args:
-            broker: where it runs, and whom it asks first.
-            stall_after: after so many records its output is no longer read; see
+            broker: where it runs, and its bootstrap server.
+            stall_after: after how many records we stop reading its output; see
                 `workloads.verifiable_consumer`.
             config: settings of the Java consumer, dots written as underscores.
         """
@@ -296,7 +296,7 @@ class LabGroup:
         lines = "\\n".join(f"{name}={value}" for name, value in sorted(settings.items()))
         kafka = self._context.cluster.spec.kafka
         server = "--bootstrap-server" if numbers(kafka) >= (2, 5) else "--broker-list"
-        words = (
+        command = (
             f"printf '{lines}\\n' >{stem}.properties; echo $$ >{stem}.pid; "
             "exec java -Xmx96m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
             "-cp '/opt/kafka/libs/*' org.apache.kafka.tools.VerifiableConsumer "
@@ -308,7 +308,7 @@ class LabGroup:
         client = self._start(
             "verifiable_consumer",
             {
-                "command": ["docker", "exec", broker.container, "sh", "-c", words],
+                "command": ["docker", "exec", broker.container, "sh", "-c", command],
                 "topic": self._context.topics[0],
                 "group": self.name,
                 "stall_after": stall_after,
@@ -320,7 +320,7 @@ class LabGroup:
         )
 
     def committed(self, partition: int = 0) -> int | None:
-        """Return the committed offset by the coordinator's own word; None if it gives none."""
+        """Return the committed offset that the coordinator answers; None if it answers none."""
         topic = self._context.topics[0]
         return self._context.cluster.admin.group_offsets(self.name, topic, [partition]).get(
             partition
@@ -329,7 +329,7 @@ class LabGroup:
     def await_committed(
         self, offset: int, *, partition: int = 0, timeout_s: float = WAIT_S
     ) -> None:
-        """Wait until the group has committed so far.
+        """Wait until the group has committed `offset` or more.
 
         Raises:
             PreconditionUnmet: it has not.
@@ -343,12 +343,13 @@ class LabGroup:
 
     def coordinator(self) -> Broker | None:
         """Return the broker that leads the group's partition of the offsets topic, if any does."""
-        seen = self._context.cluster.admin.partitions(_OFFSETS_TOPIC)
-        if not seen:
-            # It is made when a group is asked for the first time.
+        partitions = self._context.cluster.admin.partitions(_OFFSETS_TOPIC)
+        if not partitions:
+            # Kafka creates it at the first request about a group.
             self.committed()
             return None
-        leader = seen[_OFFSETS_TOPIC, offsets_partition(self.name, len(seen))].leader
+        number = offsets_partition(self.name, len(partitions))
+        leader = partitions[_OFFSETS_TOPIC, number].leader
         return next((b for b in self._context.cluster.brokers if b.node_id == leader), None)
 
     def _start(self, module: str, settings: Mapping[str, Any]) -> ClientProcess:
@@ -357,10 +358,10 @@ class LabGroup:
             process=process, role="consumer", module=f"workloads.{module}", settings=settings
         )
         (client,) = self._context.start_clients([spec])
-        # The checkers have to know that a group moves its partitions.
-        told = self._context.run_dir.meta()["clients"]
-        told.append({"process": process, "role": "consumer", "mode": "subscribe"})
-        self._context.run_dir.update(clients=told)
+        # The checkers must know that a group moves its partitions.
+        clients = self._context.run_dir.meta()["clients"]
+        clients.append({"process": process, "role": "consumer", "mode": "subscribe"})
+        self._context.run_dir.update(clients=clients)
         return client
 
     def _next_process(self) -> int:
@@ -369,10 +370,10 @@ class LabGroup:
 
 
 def _runs(top: Mapping[str, Any]) -> bool:
-    """Return whether a Java member is among the processes of a container."""
+    """Return whether a Java member runs in a container."""
     processes = top.get("Processes") or []
-    return any("VerifiableConsumer" in words[-1] for words in processes)
+    return any("VerifiableConsumer" in process[-1] for process in processes)
 
 
-def _places(pairs: list[list[int]]) -> frozenset[tuple[int, int]]:
+def _records(pairs: list[list[int]]) -> frozenset[tuple[int, int]]:
     return frozenset((partition, offset) for partition, offset in pairs)

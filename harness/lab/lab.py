@@ -41,7 +41,7 @@ from workloads.outcome import single_attempt
 from workloads.record import HEADER_BYTES
 
 _HOLD_S = 240.0
-"""So long may a fault of a script stay in force before the agent takes it back, seconds."""
+"""How long a fault of a script may be in force before the agent heals it, seconds."""
 _FIRST_CONSUMER = 100
 
 
@@ -66,11 +66,11 @@ class Lab:
         self._producers: dict[tuple[Contract, int, tuple[tuple[str, Any], ...]], LabProducer] = {}
         self._next_producer, self._next_consumer = 0, _FIRST_CONSUMER
 
-    # -- who there is ------------------------------------------------------------------------------
+    # -- the cluster -------------------------------------------------------------------------------
 
     @property
     def cluster(self) -> DockerCluster:
-        """The cluster, for what the words below do not say."""
+        """The cluster, for what the methods of the lab do not cover."""
         return self._context.cluster
 
     @property
@@ -104,7 +104,7 @@ class Lab:
             node for node in self.cluster.nodes if FIRST_CONTROLLER <= node.node_id < ZOOKEEPER_ID
         )
 
-    # -- what Kafka says ---------------------------------------------------------------------------
+    # -- what Kafka answers ------------------------------------------------------------------------
 
     def leader(self, partition: int = 0) -> Broker | None:
         """Return the leader, or None while there is none."""
@@ -128,33 +128,32 @@ class Lab:
         self, broker: Broker, *, partition: int = 0, timeout_s: float = WAIT_S
     ) -> Broker:
         """Wait until another broker leads, and return it."""
-        seen: list[Broker] = []
+        new_leader: Broker | None = None
 
-        def is_another() -> bool:
-            leader = self.leader(partition)
-            if leader is None or leader == broker:
-                return False
-            # Asked again, somebody might answer who has not heard of it yet.
-            seen.append(leader)
-            return True
+        def is_elected() -> bool:
+            # Kept from this answer: the next broker asked may not have heard of the election yet.
+            nonlocal new_leader
+            new_leader = self.leader(partition)
+            return new_leader not in (None, broker)
 
         what = f"another leader than {letter(broker)}"
-        self.wait_until(is_another, what=what, timeout_s=timeout_s)
-        return seen[-1]
+        self.wait_until(is_elected, what=what, timeout_s=timeout_s)
+        assert new_leader is not None  # noqa: S101 (what was waited for)
+        return new_leader
 
     def await_end_of_lead(
         self, broker: Broker, *, known_by: Sequence[Broker], timeout_s: float = WAIT_S
     ) -> float:
-        """Wait until a broker leads no more and none of these names it; return how long that took.
+        """Wait until none of these brokers names `broker` as leader; return how long that took.
 
-        Any broker may be asked who leads, and they hear of a change one after the other.
+        Any broker may be asked who leads, and they learn of a change one after the other.
         """
         return self.wait_until(
             lambda: (
                 self.leader() != broker
                 and all(self.leader_known_by(other) != broker for other in known_by)
             ),
-            what=f"the lead of {letter(broker)} to end",
+            what=f"the leadership of {letter(broker)} to end",
             timeout_s=timeout_s,
         )
 
@@ -174,8 +173,8 @@ class Lab:
     ) -> float:
         """Wait until the ISR is exactly these, and the leader acts on it.
 
-        A controller that takes a replica out of the ISR writes it down before it tells the leader,
-        which goes by the old ISR until then.
+        A controller that removes a replica from the ISR records that before it tells the leader,
+        and the leader uses the old ISR until then.
         """
         begin = time.monotonic()
         self.await_isr(brokers, partition=partition, timeout_s=timeout_s)
@@ -196,7 +195,7 @@ class Lab:
         return time.monotonic() - begin
 
     def await_unregistered(self, *brokers: Broker, timeout_s: float = WAIT_S) -> float:
-        """Wait until the cluster has given these brokers up, or nobody is left to ask."""
+        """Wait until these brokers are no longer registered, or no broker is left to ask."""
         names = ", ".join(letter(broker) for broker in brokers)
         return self.wait_until(
             lambda: not self.cluster.registered() & {broker.node_id for broker in brokers},
@@ -215,11 +214,11 @@ class Lab:
         )
 
     def leader_known_by(self, broker: Broker, partition: int = 0) -> Broker | None:
-        """Return the leader that a broker itself would name to its clients, or None."""
+        """Return the leader that this broker names to its clients, or None."""
         return self.cluster.leader_known_by(broker, self.topic, partition)
 
     def await_follower(self, broker: Broker, *, of: Broker, timeout_s: float = WAIT_S) -> float:
-        """Wait until a broker has heard that another one leads; return how long that took."""
+        """Wait until a broker knows its new leader; return how long that took, seconds."""
         return self.wait_until(
             lambda: self.leader_known_by(broker) == of,
             what=f"{letter(broker)} to know {letter(of)} as leader",
@@ -227,18 +226,18 @@ class Lab:
         )
 
     def high_watermark(self, partition: int = 0) -> int:
-        """Return how far consumers can read at this moment, as the leader tells them."""
+        """Return the high watermark that the leader tells consumers at this moment."""
         return self.cluster.admin.end_offset(self.topic, partition)
 
     def isr_changes(self, leader: Broker) -> list[IsrChange]:
-        """Return every change of the topic's ISRs that a leader has announced in its own log."""
+        """Return every change of the topic's ISRs in a leader's own log."""
         changes = isr_changes_in(self.cluster.said(leader))
         return [change for change in changes if change.topic == self.topic]
 
     def timeline(self) -> list[Mapping[str, Any]]:
-        """Return who led and who was in the ISR, and when we saw it: the lines of timeline.jsonl.
+        """Return the lines of timeline.jsonl: leader and ISR, and when the monitor read them.
 
-        Another thread asks the metadata, about four times a second.
+        The monitor reads the metadata about four times a second.
         """
         return list(self._context.run_dir.lines("timeline.jsonl"))
 
@@ -271,7 +270,7 @@ class Lab:
     def await_high_watermark(
         self, offset: int | None, *, on: Sequence[Broker], timeout_s: float = WAIT_S
     ) -> float:
-        """Wait until these brokers have written this high watermark down."""
+        """Wait until these brokers have this high watermark in their checkpoints."""
         names = ", ".join(letter(broker) for broker in on)
         return self.wait_until(
             lambda: all(
@@ -291,7 +290,7 @@ class Lab:
         record_size_bytes: int = 100,
         **contract: Any,  # noqa: ANN401 (fields of Contract)
     ) -> LabProducer:
-        """Return the producer with these settings, started if need be.
+        """Return the producer with these settings; the first call starts it.
 
         Args:
             partition: where it writes to.
@@ -323,7 +322,7 @@ class Lab:
         return self._producers[key]
 
     def produce(self, name: str, count: int, *, timeout_s: float = WAIT_S, **how: Any) -> Batch:  # noqa: ANN401
-        """Send records and wait for their outcome; keywords are those of `producer`."""
+        """Send records and wait for their outcome; other keywords are those of `producer`."""
         return self.producer(**how).send(name, count, timeout_s=timeout_s)
 
     def consumer(
@@ -356,13 +355,13 @@ class Lab:
         process_s: float = 0.0,
         config: dict[str, Any] | None = None,
     ) -> LabGroup:
-        """Return a consumer group, without members yet.
+        """Return a consumer group that has no members yet.
 
         Args:
-            name: the group is called after the topic and this.
+            name: the last part of the group's id; the first part is the topic.
             commits: how its members commit, see `workloads.group_member`.
-            poll_records: at most so many records a poll.
-            commit_every: members that commit after processing do so after so many records.
+            poll_records: the most records that a poll returns.
+            commit_every: after how many records a member commits that commits after processing.
             process_s: how long the processing of a record takes, seconds.
             config: settings of librdkafka beyond those of every subscriber.
         """
@@ -384,7 +383,7 @@ class Lab:
     # -- faults ------------------------------------------------------------------------------------
 
     def inject(self, fault: Fault, *victims: Broker, hold_s: float = _HOLD_S) -> Active:
-        """Put a fault in force and return it, for `heal`.
+        """Inject a fault and return it, for `heal`.
 
         Raises:
             PreconditionUnmet: no witness saw it.
@@ -399,11 +398,11 @@ class Lab:
         )
         active = self._injector.inject(header, victims)
         if active is None or not active.evidence.observed:
-            raise PreconditionUnmet(f"fault {header.fault_id}, {header.name}, was not witnessed")
+            raise PreconditionUnmet(f"no witness saw fault {header.fault_id}, {header.name}")
         return active
 
     def heal(self, *faults: Active) -> list[Evidence]:
-        """Take faults back and return what was seen."""
+        """Heal faults and return the evidence."""
         return [self._injector.heal(fault) for fault in faults]
 
     def kill(self, *brokers: Broker) -> Active:
@@ -411,7 +410,7 @@ class Lab:
         return self.inject(BrokerKill(), *brokers)
 
     def stop(self, *brokers: Broker) -> Active:
-        """Stop brokers in order: SIGTERM, and a controlled shutdown."""
+        """Stop brokers by SIGTERM: a controlled shutdown."""
         return self.inject(BrokerStop(), *brokers)
 
     def power_loss(
@@ -420,8 +419,9 @@ class Lab:
         """Kill a broker and cut the unflushed end of its log of the partition under test.
 
         Args:
-            broker: who loses power.
-            offset: the first one to be lost, not below the recovery point; None for that point.
+            broker: the broker that loses power.
+            offset: the first offset that is lost, at or above the recovery point; None for that
+                point.
             partition: of the topic under test.
         """
         fault = PowerLoss(topic=self.topic, partition=partition, offset=offset)
@@ -432,7 +432,7 @@ class Lab:
         return self.inject(BrokerPause(), *brokers)
 
     def collect_garbage(self, broker: Broker, *, for_s: float) -> Active:
-        """Let a broker collect garbage back to back: a real pause of the whole JVM."""
+        """Make a broker collect garbage back to back: real pauses of the whole JVM."""
         return self.inject(GcPause(), broker, hold_s=for_s)
 
     def cut(
@@ -449,19 +449,19 @@ class Lab:
             broker: one side.
             others: the other side.
             listener: which traffic.
-            quiet: the links carry nothing at the time, so no lost packet can be waited for.
+            quiet: the links carry no traffic now, so that no dropped packet proves the cut.
         """
         groups = ((broker.node_id,), tuple(other.node_id for other in others))
         fault = Partition(listener=listener, groups=groups, quiet=quiet)
         return self.inject(fault, broker, *others)
 
     def nemesis(self, mix: Mix, *, for_s: float) -> None:
-        """Deal faults as the seed has it, one at a time, each to a cluster with full ISRs.
+        """Inject faults drawn from the seed, one at a time, each into a cluster with full ISRs.
 
-        It takes longer than `for_s` where the cluster is slow to recover.
+        It takes longer than `for_s` where the cluster recovers slowly.
 
         Raises:
-            PreconditionUnmet: nobody was there to be hit, or no witness saw it.
+            PreconditionUnmet: a fault had no victim, or no witness saw it.
         """
         random = Random(self._context.seed)  # noqa: S311
         begin = time.monotonic()
@@ -469,7 +469,7 @@ class Lab:
             self.wait(begin + step.at_s - time.monotonic())
             self.await_full_isr(timeout_s=2 * WAIT_S)
             victims = step.target.choose(self.cluster, random)
-            self.require(victims, f"there was nobody to hit with {describe(step.fault)['name']}")
+            self.require(victims, f"there was no victim for {describe(step.fault)['name']}")
             active = self.inject(step.fault, *victims, hold_s=step.hold_s)
             self.wait(step.hold_s)
             self.heal(active)
@@ -488,7 +488,7 @@ class Lab:
         ]
 
     def leave_down(self, *brokers: Broker) -> None:
-        """Leave brokers as they are to the end of the run: nobody starts or waits for them."""
+        """Leave brokers down to the end of the run: nobody starts them or waits for them."""
         for active in self._down(brokers):
             self._injector.active.remove(active)
         self._context.left_down |= {broker.node_id for broker in brokers}
@@ -497,15 +497,15 @@ class Lab:
     # -- notes -------------------------------------------------------------------------------------
 
     def observe(self, name: str, value: Any) -> None:  # noqa: ANN401 (a JSON value)
-        """Note a fact for the judgement; a name may be used again, for several samples."""
+        """Record a fact for the judgement; several facts of one name are its samples."""
         self._note({"event": "fact", "name": name, "value": value})
         self._context.progress.say(f"observed {name}: {value}")
 
     def finish(self) -> None:
-        """Heal all that is still in force, and close the journals.
+        """Heal every fault that is still in force, and close the journals.
 
         Raises:
-            HealFailed: something could not be taken back.
+            HealFailed: a fault could not be healed.
         """
         try:
             self._injector.heal_all()
@@ -514,7 +514,7 @@ class Lab:
             self._notes.close()
 
     def note_unmet(self, what: str) -> None:
-        """Note a precondition that was not observed."""
+        """Record a precondition that was not met."""
         self._note({"event": "unmet", "what": what})
 
     def _note(self, entry: dict[str, Any]) -> None:
@@ -537,12 +537,16 @@ class Lab:
     def sees(self, condition: Callable[[], object], *, within_s: float) -> float | None:
         """Return after how many seconds a condition came true, or None if it did not.
 
-        For what a claim is about; for what it needs, there is `wait_until`.
+        For what a claim is about; use `wait_until` for its preconditions.
         """
         begin = time.monotonic()
         try:
             wait_until(
-                condition, timeout_s=within_s, interval_s=POLL_S, what="it", stop=self._context.stop
+                condition,
+                timeout_s=within_s,
+                interval_s=POLL_S,
+                what="the condition",
+                stop=self._context.stop,
             )
         except WaitTimeout:
             return None
@@ -568,5 +572,5 @@ class Lab:
 
 
 def letter(broker: Broker) -> str:
-    """Return A for broker 1, B for broker 2, as recipes call them."""
+    """Return A for broker 1, B for broker 2, as the scripts of claims name them."""
     return chr(ord("A") + broker.node_id - 1) if broker.node_id <= 26 else str(broker.node_id)

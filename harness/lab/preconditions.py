@@ -7,9 +7,9 @@ from harness.core.errors import PreconditionUnmet, WaitTimeout
 from harness.core.wait import wait_until
 
 WAIT_S = 60.0
-"""The longest that a state is waited for unless a script says otherwise, seconds."""
+"""How long a script waits for a precondition unless it says otherwise, seconds."""
 POLL_S = 0.05
-"""How often the lab looks, seconds."""
+"""How often a condition is evaluated, seconds."""
 
 
 def await_precondition(
@@ -20,10 +20,10 @@ def await_precondition(
     interval_s: float = POLL_S,
     stop: threading.Event | None = None,
 ) -> None:
-    """Wait for what a script needs.
+    """Wait for a precondition of a script.
 
     Raises:
-        PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
+        PreconditionUnmet: it was not met in time, so this run shows nothing about the claim.
     """
     try:
         wait_until(condition, timeout_s=timeout_s, interval_s=interval_s, what=what, stop=stop)
