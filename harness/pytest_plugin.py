@@ -125,16 +125,14 @@ def _engine_is_missing() -> str | None:
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DockerCluster]:
     """A running cluster of the shape that @pytest.mark.chaos asks for; default: three brokers."""
-    from harness.cluster.docker_cluster import DockerCluster
+    from harness.cluster.launch import launch
 
     marker = request.node.get_closest_marker("chaos")
     spec = _spec(request.config, marker.kwargs if marker else {})
-    cluster = DockerCluster.launch(
-        spec, run=f"pytest-{secrets.token_hex(4)}", folder=tmp_path, say=print
-    )
+    cluster = launch(spec, run=f"pytest-{secrets.token_hex(4)}", folder=tmp_path, say=print)
     yield cluster
     keep = request.config.getoption("--keep-cluster")
-    cluster.save_logs(tmp_path / "cluster")
+    cluster.save_logs()
     if keep == "always" or (keep == "failed" and request.node.stash.get(_FAILED, False)):
         print(f"kept: {cluster.bootstrap} (kafka-chaos clean removes it)")  # noqa: T201
     else:

@@ -1,30 +1,31 @@
 """The containers of one cluster, as Compose starts them and the engine knows them."""
 
 import contextlib
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import docker.errors
 from docker.models.containers import Container
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 from testcontainers.compose import DockerCompose
 
-from harness.cluster.engine import connect
+from harness.cluster.engine import ENGINE_ERRORS, connect
 from harness.cluster.topology import Node, Topology
 from harness.cluster.user_topology import explain_collision
-from harness.core.errors import ClusterBroken
+from harness.core.errors import ClusterBroken, EnvironmentBroken
+from harness.machine.programs import run
 
-_PROJECT_LABEL = "com.docker.compose.project"
+PROJECT_LABEL = "com.docker.compose.project"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a node runs; it stays the same as long as its container lives.
+class NodeContainer:
+    """The container of a node; it stays the same as long as the cluster lives.
 
     Attributes:
-        container: of the node.
+        container: as the engine knows it.
         pid: its first process, in the engine's root pid namespace.
         addresses: IP address by network.
     """
@@ -33,10 +34,41 @@ class Place:
     pid: int
     addresses: Mapping[str, str]
 
-    def address_from(self, other: "Place") -> str:
+    def address_from(self, other: "NodeContainer") -> str:
         """Return the address on a network that the other is on too, if there is one."""
         shared = [ip for network, ip in self.addresses.items() if network in other.addresses]
         return (shared or list(self.addresses.values()))[0]
+
+
+@dataclass
+class Compose(DockerCompose):
+    """`docker compose`, ended when it takes too long.
+
+    Attributes:
+        limit_s: how long one command may take, seconds.
+    """
+
+    limit_s: float = 120.0
+
+    def _run_command(
+        self, cmd: str | list[str], context: str | None = None
+    ) -> CompletedProcess[bytes]:
+        """Run one command to its end.
+
+        Raises:
+            ClusterBroken: it failed, or took too long and was killed.
+        """
+        command = [cmd] if isinstance(cmd, str) else cmd
+        try:
+            done = run(command, timeout_s=self.limit_s, folder=Path(context or self.context))
+        except EnvironmentBroken as error:
+            raise ClusterBroken(str(error)) from error
+        if done.returncode != 0:
+            raise ClusterBroken(
+                explain_collision(done.stderr)
+                or f"`{' '.join(command)}` failed: {done.stderr.strip()[-800:]}"
+            )
+        return CompletedProcess(command, 0, done.stdout.encode(), done.stderr.encode())
 
 
 class ComposeProject:
@@ -50,13 +82,16 @@ class ComposeProject:
 
     def __init__(self, topology: Topology, compose_file: Path, *, limit_s: float) -> None:
         self._topology = topology
-        self._limit_s = limit_s
-        self._compose = DockerCompose(
-            compose_file.parent, compose_file_name=compose_file.name, pull=False, wait=False
+        self._compose = Compose(
+            compose_file.parent,
+            compose_file_name=compose_file.name,
+            pull=False,
+            wait=False,
+            limit_s=limit_s,
         )
         # What the environment may say of project names is not meant for ours.
         self._compose.compose_command_property.extend(["--project-name", topology.project])
-        self._docker = connect()
+        self._engine = connect()
 
     def start(self) -> None:
         """Start everything; returns when the containers run, not when Kafka does.
@@ -64,7 +99,35 @@ class ComposeProject:
         Raises:
             ClusterBroken: Compose failed, or took too long.
         """
-        self._bounded(self._compose.start, "docker compose up")
+        self._compose.start()
+
+    def find(self, node: Node) -> NodeContainer:
+        """Return the container of a node.
+
+        Raises:
+            ClusterBroken: the engine does not have it.
+        """
+        container = self._container(node.container)
+        networks = container.attrs["NetworkSettings"]["Networks"]
+        return NodeContainer(
+            container=container,
+            pid=int(container.attrs["State"]["Pid"]),
+            addresses={name: network["IPAddress"] for name, network in networks.items()},
+        )
+
+    def agent(self) -> Container:
+        """Return the container of the fault agent.
+
+        Raises:
+            ClusterBroken: the engine does not have it.
+        """
+        return self._container(self._topology.agent)
+
+    def _container(self, name: str) -> Container:
+        try:
+            return self._look_up(name)
+        except ENGINE_ERRORS as error:
+            raise ClusterBroken(f"The engine has no container {name}: {error}") from error
 
     @retry(
         retry=retry_if_exception_type(docker.errors.APIError),
@@ -72,19 +135,8 @@ class ComposeProject:
         wait=wait_fixed(0.5),
         reraise=True,
     )
-    def find(self, node: Node) -> Place:
-        """Return where a node runs."""
-        container = self._docker.containers.get(node.container)
-        networks = container.attrs["NetworkSettings"]["Networks"]
-        return Place(
-            container=container,
-            pid=int(container.attrs["State"]["Pid"]),
-            addresses={name: network["IPAddress"] for name, network in networks.items()},
-        )
-
-    def agent(self) -> Container:
-        """Return the container of the fault agent."""
-        return self._docker.containers.get(self._topology.agent)
+    def _look_up(self, name: str) -> Container:
+        return self._engine.containers.get(name)
 
     def remove(self) -> None:
         """Remove containers, networks and volumes.
@@ -93,34 +145,13 @@ class ComposeProject:
             ClusterBroken: something is left; `kafka-chaos clean` finds it by its label.
         """
         # By label and not by name: a fixed name may belong to a container of somebody else.
-        ours: dict[str, str | list[str] | bool] = {
-            "label": f"{_PROJECT_LABEL}={self._topology.project}"
+        label: dict[str, str | list[str] | bool] = {
+            "label": f"{PROJECT_LABEL}={self._topology.project}"
         }
-        for container in self._docker.containers.list(filters=ours):
-            # Nothing here needs a polite end: the data goes with the volumes.
-            with contextlib.suppress(docker.errors.APIError):
-                container.kill()
-        self._bounded(self._compose.stop, "docker compose down")
-        self._docker.close()
-
-    def _bounded(self, call: Callable[[], None], what: str) -> None:
-        """Run a call of a library that knows no time limit, with one."""
-        failure: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                call()
-            except Exception as error:  # noqa: BLE001 (handed to the caller below)
-                failure.append(error)
-
-        thread = threading.Thread(target=work, daemon=True, name=what)
-        thread.start()
-        thread.join(self._limit_s)
-        if thread.is_alive():
-            raise ClusterBroken(f"`{what}` did not end within {self._limit_s:g} s.")
-        if failure:
-            words = getattr(failure[0], "stderr", None)
-            text = words.decode(errors="replace") if words else str(failure[0])
-            raise ClusterBroken(
-                explain_collision(text) or f"`{what}` failed: {text.strip()[-800:]}"
-            ) from failure[0]
+        with contextlib.suppress(*ENGINE_ERRORS):
+            for container in self._engine.containers.list(filters=label):
+                # Nothing here needs a polite end: the data goes with the volumes.
+                with contextlib.suppress(docker.errors.APIError):
+                    container.kill()
+        self._compose.stop()
+        self._engine.close()

@@ -6,7 +6,6 @@ the fault agent's container, which sees every node's files through the kernel, s
 a dead broker serves as well as that of a living one.
 """
 
-import json
 import logging
 import re
 import shutil
@@ -90,12 +89,6 @@ def log_dirs_of(settings: Mapping[str, str], otherwise: str | None) -> tuple[str
     """
     told = settings.get("log.dirs") or settings.get("log.dir") or otherwise or ""
     return tuple(part.strip().rstrip("/") for part in told.split(",") if part.strip())
-
-
-def effective_settings(folder: Path) -> dict[str, str]:
-    """Return the configuration kept in a node's folder; empty if there is none."""
-    path = folder / "effective.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 def copy_replicas(

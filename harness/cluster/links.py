@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from harness.cluster.agent import Rule
-from harness.cluster.containers import Place
+from harness.cluster.containers import NodeContainer
 from harness.cluster.topology import Node
 from harness.core.cluster import Answer, ClientDirection, Direction
 from harness.core.errors import ClusterBroken
@@ -19,7 +19,7 @@ _CLIENT_SIDES: Mapping[ClientDirection, str] = {
 
 
 def link_rules(
-    links: Iterable[tuple[Place, Place, tuple[int, ...] | None]],
+    links: Iterable[tuple[NodeContainer, NodeContainer, tuple[int, ...] | None]],
     *,
     direction: Direction,
     longer_than: int,
@@ -52,7 +52,11 @@ def link_rules(
 
 
 def client_rule(
-    place: Place, node: Node, cluster: Sequence[Place], *, direction: ClientDirection
+    node: Node,
+    container: NodeContainer,
+    cluster: Sequence[NodeContainer],
+    *,
+    direction: ClientDirection,
 ) -> Rule:
     """Return what has to be dropped at a broker, so that clients outside the cluster are cut off.
 
@@ -60,16 +64,16 @@ def client_rule(
     gateway, or from wherever they are, and never from an address of the cluster.
 
     Args:
-        place: where the broker runs.
         node: the broker.
-        cluster: all nodes; packets of the others pass.
+        container: its container.
+        cluster: the containers of all nodes; packets of the others pass.
         direction: which way.
 
     Raises:
         ClusterBroken: the engine does not say which of the broker's ports is published.
     """
     published: Mapping[str, Sequence[Mapping[str, str]] | None]
-    published = place.container.attrs["NetworkSettings"]["Ports"]
+    published = container.container.attrs["NetworkSettings"]["Ports"]
     inside = {
         int(port.partition("/")[0])
         for port, outside in published.items()
@@ -78,13 +82,13 @@ def client_rule(
     if not inside:
         raise ClusterBroken(f"{node.service} publishes no port {node.port} for clients.")
     return Rule(
-        container_pid=place.pid,
+        container_pid=container.pid,
         peers=None,
         # Not its own: every packet that comes in goes there.
         spared=tuple(
             address
             for other in cluster
-            if other.pid != place.pid
+            if other.pid != container.pid
             for address in other.addresses.values()
         ),
         ports=tuple(sorted(inside)),

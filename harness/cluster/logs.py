@@ -1,20 +1,21 @@
 """What a cluster's nodes write: their logs, and the pauses that a JVM notes in its GC log."""
 
+import json
 import logging
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from harness.cluster.agent import Agent
 from harness.cluster.topology import Node
 from harness.core.errors import ClusterBroken
-from harness.core.run_dir import canonical_json, write_atomically
 
 log = logging.getLogger(__name__)
 
 _SETTINGS = re.compile(r"KafkaConfig values: ?\n((?:\t.*\n)+)")
 _PAUSE = re.compile(rb"\] *GC\(\d+\) Pause .*?(\d+\.\d+)ms")
+EXITS = "/run/kafka-chaos/exits"
+"""Where a node's supervisor notes how each of its JVMs ended, one JSON object a line."""
 
 
 class ClusterLogs:
@@ -23,29 +24,16 @@ class ClusterLogs:
     Args:
         agent: of the cluster.
         pids: first process of each node's container, by node id.
-        folder: of the run; logs go to `cluster/<service>/` in it.
     """
 
-    def __init__(self, agent: Agent, pids: Mapping[int, int], folder: Path) -> None:
+    def __init__(self, agent: Agent, pids: Mapping[int, int]) -> None:
         self._agent = agent
         self._pids = pids
-        self._folder = folder
         # Which file, and where it ended, when a fault began; by fault and node.
         self._marks: dict[tuple[str, int], tuple[str, int]] = {}
 
-    def keep_settings(self, node: Node, settings: Mapping[str, str]) -> None:
-        """Write a broker's effective configuration into the run folder."""
-        folder = self._folder / "cluster" / node.service
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / "effective.json", canonical_json(dict(settings)))
-
-    def move_to(self, folder: Path) -> None:
-        """Write into another run's folder from now on, which gets the effective configurations."""
-        for file in sorted((self._folder / "cluster").glob("*/effective.json")):
-            target = folder / "cluster" / file.parent.name
-            target.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target / file.name)
-        self._folder = folder
+    def forget_marks(self) -> None:
+        """Forget the faults of the run before: the ids of the next one's begin anew."""
         self._marks.clear()
 
     def logged_settings(self, node: Node) -> dict[str, str]:
@@ -53,35 +41,53 @@ class ClusterLogs:
 
         This is how brokers before 0.11 are asked, which cannot describe their configuration.
         """
+        return settings_in(self.server_log(node).decode(errors="replace"))
+
+    def server_log(self, node: Node) -> bytes:
+        """Return a node's log file; empty if it has none."""
         if node.server_log is None:
-            return {}
-        text, _ = self._agent.read(self._pids[node.node_id], node.server_log)
-        return settings_in(text.decode(errors="replace"))
+            return b""
+        content, _ = self._agent.read(self._pids[node.node_id], node.server_log)
+        return content
 
-    def save(self, node: Node, words: bytes, folder: Path) -> None:
-        """Copy a node's logs into `folder/<service>/`.
+    def exits(self, node: Node) -> list[Mapping[str, int]]:
+        """Return the pid inside the container and the status of each JVM that has ended."""
+        lines, _ = self._agent.read(self._pids[node.node_id], EXITS)
+        return [json.loads(line) for line in lines.splitlines()]
 
-        What cannot be had is left out with a warning: logs are for people, verdicts do not
-        depend on them.
+    def save(self, node: Node, folder: Path) -> None:
+        """Copy a node's log file and the GC logs of all its JVMs into a folder.
 
-        Args:
-            node: whose.
-            words: what its container has said, for a node without a log file.
-            folder: where to.
+        Raises:
+            ClusterBroken: the agent does not answer.
         """
-        target = folder / node.service
-        target.mkdir(parents=True, exist_ok=True)
-        if node.properties:
-            (target / "server.properties").write_text(node.properties, encoding="utf-8")
-        if node.server_log is None:
-            (target / "server.log").write_bytes(words)
-        try:
-            for name, path in (("server.log", node.server_log), ("gc.log", self.gc_log(node))):
-                if path is not None:
-                    content, _ = self._agent.read(self._pids[node.node_id], path)
-                    (target / name).write_bytes(content)
-        except (KeyError, ClusterBroken) as error:
-            log.warning("Not all logs of %s could be kept: %s", node.service, error)
+        if node.server_log is not None:
+            (folder / "server.log").write_bytes(self.server_log(node))
+        pid = self._pids[node.node_id]
+        for name, path in self._gc_logs(node).items():
+            content, _ = self._agent.read(pid, path)
+            # The pid of a JVM that never logged its collections leads to no file.
+            if content:
+                (folder / name).write_bytes(content)
+
+    def _gc_logs(self, node: Node) -> dict[str, str]:
+        """Return the paths of the GC logs of a node's JVMs, by the names of their copies.
+
+        `gc.log` is that of the present JVM, `gc-1.log` that of the first one that has ended.
+        """
+        if node.gc_log is None:
+            return {}
+        paths = {}
+        for number, ended in enumerate(self.exits(node), start=1):
+            path = Path(node.gc_log)
+            # Our own broker moves the log of a JVM that has ended to `gc-<n>.log` beside it.
+            earlier = path.with_name(path.name.replace("%p", str(ended["pid"])))
+            if "%p" not in node.gc_log:
+                earlier = path.with_name(f"{path.stem}-{number}{path.suffix}")
+            paths[f"gc-{number}.log"] = str(earlier)
+        if present := self.gc_log(node):
+            paths["gc.log"] = present
+        return paths
 
     def gc_log(self, node: Node) -> str | None:
         """Return the GC log of a node's present JVM, or None if it is not known."""
@@ -126,6 +132,6 @@ class ClusterLogs:
 
 def settings_in(log_text: str) -> dict[str, str]:
     """Return the last configuration in a broker's log; what is null there is left out."""
-    found = _SETTINGS.findall(log_text)
-    pairs = (line.strip().partition(" = ") for line in (found[-1] if found else "").splitlines())
+    blocks = _SETTINGS.findall(log_text)
+    pairs = (line.strip().partition(" = ") for line in (blocks[-1] if blocks else "").splitlines())
     return {key: value for key, _, value in pairs if value != "null"}

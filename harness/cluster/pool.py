@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster
+from harness.cluster.launch import launch
 from harness.core.cluster import ClusterSpec
-from harness.core.errors import ClusterBroken
+from harness.core.errors import KafkaChaosError
 from harness.core.progress import Say
 from harness.core.run_dir import RunDir
 
@@ -32,13 +33,13 @@ class ClusterPool:
         """
         kept, self._kept = self._kept, None
         if kept is not None:
-            if self._spec == spec and kept.has_full_isr([kept.probe_topic]):
+            if self._spec == spec and kept.has_full_isr([PROBE_TOPIC]):
                 say("The cluster of the run before is used again.")
                 kept.move_to(run_dir.path)
                 return kept
             remove(kept, say)
         self._spec = spec
-        return DockerCluster.launch(spec, run=run_dir.name, folder=run_dir.path, say=say)
+        return launch(spec, run=run_dir.name, folder=run_dir.path, say=say)
 
     def release(self, cluster: DockerCluster, *, is_sound: bool, say: Say) -> None:
         """Take back a cluster that a run no longer needs, to keep it or to remove it.
@@ -51,7 +52,7 @@ class ClusterPool:
         if self.keeps and is_sound:
             try:
                 cluster.agent.heal_all()
-            except ClusterBroken as error:
+            except KafkaChaosError as error:
                 say(f"The cluster is not used again: {error}")
             else:
                 self._kept = cluster
@@ -69,5 +70,5 @@ def remove(cluster: DockerCluster, say: Say) -> None:
     """Remove a cluster; whoever it belongs to is told of what stays, and the run goes on."""
     try:
         cluster.shut_down()
-    except ClusterBroken as error:
+    except KafkaChaosError as error:
         say(f"Something was left behind: {error} Use `kafka-chaos clean`.")

@@ -6,11 +6,10 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.core.errors import EnvironmentBroken
 from harness.core.progress import Say
-
-"""Takes one line for a person, as work goes on."""
 
 _PROGRESS_S = 10.0
 
@@ -22,31 +21,44 @@ def run(
 
     Args:
         command: program and arguments.
-        timeout_s: limit in seconds; then it is killed.
+        timeout_s: limit in seconds; then it and its children are killed.
         folder: where it runs; None for where we are.
 
     Raises:
         EnvironmentBroken: there is no such program, or it was too slow.
     """
     try:
-        return subprocess.run(  # noqa: S603  # our own command lines, no shell
+        process = subprocess.Popen(  # noqa: S603  # our own command lines, no shell
             command,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=timeout_s,
-            check=False,
             cwd=folder,
+            start_new_session=True,
         )
     except FileNotFoundError as error:
         raise EnvironmentBroken(
             f"The program {command[0]} is not there: `kafka-chaos doctor --fix` installs it."
         ) from error
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentBroken(
-            f"`{' '.join(command)}` did not end within {timeout_s:g} s and was killed."
-        ) from error
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise EnvironmentBroken(
+                f"`{' '.join(command)}` did not end within {timeout_s:g} s and was killed."
+            ) from error
+        finally:
+            _kill(process)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    """Kill what still runs of a program, its children too: `docker` runs Compose as a child."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def run_checked(command: Sequence[str], *, timeout_s: float, purpose: str) -> str:
@@ -113,9 +125,7 @@ def run_logged(
         try:
             _wait_telling(process, log=log, timeout_s=timeout_s, what=what, say=say)
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _kill(process)
     if process.returncode != 0:
         raise EnvironmentBroken(
             f"Making {what} failed with exit code {process.returncode}; log: {log}\n{tail(log)}"

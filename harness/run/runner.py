@@ -5,7 +5,6 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -100,7 +99,7 @@ class Runner:
         phase = Phases(run_dir, self.progress)
         with phase("start"):
             cluster = self.pool.acquire(self.run.cluster, run_dir, say=self.progress.say)
-            stack.callback(self._dispose, cluster, run_dir, phase)
+            stack.callback(self._dispose, cluster, phase)
             for topic in topics:
                 cluster.admin.create_topic(topic)
             cluster.await_full_isr(names, timeout_s=_STEADY_S)
@@ -198,25 +197,29 @@ class Runner:
             reasons=[],
         )
 
-    def _dispose(
-        self, cluster: DockerCluster, run_dir: RunDir, phase: Callable[[str], Any]
-    ) -> None:
-        """Keep the logs, then remove the cluster; neither may cost the verdict."""
+    def _dispose(self, cluster: DockerCluster, phase: Phases) -> None:
+        """Keep what is on the brokers' disks, then give the cluster back, whatever happens."""
         with phase("stop"):
-            topics = {topic.name: topic.partitions for topic in self.run.topics()}
-            cluster.copy_replicas(
-                topics, run_dir.path / "cluster", limit_bytes=self.replica_limit_mib * 1024**2
+            try:
+                topics = {topic.name: topic.partitions for topic in self.run.topics()}
+                cluster.copy_replicas(topics, limit_bytes=self.replica_limit_mib * 1024**2)
+                cluster.save_logs()
+            except Exception as error:
+                # Whatever it is, it costs neither the verdict nor the removal of the cluster.
+                log.exception("the brokers' files could not be kept")
+                self.progress.say(f"Not all that the brokers wrote could be kept: {error}")
+            finally:
+                self._give_back(cluster)
+
+    def _give_back(self, cluster: DockerCluster) -> None:
+        failed = bool(self._reasons) or sys.exc_info()[0] is not None
+        if self.keep_cluster == "always" or (self.keep_cluster == "failed" and failed):
+            self.progress.say(
+                f"The cluster is kept at {cluster.bootstrap}; `kafka-chaos clean` removes it."
             )
-            cluster.save_logs(run_dir.path / "cluster")
-            failed = bool(self._reasons) or sys.exc_info()[0] is not None
-            if self.keep_cluster == "always" or (self.keep_cluster == "failed" and failed):
-                self.progress.say(
-                    f"The cluster is kept at {cluster.bootstrap}; `kafka-chaos clean` removes it."
-                )
-                return
-            self.pool.release(
-                cluster, is_sound=not failed and not self._left_down, say=self.progress.say
-            )
+            return
+        is_sound = not failed and not self._left_down
+        self.pool.release(cluster, is_sound=is_sound, say=self.progress.say)
 
 
 def _described(spec: ClusterSpec) -> dict[str, Any]:

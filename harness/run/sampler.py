@@ -29,7 +29,7 @@ States = Callable[[], Mapping[Place, PartitionState]]
 
 
 class Watched(Protocol):
-    """What can be asked of a cluster; `harness.cluster.cluster_view.ClusterView` can."""
+    """What can be asked of a cluster; `harness.cluster.docker_cluster.DockerCluster` can."""
 
     def high_watermarks(self, places: Sequence[Place]) -> Mapping[Place, Watermark]:
         """Return the high watermarks that leaders tell; those that do not are left out."""

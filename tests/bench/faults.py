@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.launch import launch
 from harness.core.cluster import Broker, ClusterSpec, Lease
 from harness.core.wait import wait_until
 from tests.bench._goals import Goal, exit_code
@@ -26,9 +27,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=10, help="how often each is measured")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        cluster = DockerCluster.launch(
-            ClusterSpec(), run="bench-faults", folder=Path(folder), say=lambda _: None
-        )
+        cluster = launch(ClusterSpec(), run="bench-faults", folder=Path(folder), say=lambda _: None)
         try:
             return exit_code(_measure(cluster, options.rounds))
         finally:

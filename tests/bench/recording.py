@@ -21,7 +21,7 @@ from statistics import median
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.launch import launch
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.wait import wait_until
@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> int:
     if given.bootstrap:
         return measure(given.bootstrap)
     with tempfile.TemporaryDirectory() as folder:
-        cluster = DockerCluster.launch(
+        cluster = launch(
             ClusterSpec(), run="bench-recording", folder=Path(folder), say=lambda _: None
         )
         try:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.launch import launch
 from harness.core.cache import cache_folder
 from harness.core.cluster import ClusterSpec
 from harness.machine.images import broker_image, ensure_broker_image, image_exists
@@ -98,9 +98,7 @@ def _seconds(amount: str, unit: str) -> float:
 def _start(spec: ClusterSpec, *, number: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
-        cluster = DockerCluster.launch(
-            spec, run=f"bench-start-{number}", folder=Path(folder), say=lambda _: None
-        )
+        cluster = launch(spec, run=f"bench-start-{number}", folder=Path(folder), say=lambda _: None)
         try:
             return time.monotonic() - begin
         finally:

@@ -31,7 +31,7 @@ from statistics import median
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.launch import launch
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import EnvironmentBroken
@@ -213,7 +213,7 @@ def main(arguments: list[str]) -> int:
     if given.bootstrap:
         return measure(given.bootstrap)
     with tempfile.TemporaryDirectory() as folder:
-        cluster = DockerCluster.launch(
+        cluster = launch(
             ClusterSpec(), run="bench-throughput", folder=Path(folder), say=lambda _: None
         )
         try:

@@ -16,6 +16,7 @@ from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.launch import launch
 from harness.core.cluster import Broker, ClientDirection, ClusterSpec, Direction, Lease
 from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.fault import Fault
@@ -46,9 +47,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
     folder = tmp_path_factory.mktemp("cluster")
     # A follower that hears nothing is waited for to leave the ISR: half of Kafka's time for it.
     spec = ClusterSpec(config=(("replica.lag.time.max.ms", "15000"),))
-    started = DockerCluster.launch(spec, run="suite-faults", folder=folder, say=print)
+    started = launch(spec, run="suite-faults", folder=folder, say=print)
     yield started
-    started.save_logs(folder / "cluster")
+    started.save_logs()
     started.shut_down()
 
 

@@ -10,6 +10,7 @@ from faults.broker_stop import BrokerStop
 from faults.link import Link
 from faults.power_loss import PowerLoss
 from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.launch import launch
 from harness.core.cluster import ClusterSpec, Lease
 from harness.core.wait import wait_until
 from tests.suites.witnesses import (
@@ -30,9 +31,9 @@ pytestmark = pytest.mark.docker
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     folder = tmp_path_factory.mktemp("cluster")
     spec = ClusterSpec(kafka="0.10.2.2")
-    started = DockerCluster.launch(spec, run="suite-faults-old", folder=folder, say=print)
+    started = launch(spec, run="suite-faults-old", folder=folder, say=print)
     yield started
-    started.save_logs(folder / "cluster")
+    started.save_logs()
     started.shut_down()
 
 

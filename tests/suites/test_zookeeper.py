@@ -13,6 +13,7 @@ from faults.broker_kill import BrokerKill
 from faults.partition import Partition
 from harness.campaigns.conduct import RunResult
 from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.launch import launch
 from harness.core.cluster import Answer, Broker, ClusterSpec, Lease
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
@@ -28,9 +29,9 @@ OLDEST = "0.10.2.2"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     folder = tmp_path_factory.mktemp("cluster")
     spec = ClusterSpec(kafka=OLDEST, controllers=1)
-    started = DockerCluster.launch(spec, run="suite-zookeeper", folder=folder, say=print)
+    started = launch(spec, run="suite-zookeeper", folder=folder, say=print)
     yield started
-    started.save_logs(folder / "cluster")
+    started.save_logs()
     started.shut_down()
 
 

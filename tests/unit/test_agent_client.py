@@ -10,7 +10,7 @@ import requests
 from docker.models.containers import Container
 
 from harness.cluster.agent import Agent
-from harness.cluster.cluster_view import ClusterView
+from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import Lease
 from harness.core.errors import ClusterBroken
 
@@ -120,15 +120,15 @@ def test_output_that_is_garbled_ends_there(caplog: pytest.LogCaptureFixture) -> 
 
 @pytest.mark.parametrize("told", [b"", b"179528", b"?\n"])
 def test_a_time_that_was_cut_short_is_none(told: bytes) -> None:
-    view = ClusterView.__new__(ClusterView)
-    view._agent = StreamingEngine(told).agent()
+    cluster = DockerCluster.__new__(DockerCluster)
+    cluster.agent = StreamingEngine(told).agent()
 
     with pytest.raises(ClusterBroken, match="does not tell the time"):
-        view.host_clock_ns()
+        cluster.host_clock_ns()
 
 
 def test_a_time_is_read_as_nanoseconds() -> None:
-    view = ClusterView.__new__(ClusterView)
-    view._agent = StreamingEngine(b"1795284381663841935", b"\n").agent()
+    cluster = DockerCluster.__new__(DockerCluster)
+    cluster.agent = StreamingEngine(b"1795284381663841935", b"\n").agent()
 
-    assert view.host_clock_ns() == 1_795_284_381_663_841_935
+    assert cluster.host_clock_ns() == 1_795_284_381_663_841_935

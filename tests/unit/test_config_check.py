@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cluster.config_check import reject_ignored_config, takes_effect
+from harness.cluster.admin import reject_ignored_config, takes_effect
 from harness.core.errors import ClusterBroken
 
 SEEN = {"min.insync.replicas": "2", "cleanup.policy": "compact,delete", "ratio": "0.50"}

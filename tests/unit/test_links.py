@@ -10,7 +10,7 @@ import pytest
 from docker.models.containers import Container
 
 from harness.cluster.agent import Rule
-from harness.cluster.containers import Place
+from harness.cluster.containers import NodeContainer
 from harness.cluster.links import client_rule, knock, link_rules
 from harness.cluster.topology import Node
 from harness.core.cluster import Answer, ClientDirection, Direction
@@ -19,9 +19,9 @@ from harness.core.errors import ClusterBroken
 PORTS = {"9092/tcp": None, "9094/tcp": [{"HostIp": "127.0.0.1", "HostPort": "32001"}]}
 
 
-def place(number: int, ports: dict[str, Any] | None = None) -> Place:
+def place(number: int, ports: dict[str, Any] | None = None) -> NodeContainer:
     container = SimpleNamespace(attrs={"NetworkSettings": {"Ports": ports or {}}})
-    return Place(
+    return NodeContainer(
         container=cast("Container", container), pid=number, addresses={"net": f"10.0.0.{number}"}
     )
 
@@ -60,7 +60,7 @@ def test_clients_are_whoever_is_not_of_the_cluster(direction: ClientDirection, s
     node = Node(node_id=1, service="broker-1", container="c", port=32001)
     broker = place(1, PORTS)
 
-    rule = client_rule(broker, node, [broker, place(2), place(3)], direction=direction)
+    rule = client_rule(node, broker, [broker, place(2), place(3)], direction=direction)
 
     # Its own address must not be spared: every packet that comes in goes there.
     assert rule == Rule(
@@ -72,7 +72,7 @@ def test_a_broker_without_a_published_port_has_no_clients_to_cut_off() -> None:
     node = Node(node_id=1, service="broker-1", container="c", port=None)
 
     with pytest.raises(ClusterBroken, match="publishes no port"):
-        client_rule(place(1, PORTS), node, [], direction="both")
+        client_rule(node, place(1, PORTS), [], direction="both")
 
 
 @pytest.mark.parametrize(

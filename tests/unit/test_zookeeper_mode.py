@@ -11,7 +11,7 @@ import yaml
 
 from harness.campaigns.configure import Overrides, configure
 from harness.cluster.admin import round_robin
-from harness.cluster.internal_topics import internal_topics
+from harness.cluster.launch import internal_topics
 from harness.cluster.logs import settings_in
 from harness.cluster.topology import Node, Topology, render
 from harness.cluster.zookeeper import ZooKeeper, _partition_state
