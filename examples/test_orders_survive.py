@@ -6,12 +6,9 @@ Run it with `pytest examples/`. The plug-in comes with the package; nothing need
 import pytest
 from confluent_kafka import Producer
 
-from faults.partition import Partition
-from faults.targets import LeaderOf
-from harness.core.cluster import TopicSpec
+from kafka_chaos import LeaderOf, Partition, TopicSpec
 
 
-@pytest.mark.docker
 @pytest.mark.chaos(brokers=3)
 def test_orders_are_kept_while_their_leader_dies(kafka_cluster, chaos):
     kafka_cluster.admin.create_topic(
@@ -42,7 +39,6 @@ def test_orders_are_kept_while_their_leader_dies(kafka_cluster, chaos):
     assert refused == []
 
 
-@pytest.mark.docker
 @pytest.mark.chaos(brokers=3)
 def test_a_cut_off_leader_is_noticed(kafka_cluster, chaos):
     kafka_cluster.admin.create_topic(TopicSpec(name="orders", partitions=1, replication_factor=3))

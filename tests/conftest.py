@@ -1,7 +1,9 @@
-"""What all tests share: how examples are drawn, and what waits for the night."""
+"""What all tests share: how examples are drawn, and which tests run where."""
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from kafka_chaos.pytest_plugin import require_engine
 
 # How fast examples come says how busy the machine is, and nothing about what is tested. And a gate
 # asks of each change the same: what is drawn anew each time is drawn at night.
@@ -20,3 +22,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests that need a Docker engine where there is none; under CI, fail them."""
+    if item.get_closest_marker("docker"):
+        require_engine()

@@ -43,7 +43,6 @@ from harness.cli.options import (
 )
 from harness.cli.process import (
     INTERRUPTED,
-    check_siblings,
     is_wrong_usage,
     keep_cluster_of,
     stoppable,
@@ -353,7 +352,6 @@ def main() -> NoReturn:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
     try:
-        check_siblings()
         code = app(standalone_mode=False) or 0
     except KafkaChaosError as error:
         console.say(f"{type(error).__name__}: {error}")

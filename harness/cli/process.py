@@ -1,11 +1,9 @@
-"""The command line as a process: signals, foreign packages, and what its parser complains of."""
+"""The command line as a process: signals, and what its parser complains of."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from pathlib import Path
 
 from harness.cli import console
 from harness.core.errors import UsageError
@@ -47,18 +45,6 @@ def keep_cluster_of(word: str) -> KeepCluster:
             return word
         case _:
             raise UsageError(f"--keep-cluster {word!r} is none of never, failed, always.")
-
-
-def check_siblings() -> None:
-    """Refuse to run with somebody else's package of one of our names on the path."""
-    root = Path(__file__).resolve().parents[2]
-    for name in ("faults", "workloads", "verifiers"):
-        place = Path(import_module(name).__file__ or "").resolve().parent.parent
-        if place != root:
-            raise UsageError(
-                f"The package {name!r} comes from {place}, not from {root}: another installed "
-                "project has that name too. Use an environment of kafka-chaos' own."
-            )
 
 
 def is_wrong_usage(error: Exception) -> bool:

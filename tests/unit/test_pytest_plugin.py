@@ -1,4 +1,4 @@
-"""The pytest plug-in: light, strict about its markers, honest where there is no Docker."""
+"""The pytest plug-in: a good guest, strict about its own marker, honest where no Docker is."""
 
 import os
 import subprocess
@@ -7,72 +7,124 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = """
+import kafka_chaos
+
+CHECKOUT = Path(kafka_chaos.__file__).resolve().parents[1]
+NO_ENGINE = "tcp://127.0.0.1:1"
+
+FOREIGN = """
+import harness, faults, verifiers, workloads
 import pytest
 
-@pytest.mark.chaos({arguments})
-def test_mine(kafka_cluster):
-    assert kafka_cluster.bootstrap
+@pytest.mark.nightly
+def test_of_their_night(): pass
+
+@pytest.mark.docker
+def test_of_their_containers(): pass
+
+@pytest.mark.chaos("monkey")
+def test_of_their_chaos(): pass
+
+def test_of_their_packages():
+    assert {package.OWNER for package in (harness, faults, verifiers, workloads)} == {"them"}
+
+def test_that_asks_for_ours(kafka_cluster): pass
+"""
+FOREIGN_SETTINGS = """
+[pytest]
+addopts = --strict-markers
+filterwarnings = error
+markers =
+    nightly: theirs
+    docker: theirs
+"""
+OURS = """
+import pytest
+
+def test_plain(kafka_cluster): pass
+
+def test_scenario(run_scenario): pass
+
+def test_claim(run_claim): pass
+
+@pytest.mark.chaos(broker=3)
+def test_misspelled(kafka_cluster): pass
+
+@pytest.mark.chaos(3)
+def test_positional(kafka_cluster): pass
+
+@pytest.mark.chaos(brokers=12)
+def test_too_many(kafka_cluster): pass
 """
 
 
-def _pytest(folder: Path, source: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    (folder / "test_mine.py").write_text(source)
-    clean = {k: v for k, v in os.environ.items() if k not in ("CI", "DOCKER_HOST")}
+def _pytest(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests in a folder with our plug-in alone, where no Docker engine answers."""
+    inherited = {k: v for k, v in os.environ.items() if k != "CI" and not k.startswith("PYTEST")}
+    ours = {
+        "DOCKER_HOST": NO_ENGINE,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": str(CHECKOUT),
+    }
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(folder)],
-        cwd=folder, env={**clean, **environment},
+        [sys.executable, "-m", "pytest", "-p", "kafka_chaos.pytest_plugin", "-rA", "--tb=short",
+         "-p", "no:cacheprovider"],
+        cwd=folder, env={**inherited, **ours, **environment},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
-def test_loading_the_plugin_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, harness.pytest_plugin; "
-        "print({'pyspark', 'docker', 'confluent_kafka', 'pyarrow', 'typer'} & set(sys.modules))"
-    )
+def test_a_foreign_project_with_our_names_is_left_alone(tmp_path: Path) -> None:
+    for name in ("harness", "faults", "verifiers", "workloads"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text('OWNER = "them"\n')
+    (tmp_path / "pytest.ini").write_text(FOREIGN_SETTINGS)
+    (tmp_path / "test_foreign.py").write_text(FOREIGN)
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
-    )
+    done = _pytest(tmp_path, CI="true", KAFKA_CHAOS_SEED="41")
 
-    assert done.stdout.strip() == "set()"
-
-
-def test_without_docker_a_test_is_skipped_and_says_why(tmp_path: Path) -> None:
-    done = _pytest(tmp_path, EXAMPLE.format(arguments=""), DOCKER_HOST="tcp://127.0.0.1:1")
-
-    assert done.returncode == 0, done.stdout
-    assert "1 skipped" in done.stdout
-    assert "doctor --fix" in done.stdout
+    for test in ("their_night", "their_containers", "their_chaos", "their_packages"):
+        assert f"PASSED test_foreign.py::test_of_{test}" in done.stdout, done.stdout + done.stderr
+    assert "needs its own package 'harness'" in done.stdout
+    assert f"Python finds {tmp_path}/harness first" in done.stdout
+    assert "4 passed, 1 error" in done.stdout
+    assert "kafka-chaos: --chaos-seed=41" in done.stdout, "the header tells the seed"
 
 
-def test_without_docker_a_test_fails_under_ci(tmp_path: Path) -> None:
-    done = _pytest(
-        tmp_path, EXAMPLE.format(arguments=""), DOCKER_HOST="tcp://127.0.0.1:1", CI="true"
-    )
+@pytest.fixture(scope="module")
+def without_engine(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What pytest says of tests that ask for our fixtures, on a machine of a developer."""
+    folder = tmp_path_factory.mktemp("ours")
+    (folder / "test_ours.py").write_text(OURS)
+    return _pytest(folder).stdout
+
+
+def test_without_an_engine_whoever_asks_for_a_fixture_is_skipped_and_told_why(
+    without_engine: str,
+) -> None:
+    assert "3 skipped, 3 errors" in without_engine
+    assert "kafka-chaos doctor --fix" in without_engine
+
+
+@pytest.mark.parametrize(
+    ("test", "sentence"),
+    [
+        ("test_misspelled", "@pytest.mark.chaos takes brokers, compose"),
+        ("test_positional", "not positional arguments"),
+        ("test_too_many", "@pytest.mark.chaos: 12 brokers: choose 1 to 9"),
+    ],
+)
+def test_a_marker_that_cannot_be_is_an_error_of_its_test(
+    without_engine: str, test: str, sentence: str
+) -> None:
+    assert f"ERROR test_ours.py::{test}" in without_engine
+    assert sentence in without_engine
+
+
+def test_without_an_engine_whoever_asks_for_a_fixture_fails_under_ci(tmp_path: Path) -> None:
+    (tmp_path / "test_ours.py").write_text("def test_mine(kafka_cluster): pass\n")
+
+    done = _pytest(tmp_path, CI="true")
 
     assert done.returncode == 1
     assert "Under CI this test must run" in done.stdout
-
-
-@pytest.mark.parametrize("arguments", ["broker=3", "3"])
-def test_a_misspelled_marker_argument_fails_at_collection(tmp_path: Path, arguments: str) -> None:
-    done = _pytest(tmp_path, EXAMPLE.format(arguments=arguments))
-
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "@pytest.mark.chaos takes brokers" in done.stdout + done.stderr
-
-
-def test_the_header_says_the_seed(tmp_path: Path) -> None:
-    done = _pytest(tmp_path, "def test_nothing(): pass\n", KAFKA_CHAOS_SEED="41")
-
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_nightly_tests_wait_for_the_night(tmp_path: Path) -> None:
-    source = "import pytest\n\n@pytest.mark.nightly\ndef test_long(): raise SystemExit\n"
-
-    done = _pytest(tmp_path, source)
-
-    assert "1 skipped" in done.stdout

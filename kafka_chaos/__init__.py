@@ -1,0 +1,166 @@
+"""Chaos testing for real Kafka clusters: the names that a program or a test uses.
+
+Start a cluster, break it, and run or verify whole experiments::
+
+    from kafka_chaos import BrokerKill, Chaos, LeaderOf, TopicSpec, launch, run, verify
+
+    with launch() as cluster:
+        cluster.admin.create_topic(TopicSpec(name="orders", partitions=1, replication_factor=3))
+        with Chaos(cluster, seed=7)(BrokerKill(), LeaderOf("orders", 0)):
+            ...  # your own client works here, on cluster.bootstrap
+
+    result = run("mixed", seed=7)
+    report = verify("runs/latest")
+
+The decorators `fault`, `target`, `workload`, `scenario`, `checker` and `claim` add things of your
+own. A name is imported when it is first used, and only what it needs: faults need the standard
+library, `checker` needs Spark.
+"""
+
+import functools
+import importlib
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faults.broker_kill import BrokerKill as BrokerKill
+    from faults.broker_pause import BrokerPause as BrokerPause
+    from faults.broker_stop import BrokerStop as BrokerStop
+    from faults.client_link import ClientLink as ClientLink
+    from faults.gc_pause import GcPause as GcPause
+    from faults.link import Link as Link
+    from faults.partition import Partition as Partition
+    from faults.power_loss import PowerLoss as PowerLoss
+    from faults.targets import AllBrokers as AllBrokers
+    from faults.targets import Controller as Controller
+    from faults.targets import FollowerOf as FollowerOf
+    from faults.targets import LeaderAndFollower as LeaderAndFollower
+    from faults.targets import LeaderOf as LeaderOf
+    from faults.targets import RandomBroker as RandomBroker
+    from harness.campaigns.conduct import RunResult as RunResult
+    from harness.core.cluster import Answer as Answer
+    from harness.core.cluster import Broker as Broker
+    from harness.core.cluster import Cluster as Cluster
+    from harness.core.cluster import ClusterSpec as ClusterSpec
+    from harness.core.cluster import TopicSpec as TopicSpec
+    from harness.core.contract import Contract as Contract
+    from harness.core.errors import ClusterBroken as ClusterBroken
+    from harness.core.errors import EnvironmentBroken as EnvironmentBroken
+    from harness.core.errors import HealFailed as HealFailed
+    from harness.core.errors import HistoryUnreadable as HistoryUnreadable
+    from harness.core.errors import KafkaChaosError as KafkaChaosError
+    from harness.core.errors import PreconditionUnmet as PreconditionUnmet
+    from harness.core.errors import UsageError as UsageError
+    from harness.core.errors import WaitTimeout as WaitTimeout
+    from harness.core.fault import Evidence as Evidence
+    from harness.core.fault import Fault as Fault
+    from harness.core.fault import Target as Target
+    from harness.core.fault import fault as fault
+    from harness.core.fault import target as target
+    from harness.core.scenario import Scenario as Scenario
+    from harness.core.scenario import Step as Step
+    from harness.core.scenario import scenario as scenario
+    from harness.core.schedule import Mix as Mix
+    from harness.core.schedule import Script as Script
+    from harness.core.verdict import Verdict as Verdict
+    from harness.core.version import Versions as Versions
+    from harness.core.wait import wait_until as wait_until
+    from harness.core.workload import ClientSpec as ClientSpec
+    from harness.core.workload import Workload as Workload
+    from harness.core.workload import workload as workload
+    from harness.lab.claim import Claim as Claim
+    from harness.lab.claim import Expectation as Expectation
+    from harness.lab.claim import claim as claim
+    from harness.lab.lab import Lab as Lab
+    from kafka_chaos.clusters import Chaos as Chaos
+    from kafka_chaos.clusters import launch as launch
+    from kafka_chaos.runs import run as run
+    from kafka_chaos.runs import verify as verify
+    from verifiers.checking.checker import checker as checker
+    from verifiers.checking.checker import offences as offences
+    from verifiers.run_folder.result import Report as Report
+    from workloads.consumer_group import ConsumerGroup as ConsumerGroup
+    from workloads.send_poll import SendPoll as SendPoll
+    from workloads.transactional import Transactional as Transactional
+
+_NAMES_BY_MODULE = {
+    "faults.broker_kill": "BrokerKill",
+    "faults.broker_pause": "BrokerPause",
+    "faults.broker_stop": "BrokerStop",
+    "faults.client_link": "ClientLink",
+    "faults.gc_pause": "GcPause",
+    "faults.link": "Link",
+    "faults.partition": "Partition",
+    "faults.power_loss": "PowerLoss",
+    "faults.targets": "AllBrokers Controller FollowerOf LeaderAndFollower LeaderOf RandomBroker",
+    "harness.campaigns.conduct": "RunResult",
+    "harness.core.cluster": "Answer Broker Cluster ClusterSpec TopicSpec",
+    "harness.core.contract": "Contract",
+    "harness.core.errors": (
+        "ClusterBroken EnvironmentBroken HealFailed HistoryUnreadable KafkaChaosError "
+        "PreconditionUnmet UsageError WaitTimeout"
+    ),
+    "harness.core.fault": "Evidence Fault Target fault target",
+    "harness.core.scenario": "Scenario Step scenario",
+    "harness.core.schedule": "Mix Script",
+    "harness.core.verdict": "Verdict",
+    "harness.core.version": "Versions",
+    "harness.core.wait": "wait_until",
+    "harness.core.workload": "ClientSpec Workload workload",
+    "harness.lab.claim": "Claim Expectation claim",
+    "harness.lab.lab": "Lab",
+    "kafka_chaos.clusters": "Chaos launch",
+    "kafka_chaos.runs": "run verify",
+    "verifiers.checking.checker": "checker offences",
+    "verifiers.run_folder.result": "Report",
+    "workloads.consumer_group": "ConsumerGroup",
+    "workloads.send_poll": "SendPoll",
+    "workloads.transactional": "Transactional",
+}
+_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+
+
+def _import_name(name: str) -> object:
+    """Import a public name when it is first used.
+
+    Raises:
+        AttributeError: there is no such name.
+        ImportError: another package hides one of ours.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    check_packages()
+    value: object = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+if not TYPE_CHECKING:
+    # A type checker that saw it would take every name for a public one.
+    __getattr__ = _import_name
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)
+
+
+@functools.cache
+def check_packages() -> None:
+    """Refuse to work with somebody else's package of one of our names.
+
+    Raises:
+        ImportError: one of them comes first on the import path; the message says where it lies.
+    """
+    root = Path(__file__).resolve().parent.parent
+    for name in ("harness", "faults", "workloads", "verifiers"):
+        spec = importlib.util.find_spec(name)
+        folders = [] if spec is None else list(spec.submodule_search_locations or ())
+        if str(root / name) not in map(os.path.realpath, folders):
+            found = folders[0] if folders else "nothing" if spec is None else spec.origin
+            raise ImportError(
+                f"kafka-chaos needs its own package {name!r} from {root}, and Python finds "
+                f"{found} first: rename that, or keep its folder off the import path (`pytest` "
+                "in place of `python -m pytest`, or --import-mode=importlib)."
+            )

@@ -1,0 +1,225 @@
+"""Chaos inside pytest: a cluster, faults as context managers, scenarios as tests.
+
+A test that asks for none of the fixtures here is left alone. Nothing else of kafka-chaos is
+imported before a test asks for one of them, so a project may have folders of the same names.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.campaigns.claim_result import Trial
+    from harness.campaigns.conduct import RunResult
+    from harness.cluster.docker_cluster import DockerCluster
+    from harness.cluster.pool import ClusterPool
+    from harness.core.cluster import ClusterSpec
+    from kafka_chaos.clusters import Chaos
+
+_MARKER = (
+    "chaos(brokers=3, kafka=None, controllers=0, heap_mib=256, config={}): "
+    "the cluster that the fixture kafka_cluster brings up for this test"
+)
+_FAILED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options; each has an environment variable as its default."""
+    group = parser.getgroup("kafka-chaos")
+    group.addoption(
+        "--chaos-kafka", default=os.environ.get("KAFKA_CHAOS_KAFKA"), metavar="V",
+        help="version of Apache Kafka for clusters that do not name one",
+    )  # fmt: skip
+    group.addoption(
+        "--chaos-seed", type=int, default=os.environ.get("KAFKA_CHAOS_SEED"), metavar="N",
+        help="draws plans and victims; default: a new one, printed in the header",
+    )  # fmt: skip
+    group.addoption(
+        "--chaos-store", default=os.environ.get("KAFKA_CHAOS_STORE", "runs"), metavar="DIR",
+        help="where run folders lie (runs)",
+    )  # fmt: skip
+    group.addoption(
+        "--chaos-keep-cluster", choices=("never", "failed", "always"), default="never",
+        help="whether clusters stay after their test (never)",
+    )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker and draw the seed of the session."""
+    config.addinivalue_line("markers", _MARKER)
+    if config.getoption("--chaos-seed") is None:
+        config.option.chaos_seed = secrets.randbelow(1_000_000)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Print the seed, so that a failure can be repeated."""
+    return f"kafka-chaos: --chaos-seed={config.getoption('--chaos-seed')}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember a failure, for clusters that are kept only then."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+def require_packages() -> None:
+    """Fail the test if another package hides one of ours."""
+    from kafka_chaos import check_packages
+
+    try:
+        check_packages()
+    except ImportError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def require_engine() -> None:
+    """Skip the test where no Docker engine answers; under CI, fail it."""
+    require_packages()
+    from harness.cluster.engine import connect
+    from harness.core.errors import EnvironmentBroken
+
+    try:
+        connect(timeout_s=10).close()
+    except EnvironmentBroken as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error} Under CI this test must run.", pytrace=False)
+        pytest.skip(str(error))
+
+
+class _TestFailed(Exception):
+    """The test that a cluster was started for has failed."""
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DockerCluster]:
+    """A running cluster of the shape that @pytest.mark.chaos asks for; default: three brokers."""
+    require_packages()
+    spec = _spec(request)
+    require_engine()
+    from kafka_chaos.clusters import launch
+
+    keep_cluster = request.config.getoption("--chaos-keep-cluster")
+    with (
+        suppress(_TestFailed),
+        launch(spec, folder=tmp_path, keep_cluster=keep_cluster, say=print) as cluster,
+    ):
+        yield cluster
+        if request.node.stash.get(_FAILED, False):
+            raise _TestFailed
+
+
+def _spec(request: pytest.FixtureRequest) -> ClusterSpec:
+    from dataclasses import fields
+
+    from harness.core.cluster import ClusterSpec
+    from harness.core.errors import UsageError
+
+    marker = request.node.get_closest_marker("chaos")
+    wanted: dict[str, Any] = dict(marker.kwargs) if marker else {}
+    known = {field.name for field in fields(ClusterSpec)}
+    if (marker and marker.args) or not wanted.keys() <= known:
+        unknown = ", ".join(sorted(wanted.keys() - known)) or "positional arguments"
+        pytest.fail(
+            f"@pytest.mark.chaos takes {', '.join(sorted(known))}; not {unknown}.", pytrace=False
+        )
+    for name in ("config", "features"):
+        if name in wanted:
+            wanted[name] = tuple(dict(wanted[name]).items())
+    wanted["kafka"] = wanted.get("kafka") or request.config.getoption("--chaos-kafka")
+    try:
+        return ClusterSpec(**{name: value for name, value in wanted.items() if value is not None})
+    except UsageError as error:
+        pytest.fail(f"@pytest.mark.chaos: {error}", pytrace=False)
+
+
+@pytest.fixture
+def chaos(request: pytest.FixtureRequest, kafka_cluster: DockerCluster) -> Chaos:
+    """Break the test's cluster, each fault as a context manager.
+
+    `with chaos("broker_kill", LeaderOf("orders", 0)): …`
+    """
+    from kafka_chaos.clusters import Chaos
+
+    seed = f"{request.config.getoption('--chaos-seed')}/{request.node.nodeid}"
+    return Chaos(kafka_cluster, seed)
+
+
+@pytest.fixture
+def run_scenario(request: pytest.FixtureRequest) -> Callable[..., RunResult]:
+    """Run a registered scenario: `run_scenario("mixed", seed=7, duration_s=40)`.
+
+    Takes what `kafka_chaos.run` takes; seed, store and whether clusters are kept come from the
+    command line unless given.
+    """
+    require_engine()
+    from kafka_chaos.runs import run
+
+    config = request.config
+
+    def run_with_options(name: str = "mixed", **settings: Any) -> RunResult:  # noqa: ANN401
+        if version := config.getoption("--chaos-kafka"):
+            settings["cluster"] = {"kafka": version, **settings.get("cluster", {})}
+        defaults = {
+            "seed": config.getoption("--chaos-seed"),
+            "store": config.getoption("--chaos-store"),
+            "keep_cluster": config.getoption("--chaos-keep-cluster"),
+            "say": print,
+        }
+        return run(name, **{**defaults, **settings})
+
+    return run_with_options
+
+
+# A cluster that waits for a test in another file takes from all others meanwhile.
+@pytest.fixture(scope="module")
+def _cluster_pool() -> Iterator[ClusterPool]:
+    require_engine()
+    from harness.cluster.pool import ClusterPool
+
+    pool = ClusterPool(keeps=True)
+    yield pool
+    pool.close(say=print)
+
+
+@pytest.fixture
+def run_claim(request: pytest.FixtureRequest, _cluster_pool: ClusterPool) -> Callable[..., Trial]:
+    """Put a claim to the test: `run_claim("acks1-loss-on-leader-kill", kafka="2.8.2")`.
+
+    Claims that want the same cluster, one after the other, share it.
+    """
+    from harness.campaigns.claim_result import conduct_trial
+    from harness.core.progress import Progress
+    from harness.lab.claim import find_claim
+    from harness.lab.claim_run import ClaimRun
+    from harness.machine.images import DEFAULT_KAFKA
+    from harness.run.runner import Runner
+
+    config = request.config
+
+    def run(name_or_number: str, *, kafka: str | None = None) -> Trial:
+        name, claim = find_claim(name_or_number)
+        version = kafka or config.getoption("--chaos-kafka") or DEFAULT_KAFKA
+        claim_run = ClaimRun(name=name, claim=claim, kafka=version)
+        runner = Runner(
+            run=claim_run,
+            seed=config.getoption("--chaos-seed"),
+            store=Path(config.getoption("--chaos-store")),
+            keep_cluster=config.getoption("--chaos-keep-cluster"),
+            progress=Progress(say=print),
+            pool=claim_run.pool(_cluster_pool),
+        )
+        return conduct_trial(runner, claim_run)
+
+    return run
