@@ -73,7 +73,7 @@ lint: $(INSTALLED)
 
 # What each contract permits, on paper; a test demands that it is up to date.
 contracts: $(INSTALLED)
-	@$(BIN)/python -m verifiers.oracle.page docs/contracts.md
+	@$(BIN)/python -m verifiers.checking.contracts docs/contracts.md
 
 doctor: $(INSTALLED)
 	@$(BIN)/kafka-chaos doctor --fix $(ARGS)

@@ -198,10 +198,9 @@ def list_(kind: Kind, as_json: Json = False) -> None:
 
 def _meanings(kind: Kind) -> dict[str, str]:
     if kind is Kind.CONTRACTS:
-        from verifiers.oracle.page import in_a_line
-        from verifiers.oracle.table import TABLE
+        from verifiers.checking.contracts import chapters, in_a_line
 
-        return {chapter.anomaly: in_a_line(chapter) for chapter in TABLE}
+        return {chapter.anomaly: in_a_line(chapter) for chapter in chapters()}
     return {name: first_sentence(entry) for name, entry in _registry(kind).items()}
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
@@ -94,10 +95,12 @@ class Registry(Generic[T], Mapping[str, T]):
 
 
 def _origin(entry: object) -> str:
+    entry = inspect.unwrap(entry) if callable(entry) else entry
     module = getattr(entry, "__module__", "?")
     return f"{module}.{getattr(entry, '__qualname__', repr(entry))}"
 
 
 def first_sentence(entry: object) -> str:
     """Return the first line of an entry's docstring, for lists."""
-    return (entry.__doc__ or "").strip().split("\n", 1)[0]
+    told = inspect.unwrap(entry) if callable(entry) else entry
+    return (told.__doc__ or "").strip().split("\n", 1)[0]

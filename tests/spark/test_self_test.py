@@ -1,6 +1,7 @@
 """Every kind of anomaly, planted into copies of one run, is found, and nothing else is."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_a_checker_that_says_too_much_fails(tmp_path: Path, checkers: dict[str, 
         return offences(values.where(F.col("polls") + F.col("finals") > 0), detail={})
 
     path = write_everything(tmp_path / "run")
-    checkers["phantom"] = phantom
+    checkers["phantom"] = replace(checkers["phantom"], find=phantom)
 
     outcome = plant_in(path, "duplicate")
 

@@ -23,7 +23,7 @@ from tests.spark.ops import (
     ok,
     poll,
 )
-from verifiers.checking.checker import CHECKERS
+from verifiers.checking.checker import CHECKERS, checker
 from verifiers.judging import verification
 from verifiers.judging.job import Report, verify, write_verdict
 from verifiers.judging.warm_up import write_run
@@ -137,7 +137,7 @@ def broken_checker() -> Any:
     known = dict(CHECKERS._entries)
 
     def register(check: Any) -> None:
-        CHECKERS._entries["broken"] = check
+        checker("broken")(check)
 
     yield register
     CHECKERS._entries.clear()

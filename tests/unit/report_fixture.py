@@ -243,6 +243,11 @@ def lost_write(count: int = 3, *, permitted: bool = False, why: str = "") -> dic
         "count": count,
         "permitted": permitted,
         "why": why or "acks=all with min.insync.replicas=2 keeps what it acknowledged.",
+        "severity": 1,
+        "phrase": "acknowledged record was lost"
+        if count == 1
+        else "acknowledged records were lost",
+        "means": "An acknowledged record is not in the final log.",
         "examples": examples,
     }
 

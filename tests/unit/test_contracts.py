@@ -12,9 +12,9 @@ import pytest
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from verifiers.checking.checker import CHECKERS
+from verifiers.checking.contracts import COLUMNS, in_a_line, main, markdown_page
 from verifiers.oracle import TABLE, Chapter, Circumstances, Reason, rule
 from verifiers.oracle.circumstances import ACKS_0
-from verifiers.oracle.page import COLUMNS, in_a_line, main, markdown_page
 from verifiers.oracle.row import Row, forbidden, permitted
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -277,14 +277,18 @@ def test_a_burst_is_cut_off_and_says_its_rate_rather_than_flatten_the_lane(
     assert [p.get("d", "").count("M") for p in lane.iter("path") if p.get("class") == "over"] == [1]
 
 
-def test_the_gravest_anomaly_is_told_and_shown_first(tmp_path: Path) -> None:
-    names = ["nonmonotonic-send", "inconsistent-offsets", "lost-write", "dirty-read"]
-    anomalies = {name: fixture.lost_write(2, permitted=name != "dirty-read") for name in names}
+def test_the_worst_anomaly_is_told_and_shown_first(tmp_path: Path) -> None:
+    severities = {"nonmonotonic-send": 7, "odd": 9, "inconsistent-offsets": 4, "lost-write": 1}
+    anomalies = {
+        name: fixture.lost_write(2, permitted=True) | {"severity": severity}
+        for name, severity in severities.items()
+    }
+    anomalies["dirty-read"] = fixture.lost_write(2) | {"severity": 2}
     verdict = fixture.verdict_document("INVALID", anomalies=anomalies)
 
     page = page_of(fixture.build(tmp_path, verdict=verdict))
 
-    expected = ["dirty-read", "lost-write", "inconsistent-offsets", "nonmonotonic-send"]
+    expected = ["dirty-read", "lost-write", "inconsistent-offsets", "nonmonotonic-send", "odd"]
     assert re.findall(r'id="anomaly-([^"]+)"', page) == expected
     assert re.findall(r'aria-label="when (\S+) occurred"', page) == expected
 

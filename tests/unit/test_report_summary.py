@@ -81,8 +81,8 @@ def test_a_valid_run_says_what_it_held_against_how_much_damage(tmp_path: Path) -
 
 def test_permitted_losses_are_told_first_with_what_permits_them(tmp_path: Path) -> None:
     anomalies = {
-        "nonmonotonic-send": fixture.lost_write(1, permitted=True),
-        "inconsistent-offsets": fixture.lost_write(9, permitted=True),
+        "nonmonotonic-send": fixture.lost_write(1, permitted=True) | {"severity": 7},
+        "inconsistent-offsets": fixture.lost_write(9, permitted=True) | {"severity": 4},
         "lost-write": fixture.lost_write(9, permitted=True) | {"permits": "acks=1"},
     }
     folder = fixture.build(tmp_path, verdict=fixture.verdict_document(anomalies=anomalies))
@@ -98,7 +98,10 @@ def test_permitted_losses_are_told_first_with_what_permits_them(tmp_path: Path) 
 def test_where_only_the_order_suffered_it_is_said_first_that_nothing_was_lost(
     tmp_path: Path,
 ) -> None:
-    polls = fixture.lost_write(3, permitted=True) | {"permits": "subscribing in a group"}
+    polls = fixture.lost_write(3, permitted=True) | {
+        "permits": "subscribing in a group",
+        "phrase": "polls went back in the log",
+    }
     verdict = fixture.verdict_document(anomalies={"nonmonotonic-poll": polls})
 
     lines = console_summary(fixture.build(tmp_path, verdict=verdict))

@@ -3,13 +3,18 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.story import read_story
 
 _STORY = ("sent_by", "txn")
 
 
-@checker("G1a")
+@checker(
+    "G1a",
+    severity=Severity.TOO_EARLY,
+    one="record was read although its send had failed",
+    many="records were read although their sends had failed",
+)
 def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataFrame) -> DataFrame:
     """Return the values that were read although their send certainly failed.
 

@@ -3,10 +3,15 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 
 
-@checker("acked-below-min-isr")
+@checker(
+    "acked-below-min-isr",
+    severity=Severity.TOO_EARLY,
+    one="send was acknowledged with too few replicas in sync",
+    many="sends were acknowledged with too few replicas in sync",
+)
 def acked_below_min_isr(sends: DataFrame, shortages: DataFrame) -> DataFrame:
     """Return the sends that were acknowledged while fewer than min.insync.replicas were in sync.
 

@@ -3,13 +3,18 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, acknowledged
 
 _PLACE = ("group", "topic", "partition", "offset")
 
 
-@checker("consume-repeat")
+@checker(
+    "consume-repeat",
+    severity=Severity.DELAYED,
+    one="record was processed again by a group",
+    many="records were processed again by a group",
+)
 def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -> DataFrame:
     """Return the records that a group processed again.
 

@@ -3,14 +3,19 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.frames.consumption import MAY_SKIP, acknowledged, fetched, members
 from verifiers.frames.history import readable
 
 _PLACE = ("group", "topic", "partition", "offset")
 
 
-@checker("consume-skip")
+@checker(
+    "consume-skip",
+    severity=Severity.PASSED_OVER,
+    one="record was passed over by a group",
+    many="records were passed over by a group",
+)
 def consume_skip(
     processing: DataFrame, events: DataFrame, polls: DataFrame, final: DataFrame
 ) -> DataFrame:

@@ -3,10 +3,15 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 
 
-@checker("corrupt-record")
+@checker(
+    "corrupt-record",
+    severity=Severity.FALSE,
+    one="record came back, or lies on a disk, damaged",
+    many="records came back, or lie on a disk, damaged",
+)
 def corrupt_record(polls: DataFrame, final: DataFrame, damaged: DataFrame) -> DataFrame:
     """Return the records that are not what their producer put in, read or on a disk.
 

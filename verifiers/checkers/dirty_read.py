@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.story import read_story
 
 
-@checker("dirty-read")
+@checker(
+    "dirty-read",
+    severity=Severity.FALSE,
+    one="record was read and then vanished",
+    many="records were read and then vanished",
+)
 def dirty_read(values: DataFrame) -> DataFrame:
     """Return the values that a consumer was given during the run and that the final read lacks.
 

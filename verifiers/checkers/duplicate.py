@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.story import send_story
 
 
-@checker("duplicate")
+@checker(
+    "duplicate",
+    severity=Severity.DIFFERENT,
+    one="record is in the log more than once",
+    many="records are in the log more than once",
+)
 def duplicate(values: DataFrame) -> DataFrame:
     """Return the values that lie at more than one offset, or in more than one partition.
 

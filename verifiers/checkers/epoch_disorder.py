@@ -3,13 +3,18 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.story import difference_story
 
 _KNOWN = 0
 
 
-@checker("epoch-disorder")
+@checker(
+    "epoch-disorder",
+    severity=Severity.DIFFERENT,
+    one="batch has a leader epoch that it must not have",
+    many="batches have a leader epoch that they must not have",
+)
 def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFrame) -> DataFrame:
     """Return the batches whose leader epoch is not what it must be.
 

@@ -3,10 +3,15 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 
 
-@checker("hw-regression")
+@checker(
+    "hw-regression",
+    severity=Severity.TOO_EARLY,
+    one="high watermark went down",
+    many="high watermarks went down",
+)
 def hw_regression(watermarks: DataFrame) -> DataFrame:
     """Return where a leader told a lower high watermark than it had told before, in one epoch.
 

@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.frames.history import producer_of, sequence_of
 
 
-@checker("inconsistent-offsets")
+@checker(
+    "inconsistent-offsets",
+    severity=Severity.DIFFERENT,
+    one="offset was seen with different records",
+    many="offsets were seen with different records",
+)
 def inconsistent_offsets(slots: DataFrame) -> DataFrame:
     """Return the offsets at which more than one value is known.
 

@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.polling import poll_story, untouched
 
 
-@checker("int-nonmonotonic-poll")
+@checker(
+    "int-nonmonotonic-poll",
+    severity=Severity.DISORDERED,
+    one="step inside a poll went back in the log",
+    many="steps inside polls went back in the log",
+)
 def int_nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
     """Return neighbouring records of one poll whose offsets do not grow.
 

@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.polling import passed_over, poll_story, untouched
 
 
-@checker("int-poll-skip")
+@checker(
+    "int-poll-skip",
+    severity=Severity.DISORDERED,
+    one="step inside a poll skipped records",
+    many="steps inside polls skipped records",
+)
 def int_poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
     """Return neighbouring records of one poll with a known record between them.
 

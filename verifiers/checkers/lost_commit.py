@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.frames.consumption import acknowledged, fetched
 
 
-@checker("lost-commit")
+@checker(
+    "lost-commit",
+    severity=Severity.PASSED_OVER,
+    one="acknowledged offset commit was lost",
+    many="acknowledged offset commits were lost",
+)
 def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
     """Return where a group was told of an earlier offset than it had committed.
 

@@ -3,12 +3,17 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.story import send_story
 from verifiers.frames.lost import lost
 
 
-@checker("lost-write")
+@checker(
+    "lost-write",
+    severity=Severity.LOST,
+    one="acknowledged record was lost",
+    many="acknowledged records were lost",
+)
 def lost_write(values: DataFrame, located: DataFrame) -> DataFrame:
     """Return the acknowledged records that the final read lacks, the tail included.
 

@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.polling import poll_story, unprepared
 
 
-@checker("nonmonotonic-poll")
+@checker(
+    "nonmonotonic-poll",
+    severity=Severity.DISORDERED,
+    one="poll went back in the log",
+    many="polls went back in the log",
+)
 def nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
     """Return where a poll began at or below the place that the process had read up to.
 

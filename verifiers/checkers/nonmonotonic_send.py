@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.frames.history import sequence_of
 
 
-@checker("nonmonotonic-send")
+@checker(
+    "nonmonotonic-send",
+    severity=Severity.DISORDERED,
+    one="send was logged before an earlier one",
+    many="sends were logged before earlier ones",
+)
 def nonmonotonic_send(producing: DataFrame) -> DataFrame:
     """Return neighbouring sends of one producer to one partition that the log holds reversed.
 

@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.story import read_story
 
 
-@checker("phantom")
+@checker(
+    "phantom",
+    severity=Severity.FALSE,
+    one="record was read that nobody sent",
+    many="records were read that nobody sent",
+)
 def phantom(values: DataFrame) -> DataFrame:
     """Return the values that were read and that no recorded send wrote to that place.
 

@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.polling import passed_over, poll_story, unprepared
 
 
-@checker("poll-skip")
+@checker(
+    "poll-skip",
+    severity=Severity.DISORDERED,
+    one="poll skipped records",
+    many="polls skipped records",
+)
 def poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
     """Return where a poll began beyond a record that the process was never given.
 

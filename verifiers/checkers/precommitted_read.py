@@ -3,12 +3,17 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 
 _KEY = ("process", "txn", "topic", "value")
 
 
-@checker("precommitted-read")
+@checker(
+    "precommitted-read",
+    severity=Severity.TOO_EARLY,
+    one="transaction was given a record of its own",
+    many="transactions were given records of their own",
+)
 def precommitted_read(txns: DataFrame, sends: DataFrame, polls: DataFrame) -> DataFrame:
     """Return the transactions that were given a record that they had sent themselves.
 

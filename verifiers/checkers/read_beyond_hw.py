@@ -3,13 +3,18 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.frames.history import producer_of
 
 _SECOND_NS = 1_000_000_000
 
 
-@checker("read-beyond-hw")
+@checker(
+    "read-beyond-hw",
+    severity=Severity.TOO_EARLY,
+    one="record was read before it was committed",
+    many="records were read before they were committed",
+)
 def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
     """Return the records that consumers were given at or above the high watermark.
 

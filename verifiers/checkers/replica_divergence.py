@@ -3,12 +3,17 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.story import difference_story
 from verifiers.frames.history import producer_of
 
 
-@checker("replica-divergence")
+@checker(
+    "replica-divergence",
+    severity=Severity.DIFFERENT,
+    one="stretch of offsets holds other records on another replica",
+    many="stretches of offsets hold other records on another replica",
+)
 def replica_divergence(differences: DataFrame) -> DataFrame:
     """Return where two replicas hold different batches below the high watermark, at rest.
 

@@ -3,12 +3,17 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 
 _PLACE = ("topic", "partition")
 
 
-@checker("replica-gap")
+@checker(
+    "replica-gap",
+    severity=Severity.DIFFERENT,
+    one="place in a replica's log where batches do not follow each other",
+    many="places in replicas' logs where batches do not follow each other",
+)
 def replica_gap(disjoint: DataFrame) -> DataFrame:
     """Return where a replica's batches do not follow each other.
 

@@ -3,10 +3,15 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 
 
-@checker("torn-transaction")
+@checker(
+    "torn-transaction",
+    severity=Severity.FALSE,
+    one="transaction is there in part only",
+    many="transactions are there in part only",
+)
 def torn_transaction(txns: DataFrame, parts: DataFrame) -> DataFrame:
     """Return the transactions of which the final read has some records and lacks others.
 

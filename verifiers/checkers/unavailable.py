@@ -3,10 +3,15 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 
 
-@checker("unavailable")
+@checker(
+    "unavailable",
+    severity=Severity.DELAYED,
+    one="gap without an acknowledgement was longer than the scenario allows",
+    many="gaps without an acknowledgement were longer than the scenario allows",
+)
 def unavailable(sends: DataFrame, demands: DataFrame) -> DataFrame:
     """Return where no send of a partition was acknowledged for longer than the scenario allows.
 

@@ -3,11 +3,16 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.story import send_story
 
 
-@checker("unseen")
+@checker(
+    "unseen",
+    severity=Severity.UNKNOWN,
+    one="acknowledged record was never read",
+    many="acknowledged records were never read",
+)
 def unseen(values: DataFrame) -> DataFrame:
     """Return the acknowledged records that nobody read where the final read did not get to.
 

@@ -3,10 +3,15 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import checker, offences
+from verifiers.checking.checker import Severity, checker, offences
 
 
-@checker("zombie-commit")
+@checker(
+    "zombie-commit",
+    severity=Severity.FALSE,
+    one="transaction was committed by a client that had been fenced",
+    many="transactions were committed by clients that had been fenced",
+)
 def zombie_commit(txns: DataFrame, events: DataFrame) -> DataFrame:
     """Return the transactions whose commit was acknowledged after another client had taken over.
 

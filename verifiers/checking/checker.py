@@ -35,18 +35,21 @@ not what was recorded.
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.core.registry import Registry
+from verifiers.oracle import Chapter, chapter_of
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 
-Checker = Callable[..., DataFrame]
+Find = Callable[..., DataFrame]
 """A pure function of shared frames, asked for by the names of its parameters.
 
 It is run only if it can find something: one that asks for any of SUSPECTS, and for none of
-RECORDED, has nothing to look at where all those suspects are none.
+RECORDED, has nothing to look at where all those suspects are empty.
 """
 
 SUSPECTS = frozenset(
@@ -58,21 +61,116 @@ SUSPECTS = frozenset(
 """The frames that hold only what is not plainly in order."""
 
 NEEDED = frozenset({"processing", "txns", "watermarks", "shortages", "ceilings", "demands"})
-"""The frames without which a checker that asks for them has nothing to say."""
+"""The frames without which a checker that asks for them can find nothing."""
 
 RECORDED = frozenset({"sends", "polls", "final", "producing"})
 """The frames that hold offences which no suspect points to."""
 
+
+class Severity(IntEnum):
+    """How bad an anomaly is. A report names the worst first, and equals by their names."""
+
+    LOST = 1
+    """An acknowledged record is gone."""
+    FALSE = 2
+    """A client was given what the log does not hold, or holds in part only."""
+    TOO_EARLY = 3
+    """Something was acknowledged, or shown to a consumer, before Kafka may do so."""
+    DIFFERENT = 4
+    """A record is there twice, or replicas or clients know of different ones."""
+    PASSED_OVER = 5
+    """A consumer group will never process a record."""
+    UNKNOWN = 6
+    """Whether a record is there is unknown."""
+    DISORDERED = 7
+    """Records were written or read in another order."""
+    DELAYED = 8
+    """Something took too long, or had to be done again."""
+    UNRATED = 9
+    """Its checker does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checker:
+    """A registered checker, and what there is to say of the anomaly that it finds.
+
+    Attributes:
+        find: returns the offences.
+        severity: how bad the anomaly is.
+        one: what a sentence says of one offence, as in "acknowledged record was lost".
+        many: what a sentence says of several, as in "acknowledged records were lost".
+        chapter: which contracts permit the anomaly, and why.
+    """
+
+    find: Find
+    severity: Severity
+    one: str
+    many: str
+    chapter: Chapter
+
+    @property
+    def __wrapped__(self) -> Find:
+        """The function itself, for `inspect`: its parameters, docstring and origin."""
+        return self.find
+
+    def __call__(self, **frames: DataFrame) -> DataFrame:
+        """Return the offences in these frames."""
+        return self.find(**frames)
+
+    def phrase(self, count: int) -> str:
+        """Return what a sentence says of so many offences; empty if the checker does not say."""
+        return self.one if count == 1 else self.many
+
+
 CHECKERS: Registry[Checker] = Registry("checker", "verifiers.checkers")
-checker = CHECKERS.register
 
 
-def frames_wanted(check: Checker) -> tuple[str, ...]:
+def checker(
+    anomaly: str,
+    *,
+    severity: Severity = Severity.UNRATED,
+    one: str = "",
+    many: str = "",
+    chapter: Chapter | None = None,
+) -> Callable[[Find], Find]:
+    """Return a decorator that registers a checker under the name of the anomaly that it finds.
+
+    Args:
+        anomaly: the name; nothing else may be registered under it.
+        severity: how bad the anomaly is.
+        one: what a sentence says of one offence, as in "acknowledged record was lost"; without it
+            a report says how often the anomaly occurred.
+        many: the same of several offences.
+        chapter: which contracts permit the anomaly, and why. Without one the chapter of that name
+            in `verifiers/oracle/` holds; without that every contract forbids the anomaly.
+
+    Raises:
+        ValueError: the chapter is another anomaly's; a programming error.
+    """
+    if chapter is not None and chapter.anomaly != anomaly:
+        raise ValueError(f"The checker {anomaly!r} brings the chapter of {chapter.anomaly!r}.")
+
+    def register(find: Find) -> Find:
+        CHECKERS.register(anomaly)(
+            Checker(
+                find=find,
+                severity=severity,
+                one=one,
+                many=many,
+                chapter=chapter or chapter_of(anomaly),
+            )
+        )
+        return find
+
+    return register
+
+
+def frames_wanted(check: Find) -> tuple[str, ...]:
     """Return the names of the frames that a checker asks for."""
     return tuple(inspect.signature(check).parameters)
 
 
-def can_find(check: Checker, empty: Collection[str]) -> bool:
+def can_find(check: Find, empty: Collection[str]) -> bool:
     """Tell whether a checker could find anything, given which of SUSPECTS and NEEDED are empty."""
     wanted = frames_wanted(check)
     if NEEDED.intersection(wanted, empty):
@@ -97,9 +195,9 @@ def offences(
         ValueError: a column is none of these; a programming error.
     """
     names = [field.name for field in ANOMALY_SCHEMA.fields if field.name != "detail"]
-    strange = set(columns) - set(names)
-    if strange:
-        raise ValueError(f"An anomaly has no column {sorted(strange)}: choose from {names}.")
+    unknown = set(columns) - set(names)
+    if unknown:
+        raise ValueError(f"An anomaly has no column {sorted(unknown)}: choose from {names}.")
     chosen = []
     for field in ANOMALY_SCHEMA.fields[:-1]:
         given = columns.get(field.name, field.name if field.name in frame.columns else None)

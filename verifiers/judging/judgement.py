@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.verdict import Verdict
+from verifiers.checking.checker import CHECKERS
 from verifiers.checking.execution import Found
 from verifiers.judging.evidence import in_words
-from verifiers.judging.gravity import gravity
-from verifiers.oracle import Circumstances, rule
+from verifiers.oracle import Circumstances
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import Counts, FaultRecord, Finding
 
@@ -16,28 +16,36 @@ FEWEST_ACKED = 100
 
 
 def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
-    """Return every anomaly that was found, the gravest first, judged kind by kind."""
+    """Return every anomaly that was found, the worst first, judged kind by kind."""
     circumstances = Circumstances(
         contract=run.contract,
         kafka=run.kafka,
         destroyed=any(f.destroys_data for f in run.faults if f.injected_at_s is not None),
     )
     findings: dict[str, Finding] = {}
-    for name in sorted({anomaly for anomaly, _ in found.counts}, key=gravity):
+    names = {anomaly for anomaly, _ in found.counts}
+    for name in sorted(names, key=lambda name: (CHECKERS[name].severity, name)):
+        checker = CHECKERS[name]
         kinds = {kind: n for (anomaly, kind), n in found.counts.items() if anomaly == name}
-        rulings = {kind: rule(name, kind, circumstances) for kind in sorted(kinds, key=str)}
+        rulings = {
+            kind: checker.chapter.rule(kind, circumstances) for kind in sorted(kinds, key=str)
+        }
         permitted = all(ruling.permitted for ruling in rulings.values())
         # Where some of it is forbidden, that is what is to be explained.
         telling = [ruling for ruling in rulings.values() if ruling.permitted == permitted]
         whys = dict.fromkeys(ruling.why for ruling in telling)
         permits = dict.fromkeys(ruling.permits for ruling in telling if ruling.permits)
+        count = sum(kinds.values())
         findings[name] = Finding(
-            count=sum(kinds.values()),
+            count=count,
             permitted=permitted,
             why=" ".join(whys),
             permits=" and ".join(permits),
             kinds={kind or "": kinds[kind] for kind in rulings},
             examples=found.examples.get(name, ()),
+            severity=checker.severity.value,
+            phrase=checker.phrase(count),
+            means=checker.chapter.means,
             first_ns=found.times.get(name, (None, None))[0],
             last_ns=found.times.get(name, (None, None))[1],
         )

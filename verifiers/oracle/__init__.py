@@ -7,7 +7,7 @@ rows are read from the top, and the first that fits rules. docs/contracts.md is 
 
 from verifiers.oracle.circumstances import Circumstances, Condition
 from verifiers.oracle.row import Chapter, Reason, Row, Ruling
-from verifiers.oracle.table import TABLE, may_occur, rule
+from verifiers.oracle.table import TABLE, chapter_of, may_occur, rule
 
 __all__ = [
     "TABLE",
@@ -17,6 +17,7 @@ __all__ = [
     "Reason",
     "Row",
     "Ruling",
+    "chapter_of",
     "may_occur",
     "rule",
 ]

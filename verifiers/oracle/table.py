@@ -12,20 +12,25 @@ TABLE: tuple[Chapter, ...] = (*LOSSES, *ORDER, *GROUPS, *DISKS, *INTEGRITY)
 """Every anomaly of this tree."""
 
 _BY_NAME = {chapter.anomaly: chapter for chapter in TABLE}
-_UNHEARD_OF = Chapter(
-    anomaly="",
-    means="An anomaly that a checker from out of this tree reports.",
-    rows=(forbidden(Reason("No contract permits it.", "the default")),),
+_BY_DEFAULT = Reason(
+    "No contract permits what a checker finds that says nothing else.", "the default"
 )
+
+
+def chapter_of(anomaly: str) -> Chapter:
+    """Return the chapter of an anomaly; one that always forbids if the table has none."""
+    return _BY_NAME.get(anomaly) or Chapter(
+        anomaly=anomaly, means="", rows=(forbidden(_BY_DEFAULT),)
+    )
 
 
 def rule(anomaly: str, kind: str | None, circumstances: Circumstances) -> Ruling:
     """Return whether one kind of an anomaly is permitted, and why."""
-    return _BY_NAME.get(anomaly, _UNHEARD_OF).rule(kind, circumstances)
+    return chapter_of(anomaly).rule(kind, circumstances)
 
 
 def may_occur(anomaly: str, circumstances: Circumstances) -> bool:
     """Return whether any kind of an anomaly is permitted."""
-    chapter = _BY_NAME.get(anomaly, _UNHEARD_OF)
+    chapter = chapter_of(anomaly)
     kinds = chapter.kinds or (None,)
     return any(chapter.rule(kind, circumstances).permitted for kind in kinds)

@@ -5,7 +5,7 @@ from pathlib import Path
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.core.verdict import Verdict
-from verifiers.report import meanings, story, units
+from verifiers.report import story, units
 from verifiers.report.model import Anomaly, FaultRecord, RunRecord
 
 
@@ -57,7 +57,7 @@ def _verdict_case(record: RunRecord) -> TestCase:
 def _checker_case(name: str, state: str, anomaly: Anomaly | None) -> TestCase:
     case = TestCase(units.visible(name), "kafka-chaos.checker")
     if anomaly is not None:
-        text = f"{meanings.told(name, anomaly.count)}. {anomaly.why}"
+        text = f"{anomaly.summary}. {anomaly.why}"
         if anomaly.permitted:
             case.system_out = f"Permitted by the contract: {text}"
         else:

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.core.op import producer_of, sequence_of
 from harness.core.verdict import Verdict
+from verifiers.report import units
 
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -170,6 +171,10 @@ class Anomaly:
         why: why, or why not.
         permits: what of the contract permits it, as in "acks=1"; may be empty.
         examples: the first few.
+        severity: how bad the anomaly is; 1 is the worst.
+        phrase: what a sentence says of them, as in "acknowledged records were lost"; empty if
+            the verdict does not say.
+        means: what the anomaly is, in one sentence; empty if the verdict does not say.
         from_s: when the first of them all happened; None if the verdict does not say.
         to_s: when the last did.
     """
@@ -180,8 +185,18 @@ class Anomaly:
     why: str
     permits: str
     examples: tuple[Example, ...]
+    severity: int = 9
+    phrase: str = ""
+    means: str = ""
     from_s: float | None = None
     to_s: float | None = None
+
+    @property
+    def summary(self) -> str:
+        """What was found, in words: 3 acknowledged records were lost."""
+        if self.phrase:
+            return f"{units.count(self.count)} {self.phrase}"
+        return f"{self.name} occurred {units.counted(self.count, 'time')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +206,7 @@ class Judgement:
     Attributes:
         verdict: UNKNOWN if the run was never verified.
         reasons: the sentences behind it.
-        anomalies: what was found, the forbidden first, and then the gravest.
+        anomalies: what was found, the forbidden first, then the worst.
         counts: sends, acked, failed, indeterminate, read, final.
         checkers: what became of each checker: ran, crashed, not applicable.
         replicas: what the verifier says of the logs on disk; empty if it did not look.

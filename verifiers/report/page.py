@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from verifiers.report import bands, causes, curves, disks, meanings, pace, story, units
+from verifiers.report import bands, causes, curves, disks, pace, story, units
 from verifiers.report.model import Anomaly, Example, FaultRecord, Leadership, Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, Axis
 
@@ -37,7 +37,6 @@ def render(record: RunRecord) -> str:
         anchor=bands.anchor,
         evidence=story.evidence,
         called=story.called,
-        gist=meanings.gist,
     )
     axis = axis_of(record)
     pictures = _pictures(record, axis)
@@ -184,7 +183,6 @@ def _card(record: RunRecord, anomaly: Anomaly) -> dict[str, Any]:
     examples = [_told(record, example) for example in anomaly.examples]
     return {
         "anomaly": anomaly,
-        "told": meanings.told(anomaly.name, anomaly.count),
         "first": examples[:_EXAMPLES_OPEN],
         "rest": examples[_EXAMPLES_OPEN:],
     }

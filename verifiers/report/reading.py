@@ -7,7 +7,6 @@ from pathlib import Path
 from harness.core.errors import UsageError
 from harness.core.fault import recorded_traits
 from harness.core.verdict import Verdict
-from verifiers.judging.gravity import gravity
 from verifiers.report import fields
 from verifiers.report.fields import Json
 from verifiers.report.model import (
@@ -117,6 +116,9 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
             permitted=entry.get("permitted") is True,
             why=fields.text(entry, "why") or "",
             permits=fields.text(entry, "permits") or "",
+            severity=fields.integer(entry, "severity") or 9,
+            phrase=fields.text(entry, "phrase") or "",
+            means=fields.text(entry, "means") or "",
             examples=tuple(_example(e, origin_ns) for e in fields.mappings(entry, "examples")),
             from_s=_at_s(entry, "first_ns", origin_ns),
             to_s=_at_s(entry, "last_ns", origin_ns),
@@ -129,7 +131,7 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
     return Judgement(
         verdict=Verdict[named] if named else Verdict.UNKNOWN,
         reasons=fields.texts(verdict, "reasons") if verdict else (never,),
-        anomalies=tuple(sorted(found, key=lambda a: (a.permitted, gravity(a.name)))),
+        anomalies=tuple(sorted(found, key=lambda a: (a.permitted, a.severity, a.name))),
         counts={k: v for k, v in fields.mapping(verdict, "counts").items() if isinstance(v, int)},
         checkers={visible(k): visible(str(v)) for k, v in sorted(checkers.items())},
         replicas=fields.mapping(verdict, "replicas"),

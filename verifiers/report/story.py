@@ -7,7 +7,6 @@ from typing import Any
 from harness.core.verdict import Verdict
 from verifiers.judging.evidence import in_words, spoken
 from verifiers.report import units
-from verifiers.report.meanings import told
 from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord, Witnessed
 
 _WITNESSES = {
@@ -38,15 +37,16 @@ def headline(record: RunRecord) -> str:
     if judgement.verdict is Verdict.INVALID:
         if not judgement.forbidden:
             return "Something that the contract forbids was found."
-        return f"{_foremost(judgement.forbidden)}.{_besides(judgement.forbidden[1:])}"
+        return f"{judgement.forbidden[0].summary}.{_besides(judgement.forbidden[1:])}"
     if judgement.verdict is Verdict.UNKNOWN and not judgement.checkers and not judgement.counts:
         return "Nothing is known: this run has no verdict yet."
     if judgement.permitted:
         first = judgement.permitted[0]
         by = first.permits or "the contract"
         purpose = _purpose(record, first)
-        text = f"{_foremost(judgement.permitted)}, as {by} permits{purpose}."
-        if judgement.verdict is Verdict.VALID and first.name != "lost-write":
+        text = f"{first.summary}, as {by} permits{purpose}."
+        lost = any(anomaly.name == "lost-write" for anomaly in judgement.permitted)
+        if judgement.verdict is Verdict.VALID and not lost:
             text = f"None of {acked} was lost under {_proven(record)}; {text}"
         text += _besides(judgement.permitted[1:])
         more = " A pass needs more proof."
@@ -77,10 +77,6 @@ def broken(record: RunRecord) -> str:
 
 def _proven(record: RunRecord) -> str:
     return units.counted(sum(fault.proven for fault in record.faults), "proven fault")
-
-
-def _foremost(anomalies: Sequence[Anomaly]) -> str:
-    return told(anomalies[0].name, anomalies[0].count)
 
 
 def _purpose(record: RunRecord, anomaly: Anomaly) -> str:

@@ -1,8 +1,8 @@
 """The short forms of a report: plain lines for a console, Markdown for a CI page."""
 
 from harness.core.verdict import Verdict
-from verifiers.report import meanings, pace, story, units
-from verifiers.report.model import RunRecord
+from verifiers.report import pace, story, units
+from verifiers.report.model import Anomaly, RunRecord
 
 CONSOLE_LINES = 25
 MARKDOWN_LINES = 15
@@ -29,7 +29,7 @@ def console_lines(record: RunRecord) -> list[str]:
     lines += _few([f"  {_fault_text(group)}" for group in story.fault_groups(record)], 6, "faults")
     found = [
         f"  {a.name} ×{units.count(a.count)}  {'permitted' if a.permitted else 'FORBIDDEN'}: "
-        f"{meanings.told(a.name, a.count)}{_first_place(record, a.name)}"
+        f"{a.summary}{_first_place(a)}"
         for a in judgement.anomalies
     ]
     lines += _few(found or [_nothing_found(record)], 4, "anomalies")
@@ -93,15 +93,11 @@ def _fault_text(group: story.FaultGroup) -> str:
     return f"{group.name}{times}{nodes}: {state} {group.proof or 'evidence without details'}"
 
 
-def _first_place(record: RunRecord, name: str) -> str:
-    for anomaly in record.judgement.anomalies:
-        if anomaly.name == name and anomaly.examples:
-            first = anomaly.examples[0]
-            if first.topic is not None and first.offset is not None:
-                return (
-                    f", first at {first.topic}/{first.partition} offset {units.count(first.offset)}"
-                )
-    return ""
+def _first_place(anomaly: Anomaly) -> str:
+    first = anomaly.examples[0] if anomaly.examples else None
+    if first is None or first.topic is None or first.offset is None:
+        return ""
+    return f", first at {first.topic}/{first.partition} offset {units.count(first.offset)}"
 
 
 def _nothing_found(record: RunRecord) -> str:

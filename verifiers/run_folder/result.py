@@ -43,6 +43,9 @@ class Finding:
         permitted: whether the contract permits every one of them.
         why: why, or why not; one sentence for each reason.
         kinds: how many of each kind.
+        severity: how bad the anomaly is; 1 is the worst.
+        phrase: what a sentence says of them, as in "acknowledged records were lost".
+        means: what the anomaly is, in one sentence; empty if its checker does not say.
         permits: what of the contract permits it, as in "acks=1"; empty if it is forbidden.
         examples: at most 32, the lowest places first.
         first_ns: when the first of them all happened, on our monotonic clock; None if unknown.
@@ -54,6 +57,9 @@ class Finding:
     why: str
     kinds: Mapping[str, int]
     examples: tuple[Example, ...]
+    severity: int = 9
+    phrase: str = ""
+    means: str = ""
     permits: str = ""
     first_ns: int | None = None
     last_ns: int | None = None

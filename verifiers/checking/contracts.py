@@ -1,6 +1,6 @@
 """The table on paper: docs/contracts.md, and the lines of `kafka-chaos list contracts`.
 
-`python -m verifiers.oracle.page docs/contracts.md` writes the page.
+`python -m verifiers.checking.contracts docs/contracts.md` writes the page.
 """
 
 import sys
@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.core.contract import Contract
+from verifiers.checking.checker import CHECKERS
 from verifiers.oracle.circumstances import Circumstances
 from verifiers.oracle.row import Chapter, Row
 from verifiers.oracle.table import TABLE
 
-COMMAND = "python -m verifiers.oracle.page docs/contracts.md"
+COMMAND = "python -m verifiers.checking.contracts docs/contracts.md"
 """What writes the page."""
 
 _NEW = "4.3.1"
@@ -40,7 +41,8 @@ COLUMNS: Mapping[str, Circumstances] = {
 
 _INTRODUCTION = f"""# Contracts
 
-Written by `{COMMAND}` from the table in `verifiers/oracle/`; a test demands that it is up to date.
+Written by `{COMMAND}` from the table in `verifiers/oracle/`, and from the chapters that
+checkers bring themselves; a test demands that it is up to date.
 
 Which anomalies a contract permits: acks × min.insync.replicas × replication factor × idempotence ×
 retries × requests in flight × unclean election × version of Kafka × whether a fault destroyed data
@@ -60,10 +62,16 @@ min.insync.replicas=2, five requests in flight and endless retries where nothing
 """
 
 
+def chapters() -> list[Chapter]:
+    """Return every chapter: those of the table, then those that checkers bring themselves."""
+    known = {chapter.anomaly for chapter in TABLE}
+    return [*TABLE, *(CHECKERS[name].chapter for name in CHECKERS if name not in known)]
+
+
 def markdown_page() -> str:
     """Return the whole table as Markdown."""
     lines = [_INTRODUCTION, *_overview()]
-    for chapter in TABLE:
+    for chapter in chapters():
         lines += ["", f"## {chapter.anomaly}", "", chapter.means, ""]
         if chapter.kinds:
             lines += [f"Kinds: {', '.join(f'`{kind}`' for kind in chapter.kinds)}.", ""]
@@ -78,7 +86,7 @@ def in_a_line(chapter: Chapter) -> str:
         return f"{chapter.means} Permitted by {', '.join(permits)}; else forbidden."
     if chapter.rows[-1].permitted:
         return f"{chapter.means} No offence: it leaves the verdict UNKNOWN."
-    return f"{chapter.means} Never permitted."
+    return f"{chapter.means} Never permitted.".strip()
 
 
 def _overview() -> list[str]:
@@ -89,7 +97,7 @@ def _overview() -> list[str]:
             f"| [{chapter.anomaly}](#{chapter.anomaly.lower()}) | "
             + " | ".join(_mark(chapter, at) for at in COLUMNS.values())
             + " |"
-            for chapter in TABLE
+            for chapter in chapters()
         ),
     ]
 
