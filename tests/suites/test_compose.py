@@ -11,6 +11,7 @@ import docker
 import pytest
 
 from harness.machine.images import DEFAULT_KAFKA, broker_image, ensure_broker_image
+from tests.suites.recorded import lost_records
 
 pytestmark = pytest.mark.docker
 
@@ -83,8 +84,9 @@ def test_brokers_of_a_foreign_image_are_broken_and_healed_with_proof(
         "gc_pause",
         "partition",
     }
-    assert verdict["counts"]["acked"] > 1000
     folder = (tmp_path / "latest").resolve()
+    assert verdict["counts"]["acked"] > 10_000
+    assert lost_records(folder) == {}
     facts = json.loads((folder / "run.json").read_text())
     assert (facts["kafka"], facts["cluster"]["brokers"]) == (DEFAULT_KAFKA, 3)
     assert "/opt/kafka-chaos/supervisor" in (folder / "compose.yaml").read_text()

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pytest
+
+from tests.suites.recorded import lost_records
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly, pytest.mark.timeout(7200)]
 
@@ -80,11 +80,7 @@ def test_what_the_table_counts_as_lost_is_what_a_set_difference_finds(
     swept: dict[str, Any], store: Path
 ) -> None:
     for run in swept["runs"]:
-        history = store / run["run"] / "history"
-        sends = ds.dataset(history / "send").to_table(columns=["value", "type"])
-        acked = sends.filter(pc.equal(sends["type"], "ok"))["value"].to_pylist()
-        final = ds.dataset(history / "final").to_table(columns=["value"])["value"].to_pylist()
-        assert run["headlines"]["lost"]["count"] == len(set(acked) - set(final))
+        assert run["headlines"]["lost"]["count"] == len(lost_records(store / run["run"]))
 
 
 def test_all_runs_followed_one_plan_and_had_clusters_of_their_own(

@@ -20,7 +20,7 @@ from harness.cluster.launch import launch
 from harness.core.cluster import Broker, ClientDirection, ClusterSpec, Direction, Lease
 from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.fault import Fault
-from harness.core.wait import pause, wait_until
+from harness.core.wait import wait_until
 from tests.suites.witnesses import (
     READY,
     accepted,
@@ -29,9 +29,11 @@ from tests.suites.witnesses import (
     await_states,
     connects,
     ends,
-    is_at_rest,
+    isr_shrinks,
     java_states,
     log_bytes,
+    log_end,
+    packet_filter,
     produce,
     produced,
     shell,
@@ -45,8 +47,8 @@ Leased = Callable[..., Any]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    # A follower that hears nothing is waited for to leave the ISR: half of Kafka's time for it.
-    spec = ClusterSpec(config=(("replica.lag.time.max.ms", "15000"),))
+    # A follower that hears nothing is waited for to leave the ISR: a third of Kafka's time for it.
+    spec = ClusterSpec(config=(("replica.lag.time.max.ms", "10000"),))
     started = launch(spec, run="suite-faults", folder=folder, say=print)
     yield started
     started.save_logs()
@@ -91,6 +93,9 @@ def test_a_killed_broker_is_gone_and_comes_back_as_another_process(
         assert injected.observed, injected.details
         assert java_states(victim.container) == []
         assert not connects(victim.container, "localhost")
+        # Whoever is dead already is not killed again: that would be no proof.
+        with pytest.raises(ClusterBroken, match="runs no JVM"):
+            BrokerKill().inject(there, (victim,))
     finally:
         healed = BrokerKill().heal(there, (victim,))
 
@@ -225,9 +230,9 @@ def test_a_link_that_drops_long_packets_carries_short_ones(
     leader, follower = ends(cluster, victim)
     there = leased()
     fault = Link(direction="forth", listener="replication", min_bytes=200)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": 1})
 
-    with produced(producer, READY, size=600):
+    shrunk = isr_shrinks(cluster, leader)
+    with produced(cluster, READY, acks="1", size=600):
         injected = fault.inject(there, (leader, follower))
         try:
             assert injected.observed, injected.details
@@ -236,6 +241,11 @@ def test_a_link_that_drops_long_packets_carries_short_ones(
                 lambda: follower not in cluster.isr_of(READY, 0),
                 timeout_s=120,
                 what="a follower that hears nothing but empty answers to leave the ISR",
+            )
+            wait_until(
+                lambda: isr_shrinks(cluster, leader) > shrunk,
+                timeout_s=30,
+                what="the leader to count that the ISR shrank",
             )
             await_connects(follower.container, f"broker-{leader.node_id}")
         finally:
@@ -250,42 +260,45 @@ def test_clients_that_are_cut_off_get_no_acknowledgement_and_brokers_notice_noth
     cluster: DockerCluster, victim: Broker, leased: Leased, direction: ClientDirection
 ) -> None:
     peer = next(broker for broker in cluster.brokers if broker != victim)
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap, "acks": "all", "message.timeout.ms": 60_000}
-    )
     there = leased()
     fault = ClientLink(direction=direction)
 
-    with produced(producer, READY, size=20) as acknowledged:
-        wait_until(lambda: acknowledged, timeout_s=60, what="a first acknowledgement")
-        end = log_bytes(victim, READY)
+    with produced(cluster, READY, acks="all", size=20) as traffic:
+        wait_until(lambda: traffic.acknowledged, timeout_s=60, what="a first acknowledgement")
         injected = fault.inject(there, (victim,))
+        # What was sent up to here may have been on its way when the link was cut.
+        before = traffic.end
         try:
             assert injected.observed, injected.details
-            # What had come before the cut may still lie in the client's queue.
-            before = wait_until(
-                lambda: is_at_rest(acknowledged, for_s=1.0),
-                timeout_s=30,
-                what="acknowledgements to end",
+            wait_until(
+                lambda: traffic.end >= before + 100,
+                timeout_s=60,
+                what="a hundred records sent to a broker that is cut off",
             )
-            pause(2.0)
-            assert len(acknowledged) == before
             if direction == "to_client":
                 wait_until(
-                    lambda: log_bytes(victim, READY) > end,
+                    lambda: log_end(cluster, victim, READY) > max(traffic.acknowledged) + 1,
                     timeout_s=30,
                     what="records whose acknowledgements are lost",
                 )
+            else:
+                assert log_end(cluster, victim, READY) <= before
             await_connects(peer.container, f"broker-{victim.node_id}")
+            assert max(traffic.acknowledged) < before
         finally:
             healed = fault.heal(there, (victim,))
         assert healed.observed, healed.details
-        wait_until(lambda: len(acknowledged) > before, timeout_s=60, what="acks to flow again")
+        wait_until(
+            lambda: max(traffic.acknowledged) >= before,
+            timeout_s=60,
+            what="acknowledgements to flow again",
+        )
 
 
-def test_a_stopped_broker_has_ended_in_order_and_comes_back(
+def test_a_stopped_broker_has_ended_in_order_with_its_log_flushed_and_comes_back(
     cluster: DockerCluster, victim: Broker, leased: Leased
 ) -> None:
+    produce(cluster, READY, records=5)
     there = leased()
 
     injected = BrokerStop().inject(there, (victim,))
@@ -303,6 +316,11 @@ def test_a_stopped_broker_has_ended_in_order_and_comes_back(
             timeout_s=30,
             what="another leader",
         )
+        # It has flushed everything, and says so: no power cut takes that away.
+        before = log_bytes(victim, READY)
+        with pytest.raises(ClusterBroken, match="below the recovery point"):
+            there.cut_tail(victim, topic=READY, partition=0, offset=1)
+        assert log_bytes(victim, READY) == before
     finally:
         healed = BrokerStop().heal(there, (victim,))
 
@@ -359,27 +377,6 @@ def test_a_power_loss_of_all_brokers_loses_acknowledged_records(
     assert produce(cluster, READY, records=5) == min(cut) + 5
 
 
-def test_a_cut_below_the_recovery_point_is_refused_and_the_broker_comes_back(
-    cluster: DockerCluster, victim: Broker, leased: Leased
-) -> None:
-    produce(cluster, READY, records=5)
-    there = leased()
-    # A shutdown in order flushes everything, and says so.
-    BrokerStop().inject(there, (victim,))
-    BrokerStop().heal(there, (victim,))
-    cluster.await_full_isr([READY], timeout_s=90)
-    before = log_bytes(victim, READY)
-
-    try:
-        with pytest.raises(ClusterBroken, match="below the recovery point"):
-            PowerLoss(topic=READY, partition=0, offset=1).inject(there, (victim,))
-        assert log_bytes(victim, READY) == before
-    finally:
-        healed = BrokerKill().heal(there, (victim,))
-
-    assert healed.observed
-
-
 def test_a_living_brokers_tail_is_not_cut(
     cluster: DockerCluster, victim: Broker, leased: Leased
 ) -> None:
@@ -418,17 +415,26 @@ def test_a_shutdown_that_takes_too_long_is_no_proof_and_is_not_helped_along(
 
 def test_a_gc_pause_is_real_in_the_brokers_own_log(victim: Broker, leased: Leased) -> None:
     there = leased(hold_s=5.0)
-    count = "grep -c 'Pause Full (System.gc())' /var/log/kafka/gc.log"
-    before = int(shell(victim.container, count).stdout or 0)
+    fault = GcPause()
 
-    injected = GcPause().inject(there, (victim,))
-    pause(5.0)
-    healed = GcPause().heal(there, (victim,))
+    def collections() -> int:
+        command = "grep -c 'Pause Full (System.gc())' /var/log/kafka/gc.log"
+        return int(shell(victim.container, command).stdout or 0)
 
-    after = int(shell(victim.container, count).stdout)
+    before = collections()
+
+    injected = fault.inject(there, (victim,))
+    # The storm lasts longer than this by itself, and its pauses take nearly all of the time.
+    wait_until(
+        lambda: sum(there.gc_pauses_s(victim)) >= fault.share * 5.0,
+        timeout_s=60,
+        what="pauses that add up to the share of the time held",
+    )
+    healed = fault.heal(there, (victim,))
+
     assert injected.observed, injected.details
     assert healed.observed, healed.details
-    assert after > before + 2
+    assert collections() > before + 2
 
 
 class Harmless:
@@ -448,74 +454,65 @@ class Harmless:
         return getattr(self._cluster, name)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "fault",
-    [
-        BrokerKill(),
-        BrokerPause(),
-        BrokerStop(limit_s=3),
-        ClientLink(),
-        GcPause(),
-        Link(),
-        Link(min_bytes=200),
-        Partition(),
-        PowerLoss(),
-    ],
+    [BrokerStop(limit_s=3), ClientLink(), GcPause(), Link(), Link(min_bytes=200), Partition()],
     ids=str,
 )
 def test_a_fault_that_does_nothing_is_never_proven(
-    cluster: DockerCluster,
-    victim: Broker,
-    leased: Leased,
-    fault: Fault,
-    monkeypatch: pytest.MonkeyPatch,
+    cluster: DockerCluster, victim: Broker, leased: Leased, fault: Fault
 ) -> None:
-    # What these wait for never comes.
-    for limit in ("witness._DEATH_S", "broker_pause._SOON_S", "gc_pause._FIRST_PAUSE_S"):
-        monkeypatch.setattr(f"faults.{limit}", 2.0)
     there = Harmless(leased(hold_s=1.0))
     hit = ends(cluster, victim) if isinstance(fault, Link) else (victim,)
 
-    try:
-        injected = fault.inject(there, hit)
-    except WaitTimeout:
-        return
-
+    injected = fault.inject(there, hit)
     healed = fault.heal(there, hit)
+
     assert not (injected.observed and healed.observed)
 
 
-def test_killing_a_broker_that_is_dead_already_is_an_error_and_no_proof(
-    victim: Broker, leased: Leased
-) -> None:
-    there = leased()
-    BrokerKill().inject(there, (victim,))
-    try:
-        with pytest.raises(ClusterBroken, match="runs no JVM"):
-            BrokerKill().inject(there, (victim,))
-    finally:
-        BrokerKill().heal(there, (victim,))
-
-
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    "fault", [BrokerPause(), Partition(), BrokerKill()], ids=lambda f: type(f).__name__
+    ("fault", "awaited"),
+    [
+        (BrokerKill(), "the death of broker"),
+        (BrokerPause(), "the kernel to show the brokers as stopped"),
+        (PowerLoss(), "the death of broker"),
+    ],
+    ids=str,
 )
-def test_a_fault_heals_by_itself_when_its_lease_ends(
-    cluster: DockerCluster, victim: Broker, leased: Leased, fault: Fault
+def test_what_a_fault_that_does_nothing_waits_for_never_comes(
+    victim: Broker, leased: Leased, fault: Fault, awaited: str
 ) -> None:
-    peer = next(broker for broker in cluster.brokers if broker != victim)
+    with pytest.raises(WaitTimeout, match=awaited):
+        fault.inject(Harmless(leased()), (victim,))
 
-    # Longer than the injection may take on a busy machine: it would see it healed.
-    fault.inject(leased(limit_s=8.0), (victim,))
 
-    wait_until(
-        lambda: (
-            java_states(victim.container) == ["S"]
-            and connects(peer.container, f"broker-{victim.node_id}")
-        ),
-        timeout_s=60,
-        what="the agent to heal by itself",
-    )
+def test_whatever_is_broken_heals_by_itself_when_its_lease_ends(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    del victim  # who leads is hit like all others, and has a full ISR when that begins
+    frozen, cut_off, dead = cluster.brokers
+    before = cluster.process_of(dead)
+    # Much longer than it takes to see the damage.
+    there = leased(limit_s=8.0)
+
+    there.signal(frozen, "SIGSTOP")
+    there.cut([(cut_off, frozen), (cut_off, dead)], listener="all")
+    there.hold_down(dead)
+    there.signal(dead, "SIGKILL")
+
+    assert java_states(frozen.container) == ["T"]
+    assert "KC-" in packet_filter(cluster, cut_off)
+    wait_until(lambda: java_states(dead.container) == [], timeout_s=5, what="the death")
+    await_states(frozen.container, ["S"])
+    await_states(dead.container, ["S"])
+    for peer in (frozen, dead):
+        await_connects(peer.container, f"broker-{cut_off.node_id}")
+        await_connects(cut_off.container, f"broker-{peer.node_id}")
+    assert "KC-" not in packet_filter(cluster, cut_off)
+    assert cluster.process_of(dead) != before
     # The agent strikes a lease off after it has taken back all that is under it.
     wait_until(lambda: not cluster.agent.leases(), timeout_s=30, what="the lease to end")
 
@@ -524,7 +521,6 @@ def test_a_brokers_own_mbeans_can_be_read(cluster: DockerCluster, victim: Broker
     manager = "kafka.server:type=ReplicaManager,name="
 
     partitions = cluster.jmx(victim, [f"{manager}PartitionCount", f"{manager}LeaderCount"], "Value")
-    shrinks = cluster.jmx(victim, f"{manager}IsrShrinksPerSec", "Count")
     under = f"kafka.cluster:type=Partition,name=UnderReplicated,topic={READY},*"
     # That the ISR is full is known to the other brokers before its leader goes by it.
     wait_until(
@@ -538,7 +534,6 @@ def test_a_brokers_own_mbeans_can_be_read(cluster: DockerCluster, victim: Broker
 
     assert set(partitions) == {f"{manager}PartitionCount", f"{manager}LeaderCount"}
     assert all(value >= 1 for value in partitions.values())
-    assert shrinks[f"{manager}IsrShrinksPerSec"] >= 0
     assert sum(sessions.values()) >= 1
     assert cluster.jmx(victim, "nobody:type=Nothing", "Value") == {}
     with pytest.raises(ClusterBroken, match="object names"):

@@ -13,18 +13,11 @@ import pytest
 
 from harness.campaigns.conduct import RunResult
 from harness.core.verdict import Verdict
+from tests.suites.recorded import lost_records
 
 pytestmark = pytest.mark.docker
 
 RunScenario = Callable[..., RunResult]
-
-
-def lost_values(run_dir: Path) -> set[int]:
-    """What was acknowledged and is not in the final read: plain set difference, no Spark."""
-    sends = ds.dataset(run_dir / "history" / "send").to_table(columns=["value", "type"])
-    acked = sends.filter(pc.equal(sends["type"], "ok"))["value"].to_pylist()
-    final = ds.dataset(run_dir / "history" / "final").to_table(columns=["value"])
-    return set(acked) - set(final["value"].to_pylist())
 
 
 def torn_transactions(run_dir: Path) -> set[tuple[int, int]]:
@@ -50,6 +43,8 @@ def summary(outcome: RunResult) -> str:
     return (outcome.run_dir.path / "verdict.json").read_text()[:4000]
 
 
+# By night: by day a cluster of a user's Compose file meets the same faults.
+@pytest.mark.nightly
 def test_acks_all_survives_every_fault(run_scenario: RunScenario) -> None:
     outcome = run_scenario("mixed", duration_s=48)  # a slot for each fault
 
@@ -62,7 +57,7 @@ def test_acks_all_survives_every_fault(run_scenario: RunScenario) -> None:
         "partition",
     }
     assert verdict["counts"]["acked"] > 10_000
-    assert lost_values(outcome.run_dir.path) == set()
+    assert lost_records(outcome.run_dir.path) == {}
 
 
 # By night: every other run of the suites shows what acks=all keeps.
@@ -73,22 +68,22 @@ def test_acks_all_loses_nothing_under_the_damage_that_acks_1_does_not_survive(
     outcome = run_scenario("leader_cut_and_kill", contract={"acks": "all"})
 
     assert outcome.verdict is Verdict.VALID, summary(outcome)
-    assert lost_values(outcome.run_dir.path) == set()
+    assert lost_records(outcome.run_dir.path) == {}
 
 
 def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) -> None:
     outcome = run_scenario(
         "mixed",
         workload_name="transactional",
-        # In a few transactions of a slow machine one in twenty might not be met once.
-        workload={"takeover_share": 0.2},
+        # Of the few transactions of a slow machine one at least has to be taken over.
+        workload={"takeover_share": 0.5},
         faults=("broker_kill", "partition"),
         duration_s=40,
     )
 
     path = outcome.run_dir.path
     assert outcome.verdict is Verdict.VALID, summary(outcome)
-    assert lost_values(path) == set()
+    assert lost_records(path) == {}
     assert torn_transactions(path) == set()
     events = ds.dataset(path / "history" / "event").to_table().to_pylist()
     taken = {(row["process"], row["op"]) for row in events if row["f"] == "takeover"}
@@ -97,6 +92,8 @@ def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) ->
     assert fenced == taken
 
 
+# By night: by day claim 18 is the same damage, and a night of its own follows each time.
+@pytest.mark.nightly
 def test_a_night_begins_with_the_control_and_finds_every_lost_record(tmp_path: Path) -> None:
     night = subprocess.run(
         [sys.executable, "-m", "harness.cli.main", "nightly", "--budget", "1s", "--json",
@@ -108,7 +105,7 @@ def test_a_night_begins_with_the_control_and_finds_every_lost_record(tmp_path: P
     document = json.loads(night.stdout)
     (run,) = document["runs"]
     assert (run["scenario"], run["verdict"]) == ("leader_cut_and_kill", "VALID")
-    lost = lost_values(tmp_path / run["run"])
+    lost = set(lost_records(tmp_path / run["run"]))
     assert len(lost) > 100
     assert run["anomalies"]["lost-write"] == len(lost)
     found = ds.dataset(tmp_path / run["run"] / "anomalies").to_table()

@@ -5,6 +5,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import count
 
 from confluent_kafka import (
@@ -18,7 +19,7 @@ from confluent_kafka import (
 
 from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import Broker
-from harness.core.wait import pause, wait_until
+from harness.core.wait import wait_until
 
 READY = "kafka-chaos-ready"
 """The topic that every cluster has, of one partition."""
@@ -97,21 +98,33 @@ def accepted(at: Broker, of: Broker, cluster: DockerCluster) -> int:
     """
     port = next(CALLING_PORTS)
     agreed = f"-p tcp --sport 9092 --dport {port} --tcp-flags SYN,ACK SYN,ACK".split()
-
-    def within(node: Broker, *words: str) -> str:
-        pid = shell_of_engine("inspect", "--format", "{{.State.Pid}}", node.container).strip()
-        enter = ["exec", cluster.agent.name, "nsenter", f"--net=/proc/{pid}/ns/net"]
-        return shell_of_engine(*enter, *words)
-
     address = shell(at.container, "hostname -I").stdout.split()[0]
     # Before the filter of what leaves, and after the filter of what comes in.
-    within(at, "iptables", "-t", "mangle", "-A", "OUTPUT", *agreed)
+    in_network_of(at, cluster, "iptables", "-t", "mangle", "-A", "OUTPUT", *agreed)
     try:
-        within(of, "python3", "-c", CALL, address, str(port))
-        counted = within(at, "iptables", "-t", "mangle", "-nvxL", "OUTPUT")
+        in_network_of(of, cluster, "python3", "-c", CALL, address, str(port))
+        counted = in_network_of(at, cluster, "iptables", "-t", "mangle", "-nvxL", "OUTPUT")
     finally:
-        within(at, "iptables", "-t", "mangle", "-D", "OUTPUT", *agreed)
+        in_network_of(at, cluster, "iptables", "-t", "mangle", "-D", "OUTPUT", *agreed)
     return int(counted.splitlines()[-1].split()[0])
+
+
+def in_network_of(node: Broker, cluster: DockerCluster, *command: str) -> str:
+    """Return what a command prints that the agent runs in the network of a node."""
+    pid = shell_of_engine("inspect", "--format", "{{.State.Pid}}", node.container).strip()
+    enter = ["exec", cluster.agent.name, "nsenter", f"--net=/proc/{pid}/ns/net"]
+    return shell_of_engine(*enter, *command)
+
+
+def packet_filter(cluster: DockerCluster, node: Broker) -> str:
+    """Return all rules of the packet filter in the network of a node."""
+    return in_network_of(node, cluster, "iptables-save")
+
+
+def isr_shrinks(cluster: DockerCluster, broker: Broker) -> int:
+    """Return how often a broker has seen an ISR shrink since its start, by its own MBean."""
+    name = "kafka.server:type=ReplicaManager,name=IsrShrinksPerSec"
+    return int(cluster.jmx(broker, name, "Count")[name])
 
 
 def shell_of_engine(*words: str) -> str:
@@ -123,6 +136,12 @@ def shell_of_engine(*words: str) -> str:
 def log_bytes(broker: Broker, topic: str) -> int:
     sizes = shell(broker.container, f"stat -c %s /var/lib/kafka/data/{topic}-0/*.log").stdout
     return sum(map(int, sizes.split()))
+
+
+def log_end(cluster: DockerCluster, broker: Broker, topic: str) -> int:
+    """Return the end of a broker's own log of a topic of one partition, by its own MBean."""
+    name = f"kafka.log:type=Log,name=LogEndOffset,topic={topic},partition=0"
+    return int(cluster.jmx(broker, name, "Value")[name])
 
 
 def produce(cluster: DockerCluster, topic: str, *, records: int) -> int:
@@ -160,34 +179,57 @@ def await_end(cluster: DockerCluster, topic: str, end: int) -> None:
     wait_until(is_there, timeout_s=120, what=f"{topic}-0 to end at offset {end}")
 
 
+@dataclass(slots=True)
+class Traffic:
+    """What a producer does in the background.
+
+    Attributes:
+        first_offset: where the log ended before its first record.
+        sent: how many records were handed to the client so far.
+        acknowledged: the offsets that the client learned so far.
+    """
+
+    first_offset: int
+    sent: int = 0
+    acknowledged: list[int] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The offset behind the records sent so far, once all of them are in the log."""
+        return self.first_offset + self.sent
+
+
 @contextmanager
-def produced(producer: Producer, topic: str, *, size: int) -> Iterator[list[int]]:
-    """Produce a record every 20 ms; the list holds the offsets acknowledged so far."""
-    acknowledged: list[int] = []
+def produced(cluster: DockerCluster, topic: str, *, acks: str, size: int) -> Iterator[Traffic]:
+    """Produce a record every 20 ms to a topic of one partition that nobody else writes to."""
+    idempotent = acks == "all"
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "acks": acks,
+            "enable.idempotence": idempotent,
+            "message.timeout.ms": 60_000,
+        }
+    )
+    traffic = Traffic(end_offset(cluster, topic))
     stop = threading.Event()
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
         if error is None:
-            acknowledged.append(message.offset() or 0)
+            traffic.acknowledged.append(message.offset() or 0)
 
     def work() -> None:
         while not stop.is_set():
             producer.produce(topic, os.urandom(size), on_delivery=on_delivery)
+            traffic.sent += 1
             producer.poll(0.02)
 
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        yield acknowledged
+        yield traffic
     finally:
         stop.set()
         thread.join()
         # What is left would be appended in the middle of the next test.
         assert producer.flush(60) == 0
-
-
-def is_at_rest(grows: list[int], *, for_s: float) -> int:
-    """Return how long a list is that does not grow for so long; 0 if it does."""
-    before = len(grows)
-    pause(for_s)
-    return before if len(grows) == before else 0
