@@ -24,6 +24,7 @@ from harness.cli.options import (
     Flags,
     Json,
     Kafka,
+    KafkaList,
     Keep,
     Master,
     Plots,
@@ -226,12 +227,17 @@ def _registry(kind: Kind) -> Registry[Any]:
 def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Install what is missing.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Trust what passed before.")] = False,
+    kafka: KafkaList = None,
     as_json: Json = False,
 ) -> None:
-    """Try everything that a run needs; say what is missing and how to get it."""
+    """Try everything that a run needs; say what is missing and how to get it.
+
+    With --kafka the images of these versions are built as well.
+    """
     from harness.machine.doctor import diagnose
 
-    findings = diagnose(fix=fix, quick=quick, say=console.say)
+    versions = [version.strip() for version in (kafka or "").split(",") if version.strip()]
+    findings = diagnose(fix=fix, quick=quick, say=console.say, versions=versions)
     if as_json:
         typer.echo(json.dumps([_plain(finding) for finding in findings], indent=2))
     raise typer.Exit(0 if all(finding.ok for finding in findings) else 4)

@@ -83,7 +83,9 @@ class Check:
     quick: bool = False
 
 
-def diagnose(*, fix: bool, quick: bool, say: Say) -> tuple[Finding, ...]:
+def diagnose(
+    *, fix: bool, quick: bool, say: Say, versions: Sequence[str] = ()
+) -> tuple[Finding, ...]:
     """Try everything that a run needs.
 
     Args:
@@ -91,19 +93,24 @@ def diagnose(*, fix: bool, quick: bool, say: Say) -> tuple[Finding, ...]:
         quick: trust what passed before on this machine with the same engine, images and Java; the
             engine is asked and the images are looked for in any case.
         say: is told what is tried, and each finding.
+        versions: of Kafka, whose images are built besides that of the default version.
 
     Returns:
         One finding for each thing tried, in order.
     """
     known = _remembered() if quick else {}
-    findings = examine(checks(), fix=fix, say=say, trusted=known)
+    findings = examine(checks(versions), fix=fix, say=say, trusted=known)
     if all(finding.ok for finding in findings):
         _remember(findings)
     return findings
 
 
-def checks() -> tuple[Check, ...]:
-    """Return what is tried, in order: what others need comes first."""
+def checks(versions: Sequence[str] = ()) -> tuple[Check, ...]:
+    """Return what is tried, in order: what others need comes first.
+
+    Args:
+        versions: of Kafka, whose images are built besides that of the default version.
+    """
     return (
         Check(
             name="Docker engine",
@@ -128,7 +135,7 @@ def checks() -> tuple[Check, ...]:
             cost="no cluster can be started, unless with images of one's own",
             remedy="a registry or debootstrap (apt-get install debootstrap) for the base; "
             "Maven Central and a Debian mirror for the rest",
-            attempt=_try_images,
+            attempt=lambda say: _try_images(versions, say),
             repair=lambda say: install.provide_debootstrap(say=say),
             needs=("Docker engine",),
             quick=True,
@@ -229,11 +236,13 @@ def _try_compose(_: Say) -> str:
     return version
 
 
-def _try_images(say: Say) -> str:
+def _try_images(versions: Sequence[str], say: Say) -> str:
     # Looking first keeps a machine whose images are all there from needing a network at all.
     agent = images.ensure_agent_image(say=say)
-    broker = images.ensure_broker_image(images.DEFAULT_KAFKA, say=say)
-    return f"{broker}, {agent}"
+    # The default version once, though it be named again.
+    wanted = dict.fromkeys((images.DEFAULT_KAFKA, *versions))
+    brokers = [images.ensure_broker_image(kafka, say=say) for kafka in wanted]
+    return ", ".join((*brokers, agent))
 
 
 def _java() -> Path | None:

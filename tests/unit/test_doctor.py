@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
+
 from harness.core.errors import EnvironmentBroken, WaitTimeout
 from harness.core.progress import Say
+from harness.machine import images
 from harness.machine.doctor import Check, checks, examine
 
 
@@ -143,3 +146,23 @@ def test_everything_that_is_needed_is_tried_earlier() -> None:
     for check in checks():
         assert set(check.needs) <= seen, check.name
         seen.add(check.name)
+
+
+def test_the_images_of_the_versions_that_are_named_are_built_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[str] = []
+
+    def build(kafka: str, *, say: Say) -> str:
+        built.append(kafka)
+        return f"broker:{kafka}"
+
+    monkeypatch.setattr(images, "ensure_broker_image", build)
+    monkeypatch.setattr(images, "ensure_agent_image", lambda *, say: "agent")
+    wanted = ("0.10.2.2", images.DEFAULT_KAFKA)
+    (check,) = (check for check in checks(wanted) if check.name == "images")
+
+    detail = check.attempt(print)
+
+    assert built == [images.DEFAULT_KAFKA, "0.10.2.2"]
+    assert detail == f"broker:{images.DEFAULT_KAFKA}, broker:0.10.2.2, agent"
