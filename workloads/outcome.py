@@ -29,8 +29,7 @@ contract (`REFUSED`).
 """
 
 from dataclasses import dataclass
-
-from confluent_kafka import KafkaError
+from functools import cache
 
 from harness.core.contract import Contract
 from harness.core.op import OpType
@@ -92,7 +91,13 @@ DEFINITE: dict[str, Definite] = {
 }
 """The definite errors by their names in `confluent_kafka.KafkaError`; all others are not."""
 
-_DEFINITE_CODES = frozenset(getattr(KafkaError, name) for name in DEFINITE)
+
+@cache
+def _definite_codes() -> frozenset[int]:
+    # What describes a workload reads this module too, and has no need of a client.
+    from confluent_kafka import KafkaError
+
+    return frozenset(getattr(KafkaError, name) for name in DEFINITE)
 
 
 def single_attempt(contract: Contract) -> bool:
@@ -107,4 +112,4 @@ def outcome_of(code: int, *, single: bool) -> OpType:
         code: librdkafka's error code; an unknown one is INFO.
         single: the answer of `single_attempt`.
     """
-    return OpType.FAIL if single and code in _DEFINITE_CODES else OpType.INFO
+    return OpType.FAIL if single and code in _definite_codes() else OpType.INFO

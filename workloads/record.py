@@ -16,12 +16,14 @@ because a record can be whole and still be in the wrong place.
 import zlib
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Literal, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from harness.core.errors import UsageError
+
+# A workload's description reads this module for a constant, and has no need of numpy.
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Problem = Literal["checksum", "run", "topic", "format"]
 
@@ -93,6 +95,8 @@ def block_encoder(*, run_id: str, topic: str, size_bytes: int) -> Callable[[rang
     Raises:
         UsageError: the size is too small, or the id is not one.
     """
+    import numpy as np
+
     encode = encoder(run_id=run_id, topic=topic, size_bytes=size_bytes)
     zero = _crc_of(encode(0))
     # Linear too in the high bytes, so one set of tables serves every producer.
@@ -149,11 +153,13 @@ def decoder(*, run_id: str) -> Callable[[bytes | None, str], tuple[int | None, P
     return decode
 
 
-def values_of(messages: Sequence[Payload]) -> npt.NDArray[np.int64]:
+def values_of(messages: Sequence[Payload]) -> "npt.NDArray[np.int64]":
     """Return the values in records that we made ourselves, all of one size, unchecked.
 
     For delivery reports: librdkafka hands back the very bytes that it was given.
     """
+    import numpy as np
+
     kind = type(messages[0])
     block = b"".join(map(kind.value, messages))  # type: ignore[arg-type]
     records = np.frombuffer(block, dtype=np.uint8).reshape(len(messages), -1)

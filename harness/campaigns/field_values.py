@@ -36,6 +36,8 @@ def field_values(kind: type, values: Mapping[str, Any], *, owner: str) -> dict[s
         try:
             typed[name] = TypeAdapter(hints[name]).validate_python(value)
         except ValidationError as error:
-            reasons = dict.fromkeys(entry["msg"] for entry in error.errors())
+            reasons = dict.fromkeys(
+                entry["msg"].replace("Input should", "it should") for entry in error.errors()
+            )
             raise UsageError(f"{owner}: {name}={value!r}: {'; '.join(reasons)}.") from error
     return typed

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from harness.cli import console
-from harness.cli.options import DEFAULT_STORE, Json, Keep, Master, Resume, Store, option
-from harness.cli.process import INTERRUPTED, keep_cluster_of, stoppable
+from harness.cli.options import DEFAULT_STORE, Json, KafkaList, Keep, Master, Resume, Store
+from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.settings import option
+from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.errors import UsageError
 
 claims = typer.Typer(
@@ -20,9 +22,6 @@ Ids = Annotated[
     list[str] | None,
     typer.Argument(metavar="ID…", help="Names or numbers of claims.", show_default=False),
 ]
-Versions = Annotated[
-    str | None, option("--kafka", help="Versions of Kafka, with commas.", show_default=False)
-]
 All = Annotated[bool, typer.Option("--all", help="Every claim there is.")]
 
 
@@ -33,7 +32,7 @@ def default(context: typer.Context) -> None:
         list_claims()
 
 
-@claims.command("list")
+@claims.command("list", cls=ConfiguredCommand)
 def list_claims(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Say what each claim claims, of which versions, and what came of it last."""
     from harness.campaigns.claim_result import trials_in
@@ -69,11 +68,11 @@ def list_claims(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
         typer.echo(f"     last: {told or 'never tried'}")
 
 
-@claims.command("run")
+@claims.command("run", cls=RunningCommand)
 def run(
     ids: Ids = None,
     every: All = False,
-    kafka: Versions = None,
+    kafka: KafkaList = None,
     seed: Annotated[int, option("--seed", help="Of every run.", min=0)] = 1,
     resume: Resume = False,
     store: Store = DEFAULT_STORE,
@@ -99,7 +98,7 @@ def run(
             seed=seed,
             store=store,
             master=master,
-            keep_cluster=keep_cluster_of(keep_cluster),
+            keep_cluster=keep_cluster,
         )
         tally = run_matrix(matrix, resume=resume, progress=progress, stop=stop)
     for trial in tally.trials:
@@ -111,7 +110,7 @@ def run(
     raise typer.Exit(INTERRUPTED if stop.is_set() else tally.exit_code)
 
 
-@claims.command("page")
+@claims.command("page", cls=ConfiguredCommand)
 def page(
     markdown: Annotated[Path, typer.Argument(help="The page to write, as docs/claims.md.")],
     measured: Annotated[

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.logging import RichHandler
 
 from harness.cli import console
 from harness.cli.claims import claims
@@ -21,7 +20,6 @@ from harness.cli.options import (
     DEFAULT_STORE,
     Duration,
     Exact,
-    Flags,
     Json,
     Kafka,
     KafkaList,
@@ -38,28 +36,15 @@ from harness.cli.options import (
     WorkloadName,
     WwDeps,
     experiment,
-    option,
-    read_project_settings,
-    scenario_of,
 )
-from harness.cli.process import (
-    INTERRUPTED,
-    is_wrong_usage,
-    keep_cluster_of,
-    stoppable,
-)
-from harness.cluster.disks import LIMIT_BYTES
+from harness.cli.process import INTERRUPTED, is_wrong_usage, stoppable
+from harness.cli.settings import option
+from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.duration import parse_duration_s
 from harness.core.errors import KafkaChaosError, UsageError
-from harness.core.fault import FAULTS, TARGETS
 from harness.core.registry import Registry, first_sentence
-from harness.core.run_dir import RunDir, canonical_json
-from harness.core.scenario import SCENARIOS
-from harness.core.workload import WORKLOADS
-from harness.run.nemesis import plan as draw_plan
-from harness.run.nemesis import plan_json
-from harness.run.runner import Runner
-from harness.run.scenario_run import ScenarioRun
+from harness.core.run_dir import REPLICA_LIMIT_BYTES, RunDir, canonical_json
+from harness.core.scenario import Scenario
 
 app = typer.Typer(
     name="kafka-chaos",
@@ -72,46 +57,55 @@ app = typer.Typer(
 INTERNAL = 70
 
 
+_BENCHMARKS = Path(__file__).resolve().parents[2] / "tests" / "bench"
+"""They lie in a checkout, not in the installed package."""
+
 app.add_typer(claims, name="claims")
-app.command("matrix")(matrix)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"kafka-chaos {version('kafka-chaos')}")
+        raise typer.Exit
 
 
 @app.callback()
-def configure(context: typer.Context) -> None:
+def kafka_chaos(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Say the version."),
+    ] = False,
+) -> None:
     """Break a real Kafka cluster, and say whether it kept what it acknowledged."""
-    read_project_settings(context)
 
 
-@app.command()
+@app.command(cls=RunningCommand)
 @experiment
 def run(
-    given: Flags,
-    again: Annotated[
-        Path | None, typer.Option("--again", metavar="RUN", help="Repeat this run.")
-    ] = None,
+    scenario: Scenario,
+    seed: int | None,
     store: Store = DEFAULT_STORE,
     master: Master = None,
     keep_cluster: Keep = "never",
-    replica_limit_mib: ReplicaLimit = LIMIT_BYTES // 1024**2,
+    replica_limit_mib: ReplicaLimit = REPLICA_LIMIT_BYTES // 1024**2,
     as_json: Json = False,
 ) -> None:
     """Run an experiment: cluster, load, faults, healing, final reads, verdict, report."""
     from harness.campaigns.conduct import conduct
-    from harness.campaigns.configure import repeated
+    from harness.run.runner import Runner
+    from harness.run.scenario_run import ScenarioRun
 
-    if again is None:
-        chosen, seed = scenario_of(given), _seed_of(given)
-    else:
-        chosen, seed = repeated(RunDir.open(again))
-
+    seed = _new_seed() if seed is None else seed
     with stoppable() as stop, console.live_progress() as progress:
-        progress.say(f"scenario {chosen.name} · kafka {chosen.cluster.kafka} · seed {seed}")
-        progress.say(str(chosen.contract))
+        progress.say(f"scenario {scenario.name} · kafka {scenario.cluster.kafka} · seed {seed}")
+        progress.say(str(scenario.contract))
         runner = Runner(
-            run=ScenarioRun(chosen),
+            run=ScenarioRun(scenario),
             seed=seed,
             store=store,
-            keep_cluster=keep_cluster_of(keep_cluster),
+            keep_cluster=keep_cluster,
             replica_limit_mib=replica_limit_mib,
             progress=progress,
             stop=stop,
@@ -121,17 +115,21 @@ def run(
     raise typer.Exit(INTERRUPTED if stop.is_set() else outcome.verdict.exit_code)
 
 
-@app.command()
+@app.command(cls=ConfiguredCommand)
 @experiment
-def plan(given: Flags) -> None:
+def plan(scenario: Scenario, seed: int | None) -> None:
     """Show the schedule that a seed gives, as plan.json on stdout; nothing is started."""
-    chosen, seed = scenario_of(given), _seed_of(given)
-    steps = draw_plan(chosen, seed)
-    console.say(f"scenario {chosen.name} · seed {seed} · {chosen.duration_s:g} s")
-    typer.echo(plan_json(chosen, seed, steps), nl=False)
+    from harness.run.nemesis import plan, plan_json
+
+    seed = _new_seed() if seed is None else seed
+    console.say(f"scenario {scenario.name} · seed {seed} · {scenario.duration_s:g} s")
+    typer.echo(plan_json(scenario, seed, plan(scenario, seed)), nl=False)
 
 
-@app.command()
+app.command("matrix", cls=RunningCommand)(matrix)
+
+
+@app.command(cls=ConfiguredCommand)
 def verify(
     paths: Verified,
     master: Master = None,
@@ -187,7 +185,7 @@ class Kind(StrEnum):
 
 @app.command("list")
 def list_(kind: Kind, as_json: Json = False) -> None:
-    """Say what there is, one line each."""
+    """List what there is of a kind, a line each, with its meaning."""
     found = _meanings(kind)
     if as_json:
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
@@ -206,21 +204,16 @@ def _meanings(kind: Kind) -> dict[str, str]:
 
 
 def _registry(kind: Kind) -> Registry[Any]:
-    if kind is Kind.CHECKERS:
-        from verifiers.checking.checker import CHECKERS
-
-        return CHECKERS
-    if kind is Kind.CLAIMS:
-        from harness.lab.claim import CLAIMS
-
-        return CLAIMS
-    registries: dict[Kind, Registry[Any]] = {
-        Kind.FAULTS: FAULTS,
-        Kind.TARGETS: TARGETS,
-        Kind.SCENARIOS: SCENARIOS,
-        Kind.WORKLOADS: WORKLOADS,
-    }
-    return registries[kind]
+    module, name = {
+        Kind.CHECKERS: ("verifiers.checking.checker", "CHECKERS"),
+        Kind.CLAIMS: ("harness.lab.claim", "CLAIMS"),
+        Kind.FAULTS: ("harness.core.fault", "FAULTS"),
+        Kind.SCENARIOS: ("harness.core.scenario", "SCENARIOS"),
+        Kind.TARGETS: ("harness.core.fault", "TARGETS"),
+        Kind.WORKLOADS: ("harness.core.workload", "WORKLOADS"),
+    }[kind]
+    registry: Registry[Any] = getattr(import_module(module), name)
+    return registry
 
 
 @app.command()
@@ -258,7 +251,7 @@ def clean(
         bool, typer.Option("--all", help="Also what runs that still go on have made.")
     ] = False,
 ) -> None:
-    """Remove containers, networks and volumes that any run left behind."""
+    """Heal, then remove the containers, networks and volumes that runs left behind."""
     from harness.cluster import cleanup
 
     cleanup.heal(say=console.say)
@@ -268,7 +261,7 @@ def clean(
     )
 
 
-@app.command()
+@app.command(cls=RunningCommand)
 def nightly(
     budget: Annotated[str, option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
     kafka: Kafka = None,
@@ -302,7 +295,11 @@ def nightly(
     raise typer.Exit(INTERRUPTED if stop.is_set() else night.exit_code)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    cls=RunningCommand,
+    hidden=not _BENCHMARKS.is_dir(),
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
 def bench(
     context: typer.Context,
     name: Annotated[
@@ -313,16 +310,15 @@ def bench(
     ],
 ) -> None:
     """Run one benchmark of tests/bench; its figures are ratios measured in one run."""
-    module = f"tests.bench.{name.replace('-', '_')}"
-    root = Path(__file__).resolve().parents[2]
-    if not (root / "tests" / "bench" / f"{name.replace('-', '_')}.py").is_file():
-        known = sorted(p.stem for p in (root / "tests" / "bench").glob("[a-z]*.py"))
+    module = name.replace("-", "_")
+    if not (_BENCHMARKS / f"{module}.py").is_file():
+        known = sorted(path.stem for path in _BENCHMARKS.glob("[a-z]*.py"))
         raise UsageError(
             f"There is no benchmark {name!r}; known here: {', '.join(known) or 'none'}. "
             "Benchmarks lie in a checkout, not in the installed package."
         )
-    sys.path.insert(0, str(root))
-    raise typer.Exit(import_module(module).main(context.args) or 0)
+    sys.path.insert(0, str(_BENCHMARKS.parents[1]))
+    raise typer.Exit(import_module(f"tests.bench.{module}").main(context.args) or 0)
 
 
 # -- what the commands share ---------------------------------------------------------------------
@@ -330,11 +326,6 @@ def bench(
 
 def _new_seed() -> int:
     return secrets.randbelow(1_000_000)
-
-
-def _seed_of(given: Flags) -> int:
-    seed: int | None = given["seed"]
-    return _new_seed() if seed is None else seed
 
 
 def _plain(finding: Any) -> dict[str, Any]:  # noqa: ANN401 (any slotted dataclass)
@@ -352,12 +343,14 @@ def _print_outcome(run_dir: RunDir, *, as_json: bool) -> None:
 def main() -> NoReturn:
     """Run the command line and exit with the code that design and errors give."""
     level = os.environ.get("KAFKA_CHAOS_LOG", "WARNING").upper()
+    from rich.logging import RichHandler
+
     handler = RichHandler(console=console.err, show_path=False)
     # Spark's gateway tells every message between the two languages; nobody looks for that here.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(prog_name="kafka-chaos", standalone_mode=False) or 0
     except KafkaChaosError as error:
         console.say(f"{type(error).__name__}: {error}")
         code = error.exit_code

@@ -2,33 +2,30 @@
 
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from harness.cli import console
-from harness.cli.options import (
-    DEFAULT_STORE,
-    Acks,
-    Flags,
-    Json,
-    Keep,
-    Master,
-    OnOff,
-    Resume,
-    Store,
-    contracts,
-    scenario_of,
-)
-from harness.cli.process import INTERRUPTED, keep_cluster_of, stoppable
-from harness.core.errors import UsageError
+from harness.cli.options import DEFAULT_STORE, Json, Keep, Master, Resume, Store, contracts
+from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.settings import BY_NAME, Flags, scenario_of
 
 if TYPE_CHECKING:
     from harness.campaigns.contracts import Choice, Tally
 
 _SEED = 1
 """A matrix that nobody gave a seed: the same every time, so that it can be resumed."""
+
+_DEFAULTS = {
+    "kafka": None,
+    "acks": "0,1,all",
+    "min_isr": "1,2",
+    "idempotence": "on,off",
+    "unclean_election": "off",
+    "max_in_flight": None,
+}
+"""What a matrix varies, and by which values; None leaves the scenario's own."""
 
 
 @contracts
@@ -55,12 +52,8 @@ def matrix(
         return Cell(scenario=scenario_of(flags))
 
     dimensions: dict[str, Sequence[Any]] = {
-        "kafka": split(given["kafka"], [None]),
-        "acks": choices("--acks", given["acks"], Acks, "0,1,all"),
-        "min_isr": whole_numbers("--min-isr", given["min_isr"], "1,2"),
-        "idempotence": choices("--idempotence", given["idempotence"], OnOff, "on,off"),
-        "unclean_election": choices("--unclean-election", given["unclean_election"], OnOff, "off"),
-        "max_in_flight": whole_numbers("--max-in-flight", given["max_in_flight"], None),
+        name: BY_NAME[name].words(given[name] or default) or [None]
+        for name, default in _DEFAULTS.items()
     }
     chosen, left_out = combine(dimensions, make, seed=seed)
     with stoppable() as stop, console.live_progress() as progress:
@@ -71,7 +64,7 @@ def matrix(
         run = run_matrix(
             Matrix(
                 cells=chosen, left_out=left_out, seed=seed, store=store, master=master,
-                keep_cluster=keep_cluster_of(keep_cluster),
+                keep_cluster=keep_cluster,
             ),
             resume=resume,
             progress=progress,
@@ -93,39 +86,3 @@ def _print(run: "Tally") -> None:
         for reason in entry.reasons:
             console.say(f"  {entry.contract}: {reason}")
     console.say(f"  table: {run.folder / 'matrix.html'}")
-
-
-# -- lists -----------------------------------------------------------------------------------------
-
-
-def split(text: str | None, default: Sequence[str | None]) -> list[str | None]:
-    """Return the words of a list with commas, each once."""
-    words = [word.strip() for word in (text or "").split(",") if word.strip()]
-    return list(dict.fromkeys(words or default))
-
-
-def choices(flag: str, text: str | None, kind: type[StrEnum], default: str) -> list[StrEnum]:
-    """Return the values of a list of choices.
-
-    Raises:
-        UsageError: one of them is none.
-    """
-    known = {str(value): value for value in kind}
-    words = split(text, split(default, []))
-    strange = [word for word in words if word not in known]
-    if strange:
-        raise UsageError(f"{flag}: {strange[0]!r} is none of {', '.join(known)}.")
-    return [known[str(word)] for word in words]
-
-
-def whole_numbers(flag: str, text: str | None, default: str | None) -> list[int | None]:
-    """Return the values of a list of whole numbers; None alone if there is none.
-
-    Raises:
-        UsageError: one of them is none.
-    """
-    words = split(text, split(default, [None]))
-    for word in words:
-        if word is not None and not word.isdecimal():
-            raise UsageError(f"{flag}: {word!r} is no whole number.")
-    return [None if word is None else int(word) for word in words]

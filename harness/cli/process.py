@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.cli import console
-from harness.core.errors import UsageError
-from harness.run.runner import KeepCluster
 
 INTERRUPTED = 130
 
@@ -32,19 +30,6 @@ def stoppable() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def keep_cluster_of(word: str) -> KeepCluster:
-    """Return what --keep-cluster says.
-
-    Raises:
-        UsageError: it says nothing that is known.
-    """
-    match word:
-        case "never" | "failed" | "always":
-            return word
-        case _:
-            raise UsageError(f"--keep-cluster {word!r} is none of never, failed, always.")
 
 
 def is_wrong_usage(error: Exception) -> bool:

@@ -1,71 +1,259 @@
-"""Settings: flag, then KAFKA_CHAOS_*, then the scenario file, then pyproject.toml."""
+"""The settings of an experiment: each is a flag, and sets one field of the harness."""
 
-import tomllib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-import yaml
+import typer
 
+from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure, split_faults
+from harness.campaigns.field_values import field_values
+from harness.core.cluster import ClusterSpec
+from harness.core.contract import Contract
+from harness.core.duration import parse_duration_s
 from harness.core.errors import UsageError
+from harness.core.scenario import Scenario
+from harness.core.workload import Workload
+from workloads.consumer_group import ConsumerGroup
+from workloads.send_poll import SendPoll
+
+Flags = Mapping[str, Any]
+"""What was given for each setting, by its name; None where nothing was."""
+
+_Kind = Literal["text", "duration", "pairs", "faults"]
 
 
-def project_settings(folder: Path) -> dict[str, Any]:
-    """Return `[tool.kafka-chaos]` of the pyproject.toml in a folder; empty if there is none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A flag, and the field that it sets.
+
+    Attributes:
+        flag: the flag, without its dashes.
+        owner: the dataclass that has the field; of `Overrides`, what is no part of another one.
+        field: the field. The flag of a field in seconds or milliseconds takes a duration, unless
+            its own name ends in the unit.
+        help: what it is, in a sentence.
+        panel: the heading of the help under which the flag stands.
+    """
+
+    flag: str
+    owner: type
+    field: str
+    help: str
+    panel: str
+
+    @property
+    def name(self) -> str:
+        """The name of the setting in files, and of the parameter of a command."""
+        return self.flag.replace("-", "_")
+
+    @property
+    def type(self) -> Any:  # noqa: ANN401 (a type)
+        """The type of the field, None left out."""
+        hint = get_type_hints(self.owner)[self.field]
+        types = [kind for kind in get_args(hint) if kind is not type(None)]
+        return types[0] if types and get_origin(hint) not in (Literal, tuple) else hint
+
+    @property
+    def takes(self) -> _Kind:
+        """How the value is written."""
+        if self.field == "faults":
+            return "faults"
+        if get_origin(self.type) is tuple:
+            return "pairs"
+        is_time = self.field.endswith(("_s", "_ms")) and not self.field.endswith("_per_s")
+        return "duration" if is_time and not self.flag.endswith("-ms") else "text"
+
+    @property
+    def parameter(self) -> Any:  # noqa: ANN401 (an annotation)
+        """The annotation of a command's parameter that is this flag, for one value."""
+        types: dict[str, Any] = {"duration": str, "pairs": list[str], "faults": str}
+        given = types.get(self.takes, self.type)
+        return self._annotated(Literal["on", "off"] if given is bool else given, self.help)
+
+    @property
+    def listed(self) -> Any:  # noqa: ANN401 (an annotation)
+        """The annotation of the flag that takes several values, with commas between them."""
+        return self._annotated(str, f"{self.help} Several, with commas.")
+
+    def _annotated(self, kind: Any, help_: str) -> Any:  # noqa: ANN401 (a type, an annotation)
+        # Of a type that says what may be written the help shows just that.
+        metavar = {"duration": "DURATION", "pairs": "KEY=VALUE", "faults": "FAULT,…"}
+        shown = metavar.get(self.takes)
+        return Annotated[
+            kind | None,
+            option(f"--{self.flag}", help=help_, metavar=shown, rich_help_panel=self.panel),
+        ]
+
+    def read(self, value: Any) -> Any:  # noqa: ANN401 (whatever the flag, or a file, holds)
+        """Return what a flag's value means for the field.
+
+        Raises:
+            UsageError: it is not written as the flag demands.
+        """
+        match self.takes:
+            case "duration":
+                seconds = parse_duration_s(str(value))
+                return round(seconds * 1000) if self.field.endswith("_ms") else seconds
+            case "faults":
+                return split_faults(value)
+            case "pairs":
+                return tuple(self._pair(text) for text in value)
+            case "text":
+                return value
+
+    def _pair(self, text: str) -> tuple[str, str]:
+        key, sign, value = (part.strip() for part in text.partition("="))
+        if not key or not sign:
+            raise UsageError(f"--{self.flag} {text!r} is not KEY=VALUE.")
+        return key, value
+
+    def words(self, text: str | None) -> list[str]:
+        """Return the values in a list with commas, each once, as they are written.
+
+        Raises:
+            UsageError: one of them is no value of the field.
+        """
+        words = dict.fromkeys(word.strip() for word in (text or "").split(",") if word.strip())
+        for word in words:
+            field_values(self.owner, {self.field: self.read(word)}, owner="The matrix")
+        return list(words)
+
+
+def option(*names: str, help: str, **more: Any) -> Any:  # noqa: ANN401 (typer's own)
+    """Return a flag that KAFKA_CHAOS_<NAME> can set as well."""
+    variable = names[0].removeprefix("--").replace("-", "_").upper()
+    return typer.Option(
+        *names, help=help, envvar=f"KAFKA_CHAOS_{variable}", show_envvar=False, **more
+    )
+
+
+def _settings(owner: type, panel: str, *rows: tuple[str, str, str]) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(flag=flag, owner=owner, field=field, help=help_, panel=panel)
+        for flag, field, help_ in rows
+    )
+
+
+SETTINGS: tuple[Setting, ...] = (
+    *_settings(
+        ClusterSpec,
+        "The cluster",
+        ("kafka", "kafka", "Version of Apache Kafka."),
+        ("image", "image", "Broker image to use instead of our own."),
+        ("compose", "compose", "A Compose file of your own to start and break."),
+        ("brokers", "brokers", "How many brokers, 1 to 9."),
+        ("controllers", "controllers", "Isolated controllers; 0: brokers are controllers too."),
+        ("metadata", "metadata", "Where Kafka keeps its metadata; default: KRaft from 3.3 on."),
+        ("feature", "features", "Feature NAME=LEVEL that KRaft formats disks with; repeatable."),
+        ("heap-mib", "heap_mib", "Heap of each JVM, MiB."),
+        ("broker-config", "config", "Broker property KEY=VALUE; repeatable."),
+    ),
+    *_settings(
+        Contract,
+        "The contract: settings of the topic and of its producers",
+        ("replication-factor", "replication_factor", "Replicas of each partition."),
+        ("acks", "acks", "What producers wait for: nothing, the leader, or the whole ISR."),
+        ("min-isr", "min_isr", "min.insync.replicas of the topic."),
+        ("idempotence", "idempotence", "Of producers; default: on with acks=all, else off."),
+        (
+            "unclean-election",
+            "unclean_election",
+            "Whether a replica outside the ISR may lead; default: off.",
+        ),
+        ("retries", "retries", "Retries of a producer; default: without end."),
+        ("max-in-flight", "max_in_flight", "Requests of a producer in flight, per connection."),
+        ("linger-ms", "linger_ms", "Milliseconds that a producer waits for a full batch."),
+        ("batch-size", "batch_size_bytes", "Most bytes of a batch."),
+        (
+            "delivery-timeout",
+            "delivery_timeout_ms",
+            "After how long a producer gives a record up: 20s, 2m.",
+        ),
+    ),
+    *_settings(
+        Overrides,
+        "What is broken, and for how long",
+        (
+            "faults",
+            "faults",
+            "Faults to draw from, with commas, each with its parameters if need be: "
+            "broker_kill,partition(listener=replication). `list faults` names them.",
+        ),
+        ("duration", "duration_s", "How long faults are injected: 30s, 5m, 8h."),
+        ("max-at-once", "max_at_once", "How many faults may be in force at one time."),
+        (
+            "available-within",
+            "available_within_s",
+            "Longest time that a partition may acknowledge nothing while enough brokers are "
+            "left: 30s; default: any.",
+        ),
+        (
+            "workload",
+            "workload_name",
+            "What the clients do: `list workloads` names what there is.",
+        ),
+    ),
+    *_settings(
+        SendPoll,
+        "What the clients do",
+        ("topic-partitions", "partitions", "Partitions of the topic."),
+        (
+            "rate",
+            "rate_per_s",
+            "Records a second of all producers together; 0: as fast as they can.",
+        ),
+        ("record-size", "record_size_bytes", "Bytes of each record's value."),
+        ("partitioning", "partitioning", "Who chooses a record's partition."),
+        ("compression", "compression", "compression.type of the producers."),
+        ("headers", "headers", "Headers of each record."),
+        (
+            "seek-every",
+            "seek_s",
+            "About how often each consumer goes back to earlier offsets: 5s; default: never.",
+        ),
+        ("producers", "producers", "Producer processes."),
+        ("consumers", "consumers", "Consumer processes that take all partitions (assign)."),
+        ("subscribers", "subscribers", "Consumer processes in a group (subscribe)."),
+    ),
+    *_settings(
+        ConsumerGroup,
+        "What the clients of --workload consumer_group do",
+        (
+            "assignor",
+            "assignor",
+            "Who assigns partitions to members; consumer is the protocol of KIP-848 (Kafka 4.0 "
+            "on). librdkafka has no sticky that is not cooperative.",
+        ),
+        (
+            "commits",
+            "commits",
+            "What is committed: automatically, what was handed over (auto-delivered, librdkafka's "
+            "default) or what was processed (auto-stored); or each record, before or after.",
+        ),
+        ("process-time", "process_s", "How long a member needs for a record: 2ms."),
+        ("churn-every", "churn_s", "About how often a member joins, leaves or is killed: 5s."),
+    ),
+)
+
+BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
+
+
+def scenario_of(flags: Flags) -> Scenario:
+    """Return the scenario that the flags describe, the default one if they name none.
 
     Raises:
-        UsageError: the file is not TOML.
+        UsageError: they describe nothing that can be run.
     """
-    path = folder / "pyproject.toml"
-    if not path.is_file():
-        return {}
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML ({error}): mend it, or run elsewhere.") from error
-    section = document.get("tool", {}).get("kafka-chaos", {})
-    return _flat(section, str(path))
-
-
-def scenario_file(path: Path) -> dict[str, Any]:
-    """Return the settings of a scenario file: YAML, named like the flags, plus `scenario`.
-
-    Raises:
-        UsageError: it cannot be read, or is not a mapping of plain values.
-    """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The scenario file {path} cannot be read ({error}).") from error
-    except yaml.YAMLError as error:
-        raise UsageError(f"The scenario file {path} is not YAML: {error}") from error
-    return _flat(document or {}, str(path))
-
-
-def reject_unknown(settings: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse settings that nobody would read: a misspelled one would change the experiment.
-
-    Raises:
-        UsageError: naming them, and what there is.
-    """
-    names = set(known)
-    unknown = sorted(set(settings) - names)
-    if unknown:
-        raise UsageError(
-            f"{where} sets {', '.join(unknown)}, which no flag is called; "
-            f"known: {', '.join(sorted(names))}."
-        )
-
-
-def _flat(document: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 (what the file holds)
-    if not isinstance(document, dict):
-        raise UsageError(f"{where} holds no mapping of settings to values.")
-    settings = {}
-    for key, value in document.items():
-        if isinstance(value, dict):
-            raise UsageError(f"{where}: {key} holds a mapping; write a plain value or a list.")
-        plain = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-        if isinstance(plain, list) and str(key) != "broker-config":
-            plain = ",".join(str(entry) for entry in plain)
-        settings[str(key).replace("-", "_")] = plain
-    return settings
+    parts: dict[type, dict[str, Any]] = {ClusterSpec: {}, Contract: {}, Workload: {}, Overrides: {}}
+    for setting in SETTINGS:
+        if (given := flags.get(setting.name)) is not None:
+            part = parts.get(setting.owner, parts[Workload])
+            part[setting.field] = setting.read(given)
+    overrides = Overrides(
+        cluster=parts[ClusterSpec],
+        contract=parts[Contract],
+        workload=parts[Workload],
+        **parts[Overrides],
+    )
+    return configure(flags.get("scenario") or DEFAULT_SCENARIO, overrides)

@@ -21,6 +21,7 @@ from harness.cluster.engine import ENGINE_ERRORS
 from harness.core.errors import KafkaChaosError
 from harness.core.run_dir import (
     REPLICA_EPOCHS,
+    REPLICA_LIMIT_BYTES,
     REPLICAS_MANIFEST,
     SCHEMA,
     canonical_json,
@@ -28,9 +29,6 @@ from harness.core.run_dir import (
 )
 
 log = logging.getLogger(__name__)
-
-LIMIT_BYTES = 4 * 1024**3
-"""So much is copied from all brokers together, unless told otherwise."""
 
 CHECKPOINTS = (
     "replication-offset-checkpoint",
@@ -97,7 +95,7 @@ def copy_replicas(
     topics: Mapping[str, int],
     folder: Path,
     *,
-    limit_bytes: int = LIMIT_BYTES,
+    limit_bytes: int = REPLICA_LIMIT_BYTES,
 ) -> None:
     """Copy the replicas of some topics to `folder/<service>/data/`, and write the manifest.
 

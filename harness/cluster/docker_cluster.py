@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.cluster.admin import Admin
 from harness.cluster.agent import Agent
 from harness.cluster.containers import ComposeProject
-from harness.cluster.disks import LIMIT_BYTES, Source, copy_metadata, copy_replicas, log_dirs_of
+from harness.cluster.disks import Source, copy_metadata, copy_replicas, log_dirs_of
 from harness.cluster.engine import ENGINE_ERRORS
 from harness.cluster.links import client_rule, knock, link_rules
 from harness.cluster.logs import ClusterLogs
@@ -32,7 +32,7 @@ from harness.core.cluster import (
     ProcessState,
 )
 from harness.core.errors import ClusterBroken, UsageError
-from harness.core.run_dir import Journal, canonical_json, write_atomically
+from harness.core.run_dir import REPLICA_LIMIT_BYTES, Journal, canonical_json, write_atomically
 from harness.core.wait import wait_until
 
 log = logging.getLogger(__name__)
@@ -565,7 +565,9 @@ class DockerCluster:
             except (ClusterBroken, OSError, *ENGINE_ERRORS) as error:
                 log.warning("Not all logs of %s could be kept: %s", node.service, error)
 
-    def copy_replicas(self, topics: Mapping[str, int], *, limit_bytes: int = LIMIT_BYTES) -> None:
+    def copy_replicas(
+        self, topics: Mapping[str, int], *, limit_bytes: int = REPLICA_LIMIT_BYTES
+    ) -> None:
         """Copy the topics' replicas from every broker's disk into the run folder.
 
         Under KRaft the log of the cluster's metadata comes along, from every node that has one.

@@ -61,6 +61,10 @@ class Contract:
             )
         if self.idempotence and self.max_in_flight > 5:
             raise UsageError("Idempotence allows at most 5 requests in flight.")
+        if (self.retries or 0) < 0 or self.linger_ms < 0:
+            raise UsageError("Retries and linger.ms of a producer cannot be below 0.")
+        if self.batch_size_bytes < 1 or self.delivery_timeout_ms < 1:
+            raise UsageError("batch.size and delivery.timeout.ms of a producer are at least 1.")
         if self.max_in_flight < 1:
             raise UsageError(f"{self.max_in_flight} requests in flight send nothing: at least 1.")
 

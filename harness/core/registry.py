@@ -2,10 +2,10 @@
 
 import difflib
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from importlib import metadata
 from typing import Generic, TypeVar
 
 from harness.core.errors import UsageError
@@ -56,8 +56,17 @@ class Registry(Generic[T], Mapping[str, T]):
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self._package}.{module.name}")
+        from importlib import metadata
+
         for entry_point in metadata.entry_points(group=f"kafka_chaos.{self._kind}s"):
             entry_point.load()
+
+    def _load_module(self, name: str) -> None:
+        """Import the module that is called like an entry, if there is one: most are."""
+        if name not in self._entries and not self._loaded and name.isidentifier():
+            module = f"{self._package}.{name}"
+            if importlib.util.find_spec(module) is not None:
+                importlib.import_module(module)
 
     def __getitem__(self, name: str) -> T:
         """Return the entry of that name.
@@ -65,7 +74,9 @@ class Registry(Generic[T], Mapping[str, T]):
         Raises:
             UsageError: there is none; the message lists what there is.
         """
-        self.load()
+        self._load_module(name)
+        if name not in self._entries:
+            self.load()
         if name not in self._entries:
             near = difflib.get_close_matches(name, self._entries, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -75,7 +86,7 @@ class Registry(Generic[T], Mapping[str, T]):
 
     def name_of(self, entry: object) -> str:
         """Return the name under which an entry, or the class of an instance, is filed."""
-        self.load()
+        # Whoever has an instance has imported its module, which has declared it.
         for name, known in self._entries.items():
             if known is entry or known is type(entry):
                 return name

@@ -19,6 +19,9 @@ REPLICAS_MANIFEST = "replicas.json"
 REPLICA_EPOCHS = "leader-epoch-checkpoint"
 """In a replica's folder: which leader epochs there were, and where each began."""
 
+REPLICA_LIMIT_BYTES = 4 * 1024**3
+"""So much of the brokers' logs is copied in all, unless a run is told otherwise."""
+
 _UPDATING = threading.Lock()
 """Several threads of a run tell what they know: none may undo what another one has told."""
 

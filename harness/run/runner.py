@@ -12,13 +12,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.cluster.disks import LIMIT_BYTES
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.pool import ClusterPool
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import KafkaChaosError, WaitTimeout
 from harness.core.progress import Progress
-from harness.core.run_dir import SCHEMA, Journal, RunDir, write_atomically
+from harness.core.run_dir import REPLICA_LIMIT_BYTES, SCHEMA, Journal, RunDir, write_atomically
 from harness.core.wait import pause
 from harness.core.workload import ClientSpec
 from harness.history.seal import seal
@@ -54,7 +53,7 @@ class Runner:
     seed: int
     store: Path
     keep_cluster: KeepCluster = "never"
-    replica_limit_mib: int = LIMIT_BYTES // 1024**2
+    replica_limit_mib: int = REPLICA_LIMIT_BYTES // 1024**2
     progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
     pool: ClusterPool = field(default_factory=ClusterPool)

@@ -448,9 +448,9 @@ def test_with_faults_of_ones_own_the_default_scenario_is_the_one_that_deals_them
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--acks", "2"], "'2' is none of 0, 1, all"),
-        (["--min-isr", "two"], "'two' is no whole number"),
-        (["--idempotence", "maybe"], "'maybe' is none of on, off"),
+        (["--acks", "2"], "acks='2': it should be '0', '1' or 'all'"),
+        (["--min-isr", "two"], "min_isr='two': it should be a valid integer"),
+        (["--idempotence", "maybe"], "idempotence='maybe': it should be a valid boolean"),
         (["--min-isr", "4"], "can never be met"),
         (["--acks", "0,1", "--idempotence", "on"], "Idempotence needs acks=all"),
         (["--duration", "20s"], "give a longer --duration"),
