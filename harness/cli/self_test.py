@@ -12,7 +12,7 @@ from harness.core.run_dir import canonical_json
 
 if TYPE_CHECKING:
     from verifiers.planting.plant import Offence
-    from verifiers.planting.self_test import Grown, SelfTest
+    from verifiers.planting.self_test import PlantOutcome, SelfTest
 
 _MOST_TOLD = 4
 
@@ -66,7 +66,7 @@ def _show(outcome: "SelfTest") -> None:
     )
 
 
-def _implied(one: "Grown") -> str:
+def _implied(one: "PlantOutcome") -> str:
     return ", ".join(f"{name} ×{count}" for name, (count, _) in one.implied.items())
 
 

@@ -21,7 +21,7 @@ from verifiers.replicas.copied import Copied
 from verifiers.run_folder.folder import End, RunInput
 from verifiers.run_folder.member import Member
 from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
-from verifiers.scanning import places
+from verifiers.scanning import offsets
 from verifiers.spark.session import open_session
 from verifiers.timeline.frames import SCHEMAS, frames_of
 
@@ -71,13 +71,13 @@ def find(spark: SparkSession, tmp_path: Path) -> Find:
         if wanted & {"values", "producing", "slots", "parts"}:
             built["values"] = records.values(history)
         if wanted & {"log", "slots"}:
-            built["log"] = places.log(history)
+            built["log"] = offsets.log(history)
         if "turns" in wanted:
             built["turns"] = order.turns(history)
         if "producing" in wanted:
             built["producing"] = order.producing(history, built["values"])
         if "slots" in wanted:
-            built["slots"] = places.slots(history, built["values"], built["log"])
+            built["slots"] = offsets.slots(history, built["values"], built["log"])
         if "parts" in wanted:
             built["parts"] = transactions.parts(history, built["values"])
         if "transactors" in wanted:

@@ -12,7 +12,7 @@ from tests.spark.ops import Op, Rec, end, fail, filler, final, info, ok, poll
 from verifiers.checking.execution import build
 from verifiers.frames import records
 from verifiers.frames.history import History
-from verifiers.scanning import digests, places
+from verifiers.scanning import digests, offsets
 
 LENGTH = 640
 """Ten blocks."""
@@ -34,7 +34,7 @@ def whole() -> list[dict[str, object]]:
 
 
 def in_doubt(history: History) -> int:
-    log = places.log(history, tallied=True)
+    log = offsets.log(history, by_scan=True)
     return digests.records_in_doubt(log, digests.stretches_of(history))
 
 
@@ -108,7 +108,7 @@ def test_whatever_was_done_to_a_history_the_same_values_are_found(spark: SparkSe
     chance = random.Random(11)
     damaged = [op for damage in DAMAGES for op in damage(chance.randrange(LENGTH - 8))]
     history = to_history(spark, in_order() + damaged, ends=whole())
-    log = places.log(history, tallied=True).persist()
+    log = offsets.log(history, by_scan=True).persist()
     stretches = digests.stretches_of(history)
 
     chosen = records.values(digests.in_doubt(history, log, stretches)).collect()
@@ -127,9 +127,9 @@ def test_a_scan_tallies_what_spark_aggregates(spark: SparkSession) -> None:
     damaged = [op for damage in DAMAGES for op in damage(chance.randrange(LENGTH - 8))]
     history = to_history(spark, in_order() + damaged, ends=whole())
 
-    scanned = places.log(history, tallied=True).collect()
+    scanned = offsets.log(history, by_scan=True).collect()
 
-    assert sorted(map(str, scanned)) == sorted(map(str, places.log(history).collect()))
+    assert sorted(map(str, scanned)) == sorted(map(str, offsets.log(history).collect()))
     assert len(scanned) > 3 * LENGTH // 64
 
 
@@ -137,12 +137,12 @@ def test_an_excerpt_holds_all_places_that_may_have_two_values(spark: SparkSessio
     chance = random.Random(3)
     damaged = [op for damage in DAMAGES for op in damage(chance.randrange(LENGTH - 8))]
     history = to_history(spark, in_order() + damaged, ends=whole())
-    log = places.log(history, tallied=True).persist()
+    log = offsets.log(history, by_scan=True).persist()
 
     near = digests.in_doubt(history, log, digests.stretches_of(history))
-    chosen = places.slots(near, records.values(near), log).collect()
+    chosen = offsets.slots(near, records.values(near), log).collect()
 
-    every = places.slots(history, records.values(history), log).collect()
+    every = offsets.slots(history, records.values(history), log).collect()
     log.unpersist()
     assert sorted(map(str, chosen)) == sorted(map(str, every))
     assert len(every) > 2

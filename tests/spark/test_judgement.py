@@ -12,7 +12,7 @@ from tests.spark.ops import PROVEN, Folder, end, fault, witnessed
 from verifiers.checking.execution import Found
 from verifiers.judging.judgement import judge_findings, verdict_of, why_not_valid
 from verifiers.run_folder.folder import read_run
-from verifiers.run_folder.result import Counts, Finding
+from verifiers.run_folder.result import AnomalyFinding, Counts
 
 GOOD = Folder([])
 ENOUGH = Counts(sends=500, acked=500, final=500)
@@ -35,7 +35,7 @@ WITHOUT_LEADER = [
     fault(2, "decided", fault="gc_pause", victims=[], target="leader_of(orders,0)"),
     fault(2, "failed", error="There was no leader."),
 ]
-LOST = Finding(count=1, permitted=True, why="", kinds={}, examples=())
+LOST = AnomalyFinding(count=1, permitted=True, why="", kinds={}, examples=())
 
 
 def reasons(

@@ -15,8 +15,8 @@ from tests.op_graphs import Deed, Past, check_cycle, edges_of, expected, pasts
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.dependencies import dependencies, places
 from verifiers.ops.edges import placed, read_edges, stretches
+from verifiers.ops.neighbours import strange
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
-from verifiers.ops.steps import strange
 from verifiers.ops.versions import versions_of
 
 DRAWN = 300

@@ -13,7 +13,7 @@ from harness.core.errors import UsageError
 from tests.spark.everything import write_everything
 from tests.spark.ops import Folder, Rec, filler, final, ok, poll
 from verifiers.checking.checker import CHECKERS, offences
-from verifiers.planting.self_test import Grown, SelfTest, self_test
+from verifiers.planting.self_test import PlantOutcome, SelfTest, self_test
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -22,7 +22,7 @@ def plant_in(path: Path, *only: str) -> SelfTest:
     return self_test(path, master="local[2]", only=only)
 
 
-def named(outcome: SelfTest) -> dict[str, Grown]:
+def named(outcome: SelfTest) -> dict[str, PlantOutcome]:
     return {one.name: one for one in outcome.plants}
 
 

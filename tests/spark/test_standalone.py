@@ -16,8 +16,8 @@ import pytest
 from harness.core.wait import wait_until
 from tests.spark.everything import write_everything
 from verifiers.planting.plant import PLANTS
-from verifiers.planting.plot import Plot
-from verifiers.planting.stock import Stock
+from verifiers.planting.run_contents import RunContents
+from verifiers.planting.run_copy import RunCopy
 from verifiers.spark.session import find_java
 
 ROOT = Path(__file__).parents[2]
@@ -122,10 +122,10 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def damaged(path: Path) -> Path:
     """Write a run with some anomalies."""
     write_everything(path)
-    plot = Plot(path, Stock(path))
+    copy = RunCopy(path, RunContents(path))
     for name in DAMAGED:
-        PLANTS[name].sow(plot)
-    plot.finish()
+        PLANTS[name].apply(copy)
+    copy.finish()
     return path
 
 
@@ -166,7 +166,7 @@ from verifiers.spark.session import open_session
 
 spark = open_session(sys.argv[1])
 context = spark.sparkContext
-module = "verifiers.scanning.skim"
+module = "verifiers.scanning.presorted"
 (seen,) = context.parallelize([0], 1).map(lambda _: __import__(module).__file__).collect()
 print(seen)
 for key in sys.argv[2:]:

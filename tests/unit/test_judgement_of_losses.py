@@ -12,7 +12,7 @@ from verifiers.run_folder.folder import read_run
 
 DECIDED = {
     "id": "1", "event": "decided", "time_ns": 1, "fault": "power_loss", "victims": [1],
-    "target": "all", "destroys_data": True,
+    "target": "all", "traits": {"destroys_data": True},
 }  # fmt: skip
 INJECTED = {"id": "1", "event": "injected", "time_ns": 2, "evidence": {"observed": True}}
 FAILED = {"id": "1", "event": "failed", "error": "The agent did not answer."}

@@ -13,7 +13,7 @@ from harness.core.verdict import Verdict
 from verifiers.ops.description import Described, Problem
 from verifiers.ops.judgement import HistoryVerdict, OpOptions
 from verifiers.ops.plots.axes import Axes, Axis
-from verifiers.ops.plots.horizon import Horizon
+from verifiers.ops.plots.horizontal_axis import HorizontalAxis
 from verifiers.ops.plots.lag_picture import lag_picture
 from verifiers.ops.plots.lag_series import KEY, THREAD, Lags, MemberLag, Stretch
 from verifiers.ops.plots.names import safe_names
@@ -96,27 +96,27 @@ def test_a_length_of_time_is_told_in_the_unit_that_fits(length_ns: int, told: st
 
 
 def test_times_that_begin_near_zero_are_told_as_they_are() -> None:
-    horizon = Horizon.of(Axis(timed=True, low=2_000_000_000, high=9_000_000_000))
+    across = HorizontalAxis.of(Axis(timed=True, low=2_000_000_000, high=9_000_000_000))
 
-    assert (horizon.low, horizon.high) == (2.0, 9.0)
-    assert horizon.words == "time of the history, s"
+    assert (across.low, across.high) == (2.0, 9.0)
+    assert across.words == "time of the history, s"
 
 
 def test_times_of_a_clock_that_began_long_before_are_counted_from_the_first_event() -> None:
-    horizon = Horizon.of(Axis(timed=True, low=10**18, high=10**18 + 5_000_000))
+    across = HorizontalAxis.of(Axis(timed=True, low=10**18, high=10**18 + 5_000_000))
 
-    assert (horizon.low, horizon.high) == (0.0, 5.0)
-    assert horizon.words.startswith("ms since the first event")
+    assert (across.low, across.high) == (0.0, 5.0)
+    assert across.words.startswith("ms since the first event")
 
 
 def test_a_history_without_times_has_an_axis_of_indices() -> None:
-    assert Horizon.of(Axis(timed=False, low=0, high=7)).words == "index of the completion"
+    assert HorizontalAxis.of(Axis(timed=False, low=0, high=7)).words == "index of the completion"
 
 
 def test_an_axis_of_one_moment_has_a_width() -> None:
-    horizon = Horizon.of(Axis(timed=True, low=5, high=5))
+    across = HorizontalAxis.of(Axis(timed=True, low=5, high=5))
 
-    assert horizon.high > horizon.low
+    assert across.high > across.low
     assert Scale(low=0, high=2, begin=100, end=0).at(1) == 50
 
 

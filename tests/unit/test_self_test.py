@@ -11,7 +11,7 @@ from harness.cli.main import app
 from verifiers.checking.checker import CHECKERS
 from verifiers.planting import self_test as module
 from verifiers.planting.plant import PLANTS, Offence
-from verifiers.planting.self_test import Grown, SelfTest
+from verifiers.planting.self_test import PlantOutcome, SelfTest
 
 MISSED = Offence(anomaly="duplicate", topic="orders", partition=0, offset=7, value=9, kind="log")
 
@@ -24,13 +24,17 @@ def test_a_plant_is_named_after_its_checker() -> None:
     assert all(name.split(" (")[0] == plant.checker for name, plant in PLANTS.items())
 
 
-def outcome(*plants: Grown) -> SelfTest:
+def outcome(*plants: PlantOutcome) -> SelfTest:
     return SelfTest(run="r", baseline={}, plants=plants, seconds=1.0)
 
 
-FOUND = Grown(name="phantom", checker="phantom", told="a record", planted=1)
-FAILED = Grown(name="duplicate", checker="duplicate", told="twice", planted=1, missed=(MISSED,))
-LEFT_OUT = Grown(name="zombie-commit", checker="zombie-commit", told="none", not_planted=True)
+FOUND = PlantOutcome(name="phantom", checker="phantom", told="a record", planted=1)
+FAILED = PlantOutcome(
+    name="duplicate", checker="duplicate", told="twice", planted=1, missed=(MISSED,)
+)
+LEFT_OUT = PlantOutcome(
+    name="zombie-commit", checker="zombie-commit", told="none", not_planted=True
+)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +43,7 @@ LEFT_OUT = Grown(name="zombie-commit", checker="zombie-commit", told="none", not
     ids=["found", "missed", "nothing planted"],
 )
 def test_the_exit_code_says_whether_all_was_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plants: list[Grown], code: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plants: list[PlantOutcome], code: int
 ) -> None:
     monkeypatch.setattr(module, "self_test", lambda *_, **__: outcome(*plants))
 

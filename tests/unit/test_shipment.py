@@ -32,7 +32,11 @@ def test_workers_are_sent_the_verifier_and_what_it_imports_once(tmp_path: Path) 
 
     (archive,) = context.sent
     names = set(zipfile.ZipFile(archive).namelist())
-    assert {"verifiers/__init__.py", "verifiers/scanning/skim.py", "harness/core/op.py"} <= names
+    assert {
+        "verifiers/__init__.py",
+        "verifiers/scanning/presorted.py",
+        "harness/core/op.py",
+    } <= names
     assert all(name.endswith(".py") for name in names)
 
 

@@ -11,7 +11,7 @@ from tests.metadata import batch, change, no_op, partition, topic, write_metadat
 from verifiers.timeline.clock import Clock
 from verifiers.timeline.frames import asking_all
 from verifiers.timeline.metrics import measured
-from verifiers.timeline.spells import Timeline, read_timeline, write_spells
+from verifiers.timeline.partition_states import Timeline, read_timeline, write_states
 from verifiers.timeline.windows import ceilings, demands, shortages
 
 Line = Mapping[str, Any]
@@ -140,24 +140,24 @@ def test_a_clock_that_nobody_read_says_nothing() -> None:
 def test_under_kraft_spells_come_from_the_metadata_log(tmp_path: Path) -> None:
     timeline = kraft(tmp_path)
 
-    spells = timeline.spells[PLACE]
+    states = timeline.states[PLACE]
     assert timeline.source == "metadata-log"
-    assert [(one.leader, one.isr, one.leader_epoch) for one in spells] == [
+    assert [(one.leader, one.isr, one.leader_epoch) for one in states] == [
         (1, (1, 2, 3), 0), (1, (1,), 0), (1, (1, 2, 3), 0), (2, (1, 2, 3), 1),
     ]  # fmt: skip
-    assert all(one.after_ns <= one.from_ns < one.to_ns for one in spells)
-    assert [one.joins_next for one in spells] == [True, True, True, False]
-    assert abs(spells[1].to_ns - 20 * S) < 30 * MS
+    assert all(one.after_ns <= one.from_ns < one.to_ns for one in states)
+    assert [one.joins_next for one in states] == [True, True, True, False]
+    assert abs(states[1].to_ns - 20 * S) < 30 * MS
 
 
 def test_spells_are_written_down(tmp_path: Path) -> None:
-    write_spells(kraft(tmp_path), ["orders"], tmp_path)
+    write_states(kraft(tmp_path), ["orders"], tmp_path)
 
     lines = [json.loads(line) for line in (tmp_path / "spells.jsonl").read_text().splitlines()]
     assert [(line["leader"], line["isr"], line["elr"]) for line in lines] == [
         (1, [1, 2, 3], []), (1, [1], []), (1, [1, 2, 3], []), (2, [1, 2, 3], []),
     ]  # fmt: skip
-    write_spells(kraft(tmp_path), ["others"], tmp_path)
+    write_states(kraft(tmp_path), ["others"], tmp_path)
     assert not (tmp_path / "spells.jsonl").exists()
 
 
@@ -167,7 +167,7 @@ def test_without_the_clock_a_metadata_log_has_no_place_in_time(tmp_path: Path) -
 
     timeline = read_timeline(tmp_path)
 
-    assert timeline.spells == {}
+    assert timeline.states == {}
     assert timeline.source == "polled"
 
 
@@ -182,16 +182,16 @@ def test_under_zookeeper_spells_lie_between_answers_of_one_version(tmp_path: Pat
     timeline = read_timeline(folder(tmp_path, lines=lines))
 
     assert timeline.source == "znodes"
-    assert [(one.isr, one.from_ns // MS, one.to_ns // MS) for one in timeline.spells[PLACE]] == [
+    assert [(one.isr, one.from_ns // MS, one.to_ns // MS) for one in timeline.states[PLACE]] == [
         ((1, 2, 3), 1000, 9700), ((1,), 10_000, 19_700), ((1, 2, 3), 20_000, 59_700),
     ]  # fmt: skip
-    assert [one.joins_next for one in timeline.spells[PLACE]] == [True, False, False]
+    assert [one.joins_next for one in timeline.states[PLACE]] == [True, False, False]
 
 
 def test_lines_of_earlier_runs_have_no_spells(tmp_path: Path) -> None:
     line = {"time_ns": 1, "topic": "orders", "partition": 0, "leader": 1, "isr": [1]}
 
-    assert read_timeline(folder(tmp_path, lines=[line, line])).spells == {}
+    assert read_timeline(folder(tmp_path, lines=[line, line])).states == {}
 
 
 def test_a_shortage_begins_when_the_leader_itself_has_said_so(tmp_path: Path) -> None:
@@ -382,12 +382,12 @@ def test_the_replica_that_was_furthest_behind_is_told() -> None:
         end(6, 1, 500), end(6, 2, 100), end(6, 3, 499), end(6, 2, 9, topic="other"),
         end(11, 1, 600), end(11, 2, 580),
     ]  # fmt: skip
-    timeline = Timeline(spells={}, samples=samples, lines=[], log=None, clock=Clock())
+    timeline = Timeline(states={}, samples=samples, lines=[], log=None, clock=Clock())
 
     assert measured(timeline, [], META)["widest_lag"] == {
         "records": 400, "broker": 2, "topic": "orders", "partition": 0, "at_ns": 6 * S,
     }  # fmt: skip
-    nothing = Timeline(spells={}, samples=[], lines=[], log=None, clock=Clock())
+    nothing = Timeline(states={}, samples=[], lines=[], log=None, clock=Clock())
     assert measured(nothing, [], META)["widest_lag"] is None
 
 

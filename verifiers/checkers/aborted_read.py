@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.story import read_story
+from verifiers.checking.details import read_details
 
 _STORY = ("sent_by", "txn")
 
@@ -40,7 +40,7 @@ def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataF
         offset=F.coalesce("final_first", "poll_first"),
         time_ns="complete_ns",
         kind=F.when(F.col("transactional"), "read_committed"),
-        detail=read_story(),
+        detail=read_details(),
     )
     early = (
         aborted_reads.groupBy("topic", "value", *_STORY)

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.story import read_story
+from verifiers.checking.details import read_details
 
 
 @checker(
@@ -31,5 +31,5 @@ def dirty_read(values: DataFrame) -> DataFrame:
         offset="poll_last",
         process="reader",
         time_ns="polled_ns",
-        detail=read_story(),
+        detail=read_details(),
     )

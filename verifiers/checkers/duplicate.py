@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.story import send_story
+from verifiers.checking.details import send_details
 
 
 @checker(
@@ -39,5 +39,5 @@ def duplicate(values: DataFrame) -> DataFrame:
         offset="first",
         time_ns="complete_ns",
         kind=F.when(both, "log").otherwise("moved"),
-        detail=send_story() | {"last_offset": F.col("last"), "partitions": F.col("partitions")},
+        detail=send_details() | {"last_offset": F.col("last"), "partitions": F.col("partitions")},
     )

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.story import difference_story
+from verifiers.checking.details import difference_details
 
 _KNOWN = 0
 
@@ -62,7 +62,7 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
         differences.where(renamed | (same & ~F.col("same_records"))),
         offset="first",
         kind=F.when(F.col("same_records"), "renamed").otherwise("ambiguous"),
-        detail=difference_story(),
+        detail=difference_details(),
     )
     return falling.unionByName(contradicting).unionByName(two)
 

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.polling import poll_story, untouched
+from verifiers.checking.polling import poll_details, untouched
 
 
 @checker(
@@ -27,4 +27,4 @@ def int_nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
     """
     rows = turns.where(F.col("internal") & (F.col("offset") <= F.col("prev_offset")))
     rows = untouched(rows, events)
-    return offences(rows, detail=poll_story())
+    return offences(rows, detail=poll_details())

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.polling import passed_over, poll_story, untouched
+from verifiers.checking.polling import passed_over, poll_details, untouched
 
 
 @checker(
@@ -30,4 +30,4 @@ def int_poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFr
     rows = turns.where(F.col("internal") & (F.col("offset") > F.col("prev_offset")))
     rows = untouched(rows, events)
     rows = passed_over(rows, log)
-    return offences(rows, detail=poll_story() | {"skipped": F.col("skipped")})
+    return offences(rows, detail=poll_details() | {"skipped": F.col("skipped")})

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.story import send_story
+from verifiers.checking.details import send_details
 from verifiers.frames.lost import lost
 
 
@@ -34,4 +34,4 @@ def lost_write(values: DataFrame, located: DataFrame) -> DataFrame:
     places = [name for name in located.columns if name not in ("topic", "partition", "value")]
     found = lost(values).join(located.drop("partition"), ["topic", "value"], "left")
     told = {name: F.col(name) for name in places}
-    return offences(found, time_ns="complete_ns", detail=send_story() | told)
+    return offences(found, time_ns="complete_ns", detail=send_details() | told)

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.polling import poll_story, unprepared
+from verifiers.checking.polling import poll_details, unprepared
 
 
 @checker(
@@ -28,4 +28,4 @@ def nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
     """
     rows = turns.where(~F.col("internal") & (F.col("offset") <= F.col("prev_offset")))
     rows = unprepared(rows, events)
-    return offences(rows, kind="mode", detail=poll_story())
+    return offences(rows, kind="mode", detail=poll_details())

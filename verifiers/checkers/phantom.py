@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.story import read_story
+from verifiers.checking.details import read_details
 
 
 @checker(
@@ -39,5 +39,5 @@ def phantom(values: DataFrame) -> DataFrame:
         process=F.coalesce("reader", "process"),
         time_ns="polled_ns",
         kind=F.when(misplaced, "partition"),
-        detail=read_story(),
+        detail=read_details(),
     )

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.polling import passed_over, poll_story, unprepared
+from verifiers.checking.polling import passed_over, poll_details, unprepared
 
 
 @checker(
@@ -31,4 +31,4 @@ def poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
     rows = turns.where(~F.col("internal") & (F.col("offset") > F.col("prev_offset")))
     rows = unprepared(rows, events)
     rows = passed_over(rows, log)
-    return offences(rows, kind="mode", detail=poll_story() | {"skipped": F.col("skipped")})
+    return offences(rows, kind="mode", detail=poll_details() | {"skipped": F.col("skipped")})

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.story import difference_story
+from verifiers.checking.details import difference_details
 from verifiers.frames.history import producer_of
 
 
@@ -36,5 +36,5 @@ def replica_divergence(differences: DataFrame) -> DataFrame:
         offset="first",
         process=producer_of(F.col("value")),
         kind=F.when(F.col("in_sync"), "in-sync").otherwise("out-of-sync"),
-        detail=difference_story() | {"other_value": F.col("other_value")},
+        detail=difference_details() | {"other_value": F.col("other_value")},
     )

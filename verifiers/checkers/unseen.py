@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.story import send_story
+from verifiers.checking.details import send_details
 
 
 @checker(
@@ -28,4 +28,4 @@ def unseen(values: DataFrame) -> DataFrame:
     """
     nobody = (F.col("polls") == 0) & (F.col("finals") == 0)
     rows = values.where((F.col("type") == "ok") & ~F.col("searched") & nobody)
-    return offences(rows, time_ns="complete_ns", detail=send_story())
+    return offences(rows, time_ns="complete_ns", detail=send_details())

@@ -8,7 +8,7 @@ values
     what is known of each (topic, value) that is not plainly in order (frames/records.py). One
     shuffle.
 log
-    which offsets are known to hold a record, 64 to a row (scanning/places.py).
+    which offsets are known to hold a record, 64 to a row (scanning/offsets.py).
 turns
     where a consumer was given something other than the next offset of a partition
     (frames/order.py). One shuffle.
@@ -16,7 +16,7 @@ producing
     each producer's sends to each partition in the order it made them, where the log's order
     differs (frames/order.py). One shuffle.
 slots
-    the offsets that are known to hold more than one value (scanning/places.py).
+    the offsets that are known to hold more than one value (scanning/offsets.py).
 aborted_reads
     what read_uncommitted readers saw of aborted transactions (frames/transactions.py); `polls`
     holds nothing that such a reader saw of transactions that were not committed.

@@ -20,9 +20,9 @@ from verifiers.checking.checker import CHECKERS, Checker, can_find, frames_wante
 from verifiers.frames import consumption, order, records, transactions
 from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member, told_apart
-from verifiers.run_folder.result import Example
+from verifiers.run_folder.result import OffenceExample
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
-from verifiers.scanning import digests, places, skim
+from verifiers.scanning import digests, offsets, presorted
 
 _LOG = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Found:
     """
 
     counts: Mapping[tuple[str, str | None], int]
-    examples: Mapping[str, tuple[Example, ...]]
+    examples: Mapping[str, tuple[OffenceExample, ...]]
     checkers: Mapping[str, str] = field(default_factory=dict)
     crashes: tuple[str, ...] = ()
     times: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -92,12 +92,13 @@ def build(
 
     Args:
         history: the recorded frames.
-        digest_first: look at single values only where digests differ (scanning/digests.py), and at
-            the order of records without sorting them (scanning/skim.py); it costs jobs of its own,
-            and saves the shuffles of all records. The frames are the same.
-        tell: is told, in sentences, what came of the digests.
+        digest_first: compare digests first, read single values only where those differ
+            (scanning/digests.py), and check the order of records without sorting them
+            (scanning/presorted.py). That costs jobs of its own and saves the shuffle of all
+            records. The frames are the same.
+        tell: receives, in sentences, what the digests showed.
     """
-    log = places.log(history, tallied=digest_first).persist()
+    log = offsets.log(history, by_scan=digest_first).persist()
     seen = _where_digests_differ(history, log, tell) if digest_first else _Seen.of_all(history)
     values = seen.values
     turns = order.turns(history, seen.polls).persist()
@@ -107,7 +108,7 @@ def build(
     counted = {
         "values": values,
         "turns": turns,
-        "slots": places.suspects(values, log),
+        "slots": offsets.suspects(values, log),
         "processing": processing,
         "parts": parts,
         "txns": history.txns,
@@ -125,7 +126,7 @@ def build(
         "log": log,
         "turns": turns,
         "producing": order.producing(history, values, seen.sends),
-        "slots": places.slots(seen.history, values, log),
+        "slots": offsets.slots(seen.history, values, log),
         "processing": processing,
         "parts": parts,
         "transactors": history.txns.select("process").distinct(),
@@ -176,12 +177,12 @@ def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str]
         values = records.values(near).persist()
         told = [row["value"] for row in values.select("value").collect()]
     tell("Checking the order of sends and polls.")
-    polls, sends = skim.polls(history).persist(), skim.sends(history, told).persist()
+    polls, sends = presorted.polls(history).persist(), presorted.sends(history, told).persist()
     return _Seen(
         history=near,
         values=values,
-        polls=polls if skim.is_sorted(polls) else None,
-        sends=sends if skim.is_sorted(sends) else None,
+        polls=polls if presorted.is_sorted(polls) else None,
+        sends=sends if presorted.is_sorted(sends) else None,
         skimmed=(stretches, polls, sends, *looked_at),
     )
 
@@ -326,7 +327,7 @@ def _summarise(found: DataFrame) -> dict[int, Found]:
 
 def _summary(rows: Sequence[Row]) -> Found:
     counts: dict[tuple[str, str | None], int] = {}
-    examples: dict[str, list[Example]] = {}
+    examples: dict[str, list[OffenceExample]] = {}
     times: dict[str, tuple[int, int]] = {}
     for row in rows:
         counts[row["anomaly"], row["kind"]] = row["count"]
@@ -334,13 +335,13 @@ def _summary(rows: Sequence[Row]) -> Found:
             since, until = times.get(row["anomaly"], (row["from_ns"], row["to_ns"]))
             times[row["anomaly"]] = (min(since, row["from_ns"]), max(until, row["to_ns"]))
         columns = {column.name: row[column.name] for column in ANOMALY_SCHEMA.fields}
-        examples.setdefault(row["anomaly"], []).append(Example(**columns))
+        examples.setdefault(row["anomaly"], []).append(OffenceExample(**columns))
     lowest = {name: _lowest(some) for name, some in examples.items()}
     return Found(counts=counts, examples=lowest, times=times)
 
 
-def _lowest(examples: Sequence[Example]) -> tuple[Example, ...]:
-    def place(example: Example) -> tuple[tuple[bool, Any], ...]:
+def _lowest(examples: Sequence[OffenceExample]) -> tuple[OffenceExample, ...]:
+    def place(example: OffenceExample) -> tuple[tuple[bool, Any], ...]:
         # Unknown places come last.
         return tuple((getattr(example, c) is None, getattr(example, c) or 0) for c in _NUMBERS)
 

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.scanning.tallies import BLOCK_BITS
+from verifiers.scanning.block_digests import BLOCK_BITS
 
 RESETS = ("start", "assign", "subscribe", "seek", "crash")
 """Events after which a consumer may go on anywhere."""
@@ -62,7 +62,7 @@ def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
     )
 
 
-def poll_story() -> dict[str, Column]:
+def poll_details() -> dict[str, Column]:
     """Return, from a row of `turns`, the two records and the polls that gave them."""
     return {
         "poll": F.col("op"),

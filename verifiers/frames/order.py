@@ -10,7 +10,7 @@ def turns(history: History, skimmed: DataFrame | None = None) -> DataFrame:
     """Return where a consumer was given something other than a partition's next offset.
 
     Compared are neighbouring records of one process and one partition, in the order they were
-    given. Only `skimmed` records are looked at (scanning/skim.py); if it is None, all are, and
+    given. Only `skimmed` records are looked at (scanning/presorted.py); if it is None, all are, and
     sorted.
 
     Columns:
@@ -61,7 +61,7 @@ def producing(history: History, values: DataFrame, skimmed: DataFrame | None = N
     ground for complaint and no reference either. Nor are two sends compared between which the
     producer was rebuilt: a request of the old one may still lie in the socket of a frozen broker,
     and be appended after those of the new one. Only `skimmed` sends are looked at
-    (scanning/skim.py); if it is None, all are, and sorted.
+    (scanning/presorted.py); if it is None, all are, and sorted.
 
     Columns:
         process, topic, partition: which producer, where.

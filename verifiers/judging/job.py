@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken, HistoryUnreadable, KafkaChaosError
 from harness.core.progress import Say
-from verifiers.judging.ready import Ready, make_ready
-from verifiers.judging.verification import Means, Verification
-from verifiers.judging.watch import Watch
+from verifiers.judging.loaded import LoadedRun, load_run
+from verifiers.judging.stopwatch import Stopwatch
+from verifiers.judging.verification import Context, Verification
 from verifiers.run_folder.gathering import gather, laid_out
 from verifiers.run_folder.member import Member, most_members, span_of
 from verifiers.run_folder.result import Report, write_verdict
@@ -81,26 +81,26 @@ def verify_all(
     """
     tell = say or _LOG.info
     found: dict[int, Report | KafkaChaosError] = {}
-    ready: dict[int, Ready] = {}
+    ready: dict[int, LoadedRun] = {}
     for place, run_dir in enumerate(run_dirs):
         try:
-            ready[place] = make_ready(run_dir)
+            ready[place] = load_run(run_dir)
         except EnvironmentBroken:
             raise
         except KafkaChaosError as error:
             found[place] = error
     if ready:
-        watch = Watch()
-        with watch("verify: start Spark"):
+        stopwatch = Stopwatch()
+        with stopwatch("verify: start Spark"):
             spark = open_session(master)
         for places in _jobs(ready):
             some = [ready[place] for place in places]
-            judged = _judge(spark, some, tell, Watch(dict(watch.seconds)), exact=exact)
+            judged = _judge(spark, some, tell, Stopwatch(dict(stopwatch.seconds)), exact=exact)
             found |= dict(zip(places, judged, strict=True))
     return tuple(found[place] for place in range(len(run_dirs)))
 
 
-def _jobs(ready: Mapping[int, Ready]) -> Iterator[list[int]]:
+def _jobs(ready: Mapping[int, LoadedRun]) -> Iterator[list[int]]:
     """Yield which runs are verified together, by place."""
     short: list[int] = []
     rows = processes = 0
@@ -120,49 +120,58 @@ def _jobs(ready: Mapping[int, Ready]) -> Iterator[list[int]]:
 
 
 def _judge(
-    spark: SparkSession, runs: Sequence[Ready], tell: Say, watch: Watch, *, exact: bool
+    spark: SparkSession, runs: Sequence[LoadedRun], tell: Say, stopwatch: Stopwatch, *, exact: bool
 ) -> Sequence[Report | KafkaChaosError]:
     """Return the verdicts on runs that are verified together, in their order."""
     # Beside the histories, where the workers of a cluster see it too.
-    with watch("verify"), TemporaryDirectory(prefix=".verify-", dir=runs[0].run.path) as scratch:
-        means = Means(spark=spark, scratch=Path(scratch), tell=tell, watch=watch, exact=exact)
+    with (
+        stopwatch("verify"),
+        TemporaryDirectory(prefix=".verify-", dir=runs[0].run.path) as scratch,
+    ):
+        context = Context(
+            spark=spark, scratch=Path(scratch), tell=tell, stopwatch=stopwatch, exact=exact
+        )
         judged: Sequence[Report | KafkaChaosError]
         try:
-            judged = _judge_one(runs[0], means) if len(runs) == 1 else _judge_several(runs, means)
+            judged = (
+                _judge_one(runs[0], context) if len(runs) == 1 else _judge_several(runs, context)
+            )
         except HistoryUnreadable as error:
             judged = [error] * len(runs)
     return [
-        replace(one, timing_s={**one.timing_s, **watch.seconds}) if isinstance(one, Report) else one
+        replace(one, timing_s={**one.timing_s, **stopwatch.seconds})
+        if isinstance(one, Report)
+        else one
         for one in judged
     ]
 
 
-def _judge_one(ready: Ready, means: Means) -> list[Report]:
+def _judge_one(ready: LoadedRun, context: Context) -> list[Report]:
     return Verification(
         members={Member(run=ready.run): ready},
         files=ready.history.files,
         folder=ready.run.path,
         batches=ready.run.path / "replicas" / "batches",
-        means=means,
+        context=context,
     ).reports()
 
 
-def _judge_several(runs: Sequence[Ready], means: Means) -> list[Report | KafkaChaosError]:
+def _judge_several(runs: Sequence[LoadedRun], context: Context) -> list[Report | KafkaChaosError]:
     span = span_of(max(one.history.processes for one in runs))
     members = [Member(run=one.run, number=number, span=span) for number, one in enumerate(runs)]
-    means.tell(f"Gathering {len(runs)} runs into one job.")
-    with means.watch("verify: gather"):
+    context.tell(f"Gathering {len(runs)} runs into one job.")
+    with context.stopwatch("verify: gather"):
         histories = [(one, runs[one.number].history.files) for one in members]
-        gathered = gather(histories, means.scratch / "history")
+        gathered = gather(histories, context.scratch / "history")
     sound = [one for one in members if one.number not in gathered.failures]
     found: dict[int, Report | KafkaChaosError] = {**gathered.failures}
     if sound:
         reports = Verification(
             members={one: runs[one.number] for one in sound},
             files=gathered.files,
-            folder=laid_out(sound, means.scratch / "runs"),
-            batches=means.scratch / "batches",
-            means=means,
+            folder=laid_out(sound, context.scratch / "runs"),
+            batches=context.scratch / "batches",
+            context=context,
         ).reports()
         found |= {one.number: report for one, report in zip(sound, reports, strict=True)}
     return [found[number] for number in range(len(runs))]

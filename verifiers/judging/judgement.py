@@ -9,20 +9,20 @@ from verifiers.checking.execution import Found
 from verifiers.judging.evidence import in_words
 from verifiers.oracle import Circumstances
 from verifiers.run_folder.folder import RunInput
-from verifiers.run_folder.result import Counts, FaultRecord, Finding
+from verifiers.run_folder.result import AnomalyFinding, Counts, JudgedFault
 
 FEWEST_ACKED = 100
 """With fewer acknowledged sends than this a run has shown nothing, unless run.json says so."""
 
 
-def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
+def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
     """Return every anomaly that was found, the worst first, judged kind by kind."""
     circumstances = Circumstances(
         contract=run.contract,
         kafka=run.kafka,
         destroyed=any(f.destroys_data for f in run.faults if f.injected_at_s is not None),
     )
-    findings: dict[str, Finding] = {}
+    findings: dict[str, AnomalyFinding] = {}
     names = {anomaly for anomaly, _ in found.counts}
     for name in sorted(names, key=lambda name: (CHECKERS[name].severity, name)):
         checker = CHECKERS[name]
@@ -36,7 +36,7 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
         whys = dict.fromkeys(ruling.why for ruling in telling)
         permits = dict.fromkeys(ruling.permits for ruling in telling if ruling.permits)
         count = sum(kinds.values())
-        findings[name] = Finding(
+        findings[name] = AnomalyFinding(
             count=count,
             permitted=permitted,
             why=" ".join(whys),
@@ -52,7 +52,7 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, Finding]:
     return findings
 
 
-def verdict_of(findings: Mapping[str, Finding], reasons: Sequence[str]) -> Verdict:
+def verdict_of(findings: Mapping[str, AnomalyFinding], reasons: Sequence[str]) -> Verdict:
     """Return INVALID if anything forbidden was found, else UNKNOWN if there is any reason."""
     verdicts = [Verdict.UNKNOWN if reasons else Verdict.VALID]
     verdicts += [Verdict.INVALID for finding in findings.values() if not finding.permitted]
@@ -89,7 +89,7 @@ def why_not_valid(
     run: RunInput,
     counts: Counts,
     found: Found,
-    findings: Mapping[str, Finding],
+    findings: Mapping[str, AnomalyFinding],
     uncompared: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return, in sentences, all that keeps the run from being VALID; what is forbidden first.
@@ -114,7 +114,7 @@ def why_not_valid(
     )
 
 
-def _forbidden(findings: Mapping[str, Finding]) -> list[str]:
+def _forbidden(findings: Mapping[str, AnomalyFinding]) -> list[str]:
     return [
         f"{name} was found {finding.count:,} time{'s' * (finding.count != 1)}: {finding.why}"
         for name, finding in findings.items()
@@ -130,7 +130,7 @@ def _unfinished(run: RunInput) -> list[str]:
     return reasons
 
 
-def _undamaged(faults: Sequence[FaultRecord]) -> list[str]:
+def _undamaged(faults: Sequence[JudgedFault]) -> list[str]:
     if not faults:
         return ["No fault was injected: an unharmed cluster proves nothing."]
     reasons = [_unproven(fault) for fault in faults if not fault.proven]
@@ -139,7 +139,7 @@ def _undamaged(faults: Sequence[FaultRecord]) -> list[str]:
     return reasons
 
 
-def _unproven(fault: FaultRecord) -> str:
+def _unproven(fault: JudgedFault) -> str:
     whom = " and ".join(f"broker {victim}" for victim in fault.victims) or fault.target
     subject = f"Fault {fault.id}, {fault.name} of {whom},"
     if fault.error is not None:
@@ -183,7 +183,7 @@ def _unread(run: RunInput) -> list[str]:
     return [f"The final read did not get to the end: {shown}."]
 
 
-def _unprovoked(run: RunInput, findings: Mapping[str, Finding]) -> list[str]:
+def _unprovoked(run: RunInput, findings: Mapping[str, AnomalyFinding]) -> list[str]:
     return [
         f"The damage of this scenario must cause {name} under acks={run.contract.acks}, and there "
         "was none: the experiment shows nothing."

@@ -24,10 +24,10 @@ from verifiers.checking.execution import (
 from verifiers.frames.history import ANY_PARTITION, History
 from verifiers.frames.transactions import aborted_reads, committed_reads
 from verifiers.judging.judgement import judge_findings, judge_liveness, verdict_of, why_not_valid
-from verifiers.judging.ready import Ready
-from verifiers.judging.watch import Watch
+from verifiers.judging.loaded import LoadedRun
+from verifiers.judging.stopwatch import Stopwatch
+from verifiers.replicas.batches import BATCH_SCHEMA
 from verifiers.replicas.comparison import Comparison, compare, located_in
-from verifiers.replicas.survey import BATCH_SCHEMA
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.gathering import hand_out
 from verifiers.run_folder.member import MEMBER, Member, told_apart
@@ -35,29 +35,29 @@ from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
 from verifiers.scanning.causes import METRIC, Cause, causes, told
-from verifiers.scanning.lane_scan import scan_lanes
-from verifiers.scanning.lanes import Lanes, draw
+from verifiers.scanning.throughput import Throughput, draw
+from verifiers.scanning.throughput_scan import scan_throughput
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.session import FEW_ROWS, in_service, tuned
 from verifiers.timeline.frames import SCHEMAS, frames_of, together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class Context:
     """What a verification is carried out with, whatever is verified.
 
     Attributes:
         spark: the session.
         scratch: an empty folder on the same disk as the runs.
         tell: is told, in sentences, what is being done.
-        watch: is told how long it took.
+        stopwatch: is told how long it took.
         exact: whether to look at every record, however long the history is.
     """
 
     spark: SparkSession
     scratch: Path
     tell: Callable[[str], None]
-    watch: Watch
+    stopwatch: Stopwatch
     exact: bool
 
 
@@ -73,11 +73,11 @@ class Verification:
         means: what it is carried out with.
     """
 
-    members: Mapping[Member, Ready]
+    members: Mapping[Member, LoadedRun]
     files: Files
     folder: Path
     batches: Path
-    means: Means
+    context: Context
 
     def reports(self) -> list[Report]:
         """Return the verdict on each member, having written what belongs into its folder.
@@ -88,15 +88,15 @@ class Verification:
         """
         rows = sum(one.history.rows for one in self.members.values())
         if rows >= FEW_ROWS:
-            self.means.tell(f"Verifying {rows:,} rows of history.")
+            self.context.tell(f"Verifying {rows:,} rows of history.")
         with (
-            in_service(self.means.spark),
+            in_service(self.context.spark),
             _unreadable_named([member.run.path for member in self.members]),
-            tuned(self.means.spark, rows=rows),
+            tuned(self.context.spark, rows=rows),
         ):
             history = self._history()
             # A short history is looked at sooner than its digests have been compared.
-            digest_first = not self.means.exact and rows >= FEW_ROWS
+            digest_first = not self.context.exact and rows >= FEW_ROWS
             # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
             # large ones.
             with ThreadPoolExecutor(1, "lanes") as aside:
@@ -123,9 +123,9 @@ class Verification:
         for dataset, schema in HISTORY_SCHEMAS.items():
             paths = [str(file) for file in self.files[dataset]]
             # Parquet's own columns are all nullable, so the declared schema says names and types.
-            reader = self.means.spark.read.schema(schema)
+            reader = self.context.spark.read.schema(schema)
             recorded[dataset] = (
-                reader.parquet(*paths) if paths else self.means.spark.createDataFrame([], schema)
+                reader.parquet(*paths) if paths else self.context.spark.createDataFrame([], schema)
             )
         reached = [row for member in self.members for row in _ends(member)]
         uncommitted = self._processes(lambda run: run.uncommitted)
@@ -135,7 +135,7 @@ class Verification:
             polls=committed_reads(recorded["poll"], recorded["send"], uncommitted),
             final=recorded["final"],
             events=recorded["event"],
-            ends=frame_of(self.means.spark, reached, ENDS_SCHEMA),
+            ends=frame_of(self.context.spark, reached, ENDS_SCHEMA),
             aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted),
             subscribed=self._processes(lambda run: run.subscribed),
             transactional=any(one.history.files["txn"] for one in self.members.values()),
@@ -152,51 +152,51 @@ class Verification:
             member.numbered(process) for member in self.members for process in chosen(member.run)
         )
 
-    def _draw(self, history: History, *, by_scan: bool) -> dict[int, Lanes]:
+    def _draw(self, history: History, *, by_scan: bool) -> dict[int, Throughput]:
         members = list(self.members)
-        with self.means.watch("verify: draw lanes"):
+        with self.context.stopwatch("verify: draw lanes"):
             if by_scan and len(members) == 1:
-                return {members[0].number: scan_lanes(history, members[0])}
+                return {members[0].number: scan_throughput(history, members[0])}
             return draw(history, members)
 
     def _explain(
-        self, history: History, drawing: Future[dict[int, Lanes]]
+        self, history: History, drawing: Future[dict[int, Throughput]]
     ) -> Mapping[int, Sequence[Cause]]:
         """Return why outcomes are unknown, by the number of the member."""
         doubtful = any(one.counts.indeterminate for one in drawing.result().values())
         # Most runs end without a doubt, and then there is nothing to ask for.
         if not doubtful and not history.transactional:
             return {}
-        with self.means.watch("verify: explain outcomes"):
+        with self.context.stopwatch("verify: explain outcomes"):
             return causes(history, list(self.members))
 
     def _compare(self) -> Comparison:
-        with self.means.watch("verify: compare replicas"):
+        with self.context.stopwatch("verify: compare replicas"):
             copied = {member: one.copied for member, one in self.members.items()}
-            return compare(self.means.spark, copied, folder=self.folder, target=self.batches)
+            return compare(self.context.spark, copied, folder=self.folder, target=self.batches)
 
     def _find(
         self, history: History, comparing: Future[Comparison], *, digest_first: bool
     ) -> tuple[dict[int, Found], Comparison, dict[int, dict[str, Any]]]:
         """Return what checkers found, how replicas compare, and where lost records lie."""
         members = list(self.members)
-        with self.means.watch("verify: build frames"):
-            built = build(history, digest_first=digest_first, tell=self.means.tell)
+        with self.context.stopwatch("verify: build frames"):
+            built = build(history, digest_first=digest_first, tell=self.context.tell)
         kept = built.kept
         try:
             compared = comparing.result()
             kept += compared.kept
             values = built.by_name["values"]
-            built = built.with_more(compared.frames(self.means.spark, values), compared.empty)
+            built = built.with_more(compared.frames(self.context.spark, values), compared.empty)
             rows = together((member, one.seen) for member, one in self.members.items())
             unseen = frozenset(name for name in SCHEMAS if not rows[name])
-            built = built.with_more(frames_of(self.means.spark, rows), unseen)
-            with self.means.watch("verify: run checkers"):
-                found = run_checkers(self.means.spark, built, members, self.means.scratch)
+            built = built.with_more(frames_of(self.context.spark, rows), unseen)
+            with self.context.stopwatch("verify: run checkers"):
+                found = run_checkers(self.context.spark, built, members, self.context.scratch)
             located: dict[int, dict[str, Any]] = {}
             if any(anomaly == "lost-write" for one in found.values() for anomaly, _ in one.counts):
-                located = located_in(found_in(self.means.spark, self.means.scratch))
-            hand_out(self.means.scratch / FOUND, members, "anomalies", FOUND_SCHEMA)
+                located = located_in(found_in(self.context.spark, self.context.scratch))
+            hand_out(self.context.scratch / FOUND, members, "anomalies", FOUND_SCHEMA)
             if compared.summaries and len(members) > 1:
                 self._hand_out_batches(compared.batches)
         finally:
@@ -205,14 +205,14 @@ class Verification:
         return found, compared, located
 
     def _hand_out_batches(self, batches: DataFrame) -> None:
-        members, parts = list(self.members), self.means.scratch / "parts"
+        members, parts = list(self.members), self.context.scratch / "parts"
         told_apart(batches, members).write.partitionBy(MEMBER).parquet(str(parts))
         hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
 
     def _concluded(
         self,
         member: Member,
-        lanes: Lanes,
+        lanes: Throughput,
         found: Found,
         compared: Comparison,
         located: Mapping[int, Mapping[str, Any]],
@@ -220,7 +220,7 @@ class Verification:
     ) -> Report:
         run, timeline = member.run, self.members[member].seen.told
         lanes.write(run.path)
-        self.means.tell(
+        self.context.tell(
             f"Checked {lanes.counts.sends:,} sends, {lanes.counts.read:,} reads and "
             f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
         )

@@ -17,12 +17,12 @@ ops, mops, committed
 log, values, versions, writers
     what lies where, and what is known of each value (versions.py).
 reads, steps
-    the strange ones of steps.py: values that an OK op read although a failed op wrote them, or that
-    an op read although it wrote them itself; and values that are out of order.
+    the suspicious ones (neighbours.py): values that an OK op read although a failed op wrote them,
+    values that an op read although it wrote them itself, and values that are out of order.
 
-The last six are of the keys that a first look left suspected (screen.py), unless all are asked for.
-A checker that asks for any of them, and not for mops, is not run where nothing is suspected: one
-that looks for what screen.py does not rule out has to ask for mops.
+The last six hold only the keys that the first look suspects (first_look.py), unless `exact` asks
+for all keys. A checker that asks for any of them, and not for mops, is not run where no key is
+suspected: a checker of something that first_look.py does not rule out has to ask for mops.
 """
 
 SUSPECTS = frozenset({"log", "values", "versions", "writers", "reads", "steps"})

@@ -19,9 +19,9 @@ from verifiers.ops.cycles import concurrent
 from verifiers.ops.dependencies import dependencies, places
 from verifiers.ops.measured import Measured
 from verifiers.ops.metrics import MEASURES, marked, measure_of
+from verifiers.ops.neighbours import remembered, strange
 from verifiers.ops.reading import OpHistories
-from verifiers.ops.screening import first_look, suspects, told
-from verifiers.ops.steps import remembered, strange
+from verifiers.ops.suspect_keys import first_look, suspects, told
 from verifiers.ops.versions import versions_of
 
 _LOG = logging.getLogger(__name__)
@@ -93,10 +93,10 @@ def check_histories(
 ) -> OpChecked:
     """Run every op checker over all histories at once.
 
-    A first look at each key (screen.py) clears those that are plainly in order; the checkers are
-    for the rest. One that crashes leaves its traceback in a file that its sentence names, and stops
-    no other: if the one job fails, each runs by itself. What is measured besides is no part of the
-    verdict, and so is no crash of that.
+    A first look at each key (first_look.py) clears the keys that are in order; the checkers run on
+    the others. A checker that crashes leaves its traceback in a file that its sentence names, and
+    stops no other checker: if the one job fails, each checker runs in a job of its own. Metrics are
+    no part of the verdict, and neither is a metric that crashes.
 
     Args:
         histories: what was read.

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA
 from verifiers.ops.edges import placed, read_edges, within, write_edges
-from verifiers.ops.groups import whole_groups
+from verifiers.ops.row_groups import whole_groups
 from verifiers.ops.search import MOST_EXAMPLES, REALTIME, Offence, Step, find_cycles, tangled
 from verifiers.spark.arrow import map_in_arrow
 

@@ -36,9 +36,9 @@ class Described:
             completed is told apart.
         open: ops that never completed.
         pending: values that these may have sent.
-        suspects: keys that a first look did not clear (screen.py), and whether only the order of
-            the log speaks against one; a key of None stands for all. None if nobody has looked,
-            because the file was divided.
+        suspects: the keys that the first look did not clear (first_look.py), each with whether only
+            the order of the log speaks against it; a key of None stands for all keys. None if the
+            file was divided, so that there was no first look while it was parsed.
     """
 
     path: Path

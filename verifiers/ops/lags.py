@@ -32,7 +32,7 @@ def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
 
 
 def watched_lags(parsed: DataFrame) -> DataFrame:
-    """Return the same of the histories that were watched while they were parsed (lag_watch.py).
+    """Return the same of the histories that were watched while they were parsed (lag_tracker.py).
 
     Args:
         parsed: what was parsed (PARSED_SCHEMA).

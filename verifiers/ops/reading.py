@@ -17,6 +17,16 @@ from pyspark.sql.types import StructType
 from harness.core.errors import EnvironmentBroken
 from verifiers.ops.description import Described, Problem, describe
 from verifiers.ops.lags import realtime_lags, watched_lags
+from verifiers.ops.pairing import (
+    TOLD_COLUMNS,
+    how_many,
+    never,
+    other_mops,
+    other_ops,
+    pending,
+    stitched,
+    stitching_problems,
+)
 from verifiers.ops.schema import (
     COUNT,
     KEYS,
@@ -28,16 +38,6 @@ from verifiers.ops.schema import (
     SUSPECT,
 )
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
-from verifiers.ops.stitching import (
-    TOLD_COLUMNS,
-    how_many,
-    never,
-    other_mops,
-    other_ops,
-    pending,
-    stitched,
-    stitching_problems,
-)
 from verifiers.spark.arrow import map_in_arrow
 
 

@@ -102,9 +102,9 @@ COUNT
 SPLIT
     one a split: `line` is how many lines it has, `op` and `invoked` its first and last index.
 SUSPECT
-    of a file that is one split: a key that a first look did not clear (screen.py), null if that is
+    of a file that is one split: a key that the first look did not clear (first_look.py), null for
     every key; `value` is 1 if only the order of the log speaks against it, else 0.
 LAG
-    of a file that is one split: the worst lag of a `process` and `key` (lag_watch.py): `value` is
+    of a file that is one split: the worst lag of a `process` and `key` (lag_tracker.py): `value` is
     the lag (ns), `invoke_ns` and `op` are of the poll.
 """

@@ -23,10 +23,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from verifiers.ops.lag_watch import LagWatch
-from verifiers.ops.lines import OP_COLUMNS, WITH_KEYS, Parser, Row, Stretch, split_lines
+from verifiers.ops.first_look import suspects_of
+from verifiers.ops.lag_tracker import LagTracker
+from verifiers.ops.parser import OP_COLUMNS, WITH_KEYS, Parser, Row, Stretch, split_lines
 from verifiers.ops.schema import LAG, MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA, SUSPECT
-from verifiers.ops.screen import suspects_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class _Memory:
     def __init__(self) -> None:
         self._mops: list[pa.RecordBatch] = []
         self._assigns: list[tuple[int, int, Collection[str]]] = []
-        self._lags = LagWatch()
+        self._lags = LagTracker()
 
     def keep(
         self, ops: Iterable[Row], stretches: Iterable[Stretch], mops: Iterable[pa.RecordBatch]

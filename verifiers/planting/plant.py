@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from harness.core.registry import Registry
-from verifiers.planting.plot import Plot
+from verifiers.planting.run_copy import RunCopy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Planted:
     offences: tuple[Offence, ...]
 
 
-Sow = Callable[[Plot], Planted]
+PlantFunction = Callable[[RunCopy], Planted]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +68,18 @@ class Plant:
     Attributes:
         name: the checker that must find it, with a word in brackets where it has several plants.
         checker: that checker.
-        sow: changes a copy; raises NothingToPlant if the run holds nothing that it could change.
+        apply: changes a copy; raises NothingToPlant if the run holds nothing that it could change.
     """
 
     name: str
     checker: str
-    sow: Sow
+    apply: PlantFunction
 
 
 PLANTS: Registry[Plant] = Registry("plant", "verifiers.planting.plants")
 
 
-def plant(checker: str, kind: str = "") -> Callable[[Sow], Sow]:
+def plant(checker: str, kind: str = "") -> Callable[[PlantFunction], PlantFunction]:
     """Return a decorator that files a function as a plant for a checker.
 
     Args:
@@ -88,8 +88,8 @@ def plant(checker: str, kind: str = "") -> Callable[[Sow], Sow]:
     """
     name = f"{checker} ({kind})" if kind else checker
 
-    def decorate(sow: Sow) -> Sow:
-        PLANTS.register(name)(Plant(name=name, checker=checker, sow=sow))
-        return sow
+    def decorate(apply: PlantFunction) -> PlantFunction:
+        PLANTS.register(name)(Plant(name=name, checker=checker, apply=apply))
+        return apply
 
     return decorate

@@ -18,18 +18,18 @@ from harness.history.seal import seal
 from verifiers.checking.checker import CHECKERS
 from verifiers.judging.job import Report, verify_all
 from verifiers.planting.plant import PLANTS, Offence, Plant, Planted
-from verifiers.planting.plot import NothingToPlant, Plot, copy_run
-from verifiers.planting.stock import Stock, Told, read_told
+from verifiers.planting.run_contents import FoundRow, RunContents, read_found
+from verifiers.planting.run_copy import NothingToPlant, RunCopy, copy_run
 
 MOST_SHOWN = 8
 """So many offences of a plant that was missed, or falsely raised, are named."""
 
-_COLUMNS = tuple(Told.__dataclass_fields__)
-Rows = Sequence[tuple[Told, Mapping[str, str]]]
+_COLUMNS = tuple(FoundRow.__dataclass_fields__)
+Rows = Sequence[tuple[FoundRow, Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grown:
+class PlantOutcome:
     """What came of one plant.
 
     Attributes:
@@ -100,7 +100,7 @@ class SelfTest:
 
     run: str
     baseline: Mapping[str, int]
-    plants: tuple[Grown, ...]
+    plants: tuple[PlantOutcome, ...]
     seconds: float
 
     @property
@@ -150,29 +150,29 @@ def self_test(
     source = RunDir.open(run_dir)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-self-test-") as folder:
         # Spark names files by their real paths.
-        garden = Path(folder).resolve()
-        base = garden / "as-it-is"
+        scratch = Path(folder).resolve()
+        base = scratch / "as-it-is"
         copy_run(source.path, base, raw=True)
         if (base / "history" / "raw").is_dir():
             seal(base)
         say(f"Verifying {source.name} as it is.")
         (report,) = verify_each([base], master=master, exact=exact)
-        before = read_told(base / "anomalies")
-        stock = Stock(base, [told for told, _ in before])
-        if not stock.has("send"):
+        before = read_found(base / "anomalies")
+        contents = RunContents(base, [told for told, _ in before])
+        if not contents.has("send"):
             raise UsageError(f"{run_dir} has no send in its history: there is nothing to plant in.")
-        planted, barren = _sow_all(garden, base, stock, only)
+        planted, not_planted = _plant_all(scratch, base, contents, only)
         say(f"Verifying {len(planted)} copies of it together, each with one anomaly planted.")
-        paths = [garden / _folder(plant) for plant, _ in planted]
+        paths = [scratch / _folder(plant) for plant, _ in planted]
         reports = verify_each(paths, master=master, exact=exact)
-        grown = [
-            _compared(plant, told, report, before, read_told(path / "anomalies"))
+        outcomes = [
+            _compared(plant, told, report, before, read_found(path / "anomalies"))
             for (plant, told), report, path in zip(planted, reports, paths, strict=True)
         ]
     return SelfTest(
         run=source.name,
         baseline={name: finding.count for name, finding in report.anomalies.items()},
-        plants=tuple(sorted([*grown, *barren], key=lambda one: one.name)),
+        plants=tuple(sorted([*outcomes, *not_planted], key=lambda one: one.name)),
         seconds=round((time.monotonic_ns() - begin_ns) / 1e9, 3),
     )
 
@@ -187,13 +187,13 @@ def verify_each(paths: Sequence[Path], *, master: str | None, exact: bool) -> li
     return reports
 
 
-def _sow_all(
-    garden: Path, base: Path, stock: Stock, only: Collection[str]
-) -> tuple[list[tuple[Plant, Planted]], list[Grown]]:
+def _plant_all(
+    scratch: Path, base: Path, contents: RunContents, only: Collection[str]
+) -> tuple[list[tuple[Plant, Planted]], list[PlantOutcome]]:
     """Make the copies; return what was planted, and what could not be."""
     planted: list[tuple[Plant, Planted]] = []
-    barren = [
-        Grown(
+    not_planted = [
+        PlantOutcome(
             name=name, checker=name, not_planted=True,
             told="no plant is known for this checker: register one (verifiers/planting/plant.py)",
         )
@@ -201,35 +201,39 @@ def _sow_all(
         if not only
     ]  # fmt: skip
     for plant in [one for one in PLANTS.values() if not only or one.name in only]:
-        path = garden / _folder(plant)
+        path = scratch / _folder(plant)
         copy_run(base, path, raw=False)
-        plot = Plot(path, stock)
+        copy = RunCopy(path, contents)
         try:
-            told = plant.sow(plot)
+            told = plant.apply(copy)
         except NothingToPlant as why:
-            barren.append(
-                Grown(name=plant.name, checker=plant.checker, not_planted=True, told=str(why))
+            not_planted.append(
+                PlantOutcome(
+                    name=plant.name, checker=plant.checker, not_planted=True, told=str(why)
+                )
             )
             continue
-        plot.finish()
+        copy.finish()
         planted.append((plant, told))
-    return planted, barren
+    return planted, not_planted
 
 
 def _folder(plant: Plant) -> str:
     return "".join(sign if sign.isalnum() else "-" for sign in plant.name)
 
 
-def _compared(plant: Plant, planted: Planted, report: Report, before: Rows, after: Rows) -> Grown:
+def _compared(
+    plant: Plant, planted: Planted, report: Report, before: Rows, after: Rows
+) -> PlantOutcome:
     known = Counter(told for told, _ in before)
     found = Counter(told for told, _ in after)
-    more: dict[Told, list[Mapping[str, str]]] = {}
+    more: dict[FoundRow, list[Mapping[str, str]]] = {}
     for told, detail in after:
         more.setdefault(told, []).append(detail)
     missed: list[Offence] = []
     fresh = found - known
     for offence in planted.offences:
-        told = Told(**{name: getattr(offence, name) for name in _COLUMNS})
+        told = FoundRow(**{name: getattr(offence, name) for name in _COLUMNS})
         facts = offence.detail.items()
         if fresh[told] and any(facts <= detail.items() for detail in more[told]):
             fresh[told] -= 1
@@ -240,7 +244,7 @@ def _compared(plant: Plant, planted: Planted, report: Report, before: Rows, afte
         if offence.because:
             count, _ = implied.get(offence.anomaly, (0, ""))
             implied[offence.anomaly] = (count + 1, offence.because)
-    return Grown(
+    return PlantOutcome(
         name=plant.name,
         checker=plant.checker,
         told=planted.told,
@@ -259,7 +263,7 @@ def _crashes(report: Report) -> tuple[str, ...]:
     return tuple(f"The checker {name} crashed." for name in sorted(crashed))
 
 
-def _offences(told: Counter[Told]) -> tuple[Offence, ...]:
+def _offences(told: Counter[FoundRow]) -> tuple[Offence, ...]:
     return tuple(
         Offence(**{name: getattr(one, name) for name in _COLUMNS}) for one in told.elements()
     )

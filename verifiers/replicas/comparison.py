@@ -10,17 +10,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from verifiers.frames.lost import lost
-from verifiers.replicas.copied import Copied, Place
-from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
-from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions, of_replicas
-from verifiers.replicas.locations import LOCATION_SCHEMA, locate
-from verifiers.replicas.survey import (
+from verifiers.replicas.batches import (
     BATCH_SCHEMA,
     Summary,
     batches_of,
     known_bounds,
     summarise,
 )
+from verifiers.replicas.copied import Copied, Place
+from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
+from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions, of_replicas
+from verifiers.replicas.locations import LOCATION_SCHEMA, locate
 from verifiers.run_folder.member import MEMBER, Member, number_of
 from verifiers.spark.arrow import frame_of
 

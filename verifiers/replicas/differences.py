@@ -17,8 +17,8 @@ from pyspark.sql.types import (
 )
 
 from harness.core.op import SEQUENCE_BITS
+from verifiers.replicas.batches import Summary
 from verifiers.replicas.records import read_batch, values_in
-from verifiers.replicas.survey import Summary
 from verifiers.spark.arrow import frame_of
 
 SHOWN_VALUES = 8

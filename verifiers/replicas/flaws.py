@@ -13,8 +13,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from verifiers.replicas.batches import Stretch, Summary
 from verifiers.replicas.copied import Place
-from verifiers.replicas.survey import Stretch, Summary
 from verifiers.spark.arrow import frame_of
 
 DAMAGE_SCHEMA = StructType(

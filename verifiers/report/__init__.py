@@ -5,7 +5,7 @@ from pathlib import Path
 from harness.core.run_dir import write_atomically
 from verifiers.report.junit import write_junit
 from verifiers.report.page import render
-from verifiers.report.reading import read_run
+from verifiers.report.record_reading import read_record
 from verifiers.report.summary import console_lines, markdown
 
 __all__ = ["console_summary", "write_report"]
@@ -17,7 +17,7 @@ def write_report(run_dir: Path) -> Path:
     Raises:
         UsageError: the folder holds no run that can be read.
     """
-    record = read_run(run_dir)
+    record = read_record(run_dir)
     page = run_dir / "report.html"
     write_atomically(page, render(record))
     write_junit(record, run_dir / "junit.xml")
@@ -31,4 +31,4 @@ def console_summary(run_dir: Path) -> list[str]:
     Raises:
         UsageError: the folder holds no run that can be read.
     """
-    return console_lines(read_run(run_dir))
+    return console_lines(read_record(run_dir))

@@ -5,7 +5,7 @@ from pathlib import Path
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.core.verdict import Verdict
-from verifiers.report import story, units
+from verifiers.report import sentences, units
 from verifiers.report.model import Anomaly, FaultRecord, RunRecord
 
 
@@ -20,7 +20,7 @@ def write_junit(record: RunRecord, path: Path) -> None:
         "run": record.run,
         "seed": record.seed,
         "kafka": record.kafka,
-        "contract": story.contract(record),
+        "contract": sentences.contract(record),
         "command": record.command,
     }
     for name, value in properties.items():
@@ -42,12 +42,14 @@ def _verdict_case(record: RunRecord) -> TestCase:
     case = TestCase("verdict", "kafka-chaos.verdict", sum(record.judgement.timing_s.values()))
     verdict, text = (
         record.judgement.verdict,
-        "\n".join([story.headline(record), *story.reasons(record), *story.cures(record)]),
+        "\n".join(
+            [sentences.headline(record), *sentences.reasons(record), *sentences.cures(record)]
+        ),
     )
     if verdict is Verdict.INVALID:
-        case.result = [Failure(story.headline(record), "INVALID")]
+        case.result = [Failure(sentences.headline(record), "INVALID")]
     elif verdict is Verdict.UNKNOWN:
-        case.result = [Error(story.headline(record), "UNKNOWN")]
+        case.result = [Error(sentences.headline(record), "UNKNOWN")]
     if case.result:
         case.result[0].text = text
     case.system_out = text
@@ -74,11 +76,11 @@ def _fault_case(fault: FaultRecord) -> TestCase:
     if fault.injected_s is not None and fault.healed_s is not None:
         case.time = round(fault.healed_s - fault.injected_s, 3)
     seen = (
-        f"inject: {story.evidence(fault.inject.details)}\n"
-        f"heal: {story.evidence(fault.heal.details)}"
+        f"inject: {sentences.evidence(fault.inject.details)}\n"
+        f"heal: {sentences.evidence(fault.heal.details)}"
     )
     if not fault.proven:
-        case.result = [Error(story.shortcoming(fault), "not proven")]
+        case.result = [Error(sentences.shortcoming(fault), "not proven")]
         case.result[0].text = seen
     case.system_out = seen
     return case

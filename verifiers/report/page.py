@@ -9,9 +9,17 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from verifiers.report import bands, causes, curves, disks, pace, story, units
+from verifiers.report import (
+    causes,
+    disks,
+    interval_lanes,
+    liveness,
+    quantity_lanes,
+    sentences,
+    units,
+)
 from verifiers.report.model import Anomaly, Example, FaultRecord, Leadership, Partition, RunRecord
-from verifiers.report.svg import LEFT, RIGHT, Axis
+from verifiers.report.svg import LEFT, RIGHT, TimeAxis
 
 _TEMPLATES = Path(__file__).parent
 _PARTITIONS_FIRST = 4
@@ -34,9 +42,9 @@ def render(record: RunRecord) -> str:
         count=units.count,
         instant=units.instant,
         span=units.span,
-        anchor=bands.anchor,
-        evidence=story.evidence,
-        called=story.called,
+        anchor=interval_lanes.anchor,
+        evidence=sentences.evidence,
+        called=sentences.called,
     )
     axis = axis_of(record)
     pictures = _pictures(record, axis)
@@ -44,19 +52,19 @@ def render(record: RunRecord) -> str:
         record=record,
         judgement=record.judgement,
         mark={"VALID": "✓", "UNKNOWN": "?", "INVALID": "✗"}[record.judgement.verdict.name],
-        headline=story.headline(record),
-        broken=story.broken(record),
-        reasons=story.reasons(record),
-        contract=story.contract(record),
-        counts=story.counts(record),
-        cures=story.cures(record),
-        unchecked=story.unchecked(record),
+        headline=sentences.headline(record),
+        broken=sentences.broken(record),
+        reasons=sentences.reasons(record),
+        contract=sentences.contract(record),
+        counts=sentences.counts(record),
+        cures=sentences.cures(record),
+        unchecked=sentences.unchecked(record),
         pictures=pictures,
         forbidden=[_card(record, a) for a in record.judgement.forbidden],
         permitted=[_card(record, a) for a in record.judgement.permitted],
-        shortcoming=story.shortcoming,
+        shortcoming=sentences.shortcoming,
         # An UNKNOWN verdict has told of them already, under what would have made it known.
-        unproven=[] if story.cures(record) else [f for f in record.faults if not f.proven],
+        unproven=[] if sentences.cures(record) else [f for f in record.faults if not f.proven],
         configuration=_configuration(record.effective or record.given),
         nodes=list(record.effective or record.given),
         steps=_steps(record.plan),
@@ -64,17 +72,17 @@ def render(record: RunRecord) -> str:
         settings=_pretty({"contract": record.contract, "cluster": record.cluster}),
         logs=disks.table(record.judgement.replicas),
         on_disk=disks.sentences(record.judgement.replicas),
-        pace=pace.sentences(record),
+        pace=liveness.sentences(record),
         causes=causes.lines(record),
         brokers=record.node_ids,
         style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
-        timing=story.timing(record),
+        timing=sentences.timing(record),
         script=Markup((_TEMPLATES / "page.js").read_text(encoding="utf-8")),  # noqa: S704 - ours
         data=_data(record, axis, pictures.drawn),
     )
 
 
-def axis_of(record: RunRecord) -> Axis:
+def axis_of(record: RunRecord) -> TimeAxis:
     """Return the stretch of time worth drawing: from the steady phase to the final reads.
 
     Starting and stopping the cluster would take up the axis with nothing in it. Faults and
@@ -93,7 +101,7 @@ def axis_of(record: RunRecord) -> Axis:
     if not times:
         times = [span.from_s for spans in record.timeline.values() for span in spans]
     low, high = min(times, default=0.0), max(times, default=1.0)
-    return Axis(from_s=low, to_s=max(high, low + 0.001))
+    return TimeAxis(from_s=low, to_s=max(high, low + 0.001))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,27 +129,32 @@ class Pictures:
     drawn: tuple[Partition, ...]
 
 
-def _pictures(record: RunRecord, axis: Axis) -> Pictures:
-    above = [bands.phases_lane(record, axis)] if record.phases else []
-    above += bands.fault_lanes(record, axis)
+def _pictures(record: RunRecord, axis: TimeAxis) -> Pictures:
+    above = [interval_lanes.phases_lane(record, axis)] if record.phases else []
+    above += interval_lanes.fault_lanes(record, axis)
     partitions: list[Markup] = []
     left = _LANES_BUDGET_BYTES
     order = by_harm(record, axis)
     for key in order:
-        lane = bands.partition_lane(key, record.timeline[key], record.min_isr, axis).markup(axis)
+        lane = interval_lanes.partition_lane(
+            key, record.timeline[key], record.min_isr, axis
+        ).markup(axis)
         if len(lane) > left:
             break
         left -= len(lane)
         partitions.append(lane)
     below = []
     if record.lanes is not None:
-        below += [curves.sends_lane(record.lanes, axis), curves.latency_lane(record.lanes, axis)]
-        below.append(curves.reads_lane(record.lanes, record.phases, axis))
-        if story.widest_gap(record) is not None:
-            below.append(bands.gaps_lane(record.lanes.gaps, axis))
-    marks = [bands.anomaly_lane(anomaly, axis) for anomaly in record.judgement.anomalies]
+        below += [
+            quantity_lanes.sends_lane(record.lanes, axis),
+            quantity_lanes.latency_lane(record.lanes, axis),
+        ]
+        below.append(quantity_lanes.reads_lane(record.lanes, record.phases, axis))
+        if sentences.widest_gap(record) is not None:
+            below.append(interval_lanes.gaps_lane(record.lanes.gaps, axis))
+    marks = [interval_lanes.anomaly_lane(anomaly, axis) for anomaly in record.judgement.anomalies]
     return Pictures(
-        scale=curves.scale(axis),
+        scale=quantity_lanes.scale(axis),
         above=tuple(lane.markup(axis) for lane in above),
         partitions=tuple(partitions[:_PARTITIONS_FIRST]),
         folded=tuple(partitions[_PARTITIONS_FIRST:]),
@@ -152,7 +165,7 @@ def _pictures(record: RunRecord, axis: Axis) -> Pictures:
     )
 
 
-def by_harm(record: RunRecord, axis: Axis) -> list[Partition]:
+def by_harm(record: RunRecord, axis: TimeAxis) -> list[Partition]:
     """Return the partitions, those first that have anomalies, then those longest without a leader.
 
     After these come the ones whose ISR was longest below what it could be.
@@ -174,7 +187,7 @@ def by_harm(record: RunRecord, axis: Axis) -> list[Partition]:
     return sorted(record.timeline, key=harm)
 
 
-def _length_s(span: Leadership, axis: Axis) -> float:
+def _length_s(span: Leadership, axis: TimeAxis) -> float:
     end = axis.to_s if span.to_s is None else min(span.to_s, axis.to_s)
     return max(0.0, end - max(span.from_s, axis.from_s))
 
@@ -191,8 +204,8 @@ def _card(record: RunRecord, anomaly: Anomaly) -> dict[str, Any]:
 def _told(record: RunRecord, example: Example) -> dict[str, Any]:
     return {
         "example": example,
-        "circumstances": story.circumstances(record, example),
-        "detail": story.evidence(example.detail) if example.detail else "",
+        "circumstances": sentences.circumstances(record, example),
+        "detail": sentences.evidence(example.detail) if example.detail else "",
     }
 
 
@@ -218,7 +231,7 @@ def _pretty(document: object) -> str:
     return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT] + "\n… cut here"
 
 
-def _data(record: RunRecord, axis: Axis, drawn: tuple[Partition, ...]) -> Markup:
+def _data(record: RunRecord, axis: TimeAxis, drawn: tuple[Partition, ...]) -> Markup:
     """Return what the cursor reads, as JSON that cannot end its script element."""
     lanes = record.lanes
     document = {
@@ -247,7 +260,7 @@ def _data(record: RunRecord, axis: Axis, drawn: tuple[Partition, ...]) -> Markup
     return Markup(text)  # noqa: S704 - JSON in which the signs of markup are escaped
 
 
-def _force(fault: FaultRecord, axis: Axis) -> list[Any]:
+def _force(fault: FaultRecord, axis: TimeAxis) -> list[Any]:
     end = axis.to_s if fault.healed_s is None else fault.healed_s
     return [units.visible(fault.title), fault.from_s, end, fault.proven]
 

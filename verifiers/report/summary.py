@@ -1,7 +1,7 @@
 """The short forms of a report: plain lines for a console, Markdown for a CI page."""
 
 from harness.core.verdict import Verdict
-from verifiers.report import pace, story, units
+from verifiers.report import liveness, sentences, units
 from verifiers.report.model import Anomaly, RunRecord
 
 CONSOLE_LINES = 25
@@ -18,15 +18,17 @@ def console_lines(record: RunRecord) -> list[str]:
     lines = [
         f"{_SIGNS[judgement.verdict]} {judgement.verdict.name}  {_first_line(record)}",
         f"  {record.scenario} · Kafka {record.kafka} · seed {record.seed}",
-        f"  {story.contract(record)}",
-        f"  {' · '.join(story.counts(record))}",
+        f"  {sentences.contract(record)}",
+        f"  {' · '.join(sentences.counts(record))}",
     ]
     if record.claim:
         lines.append(f"  {record.claim.outcome} claim {record.claim.number}: {record.claim.words}")
     # Reasons and cures say much the same of an UNKNOWN run; on a console the causes are enough.
     if judgement.verdict is not Verdict.VALID:
-        lines += _few([f"  - {reason}" for reason in story.reasons(record)], 5, "reasons")
-    lines += _few([f"  {_fault_text(group)}" for group in story.fault_groups(record)], 6, "faults")
+        lines += _few([f"  - {reason}" for reason in sentences.reasons(record)], 5, "reasons")
+    lines += _few(
+        [f"  {_fault_text(group)}" for group in sentences.fault_groups(record)], 6, "faults"
+    )
     found = [
         f"  {a.name} ×{units.count(a.count)}  {'permitted' if a.permitted else 'FORBIDDEN'}: "
         f"{a.summary}{_first_place(a)}"
@@ -57,14 +59,14 @@ def markdown(record: RunRecord) -> str:
         "",
         _safe(f"{record.scenario} · Kafka {record.kafka} · seed {record.seed}"),
         "",
-        f"- {_safe(story.contract(record))}",
-        f"- {_safe(' · '.join(story.counts(record)))}",
+        f"- {_safe(sentences.contract(record))}",
+        f"- {_safe(' · '.join(sentences.counts(record)))}",
     ]
     if record.claim:
         told = f"{record.claim.outcome} claim {record.claim.number}: {record.claim.words}"
         lines.append(f"- {_safe(told)}")
     if judgement.verdict is not Verdict.VALID:
-        lines += _few([f"- {_safe(r)}" for r in story.reasons(record)], 3, "reasons", "- ")
+        lines += _few([f"- {_safe(r)}" for r in sentences.reasons(record)], 3, "reasons", "- ")
     found = [
         _safe(f"{a.name} ×{units.count(a.count)} {'permitted' if a.permitted else 'forbidden'}")
         for a in judgement.anomalies
@@ -83,10 +85,10 @@ def markdown(record: RunRecord) -> str:
 
 
 def _first_line(record: RunRecord) -> str:
-    return f"{story.headline(record)} {story.broken(record)}"
+    return f"{sentences.headline(record)} {sentences.broken(record)}"
 
 
-def _fault_text(group: story.FaultGroup) -> str:
+def _fault_text(group: sentences.FaultGroup) -> str:
     times = f" ×{group.count}" if group.count > 1 else ""
     nodes = f" on {', '.join(map(str, group.victims))}" if group.victims else ""
     state = "proven by" if group.proven else "NOT PROVEN:"
@@ -108,11 +110,10 @@ def _nothing_found(record: RunRecord) -> str:
 
 
 def _unavailable(record: RunRecord) -> str:
-    gap = story.widest_gap(record)
+    gap = sentences.widest_gap(record)
     if gap is None:
         return ""
-    liveness = pace.liveness(record)
-    return liveness or (
+    return liveness.verdict_line(record) or (
         f"widest time without an acknowledgement: {units.span(gap.width_s)}, "
         f"{gap.topic}/{gap.partition}, from {units.instant(gap.from_s)}"
     )
@@ -120,7 +121,7 @@ def _unavailable(record: RunRecord) -> str:
 
 def _timing(record: RunRecord) -> str:
     # Parts of a phase, such as "verify: start Spark", are for the page; so is what took no time.
-    whole = [(name, seconds) for name, seconds in story.timing(record) if ":" not in name]
+    whole = [(name, seconds) for name, seconds in sentences.timing(record) if ":" not in name]
     longest = [(name, seconds) for name, seconds in whole if seconds >= _WORTH_A_WORD_S]
     if not longest:
         return ""

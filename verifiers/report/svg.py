@@ -21,7 +21,7 @@ SIGN_WIDTH = 6.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class TimeAxis:
     """The time axis that all lanes share, in seconds since the run's origin."""
 
     from_s: float
@@ -78,7 +78,7 @@ class Drawing:
     placed: list[Markup] = field(default_factory=list)
     fixed: list[Markup] = field(default_factory=list)
 
-    def markup(self, axis: Axis) -> Markup:
+    def markup(self, axis: TimeAxis) -> Markup:
         """Return the finished lane."""
         head = Markup('<text class="name" x="0" y="12">{}</text>').format(self.name)
         if self.note:

@@ -11,7 +11,7 @@ from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.run_folder.group import GroupRecord, read_group
-from verifiers.run_folder.result import FaultRecord
+from verifiers.run_folder.result import JudgedFault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class RunInput:
     path: Path
     meta: Mapping[str, Any]
     contract: Contract
-    faults: tuple[FaultRecord, ...]
+    faults: tuple[JudgedFault, ...]
     ends: tuple[End, ...]
     origin_ns: int
     group: GroupRecord | None = None
@@ -141,7 +141,7 @@ def _ends(path: Path) -> tuple[End, ...]:
         ) from error
 
 
-def _fold(folder: RunDir, origin_ns: int) -> tuple[FaultRecord, ...]:
+def _fold(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
     told: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(folder.lines("faults.jsonl"), start=1):
         try:
@@ -157,7 +157,7 @@ def _fold(folder: RunDir, origin_ns: int) -> tuple[FaultRecord, ...]:
     return tuple(_record(fault_id, events, origin_ns) for fault_id, events in told.items())
 
 
-def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> FaultRecord:
+def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedFault:
     decided = events.get("decided", {})
     seen = {
         phase: events[event].get("evidence", {})
@@ -165,7 +165,7 @@ def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> FaultRe
         if event in events
     }
     failed = events.get("failed")
-    return FaultRecord(
+    return JudgedFault(
         id=fault_id,
         name=str(decided.get("fault", "?")),
         target=str(decided.get("target", "?")),

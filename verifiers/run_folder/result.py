@@ -10,7 +10,7 @@ from harness.core.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class OffenceExample:
     """One offence; the columns of ANOMALY_SCHEMA.
 
     Attributes:
@@ -35,7 +35,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AnomalyFinding:
     """All offences of one anomaly.
 
     Attributes:
@@ -56,7 +56,7 @@ class Finding:
     permitted: bool
     why: str
     kinds: Mapping[str, int]
-    examples: tuple[Example, ...]
+    examples: tuple[OffenceExample, ...]
     severity: int = 9
     phrase: str = ""
     means: str = ""
@@ -89,7 +89,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultRecord:
+class JudgedFault:
     """One fault as the journal tells it.
 
     Attributes:
@@ -146,9 +146,9 @@ class Report:
     kafka: str
     verdict: Verdict
     reasons: tuple[str, ...]
-    anomalies: Mapping[str, Finding]
+    anomalies: Mapping[str, AnomalyFinding]
     counts: Counts
-    faults: tuple[FaultRecord, ...]
+    faults: tuple[JudgedFault, ...]
     checkers: Mapping[str, str]
     timing_s: Mapping[str, float]
     replicas: Mapping[str, Any] = field(default_factory=dict)

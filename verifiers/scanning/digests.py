@@ -1,22 +1,24 @@
-"""Digest first: which values must be looked at one by one, told by a scan and no join.
+"""Which values have to be checked one by one: digests tell, by a scan and without a join.
 
-The usual history is in good order, and that can be proven without bringing a record's evidence
-together. `log` (places.py) has, for each block of 64 offsets and each witness (the producers' acks,
-each consumer, the final read), which offsets it names, how often, and the exclusive or of a 64-bit
-hash of (offset, value) over its records. A block is *alike* if both the producers and the final
-read are witnesses of it, and every witness names the same offsets, each once, with one digest.
+Most histories are in order, and a scan can prove that without joining what is known of each record.
+`log` (offsets.py) holds, for each block of 64 offsets and each witness (the producers'
+acknowledgements, each consumer, the final read), which offsets the witness names, how often, and
+the exclusive or of a 64-bit hash of (offset, value) over its records. A block *agrees* (column
+`alike`) if the producers and the final read are both witnesses of it, and every witness names the
+same offsets, each once, with one digest.
 
-Of a record in a block that is alike, acknowledgement, final read and polls agree on offset and
-value. So whatever is strange about its value is evidence elsewhere. Elsewhere is either a block
-that is not alike, and the values of those are all looked at, or another that is: then two sends of
-one value were acknowledged, and sends that share their value are looked at too. What else there is
-to look at are acknowledgements without a place. A send that was not acknowledged is strange only if
-it was read, and no block that holds it is alike, since no acknowledgement answers for it.
+For a record in a block that agrees, acknowledgement, final read and polls have the same offset and
+value. An anomaly of its value therefore shows in another block. If that block does not agree, its
+values are all checked. If it agrees, two sends of one value were acknowledged, and sends that share
+their value are checked too. Acknowledgements without an offset are checked as well. A send that was
+not acknowledged is suspicious only if it was read; a block that holds it does not agree, because no
+acknowledgement names its offset.
 
-What is left out is therefore in order, but for one chance: two witnesses name the same offsets of a
-block, not the same values, and their digests agree. That is 1 in 2^64 for each damaged block: of a
-history of a hundred million records with every block damaged, 1 in ten million million. A consumer
-that has read a block twice, or in part, cannot be compared so: that block is not alike.
+Everything else is in order, except by chance: two witnesses name the same offsets of a block with
+different values, and their digests are equal. The probability is 1 in 2^64 for each damaged block:
+for a history of a hundred million records with every block damaged, 1 in ten million million. A
+consumer that has read a block twice, or in part, cannot be compared this way: that block does not
+agree.
 """
 
 import numpy as np
@@ -24,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.frames.history import History
-from verifiers.scanning import tallies
+from verifiers.scanning import block_digests
 from verifiers.scanning.excerpt import Wanted, block_numbers, by_topic, excerpt, keys_of
 
 MOST_IN_DOUBT = 500_000
@@ -37,7 +39,7 @@ def records_in_doubt(log: DataFrame, stretches: DataFrame) -> int:
     Runs one job.
 
     Args:
-        log: what places hold (places.py); it should be kept.
+        log: what places hold (offsets.py); it should be kept.
         stretches: which values were sent (`stretches_of`); they should be kept.
     """
     counts = (
@@ -58,7 +60,7 @@ def stretches_of(history: History) -> DataFrame:
             without a place.
     """
     return (
-        tallies.stretches(history)
+        block_digests.stretches(history)
         .repartition("topic", "stretch")
         .groupBy("topic", "stretch")
         .agg(
@@ -81,7 +83,7 @@ def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
 
     Args:
         history: the recorded frames.
-        log: what places hold (places.py); it should be kept.
+        log: what places hold (offsets.py); it should be kept.
         stretches: which values are to be looked at (`stretches_of`); they should be kept.
     """
     blocks = {

@@ -14,8 +14,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from verifiers.frames.history import History
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
+from verifiers.scanning.block_digests import BLOCK_BITS
 from verifiers.scanning.scan import Flags, Numbers, codes, numbers, scan
-from verifiers.scanning.tallies import BLOCK_BITS
 from verifiers.spark.arrow import BatchFunction
 
 _BLOCK_SHIFT = 40

@@ -33,7 +33,7 @@ from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.member import Member
 from verifiers.spark.arrow import frame_of
 from verifiers.timeline.metrics import measured
-from verifiers.timeline.spells import Timeline, read_timeline, write_spells
+from verifiers.timeline.partition_states import Timeline, read_timeline, write_states
 from verifiers.timeline.windows import (
     Ceiling,
     Shortage,
@@ -112,7 +112,7 @@ def see(run: RunInput) -> Seen:
         HistoryUnreadable: a file of it is damaged.
     """
     timeline = read_timeline(run.path)
-    write_spells(timeline, [str(topic["name"]) for topic in run.meta.get("topics", [])], run.path)
+    write_states(timeline, [str(topic["name"]) for topic in run.meta.get("topics", [])], run.path)
     rows = _rows(timeline, run)
     folder = RunDir.open(run.path)
     told = {

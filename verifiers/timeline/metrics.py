@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from verifiers.timeline.spells import Place, Timeline
+from verifiers.timeline.partition_states import Place, Timeline
 
 _Line = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""What follows from spells and samples.
+"""What follows from states and samples.
 
 When too few were in sync, up to where might be read, and when the faults left enough brokers for
 the cluster to go on.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from verifiers.timeline.spells import Place, Spell, Timeline
+from verifiers.timeline.partition_states import PartitionState, Place, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +67,19 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
             continue
         place = (str(sample["topic"]), int(sample["partition"]))
         asked_ns, answered_ns = int(sample["asked_ns"]), int(sample["answered_ns"])
-        spells = timeline.spells.get(place, ())
-        for number, spell in enumerate(spells):
+        states = timeline.states.get(place, ())
+        for number, state in enumerate(states):
             if (
-                spell.from_ns <= asked_ns
-                and answered_ns <= spell.to_ns
-                and spell.leader == int(sample["broker"])
-                and len(spell.isr) < min_isr
+                state.from_ns <= asked_ns
+                and answered_ns <= state.to_ns
+                and state.leader == int(sample["broker"])
+                and len(state.isr) < min_isr
             ):
-                to_ns = _lasts(spells, number, min_isr)
+                to_ns = _lasts(states, number, min_isr)
                 found.append(
                     Shortage(
                         topic=place[0], partition=place[1], from_ns=answered_ns, to_ns=to_ns,
-                        leader=int(sample["broker"]), isr=",".join(map(str, spell.isr)),
+                        leader=int(sample["broker"]), isr=",".join(map(str, state.isr)),
                     )
                 )  # fmt: skip
     # A second answer about the same stretch adds nothing to the first.
@@ -89,12 +89,12 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
     return list(first.values())
 
 
-def _lasts(spells: Sequence[Spell], number: int, min_isr: int) -> int:
+def _lasts(states: Sequence[PartitionState], number: int, min_isr: int) -> int:
     """Return until when the ISR stayed too small under one leader, for sure."""
-    one = spells[number]
-    while one.joins_next and number + 1 < len(spells):
+    one = states[number]
+    while one.joins_next and number + 1 < len(states):
         number += 1
-        following = spells[number]
+        following = states[number]
         same = (following.leader, following.leader_epoch) == (one.leader, one.leader_epoch)
         if not same or len(following.isr) >= min_isr:
             break
@@ -125,7 +125,7 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
         sampled.setdefault((place, int(sample["leader_epoch"])), []).append(sample)
     found: list[Ceiling] = []
     for (place, epoch), samples in sampled.items():
-        reign = _reign(timeline.spells.get(place, ()), epoch)
+        reign = _reign(timeline.states.get(place, ()), epoch)
         if reign is None:
             continue
         ordered = sorted(samples, key=lambda one: int(one["asked_ns"]))
@@ -147,13 +147,13 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
     return found
 
 
-def _reign(spells: Sequence[Spell], epoch: int) -> tuple[int, int] | None:
+def _reign(states: Sequence[PartitionState], epoch: int) -> tuple[int, int] | None:
     """Return from when and until when an epoch certainly was the latest; None if never."""
-    mine = [spell for spell in spells if spell.leader_epoch == epoch]
+    mine = [state for state in states if state.leader_epoch == epoch]
     if not mine:
         return None
-    newer = [spell.after_ns for spell in spells if spell.leader_epoch > epoch]
-    until_ns = min(newer) if newer else spells[-1].to_ns
+    newer = [state.after_ns for state in states if state.leader_epoch > epoch]
+    until_ns = min(newer) if newer else states[-1].to_ns
     return mine[0].from_ns, until_ns
 
 

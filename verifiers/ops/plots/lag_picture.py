@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from verifiers.ops.plots.axes import Axis
-from verifiers.ops.plots.horizon import Horizon
+from verifiers.ops.plots.horizontal_axis import HorizontalAxis
 from verifiers.ops.plots.lag_series import KEY, THREAD, THREAD_KEY, Lags, MemberLag, Stretch
 from verifiers.ops.plots.plane import Plane, Scale, Unit, ceiling, fitted, picture, text, told_time
 from verifiers.ops.plots.plane import unit_of_time as unit_of
@@ -44,20 +44,18 @@ def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
     scale = "" if len(lags.members) == 1 else "; all panels have one scale"
     parts.append(text("note", 12, 40, f"{_MEANING}{scale}"))
     columns = 1 if len(lags.members) == 1 else 2 if len(lags.members) <= 4 else 3
-    unit, horizon = unit_of(highest), Horizon.of(axis)
+    unit, across = unit_of(highest), HorizontalAxis.of(axis)
     for number, member in enumerate(lags.members):
         row, column = divmod(number, columns)
         width = (_WIDTH - _MARGIN) / columns
         left, top = column * width + _GUTTER, _TOP + row * _PANEL + 22
         plane = Plane(
-            x=Scale(low=horizon.low, high=horizon.high, begin=left, end=(column + 1) * width - 6),
+            x=Scale(low=across.low, high=across.high, begin=left, end=(column + 1) * width - 6),
             y=Scale(low=0, high=ceiling(highest / unit.size), begin=top + _HEIGHT, end=top),
         )
-        parts += _panel(grouping, member, plane, horizon, unit, lags=lags)
+        parts += _panel(grouping, member, plane, across, unit, lags=lags)
     bottom = _TOP + -(-len(lags.members) // columns) * _PANEL
-    parts.append(
-        text("unit", 12, bottom + 8, f"across: {horizon.words}; upwards: lag, {unit.name}")
-    )
+    parts.append(text("unit", 12, bottom + 8, f"across: {across.words}; upwards: lag, {unit.name}"))
     bottom += 26
     for words in _notes(grouping, lags):
         parts.append(text("note", 12, bottom, words))
@@ -67,22 +65,28 @@ def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
 
 
 def _panel(
-    grouping: str, member: MemberLag, plane: Plane, horizon: Horizon, unit: Unit, *, lags: Lags
+    grouping: str,
+    member: MemberLag,
+    plane: Plane,
+    across: HorizontalAxis,
+    unit: Unit,
+    *,
+    lags: Lags,
 ) -> list[Markup]:
     wide = plane.x.end - plane.x.begin
     parts = [plane.frame(most_x=max(3, int(wide / 55)), most_y=3)]
     worst, facts = member.worst, "never behind"
     if worst is not None:
-        facts = f"worst {told_time(worst.lag_ns)} at {horizon.said(worst.to_ns)}"
+        facts = f"worst {told_time(worst.lag_ns)} at {across.said(worst.to_ns)}"
         facts += f", key {fitted(worst.key, 90)}" if grouping == THREAD else ""
         facts += f", process {worst.process}" if grouping == KEY or lags.replaced else ""
     name = fitted(called(grouping, member, lags), wide - text_width(facts) - 8)
     parts.append(text("name", plane.x.begin, plane.y.end - 7, name))
     parts.append(text("note end", plane.x.end, plane.y.end - 7, facts))
-    shapes = [_shape(one, plane, horizon, unit) for one in member.stretches]
+    shapes = [_shape(one, plane, across, unit) for one in member.stretches]
     parts.append(path("lag", shapes))
     if worst is not None:
-        x, y = plane.x.at(horizon.told(worst.to_ns)), plane.y.at(worst.lag_ns / unit.size)
+        x, y = plane.x.at(across.told(worst.to_ns)), plane.y.at(worst.lag_ns / unit.size)
         title = f"{facts}: op {worst.op}"
         parts.append(
             Markup('<circle class="worst" cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
@@ -91,9 +95,9 @@ def _panel(
     return parts
 
 
-def _shape(one: Stretch, plane: Plane, horizon: Horizon, unit: Unit) -> str:
+def _shape(one: Stretch, plane: Plane, across: HorizontalAxis, unit: Unit) -> str:
     """Return the area under a stretch: the lag grows as fast as time passes, to its last poll."""
-    x0, x1 = (plane.x.at(horizon.told(ns)) for ns in (one.from_ns, one.to_ns))
+    x0, x1 = (plane.x.at(across.told(ns)) for ns in (one.from_ns, one.to_ns))
     before = max(0, one.lag_ns - (one.to_ns - one.from_ns))
     y0, y1 = (plane.y.at(ns / unit.size) for ns in (before, one.lag_ns))
     base = num(plane.y.begin)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from verifiers.ops.plots.axes import Axis
-from verifiers.ops.plots.horizon import Horizon
+from verifiers.ops.plots.horizontal_axis import HorizontalAxis
 from verifiers.ops.plots.plane import Plane, Scale, ceiling, fitted, picture, text
 from verifiers.ops.plots.unseen import Layer, Unseen
 from verifiers.report import units
@@ -29,17 +29,17 @@ def unseen_picture(series: Unseen, axis: Axis | None) -> str:
     if axis is None:
         parts.append(text("empty", _WIDTH / 2, 90, "Nothing happened in this history."))
         return picture(_WIDTH, 120, "Sent and not yet seen: nothing happened", parts)
-    horizon = Horizon.of(axis)
+    across = HorizontalAxis.of(axis)
     totals = [sum(counts) for counts in zip(*(one.counts for one in series.layers), strict=True)]
     most = max(totals, default=0)
     plane = Plane(
-        x=Scale(low=horizon.low, high=horizon.high, begin=_LEFT, end=_RIGHT),
+        x=Scale(low=across.low, high=across.high, begin=_LEFT, end=_RIGHT),
         y=Scale(low=0, high=max(1, math.ceil(ceiling(most))), begin=_BOTTOM, end=_TOP),
     )
     parts.append(plane.frame(most_x=12, most_y=6, whole_y=True))
-    parts.append(_drain(axis, horizon, plane))
-    parts += _layers(series, horizon, plane)
-    parts.append(text("unit middle", (_LEFT + _RIGHT) / 2, _BOTTOM + 32, horizon.words))
+    parts.append(_drain(axis, across, plane))
+    parts += _layers(series, across, plane)
+    parts.append(text("unit middle", (_LEFT + _RIGHT) / 2, _BOTTOM + 32, across.words))
     parts.append(
         Markup('<text class="unit middle" transform="translate(18 {}) rotate(-90)">{}</text>')
         .format(num((_TOP + _BOTTOM) / 2), "values")
@@ -53,11 +53,11 @@ def unseen_picture(series: Unseen, axis: Axis | None) -> str:
     return picture(_WIDTH, height, described, [*parts, *legend])
 
 
-def _drain(axis: Axis, horizon: Horizon, plane: Plane) -> Markup:
+def _drain(axis: Axis, across: HorizontalAxis, plane: Plane) -> Markup:
     """Return the time behind the last send, named above the plot, where no layer lies."""
     if axis.drain is None:
         return Markup("")
-    x0, x1 = plane.x.at(horizon.told(axis.drain)), plane.x.end
+    x0, x1 = plane.x.at(across.told(axis.drain)), plane.x.end
     words = "final polls: nothing is sent any more"
     inside = x0 + text_width(words) <= x1
     label = text("note" if inside else "note end", x0 if inside else x1, _TOP - 12, words)
@@ -66,8 +66,8 @@ def _drain(axis: Axis, horizon: Horizon, plane: Plane) -> Markup:
     return join([band, path("bracket", [bracket]), label])
 
 
-def _layers(series: Unseen, horizon: Horizon, plane: Plane) -> list[Markup]:
-    places = [plane.x.at(horizon.told(moment)) for moment in series.moments]
+def _layers(series: Unseen, across: HorizontalAxis, plane: Plane) -> list[Markup]:
+    places = [plane.x.at(across.told(moment)) for moment in series.moments]
     parts = []
     lower: Sequence[int] = [0] * len(places)
     for number, layer in enumerate(series.layers):

@@ -8,8 +8,8 @@ from typing import Any
 from harness.core.op import producer_of
 from harness.core.run_dir import REPLICA_EPOCHS
 from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.plot import NothingToPlant, Plot
-from verifiers.planting.stock import Stock
+from verifiers.planting.run_contents import RunContents
+from verifiers.planting.run_copy import NothingToPlant, RunCopy
 from verifiers.replicas.copied import Replica, read_copied
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.replicas.segments import read_headers
@@ -58,12 +58,12 @@ class Log:
 
 
 @plant("corrupt-record", "disk")
-def changed_bit(plot: Plot) -> Planted:
+def changed_bit(copy: RunCopy) -> Planted:
     """Change a bit at the end of a batch."""
-    log = _log(plot.stock, batches=1)
+    log = _log(copy.contents, batches=1)
     batch = log.batches[len(log.batches) // 2]
     at = batch.position + batch.size - 1
-    plot.edit_bytes(log.segment, lambda old: old[:at] + bytes([old[at] ^ 1]) + old[at + 1 :])
+    copy.edit_bytes(log.segment, lambda old: old[:at] + bytes([old[at] ^ 1]) + old[at + 1 :])
     broker = {"broker": str(log.replica.broker), "problem": "checksum"}
     return Planted(
         told=f"a bit of the batch @{batch.first} of {log.name} was changed",
@@ -72,27 +72,27 @@ def changed_bit(plot: Plot) -> Planted:
 
 
 @plant("replica-divergence")
-def lacks_the_end(plot: Plot) -> Planted:
+def lacks_the_end(copy: RunCopy) -> Planted:
     """Cut the last batch off a replica that is in the ISR."""
-    log = _log(plot.stock, batches=2)
+    log = _log(copy.contents, batches=2)
     batch = log.batches[-1]
-    divergence = _lacking(plot.path, log, batch)
-    plot.edit_bytes(log.segment, lambda old: old[: batch.position])
+    divergence = _lacking(copy.path, log, batch)
+    copy.edit_bytes(log.segment, lambda old: old[: batch.position])
     return Planted(
         told=f"the last batch, @{batch.first}, of {log.name} was cut off", offences=(divergence,)
     )
 
 
 @plant("replica-gap")
-def hole(plot: Plot) -> Planted:
+def hole(copy: RunCopy) -> Planted:
     """Take a batch out of the middle of a replica that is in the ISR."""
-    log = _log(plot.stock, batches=3)
+    log = _log(copy.contents, batches=3)
     middle = len(log.batches) // 2
     batch, following = log.batches[middle : middle + 2]
     because = "a replica in the ISR that lacks what its leader holds differs from it"
-    divergence = _lacking(plot.path, log, batch, because)
+    divergence = _lacking(copy.path, log, batch, because)
     end = batch.position + batch.size
-    plot.edit_bytes(log.segment, lambda old: old[: batch.position] + old[end:])
+    copy.edit_bytes(log.segment, lambda old: old[: batch.position] + old[end:])
     detail = {
         "broker": str(log.replica.broker),
         "missing_from": str(batch.first),
@@ -108,12 +108,12 @@ def hole(plot: Plot) -> Planted:
 
 
 @plant("replica-gap", "backwards")
-def appended_again(plot: Plot) -> Planted:
+def appended_again(copy: RunCopy) -> Planted:
     """Append the last batch of a replica once more."""
-    log = _log(plot.stock, batches=1)
+    log = _log(copy.contents, batches=1)
     batch = log.batches[-1]
     end = batch.position + batch.size
-    plot.edit_bytes(log.segment, lambda old: old[:end] + old[batch.position : end] + old[end:])
+    copy.edit_bytes(log.segment, lambda old: old[:end] + old[batch.position : end] + old[end:])
     detail = {"broker": str(log.replica.broker), "expected": str(batch.last + 1)}
     return Planted(
         told=f"the batch @{batch.first} of {log.name} was appended again",
@@ -122,9 +122,9 @@ def appended_again(plot: Plot) -> Planted:
 
 
 @plant("epoch-disorder")
-def late_epoch(plot: Plot) -> Planted:
+def late_epoch(copy: RunCopy) -> Planted:
     """Let a leader-epoch checkpoint say that the last epoch began one batch later."""
-    for log in _logs(plot.stock, whole=False):
+    for log in _logs(copy.contents, whole=False):
         epochs = log.replica.epochs
         if not epochs:
             continue
@@ -136,7 +136,7 @@ def late_epoch(plot: Plot) -> Planted:
         begins = mine[0].last + 1
         told = [*epochs[:-1], (epoch, begins)]
         lines = "".join(f"{number} {first}\n" for number, first in told)
-        plot.write(
+        copy.write(
             str(Path(log.segment).parent / REPLICA_EPOCHS), f"0\n{len(told)}\n{lines}".encode()
         )
         return Planted(
@@ -151,9 +151,9 @@ def late_epoch(plot: Plot) -> Planted:
     raise NothingToPlant("no follower's last leader epoch begins in its last segment")
 
 
-def _log(stock: Stock, *, batches: int) -> Log:
+def _log(contents: RunContents, *, batches: int) -> Log:
     """Return a replica with at least so many batches in its last segment."""
-    for log in _logs(stock):
+    for log in _logs(contents):
         if len(log.batches) >= batches:
             return log
     raise NothingToPlant(
@@ -161,24 +161,24 @@ def _log(stock: Stock, *, batches: int) -> Log:
     )
 
 
-def _logs(stock: Stock, *, whole: bool = True) -> Iterator[Log]:
+def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
     """Yield the followers in the ISR that are as they should be.
 
     Args:
-        stock: of the run.
+        contents: of the run.
         whole: only those all of whose last segment is known to be committed.
 
     Raises:
         NothingToPlant: the brokers' logs were not copied.
     """
-    copied = read_copied(stock.folder, stock.run.meta)
+    copied = read_copied(contents.folder, contents.run.meta)
     if not copied.replicas:
         raise NothingToPlant("the brokers' logs were not copied")
-    bounds = {(end.topic, end.partition): end.high for end in stock.run.ends}
+    bounds = {(end.topic, end.partition): end.high for end in contents.run.ends}
     for replica in copied.replicas:
         bound = bounds.get(replica.place, 0)
         follows = replica.in_sync and not replica.leads and replica.segments
-        if not follows or stock.is_tainted(_ON_DISKS, replica.place):
+        if not follows or contents.has_any(_ON_DISKS, replica.place):
             continue
         last = replica.segments[-1]
         rows = [row for rows in read_headers(last) for row in rows.to_pylist()]
@@ -186,7 +186,7 @@ def _logs(stock: Stock, *, whole: bool = True) -> Iterator[Log]:
         if below and (len(below) == len(rows) or not whole):
             yield Log(
                 replica=replica,
-                segment=str(last.relative_to(stock.path)),
+                segment=str(last.relative_to(contents.path)),
                 batches=tuple(
                     Batch(
                         position=row["position"], size=row["size"], first=row["base_offset"],

@@ -7,8 +7,8 @@ import numpy as np
 
 from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
 from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.plot import NothingToPlant, Plot
-from verifiers.planting.stock import NONE, Record, Stock
+from verifiers.planting.run_contents import NONE, Record, RunContents
+from verifiers.planting.run_copy import NothingToPlant, RunCopy
 
 _JOINS = ("subscribe", "assign")
 
@@ -24,13 +24,13 @@ class Done:
 
 
 @plant("consume-skip")
-def consume_skip(plot: Plot) -> Planted:
+def consume_skip(copy: RunCopy) -> Planted:
     """Let nobody have processed a record that lies below a committed offset."""
-    groups = Groups(plot.stock)
+    groups = Groups(copy.contents)
     done = groups.one_processed()
-    chosen = np.zeros(plot.stock.rows("event").count, dtype=np.bool_)
+    chosen = np.zeros(copy.contents.rows("event").count, dtype=np.bool_)
     chosen[done.row] = True
-    plot.drop("event", chosen)
+    copy.drop("event", chosen)
     return Planted(
         told=f"group {done.group} never processed {_name(done.record)}",
         offences=(
@@ -45,12 +45,12 @@ def consume_skip(plot: Plot) -> Planted:
 
 
 @plant("consume-repeat")
-def consume_repeat(plot: Plot) -> Planted:
+def consume_repeat(copy: RunCopy) -> Planted:
     """Let a member process a record again at the end of the run, long after it was committed."""
-    groups = Groups(plot.stock)
+    groups = Groups(copy.contents)
     done = groups.one_processed()
-    event = plot.stock.rows("event").row(done.row)
-    plot.add("event", **(event | {"op": None, "time_ns": plot.stock.after_ns}))
+    event = copy.contents.rows("event").row(done.row)
+    copy.add("event", **(event | {"op": None, "time_ns": copy.contents.after_ns}))
     ways = groups.members[done.process, done.group]
     return Planted(
         told=f"group {done.group} processed {_name(done.record)} again",
@@ -66,13 +66,13 @@ def consume_repeat(plot: Plot) -> Planted:
 
 
 @plant("lost-commit")
-def lost_commit(plot: Plot) -> Planted:
+def lost_commit(copy: RunCopy) -> Planted:
     """Let a member be told, at the end of the run, of an earlier offset than was committed."""
-    groups = Groups(plot.stock)
+    groups = Groups(copy.contents)
     group, topic, partition, offset = groups.last_commit()
     asker = next(process for process, of in groups.members if of == group)
-    asked_ns = plot.stock.after_ns
-    plot.add(
+    asked_ns = copy.contents.after_ns
+    copy.add(
         "event", process=asker, f="offset-fetch", topic=topic, partition=partition,
         offset=offset - 1, time_ns=asked_ns + 1, detail=str(asked_ns),
     )  # fmt: skip
@@ -95,9 +95,9 @@ class Groups:
         NothingToPlant: there are none.
     """
 
-    def __init__(self, stock: Stock) -> None:
-        self._stock = stock
-        self._events = stock.rows("event")
+    def __init__(self, contents: RunContents) -> None:
+        self._stock = contents
+        self._events = contents.rows("event")
         self.members: dict[tuple[int, str], str] = {}
         for row in self._rows_of(*_JOINS):
             commits, space, group = (self._events.words("detail")[row] or "").partition(" ")
@@ -128,7 +128,7 @@ class Groups:
                 and times[group, place] == 1
                 and len(self._groups_of(row)) == 1
                 and record.offset < committed.get((group, *place[:2]), (0, -1))[1]
-                and not self._stock.is_tainted(("consume-skip", "consume-repeat"), record.place)
+                and not self._stock.has_any(("consume-skip", "consume-repeat"), record.place)
             ):
                 process = int(self._events.numbers("process")[row])
                 return Done(row=row, group=group, process=process, record=record)
@@ -150,7 +150,7 @@ class Groups:
     def last_commit(self) -> tuple[str, str, int, int]:
         """Return group, topic, partition and offset of a partition's last commit."""
         for (group, topic, partition), (_, offset) in sorted(self._committed().items()):
-            if offset > 0 and not self._stock.is_tainted(("lost-commit",), (topic, partition)):
+            if offset > 0 and not self._stock.has_any(("lost-commit",), (topic, partition)):
                 return group, topic, partition, offset
         raise NothingToPlant("no commit of a group was acknowledged")
 

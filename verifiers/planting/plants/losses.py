@@ -3,34 +3,37 @@
 from collections.abc import Sequence
 from typing import Any
 
+from verifiers.planting.new_clients import new_consumer_polls, new_producer_sends
 from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.plot import NothingToPlant, Plot
-from verifiers.planting.stock import Place, Record, Stock
-from verifiers.planting.strangers import stranger_polls, stranger_sends
+from verifiers.planting.run_contents import Place, Record, RunContents
+from verifiers.planting.run_copy import NothingToPlant, RunCopy
 
 _MOST = 3
 
 
 @plant("lost-write")
-def lost_write(plot: Plot) -> Planted:
+def lost_write(copy: RunCopy) -> Planted:
     """Leave the last records of a partition out of the final read, and out of all polls.
 
     From the end of a log, because a record that consumers were given all the same would be a
     dirty-read as well, and a hole in what they were given one that they skipped.
     """
-    records = _tail(plot.stock)
-    _forget(plot, records)
+    records = _tail(copy.contents)
+    _forget(copy, records)
     return Planted(
         told=f"the last {len(records)} records of {_name(records[0].place)} were never read",
-        offences=(*(_of_send("lost-write", one) for one in records), *_torn(plot.stock, records)),
+        offences=(
+            *(_of_send("lost-write", one) for one in records),
+            *_torn(copy.contents, records),
+        ),
     )
 
 
 @plant("unseen")
-def unseen(plot: Plot) -> Planted:
+def unseen(copy: RunCopy) -> Planted:
     """The same, and the final read did not get that far."""
-    records = _tail(plot.stock)
-    _forget(plot, records)
+    records = _tail(copy.contents)
+    _forget(copy, records)
     place, reached = records[0].place, records[0].offset
 
     def cut(ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -41,7 +44,7 @@ def unseen(plot: Plot) -> Planted:
             for end in ends
         ]
 
-    plot.edit_json("history/ends.json", cut)
+    copy.edit_json("history/ends.json", cut)
     return Planted(
         told=f"the final read of {_name(place)} ended at {reached}",
         offences=tuple(_of_send("unseen", one) for one in records),
@@ -49,12 +52,12 @@ def unseen(plot: Plot) -> Planted:
 
 
 @plant("dirty-read")
-def dirty_read(plot: Plot) -> Planted:
+def dirty_read(copy: RunCopy) -> Planted:
     """Let a consumer be given a record behind the log's end: a send in doubt, gone later."""
-    place = some_place(plot.stock)
-    offset = plot.stock.free_offset(place)
-    value = stranger_sends(plot, "info", place, None)
-    reader = stranger_polls(plot, place, offset, value)
+    place = some_place(copy.contents)
+    offset = copy.contents.free_offset(place)
+    value = new_producer_sends(copy, "info", place, None)
+    reader = new_consumer_polls(copy, place, offset, value)
     return Planted(
         told=f"a consumer was given {_name(place)} @{offset}, which the final read lacks",
         offences=(
@@ -66,31 +69,31 @@ def dirty_read(plot: Plot) -> Planted:
     )  # fmt: skip
 
 
-def some_place(stock: Stock) -> Place:
+def some_place(contents: RunContents) -> Place:
     """Return a partition that was finally read to its end.
 
     Raises:
         NothingToPlant: there is none.
     """
-    if not stock.places:
+    if not contents.places:
         raise NothingToPlant("no partition was finally read to its end")
-    return stock.places[0]
+    return contents.places[0]
 
 
 def _name(place: Place) -> str:
     return f"{place[0]}/{place[1]}"
 
 
-def _tail(stock: Stock) -> list[Record]:
+def _tail(contents: RunContents) -> list[Record]:
     """Return the last records of a partition, if they are plain: where most are."""
     best: list[Record] = []
-    for place in stock.places:
-        rows = stock.in_place("final", place)
-        offsets = stock.rows("final").numbers("offset")[rows]
-        values = stock.rows("final").numbers("value")[rows]
+    for place in contents.places:
+        rows = contents.in_place("final", place)
+        offsets = contents.rows("final").numbers("offset")[rows]
+        values = contents.rows("final").numbers("value")[rows]
         mine: list[Record] = []
         for at in offsets.argsort()[::-1][:_MOST]:
-            record = stock.by_value.get(int(values[at]))
+            record = contents.by_value.get(int(values[at]))
             if record is None:
                 break
             mine.append(record)
@@ -101,10 +104,10 @@ def _tail(stock: Stock) -> list[Record]:
     return best[::-1]
 
 
-def _forget(plot: Plot, records: Sequence[Record]) -> None:
+def _forget(copy: RunCopy, records: Sequence[Record]) -> None:
     values = [record.value for record in records]
     for dataset in ("final", "poll"):
-        plot.drop(dataset, plot.stock.of_value(dataset, values))
+        copy.drop(dataset, copy.contents.of_value(dataset, values))
 
 
 def _of_send(anomaly: str, record: Record, because: str = "") -> Offence:
@@ -114,12 +117,12 @@ def _of_send(anomaly: str, record: Record, because: str = "") -> Offence:
     )  # fmt: skip
 
 
-def _torn(stock: Stock, records: Sequence[Record]) -> list[Offence]:
+def _torn(contents: RunContents, records: Sequence[Record]) -> list[Offence]:
     """Return what becomes of transactions of which only a part is gone."""
     torn = []
     gone = {record.value for record in records}
-    finals = set(stock.rows("final").numbers("value").tolist())
-    sends = stock.rows("send")
+    finals = set(contents.rows("final").numbers("value").tolist())
+    sends = contents.rows("send")
     for key in dict.fromkeys((one.process, one.txn) for one in records if one.txn is not None):
         mine = (sends.numbers("process") == key[0]) & (sends.numbers("txn") == key[1])
         if set(sends.numbers("value")[mine].tolist()) & (finals - gone):

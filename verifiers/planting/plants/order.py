@@ -7,8 +7,8 @@ import numpy as np
 
 from verifiers.checking.polling import RESETS
 from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.plot import NothingToPlant, Plot
-from verifiers.planting.stock import NONE, Flags, Numbers, Record, Stock
+from verifiers.planting.run_contents import NONE, Flags, Numbers, Record, RunContents
+from verifiers.planting.run_copy import NothingToPlant, RunCopy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,24 +27,24 @@ class Given:
 
 
 @plant("nonmonotonic-poll")
-def nonmonotonic_poll(plot: Plot) -> Planted:
+def nonmonotonic_poll(copy: RunCopy) -> Planted:
     """Give a consumer its last record of a partition once more, in a poll of its own."""
-    last = _last_given(plot.stock)
-    _give_again(plot, last, op=last.op + (1 << 30), position=0, time_ns=last.time_ns + 1)
+    last = _last_given(copy.contents)
+    _give_again(copy, last, op=last.op + (1 << 30), position=0, time_ns=last.time_ns + 1)
     return Planted(
         told=f"process {last.process} was given its last record of {_name(last)} again",
-        offences=(_turn("nonmonotonic-poll", last, kind=_mode(plot.stock, last)),),
+        offences=(_turn("nonmonotonic-poll", last, kind=_mode(copy.contents, last)),),
     )
 
 
 @plant("int-nonmonotonic-poll")
-def int_nonmonotonic_poll(plot: Plot) -> Planted:
+def int_nonmonotonic_poll(copy: RunCopy) -> Planted:
     """Give a consumer its last record of a partition twice in one poll."""
-    last = _last_given(plot.stock)
-    polls = plot.stock.rows("poll")
+    last = _last_given(copy.contents)
+    polls = copy.contents.rows("poll")
     mine = (polls.numbers("process") == last.process) & (polls.numbers("op") == last.op)
     position = int(polls.numbers("position")[mine].max()) + 1
-    _give_again(plot, last, op=last.op, position=position, time_ns=last.time_ns)
+    _give_again(copy, last, op=last.op, position=position, time_ns=last.time_ns)
     return Planted(
         told=f"process {last.process} was given its last record of {_name(last)} twice in a poll",
         offences=(_turn("int-nonmonotonic-poll", last),),
@@ -52,24 +52,24 @@ def int_nonmonotonic_poll(plot: Plot) -> Planted:
 
 
 @plant("poll-skip")
-def poll_skip(plot: Plot) -> Planted:
+def poll_skip(copy: RunCopy) -> Planted:
     """Withhold a record from a consumer, the last one of a poll."""
-    for before, record, after in _calm(plot.stock):
+    for before, record, after in _calm(copy.contents):
         if before.op != after.op:
-            plot.drop("poll", _row(plot.stock, record))
+            copy.drop("poll", _row(copy.contents, record))
             return Planted(
                 told=f"process {record.process} was not given {_name(record)} @{record.offset}",
-                offences=(_turn("poll-skip", after, kind=_mode(plot.stock, after), skipped=1),),
+                offences=(_turn("poll-skip", after, kind=_mode(copy.contents, after), skipped=1),),
             )
     raise NothingToPlant("no consumer was given plain records of a partition in two polls")
 
 
 @plant("int-poll-skip")
-def int_poll_skip(plot: Plot) -> Planted:
+def int_poll_skip(copy: RunCopy) -> Planted:
     """Withhold a record from a consumer, from the middle of a poll."""
-    for before, record, after in _calm(plot.stock):
+    for before, record, after in _calm(copy.contents):
         if before.op == after.op:
-            plot.drop("poll", _row(plot.stock, record))
+            copy.drop("poll", _row(copy.contents, record))
             return Planted(
                 told=f"process {record.process} was not given {_name(record)} @{record.offset}, "
                 "between two others of one poll",
@@ -79,13 +79,13 @@ def int_poll_skip(plot: Plot) -> Planted:
 
 
 @plant("nonmonotonic-send")
-def nonmonotonic_send(plot: Plot) -> Planted:
+def nonmonotonic_send(copy: RunCopy) -> Planted:
     """Let two neighbouring records of a producer change places, wherever they were seen."""
-    first, second = _neighbours(plot.stock)
+    first, second = _neighbours(copy.contents)
     for mine, other in ((first, second), (second, first)):
-        plot.put("send", plot.stock.of_value("send", [mine.value]), offset=other.offset)
+        copy.put("send", copy.contents.of_value("send", [mine.value]), offset=other.offset)
         for dataset in ("poll", "final"):
-            plot.put(dataset, plot.stock.of_value(dataset, [mine.value]), value=other.value)
+            copy.put(dataset, copy.contents.of_value(dataset, [mine.value]), value=other.value)
     return Planted(
         told=f"process {first.process} finds @{first.offset} and @{second.offset} of "
         f"{first.topic}/{first.partition} reversed",
@@ -111,27 +111,27 @@ def _name(given: Given) -> str:
     return f"{given.topic}/{given.partition}"
 
 
-def _mode(stock: Stock, given: Given) -> str:
-    return "subscribe" if given.process in stock.run.subscribed else "assign"
+def _mode(contents: RunContents, given: Given) -> str:
+    return "subscribe" if given.process in contents.run.subscribed else "assign"
 
 
-def _row(stock: Stock, given: Given) -> Flags:
-    chosen = np.zeros(stock.rows("poll").count, dtype=np.bool_)
+def _row(contents: RunContents, given: Given) -> Flags:
+    chosen = np.zeros(contents.rows("poll").count, dtype=np.bool_)
     chosen[given.row] = True
     return chosen
 
 
-def _give_again(plot: Plot, given: Given, *, op: int, position: int, time_ns: int) -> None:
-    again = plot.stock.rows("poll").row(given.row)
-    plot.add("poll", **(again | {"op": op, "position": position, "time_ns": time_ns, "txn": None}))
+def _give_again(copy: RunCopy, given: Given, *, op: int, position: int, time_ns: int) -> None:
+    again = copy.contents.rows("poll").row(given.row)
+    copy.add("poll", **(again | {"op": op, "position": position, "time_ns": time_ns, "txn": None}))
 
 
-def _lanes(stock: Stock) -> Iterator[list[Given]]:
+def _lanes(contents: RunContents) -> Iterator[list[Given]]:
     """Yield what each consumer was given of each partition, in order; assigned ones first.
 
     Not of read_uncommitted ones, whose polls of undecided transactions do not count.
     """
-    polls = stock.rows("poll")
+    polls = contents.rows("poll")
     names = ("process", "partition", "time_ns", "op", "position", "offset", "value")
     columns = [polls.numbers(name) for name in names]
     topics = polls.words("topic").astype(str)
@@ -140,8 +140,8 @@ def _lanes(stock: Stock) -> Iterator[list[Given]]:
     for row in order.tolist():
         key = (int(columns[0][row]), str(topics[row]), int(columns[1][row]))
         lanes.setdefault(key, []).append(row)
-    chosen = [key for key in lanes if key[0] not in stock.run.uncommitted]
-    for key in sorted(chosen, key=lambda key: (key[0] in stock.run.subscribed, key)):
+    chosen = [key for key in lanes if key[0] not in contents.run.uncommitted]
+    for key in sorted(chosen, key=lambda key: (key[0] in contents.run.subscribed, key)):
         yield [
             Given(
                 row=row, topic=key[1],
@@ -151,14 +151,14 @@ def _lanes(stock: Stock) -> Iterator[list[Given]]:
         ]  # fmt: skip
 
 
-def _last_given(stock: Stock) -> Given:
+def _last_given(contents: RunContents) -> Given:
     """Return a record, plain, behind which its consumer was given none of its partition."""
-    for lane in _lanes(stock):
+    for lane in _lanes(contents):
         last = lane[-1]
         if (
-            last.value in stock.by_value
-            and not stock.is_tainted(_POLL_ANOMALIES, (last.topic, last.partition))
-            and not _is_disturbed(stock, last.process, last.time_ns, last.time_ns + 1, {last.op})
+            last.value in contents.by_value
+            and not contents.has_any(_POLL_ANOMALIES, (last.topic, last.partition))
+            and not _is_disturbed(contents, last.process, last.time_ns, last.time_ns + 1, {last.op})
         ):
             return last
     raise NothingToPlant("no consumer's last record of a partition is plainly in order")
@@ -167,25 +167,25 @@ def _last_given(stock: Stock) -> Given:
 _POLL_ANOMALIES = ("nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip")
 
 
-def _calm(stock: Stock) -> Iterator[tuple[Given, Given, Given]]:
+def _calm(contents: RunContents) -> Iterator[tuple[Given, Given, Given]]:
     """Yield three neighbouring plain records that a consumer was given in order, undisturbed."""
-    for lane in _lanes(stock):
-        if not lane or stock.is_tainted(_POLL_ANOMALIES, (lane[0].topic, lane[0].partition)):
+    for lane in _lanes(contents):
+        if not lane or contents.has_any(_POLL_ANOMALIES, (lane[0].topic, lane[0].partition)):
             continue
-        resets = _resets(stock, lane[0].process)
-        moved = _moved(stock, lane[0].process)
+        resets = _resets(contents, lane[0].process)
+        moved = _moved(contents, lane[0].process)
         for before, record, after in zip(lane, lane[1:], lane[2:], strict=False):
             if (
                 before.offset + 1 == record.offset == after.offset - 1
-                and all(one.value in stock.by_value for one in (before, record, after))
+                and all(one.value in contents.by_value for one in (before, record, after))
                 and not moved & {before.op, record.op, after.op}
                 and not ((resets >= before.time_ns) & (resets <= after.time_ns)).any()
             ):
                 yield before, record, after
 
 
-def _resets(stock: Stock, process: int) -> Numbers:
-    events = stock.rows("event")
+def _resets(contents: RunContents, process: int) -> Numbers:
+    events = contents.rows("event")
     mine = (events.numbers("process") == process) & np.isin(
         events.words("f").astype(str), list(RESETS)
     )
@@ -193,21 +193,23 @@ def _resets(stock: Stock, process: int) -> Numbers:
     return times
 
 
-def _moved(stock: Stock, process: int) -> set[int]:
-    events = stock.rows("event")
+def _moved(contents: RunContents, process: int) -> set[int]:
+    events = contents.rows("event")
     mine = (events.numbers("process") == process) & (events.words("f") == "rebalance")
     return set(events.numbers("op")[mine].tolist())
 
 
-def _is_disturbed(stock: Stock, process: int, from_ns: int, to_ns: int, ops: set[int]) -> bool:
-    resets = _resets(stock, process)
+def _is_disturbed(
+    contents: RunContents, process: int, from_ns: int, to_ns: int, ops: set[int]
+) -> bool:
+    resets = _resets(contents, process)
     between = (resets >= from_ns) & (resets <= to_ns)
-    return bool(between.any()) or bool(_moved(stock, process) & ops)
+    return bool(between.any()) or bool(_moved(contents, process) & ops)
 
 
-def _neighbours(stock: Stock) -> tuple[Record, Record]:
+def _neighbours(contents: RunContents) -> tuple[Record, Record]:
     """Return two plain records that a producer sent to a partition one after the other."""
-    sends, events = stock.rows("send"), stock.rows("event")
+    sends, events = contents.rows("send"), contents.rows("event")
     counted = (sends.words("type") == "ok") | (sends.words("type") == "info")
     unplaced: set[int] = set(
         sends.numbers("process")[counted & (sends.numbers("partition") == NONE)].tolist()
@@ -215,7 +217,7 @@ def _neighbours(stock: Stock) -> tuple[Record, Record]:
     rebuilt: set[int] = set(events.numbers("process")[events.words("f") == "error"].tolist())
     tainted = {
         one.process
-        for one in stock.found
+        for one in contents.found
         if one.anomaly == "nonmonotonic-send" and one.process is not None
     }
     calm = counted & ~np.isin(
@@ -235,7 +237,7 @@ def _neighbours(stock: Stock) -> tuple[Record, Record]:
         middle = len(ordered) // 2
         for (_, one), (_, other) in zip(ordered[middle:], ordered[middle + 1 :], strict=False):
             first, second = (
-                stock.by_value.get(int(sends.numbers("value")[row])) for row in (one, other)
+                contents.by_value.get(int(sends.numbers("value")[row])) for row in (one, other)
             )
             if (
                 first is not None

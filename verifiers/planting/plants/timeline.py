@@ -8,12 +8,12 @@ import numpy as np
 
 from harness.core.op import producer_of
 from harness.core.version import numbers
+from verifiers.planting.new_clients import new_consumer_polls
 from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.plot import NothingToPlant, Plot
-from verifiers.planting.stock import NONE, Flags, Place, Record, Stock
-from verifiers.planting.strangers import stranger_polls
+from verifiers.planting.run_contents import NONE, Flags, Place, Record, RunContents
+from verifiers.planting.run_copy import NothingToPlant, RunCopy
 from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load
-from verifiers.timeline.spells import Spell, Timeline, read_timeline
+from verifiers.timeline.partition_states import PartitionState, Timeline, read_timeline
 from verifiers.timeline.windows import ceilings, demands, high_watermarks
 
 _SENDS_BACK = 3
@@ -21,16 +21,16 @@ _MARGIN = 1.05
 
 
 @plant("hw-regression")
-def hw_regression(plot: Plot) -> Planted:
+def hw_regression(copy: RunCopy) -> Planted:
     """Let a leader have told, right before its last answer, of a record more.
 
     Before and not after: what it told later would bound what consumers were given before.
     """
-    for last in _last_samples(plot.stock):
+    for last in _last_samples(copy.contents):
         place, asked_ns = (str(last["topic"]), int(last["partition"])), int(last["asked_ns"])
         higher = {**last, "offset": int(last["offset"]) + 1}
         higher |= {"asked_ns": asked_ns - 1, "answered_ns": asked_ns - 1}
-        _add_sample(plot, higher)
+        _add_sample(copy, higher)
         return Planted(
             told=f"the leader of {place[0]}/{place[1]} told {higher['offset']}, then "
             f"{last['offset']}",
@@ -45,21 +45,21 @@ def hw_regression(plot: Plot) -> Planted:
 
 
 @plant("read-beyond-hw")
-def read_beyond_hw(plot: Plot) -> Planted:
+def read_beyond_hw(copy: RunCopy) -> Planted:
     """Let a consumer have been given a record before it was committed."""
-    stock = plot.stock
-    _demand_monotone(stock)
-    if any(fault.destroys_data for fault in stock.run.faults):
+    contents = copy.contents
+    _demand_monotone(contents)
+    if any(fault.destroys_data for fault in contents.run.faults):
         raise NothingToPlant("a fault destroyed data on disk, so no high watermark binds")
     first: dict[Place, list[Record]] = {}
-    for record in stock.plain:
+    for record in contents.plain:
         first.setdefault(record.place, []).append(record)
-    for bound in ceilings(read_timeline(stock.path)):
+    for bound in ceilings(read_timeline(contents.path)):
         place = (bound.topic, bound.partition)
         beyond = [one for one in first.get(place, ()) if one.offset >= bound.high_watermark]
-        if beyond and not stock.is_tainted(("read-beyond-hw",), place):
+        if beyond and not contents.has_any(("read-beyond-hw",), place):
             record = beyond[0]
-            stranger_polls(plot, place, record.offset, record.value, time_ns=bound.to_ns - 1)
+            new_consumer_polls(copy, place, record.offset, record.value, time_ns=bound.to_ns - 1)
             return Planted(
                 told=f"a consumer was given {place[0]}/{place[1]} @{record.offset} when the high "
                 f"watermark was {bound.high_watermark}",
@@ -76,50 +76,50 @@ def read_beyond_hw(plot: Plot) -> Planted:
 
 
 @plant("acked-below-min-isr")
-def acked_below_min_isr(plot: Plot) -> Planted:
+def acked_below_min_isr(copy: RunCopy) -> Planted:
     """Let a leader have said that its ISR was too small while it acknowledged sends.
 
     Where the ISR never was too small for the contract, the contract asks for one replica more than
     were in it.
     """
-    stock = plot.stock
-    timeline = read_timeline(stock.path)
-    producers = asking_all(stock.path)
+    contents = copy.contents
+    timeline = read_timeline(contents.path)
+    producers = asking_all(contents.path)
     if not producers:
         raise NothingToPlant("no producer is known to have asked for acks=all")
-    for min_isr, place, spell in _small(stock, timeline):
-        sends = _acked_within(stock, place, producers, spell)
+    for min_isr, place, state in _small(contents, timeline):
+        sends = _acked_within(contents, place, producers, state)
         if not sends:
             continue
-        invoked = stock.rows("send").numbers("invoke_ns")
+        invoked = contents.rows("send").numbers("invoke_ns")
         asked_ns = int(invoked[sends[-_SENDS_BACK:][0]])
         due = [row for row in sends if int(invoked[row]) >= asked_ns]
         _add_sample(
-            plot,
+            copy,
             {"sample": "isr-count", "topic": place[0], "partition": place[1],
-             "asked_ns": asked_ns, "answered_ns": asked_ns, "broker": spell.leader,
-             "count": len(spell.isr)},
+             "asked_ns": asked_ns, "answered_ns": asked_ns, "broker": state.leader,
+             "count": len(state.isr)},
         )  # fmt: skip
-        contract = {**stock.run.meta["contract"], "min_isr": min_isr}
-        plot.write("run.json", json.dumps({**stock.run.meta, "contract": contract}).encode())
+        contract = {**contents.run.meta["contract"], "min_isr": min_isr}
+        copy.write("run.json", json.dumps({**contents.run.meta, "contract": contract}).encode())
         return Planted(
-            told=f"the leader of {place[0]}/{place[1]} said that {len(spell.isr)} of {min_isr} "
+            told=f"the leader of {place[0]}/{place[1]} said that {len(state.isr)} of {min_isr} "
             f"replicas were in sync, and went on to acknowledge {len(due)} sends",
-            offences=tuple(_of_send(stock, row, spell) for row in due),
+            offences=tuple(_of_send(contents, row, state) for row in due),
         )
     raise NothingToPlant("no send was acknowledged while an ISR was known to be small")
 
 
 @plant("unavailable")
-def unavailable(plot: Plot) -> Planted:
+def unavailable(copy: RunCopy) -> Planted:
     """Let the acknowledgements of a partition come after the time in which they were due.
 
     Where the scenario set no bound, it sets one that the run kept.
     """
-    stock = plot.stock
-    meta, sends = stock.run.meta, stock.rows("send")
+    contents = copy.contents
+    meta, sends = contents.run.meta, contents.rows("send")
     load_ns = load(meta)
-    faults = list(stock.folder.lines("faults.jsonl"))
+    faults = list(contents.folder.lines("faults.jsonl"))
     spans = demands(faults, meta, load_ns) if load_ns else []
     acked = (sends.words("type") == "ok") & (sends.numbers("complete_ns") != NONE)
     placed = sends.numbers("partition") != NONE
@@ -135,10 +135,10 @@ def unavailable(plot: Plot) -> Planted:
     if not spans or not places:
         raise NothingToPlant("at no time did the faults leave enough brokers under load")
     given_s = meta.get("available_within_s")
-    widest_ns = max(_widest_ns(stock, place, acked, spans) for place in places)
+    widest_ns = max(_widest_ns(contents, place, acked, spans) for place in places)
     bound_ns = round(float(given_s) * 1e9) if given_s else round(widest_ns * _MARGIN) + 1
     begin_ns, end_ns = max(spans, key=lambda span: span[1] - span[0])
-    fit = [place for place in places if not stock.is_tainted(("unavailable",), place)]
+    fit = [place for place in places if not contents.has_any(("unavailable",), place)]
     if end_ns - begin_ns <= bound_ns or not fit:
         raise NothingToPlant(
             f"the faults left enough for {(end_ns - begin_ns) / 1e9:.1f} s on end, and the bound "
@@ -146,11 +146,11 @@ def unavailable(plot: Plot) -> Planted:
         )
     place = fit[0]
     times = sends.numbers("complete_ns")
-    late = acked & stock.in_place("send", place) & (times >= begin_ns) & (times <= end_ns)
-    plot.put("send", late, complete_ns=end_ns + 1)
+    late = acked & contents.in_place("send", place) & (times >= begin_ns) & (times <= end_ns)
+    copy.put("send", late, complete_ns=end_ns + 1)
     if not given_s:
         bound_s = bound_ns / 1e9
-        plot.edit_json("run.json", lambda old: {**old, "available_within_s": bound_s})
+        copy.edit_json("run.json", lambda old: {**old, "available_within_s": bound_s})
     return Planted(
         told=f"nothing was acknowledged in {place[0]}/{place[1]} for "
         f"{(end_ns - begin_ns) / 1e9:.1f} s",
@@ -158,16 +158,18 @@ def unavailable(plot: Plot) -> Planted:
     )
 
 
-def _demand_monotone(stock: Stock) -> None:
-    known = numbers(stock.run.kafka)
+def _demand_monotone(contents: RunContents) -> None:
+    known = numbers(contents.run.kafka)
     if known and known < MONOTONE_SINCE:
-        raise NothingToPlant(f"leaders of Kafka {stock.run.kafka} may take a high watermark back")
+        raise NothingToPlant(
+            f"leaders of Kafka {contents.run.kafka} may take a high watermark back"
+        )
 
 
-def _last_samples(stock: Stock) -> Iterator[Mapping[str, Any]]:
+def _last_samples(contents: RunContents) -> Iterator[Mapping[str, Any]]:
     """Yield the last sample of each partition and epoch that was asked after all answers."""
-    _demand_monotone(stock)
-    timeline = read_timeline(stock.path)
+    _demand_monotone(contents)
+    timeline = read_timeline(contents.path)
     by_epoch: dict[tuple[str, int, int], list[Mapping[str, Any]]] = {}
     for sample in high_watermarks(timeline):
         key = (str(sample["topic"]), int(sample["partition"]), int(sample["leader_epoch"]))
@@ -179,65 +181,71 @@ def _last_samples(stock: Stock) -> Iterator[Mapping[str, Any]]:
             and int(one["offset"]) <= int(last["offset"])
             for one in others
         )
-        if in_order and not stock.is_tainted(("hw-regression",), (topic, partition)):
+        if in_order and not contents.has_any(("hw-regression",), (topic, partition)):
             yield last
 
 
-def _add_sample(plot: Plot, sample: Mapping[str, Any]) -> None:
-    plot.edit_lines("samples.jsonl", lambda lines: [*lines, sample])
+def _add_sample(copy: RunCopy, sample: Mapping[str, Any]) -> None:
+    copy.edit_lines("samples.jsonl", lambda lines: [*lines, sample])
 
 
-def _small(stock: Stock, timeline: Timeline) -> Iterator[tuple[int, Place, Spell]]:
+def _small(
+    contents: RunContents, timeline: Timeline
+) -> Iterator[tuple[int, Place, PartitionState]]:
     """Yield the stretches of a small ISR, with the contract under which it was too small.
 
     Such as no other stretch follows that would belong to it. Those that are too small as it is
     come first.
     """
-    contract = stock.run.contract
+    contract = contents.run.contract
     asked = any(one.get("sample") == "isr-count" for one in timeline.samples)
-    changed = any(stock.folder.lines("settings.jsonl"))
+    changed = any(contents.folder.lines("settings.jsonl"))
     wanted = [contract.min_isr]
     if not asked and not changed:
         # Else other stretches, already asked about, might become too small as well.
         wanted += range(contract.min_isr + 1, contract.replication_factor + 1)
     for min_isr in wanted:
-        for place, spells in timeline.spells.items():
-            for spell, following in zip(spells, [*spells[1:], None], strict=True):
+        for place, states in timeline.states.items():
+            for state, following in zip(states, [*states[1:], None], strict=True):
                 goes_on = (
                     following is not None
-                    and spell.joins_next
+                    and state.joins_next
                     and len(following.isr) < min_isr
                     and (following.leader, following.leader_epoch)
-                    == (spell.leader, spell.leader_epoch)
+                    == (state.leader, state.leader_epoch)
                 )
-                small = spell.leader is not None and len(spell.isr) < min_isr
-                if small and not goes_on and spell.from_ns < spell.to_ns:
-                    yield min_isr, place, spell
+                small = state.leader is not None and len(state.isr) < min_isr
+                if small and not goes_on and state.from_ns < state.to_ns:
+                    yield min_isr, place, state
 
 
-def _acked_within(stock: Stock, place: Place, producers: Sequence[int], spell: Spell) -> list[int]:
+def _acked_within(
+    contents: RunContents, place: Place, producers: Sequence[int], state: PartitionState
+) -> list[int]:
     """Return the sends that were invoked and acknowledged within a stretch, by invocation."""
-    sends = stock.rows("send")
+    sends = contents.rows("send")
     invoked, completed = sends.numbers("invoke_ns"), sends.numbers("complete_ns")
-    chosen = stock.in_place("send", place) & (sends.words("type") == "ok")
-    chosen &= (invoked >= spell.from_ns) & (completed <= spell.to_ns)
+    chosen = contents.in_place("send", place) & (sends.words("type") == "ok")
+    chosen &= (invoked >= state.from_ns) & (completed <= state.to_ns)
     chosen &= np.isin(sends.numbers("process"), np.array(producers, dtype=np.int64))
     return sorted(np.flatnonzero(chosen).tolist(), key=invoked.__getitem__)
 
 
-def _of_send(stock: Stock, row: int, spell: Spell) -> Offence:
-    send = stock.rows("send").row(row)
+def _of_send(contents: RunContents, row: int, state: PartitionState) -> Offence:
+    send = contents.rows("send").row(row)
     return Offence(
         anomaly="acked-below-min-isr", topic=send["topic"], partition=send["partition"],
         offset=send["offset"], value=send["value"], process=send["process"],
-        detail={"leader": str(spell.leader), "isr": ",".join(map(str, spell.isr))},
+        detail={"leader": str(state.leader), "isr": ",".join(map(str, state.isr))},
     )  # fmt: skip
 
 
-def _widest_ns(stock: Stock, place: Place, acked: Flags, spans: Sequence[tuple[int, int]]) -> int:
+def _widest_ns(
+    contents: RunContents, place: Place, acked: Flags, spans: Sequence[tuple[int, int]]
+) -> int:
     """Return the longest time without an acknowledgement of a partition, where it counts."""
     times = np.sort(
-        stock.rows("send").numbers("complete_ns")[acked & stock.in_place("send", place)]
+        contents.rows("send").numbers("complete_ns")[acked & contents.in_place("send", place)]
     )
     widest = 0
     for begin_ns, end_ns in spans:

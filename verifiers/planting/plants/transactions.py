@@ -2,35 +2,35 @@
 
 import numpy as np
 
-from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.plot import NothingToPlant, Plot
-from verifiers.planting.stock import NONE, Place, Stock
-from verifiers.planting.strangers import (
+from verifiers.planting.new_clients import (
     finally_read,
-    stranger_ends_transaction,
-    stranger_polls,
-    stranger_sends,
+    new_consumer_polls,
+    new_producer_ends_transaction,
+    new_producer_sends,
 )
+from verifiers.planting.plant import Offence, Planted, plant
+from verifiers.planting.run_contents import NONE, Place, RunContents
+from verifiers.planting.run_copy import NothingToPlant, RunCopy
 
 
 @plant("torn-transaction")
-def torn_transaction(plot: Plot) -> Planted:
+def torn_transaction(copy: RunCopy) -> Planted:
     """Let the final read find one of the two records of a transaction in doubt.
 
     In doubt, because a record of a committed one that is not there would be lost as well.
     """
-    place = _place(plot.stock)
-    there = plot.stock.free_offset(place)
-    number = stranger_ends_transaction(plot, "info")
-    first = stranger_sends(plot, "info", place, there, sequence=0, txn=number)
-    second = stranger_sends(plot, "info", place, there + 1, sequence=1, txn=number)
-    finally_read(plot, place, there, first)
+    place = _place(copy.contents)
+    there = copy.contents.free_offset(place)
+    number = new_producer_ends_transaction(copy, "info")
+    first = new_producer_sends(copy, "info", place, there, sequence=0, txn=number)
+    second = new_producer_sends(copy, "info", place, there + 1, sequence=1, txn=number)
+    finally_read(copy, place, there, first)
     return Planted(
         told=f"of a transaction @{there} of {place[0]}/{place[1]} is there, @{there + 1} is not",
         offences=(
             Offence(
                 anomaly="torn-transaction", topic=place[0], partition=place[1], offset=there + 1,
-                value=second, process=plot.stock.newcomer,
+                value=second, process=copy.contents.new_process,
                 detail={"type": "info", "found": "1", "lacking": "1"},
             ),
         ),
@@ -38,20 +38,20 @@ def torn_transaction(plot: Plot) -> Planted:
 
 
 @plant("precommitted-read")
-def precommitted_read(plot: Plot) -> Planted:
+def precommitted_read(copy: RunCopy) -> Planted:
     """Let a transaction be given a record of its own."""
-    place = _place(plot.stock)
-    offset = plot.stock.free_offset(place)
-    number = stranger_ends_transaction(plot, "ok")
-    value = stranger_sends(plot, "ok", place, offset, txn=number)
-    finally_read(plot, place, offset, value)
-    stranger_polls(plot, place, offset, value, process=plot.stock.newcomer, txn=number)
+    place = _place(copy.contents)
+    offset = copy.contents.free_offset(place)
+    number = new_producer_ends_transaction(copy, "ok")
+    value = new_producer_sends(copy, "ok", place, offset, txn=number)
+    finally_read(copy, place, offset, value)
+    new_consumer_polls(copy, place, offset, value, process=copy.contents.new_process, txn=number)
     return Planted(
         told=f"a transaction was given its own record, {place[0]}/{place[1]} @{offset}",
         offences=(
             Offence(
                 anomaly="precommitted-read", topic=place[0], partition=place[1], offset=offset,
-                value=value, process=plot.stock.newcomer, kind="read_committed",
+                value=value, process=copy.contents.new_process, kind="read_committed",
                 detail={"txn": str(number), "records": "1"},
             ),
         ),
@@ -59,11 +59,11 @@ def precommitted_read(plot: Plot) -> Planted:
 
 
 @plant("zombie-commit")
-def zombie_commit(plot: Plot) -> Planted:
+def zombie_commit(copy: RunCopy) -> Planted:
     """Let another client have taken over before a transaction was committed."""
-    stock = plot.stock
-    _place(stock)
-    txns, events = stock.rows("txn"), stock.rows("event")
+    contents = copy.contents
+    _place(contents)
+    txns, events = contents.rows("txn"), contents.rows("event")
     taken = set(
         zip(
             events.numbers("process")[events.words("f") == "takeover"].tolist(),
@@ -75,7 +75,7 @@ def zombie_commit(plot: Plot) -> Planted:
         process, number = int(txns.numbers("process")[row]), int(txns.numbers("txn")[row])
         if (process, number) not in taken and number != NONE:
             committed_ns = int(txns.numbers("complete_ns")[row])
-            plot.add("event", process=process, op=number, f="takeover", time_ns=committed_ns - 1)
+            copy.add("event", process=process, op=number, f="takeover", time_ns=committed_ns - 1)
             return Planted(
                 told=f"process {process} committed its transaction {number} as a zombie",
                 offences=(
@@ -85,9 +85,9 @@ def zombie_commit(plot: Plot) -> Planted:
     raise NothingToPlant("no transaction was committed")
 
 
-def _place(stock: Stock) -> Place:
-    if not stock.has("txn"):
+def _place(contents: RunContents) -> Place:
+    if not contents.has("txn"):
         raise NothingToPlant("the run has no transactions")
-    if not stock.places:
+    if not contents.places:
         raise NothingToPlant("no partition was finally read to its end")
-    return stock.places[0]
+    return contents.places[0]

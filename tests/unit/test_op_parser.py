@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from verifiers.ops.lines import OP_COLUMNS, Parser
+from verifiers.ops.parser import OP_COLUMNS, Parser
 from verifiers.ops.schema import (
     BEGIN,
     KEYS,

@@ -15,7 +15,7 @@ Worst = tuple[int, str, int, int, int]
 """A process and key; the largest lag of its polls (ns), when that was invoked (ns), and its op."""
 
 
-class LagWatch:
+class LagTracker:
     """Where processes stand in each key, and what is known of the keys."""
 
     def __init__(self) -> None:

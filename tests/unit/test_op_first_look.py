@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from verifiers.ops import screen
-from verifiers.ops.groups import whole_groups
-from verifiers.ops.screen import FAIL, INFO, OK, POLL, SEND, screened, suspects_of
+from verifiers.ops import first_look
+from verifiers.ops.first_look import FAIL, INFO, OK, POLL, SEND, screened, suspects_of
+from verifiers.ops.row_groups import whole_groups
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def test_a_step_between_ops_is_told_for_the_assigns_to_excuse(
 def test_a_key_with_many_strange_steps_is_suspected_outright(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(screen, "_MOST_STEPS", 2)
+    monkeypatch.setattr(first_look, "_MOST_STEPS", 2)
     again = [polled(op, (4, 3)) for op in (9, 10, 11)]
 
     assert looked_at(*SENDS, *ALL, *again[:2]) == [(0, "0", 9, 8, 9), (0, "0", 9, 9, 10)]
@@ -207,8 +207,8 @@ def test_each_key_of_each_run_stands_for_itself() -> None:
 def test_a_key_too_long_to_hold_is_suspected_and_spoils_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(screen, "_TOGETHER", 4)
-    monkeypatch.setattr(screen, "_MOST_ROWS", 10)
+    monkeypatch.setattr(first_look, "_TOGETHER", 4)
+    monkeypatch.setattr(first_look, "_MOST_ROWS", 10)
     values = [(offset, offset) for offset in range(20)]
     long = [sent(1, *values, key="1"), polled(2, *values, key="1")]
     short = [Did(**{**vars(one), "key": key}) for key in ("0", "2") for one in (*SENDS, *ALL)]

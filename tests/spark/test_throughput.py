@@ -17,8 +17,8 @@ from verifiers.frames.history import History
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.member import Member
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
-from verifiers.scanning import lane_scan
-from verifiers.scanning.lanes import MOST_BINS, bin_width_ns, draw
+from verifiers.scanning import throughput_scan
+from verifiers.scanning.throughput import MOST_BINS, bin_width_ns, draw
 
 S = 1_000_000_000
 
@@ -119,8 +119,8 @@ def recorded(spark: SparkSession, path: Path, rows: dict[str, Sequence[dict[str,
 def test_a_scan_draws_what_spark_draws(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch_rows: int
 ) -> None:
-    monkeypatch.setattr(lane_scan, "_STRETCH_ROWS", stretch_rows)
-    monkeypatch.setattr(lane_scan, "_FEWEST_ROWS", stretch_rows)
+    monkeypatch.setattr(throughput_scan, "_STRETCH_ROWS", stretch_rows)
+    monkeypatch.setattr(throughput_scan, "_FEWEST_ROWS", stretch_rows)
     sends = sent(random.Random(stretch_rows), 400)
     history = recorded(spark, tmp_path, {"send": sends, "poll": read(90), "final": read(70)})
 
@@ -130,7 +130,7 @@ def test_a_scan_draws_what_spark_draws(
     )  # fmt: skip
     member = Member(run=run)
 
-    scanned = lane_scan.scan_lanes(history, member)
+    scanned = throughput_scan.scan_throughput(history, member)
 
     assert scanned.bin_ns == S // 10
     assert scanned == draw(history, [member])[0]

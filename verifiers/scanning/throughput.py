@@ -37,7 +37,7 @@ _Cell = Mapping[str, Any] | Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLane:
+class PartitionGap:
     """Acknowledgements of one partition.
 
     Attributes:
@@ -57,7 +57,7 @@ class PartitionLane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lanes:
+class Throughput:
     """What was sent and read over time.
 
     Attributes:
@@ -73,7 +73,7 @@ class Lanes:
     origin_ns: int
     bin_ns: int
     rows: tuple[tuple[float | int | None, ...], ...]
-    partitions: tuple[PartitionLane, ...]
+    partitions: tuple[PartitionGap, ...]
     counts: Counts
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
     return next(step * decade for step in (1, 2, 5, 10) if step * decade >= least)
 
 
-def draw(history: History, members: Sequence[Member]) -> dict[int, Lanes]:
+def draw(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
     """Return the lanes of each member; two small aggregations, a row a bin reaches this process.
 
     Args:
@@ -157,7 +157,7 @@ def draw(history: History, members: Sequence[Member]) -> dict[int, Lanes]:
     }
 
 
-def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Lanes:
+def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Throughput:
     """Return the lanes of one member, of what was counted.
 
     Args:
@@ -169,7 +169,7 @@ def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> 
             the widest time between two, or null.
     """
     bin_ns = bin_ns_of(member)
-    return Lanes(
+    return Throughput(
         origin_ns=member.run.origin_ns,
         bin_ns=bin_ns,
         rows=tuple(_lane_row(cell, bin_ns) for cell in cells if cell["bin"] is not None),
@@ -269,19 +269,19 @@ def _gaps(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
     )
 
 
-def _partitions(rows: Sequence[_Cell], member: Member) -> tuple[PartitionLane, ...]:
+def _partitions(rows: Sequence[_Cell], member: Member) -> tuple[PartitionGap, ...]:
     if not rows:
         return ()
     begin = min(row["first_ns"] for row in rows)
     end = max(row["last_ns"] for row in rows)
-    lanes: list[PartitionLane] = []
+    lanes: list[PartitionGap] = []
     for row in rows:
         candidates = [(begin, row["first_ns"]), (row["last_ns"], end)]
         if row["gap"] is not None:
             candidates.append((row["gap"]["from_ns"], row["gap"]["to_ns"]))
         widest = max(candidates, key=lambda gap: gap[1] - gap[0])
         lanes.append(
-            PartitionLane(
+            PartitionGap(
                 topic=member.own(row["topic"]),
                 partition=row["partition"],
                 acked=row["acked"],

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from verifiers.frames.history import producer_of, sequence_of
 
 
-def send_story() -> dict[str, Column]:
+def send_details() -> dict[str, Column]:
     """Return, from a row of `values`, what its producer was told and who saw the record since."""
     return {
         "producer": F.coalesce(F.col("process"), producer_of(F.col("value"))),
@@ -21,16 +21,16 @@ def send_story() -> dict[str, Column]:
     }
 
 
-def read_story() -> dict[str, Column]:
+def read_details() -> dict[str, Column]:
     """Return the same, and whether the send was known to have happened."""
-    return send_story() | {
+    return send_details() | {
         "send_type": F.col("type"),
         "finally_read": F.col("finals"),
         "sent_partition": F.col("partition"),
     }
 
 
-def difference_story() -> dict[str, Column]:
+def difference_details() -> dict[str, Column]:
     """Return, from a row of `differences`, whose batches differ, until where, and what is held."""
     return {
         "last_offset": F.col("last"),

@@ -10,8 +10,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.description import Described
 from verifiers.ops.edges import place_of
-from verifiers.ops.screen import FAIL, INFO, OK, POLL, SEND, screened
-from verifiers.ops.steps import remembered
+from verifiers.ops.first_look import FAIL, INFO, OK, POLL, SEND, screened
+from verifiers.ops.neighbours import remembered
 from verifiers.spark.arrow import frame_of, map_in_arrow
 
 _KEYS = StructType(

@@ -6,12 +6,12 @@ A send or a read of their own leaves the order in which the run's own clients di
 from typing import Any
 
 from harness.core.op import value_of
-from verifiers.planting.plot import Plot
-from verifiers.planting.stock import Place
+from verifiers.planting.run_contents import Place
+from verifiers.planting.run_copy import RunCopy
 
 
-def stranger_sends(
-    plot: Plot,
+def new_producer_sends(
+    copy: RunCopy,
     kind: str,
     place: Place,
     offset: int | None,
@@ -22,16 +22,16 @@ def stranger_sends(
     """Add a send of a new producer, and return its value.
 
     Args:
-        plot: the copy.
+        copy: the copy.
         kind: ok, fail or info.
         place: topic and partition.
         offset: as told to the producer.
         sequence: its number there.
         txn: the number of its transaction.
     """
-    process, now_ns = plot.stock.newcomer, plot.stock.after_ns
+    process, now_ns = copy.contents.new_process, copy.contents.after_ns
     value = value_of(process, sequence)
-    plot.add(
+    copy.add(
         "send", process=process, op=sequence, type=kind, topic=place[0], partition=place[1],
         offset=offset, value=value, invoke_ns=now_ns, complete_ns=now_ns, txn=txn,
         error=None if kind == "ok" else "planted",
@@ -39,42 +39,42 @@ def stranger_sends(
     return value
 
 
-def stranger_ends_transaction(plot: Plot, kind: str) -> int:
+def new_producer_ends_transaction(copy: RunCopy, kind: str) -> int:
     """Add transaction 0 of the new producer: ok, fail or info; return its number."""
-    now_ns = plot.stock.after_ns
-    plot.add(
-        "txn", process=plot.stock.newcomer, txn=0, type=kind, invoke_ns=now_ns, complete_ns=now_ns,
-        committing=kind != "fail",
+    now_ns = copy.contents.after_ns
+    copy.add(
+        "txn", process=copy.contents.new_process, txn=0, type=kind, invoke_ns=now_ns,
+        complete_ns=now_ns, committing=kind != "fail",
     )  # fmt: skip
     return 0
 
 
-def finally_read(plot: Plot, place: Place, offset: int, value: int) -> None:
+def finally_read(copy: RunCopy, place: Place, offset: int, value: int) -> None:
     """Let the final read hold a record more."""
-    finals = plot.stock.rows("final")
-    reader = int(finals.numbers("process")[0]) if finals.count else plot.stock.newcomer + 1
-    _read(plot, "final", reader, place, offset, value)
+    finals = copy.contents.rows("final")
+    reader = int(finals.numbers("process")[0]) if finals.count else copy.contents.new_process + 1
+    _read(copy, "final", reader, place, offset, value)
 
 
-def stranger_polls(
-    plot: Plot,
+def new_consumer_polls(
+    copy: RunCopy,
     place: Place,
     offset: int,
     value: int,
     **more: Any,  # noqa: ANN401  (cells)
 ) -> int:
     """Add a record that a new consumer was given, and return the consumer's number."""
-    reader = int(more.pop("process", plot.stock.newcomer + 1))
-    _read(plot, "poll", reader, place, offset, value, **more)
+    reader = int(more.pop("process", copy.contents.new_process + 1))
+    _read(copy, "poll", reader, place, offset, value, **more)
     return reader
 
 
 def _read(
-    plot: Plot, dataset: str, reader: int, place: Place, offset: int, value: int,
+    copy: RunCopy, dataset: str, reader: int, place: Place, offset: int, value: int,
     **more: Any,  # noqa: ANN401  (cells)
 ) -> None:  # fmt: skip
     told = {
         "process": reader, "op": 1 << 30, "position": 0, "topic": place[0], "partition": place[1],
-        "offset": offset, "value": value, "time_ns": plot.stock.after_ns,
+        "offset": offset, "value": value, "time_ns": copy.contents.after_ns,
     }  # fmt: skip
-    plot.add(dataset, **(told | more))
+    copy.add(dataset, **(told | more))

@@ -11,8 +11,8 @@ ruled out:
 - an offset with two values, a value at two offsets;
 - an op that polled what it sent itself, or what was sent behind its place (edges.py), so that every
   edge leads forward and no cycle passes through the key;
-- a step that is out of order (steps.py). From one op to the next, that may be because the process
-  had given the key up in between, which only its assigns can tell: such steps are told one by one.
+- a step that is out of order (neighbours.py). Between two ops the process may have given up the
+  key, which only its assigns tell: such steps are returned one by one.
 
 A file that one worker parses as a whole is looked at there and then (`suspects_of`), without moving
 a value; the keys of longer ones come together by way of Spark (`screened`).
@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from verifiers.ops.graph import Flags, Longs
-from verifiers.ops.groups import whole_groups
+from verifiers.ops.row_groups import whole_groups
 
 OK: Final = 0
 INFO: Final = 1

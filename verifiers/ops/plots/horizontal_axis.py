@@ -8,7 +8,7 @@ from verifiers.ops.plots.plane import Unit, told_time, unit_of_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Horizon:
+class HorizontalAxis:
     """How places of an axis are told.
 
     Attributes:

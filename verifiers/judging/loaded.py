@@ -12,7 +12,7 @@ from verifiers.timeline.frames import Seen, see
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class LoadedRun:
     """What is known of a run before its history is looked at.
 
     Attributes:
@@ -28,7 +28,7 @@ class Ready:
     seen: Seen
 
 
-def make_ready(run_dir: Path) -> Ready:
+def load_run(run_dir: Path) -> LoadedRun:
     """Return a run that is ready to be verified; its raw history is sealed first if it is not.
 
     Raises:
@@ -39,7 +39,7 @@ def make_ready(run_dir: Path) -> Ready:
     if (run.path / "history" / "raw").is_dir():
         seal(run.path)
         run = read_run(run_dir)
-    return Ready(
+    return LoadedRun(
         run=run,
         history=read_sealed(run.path),
         copied=read_copied(RunDir(run.path), run.meta),

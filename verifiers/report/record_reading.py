@@ -27,7 +27,7 @@ from verifiers.report.model import (
 from verifiers.report.units import instant, span, visible
 
 
-def read_run(run_dir: Path) -> RunRecord:
+def read_record(run_dir: Path) -> RunRecord:
     """Return what the run folder says.
 
     Raises:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from verifiers.report import units
 from verifiers.report.model import Anomaly, FaultRecord, Gap, Leadership, Partition, RunRecord
-from verifiers.report.svg import LEFT, RIGHT, Axis, Drawing, Label, box, num, path, tiers
+from verifiers.report.svg import LEFT, RIGHT, Drawing, Label, TimeAxis, box, num, path, tiers
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _MARK_ROOM = 30.0
 _NUMBERED = 12.0
 
 
-def phases_lane(record: RunRecord, axis: Axis) -> Drawing:
+def phases_lane(record: RunRecord, axis: TimeAxis) -> Drawing:
     """Return the thin band of phases."""
     lane = Drawing(name="phase", height=16, described="phases of the run")
     shown = [p for p in record.phases if axis.shows(p.from_s, p.to_s)]
@@ -34,7 +34,7 @@ def phases_lane(record: RunRecord, axis: Axis) -> Drawing:
     return lane
 
 
-def fault_lanes(record: RunRecord, axis: Axis) -> list[Drawing]:
+def fault_lanes(record: RunRecord, axis: TimeAxis) -> list[Drawing]:
     """Return one lane for each kind of fault, in the order of their first appearance."""
     by_name: dict[str, list[FaultRecord]] = {}
     for fault in record.faults:
@@ -43,7 +43,7 @@ def fault_lanes(record: RunRecord, axis: Axis) -> list[Drawing]:
     return [_fault_lane(name, faults, axis) for name, faults in by_name.items()]
 
 
-def _fault_lane(name: str, faults: list[FaultRecord], axis: Axis) -> Drawing:
+def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing:
     spans = [(axis.x(f.from_s or 0.0), _fault_end(f, axis)) for f in faults]
     rows = tiers(spans)
     proven = sum(f.proven for f in faults)
@@ -85,7 +85,7 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: Axis) -> Drawing:
     return lane
 
 
-def _fault_end(fault: FaultRecord, axis: Axis) -> float:
+def _fault_end(fault: FaultRecord, axis: TimeAxis) -> float:
     if fault.healed_s is not None:
         return axis.x(fault.healed_s)
     if fault.error is not None and fault.injected_s is None:
@@ -95,7 +95,7 @@ def _fault_end(fault: FaultRecord, axis: Axis) -> float:
 
 
 def partition_lane(
-    key: Partition, spans: tuple[Leadership, ...], min_isr: int | None, axis: Axis
+    key: Partition, spans: tuple[Leadership, ...], min_isr: int | None, axis: TimeAxis
 ) -> Drawing:
     """Return who led a partition, and under it who was in its ISR, stacked member by member."""
     shown = [s for s in spans if axis.shows(s.from_s, axis.to_s if s.to_s is None else s.to_s)]
@@ -143,7 +143,7 @@ def partition_lane(
 
 
 def _merged(
-    spans: list[Leadership], axis: Axis, what: Callable[[Leadership], T]
+    spans: list[Leadership], axis: TimeAxis, what: Callable[[Leadership], T]
 ) -> list[tuple[float, float, T]]:
     """Return the stretches in which one thing about a partition stayed the same."""
     found: list[tuple[float, float, T]] = []
@@ -156,7 +156,7 @@ def _merged(
     return found
 
 
-def gaps_lane(gaps: tuple[Gap, ...], axis: Axis) -> Drawing:
+def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:
     """Return the stretches without an acknowledgement of the partitions that had the widest.
 
     Only the widest of each partition is known, and beyond the first few they say nothing new.
@@ -184,7 +184,7 @@ def gaps_lane(gaps: tuple[Gap, ...], axis: Axis) -> Drawing:
     return lane
 
 
-def anomaly_lane(anomaly: Anomaly, axis: Axis) -> Drawing | None:
+def anomaly_lane(anomaly: Anomaly, axis: TimeAxis) -> Drawing | None:
     """Return the places of an anomaly's examples, as marks that lead to its card.
 
     A line spans all of its occurrences, from the first to the last: the examples are but few.

@@ -9,7 +9,7 @@ from verifiers.report.model import FaultRecord, RunRecord
 _MOST_FAULTS = 60
 
 
-def liveness(record: RunRecord) -> str:
+def verdict_line(record: RunRecord) -> str:
     """Return the verdict on liveness as one line; empty if nothing was asked for."""
     told = record.judgement.liveness
     bound_s, widest = told.get("bound_s"), told.get("widest")
@@ -26,7 +26,7 @@ def liveness(record: RunRecord) -> str:
 def sentences(record: RunRecord) -> list[str]:
     """Return what is to be said of shrinking, electing and recovering, a sentence a fault."""
     told = record.judgement.timeline
-    found = [line] if (line := liveness(record)) else []
+    found = [line] if (line := verdict_line(record)) else []
     times = told.get("faults")
     if isinstance(times, Mapping):
         faults = {fault.id: fault for fault in record.faults}

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from verifiers.ops.description import Described
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
-from verifiers.ops.screening import first_look, suspects, told
+from verifiers.ops.suspect_keys import first_look, suspects, told
 
 # What one process polls of three records, in two ops; the second goes back to the first record.
 SENT = [(0, 2, 0, "ok", "send", 0, 0, "send", "a", offset, offset, 1) for offset in (1, 2, 3)]

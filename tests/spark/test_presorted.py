@@ -17,8 +17,8 @@ from tests.spark.conftest import to_history
 from tests.spark.ops import Op, Rec, end, filler, final, info, ok, poll
 from verifiers.frames import order, records
 from verifiers.frames.history import History
-from verifiers.scanning import skim
-from verifiers.scanning.skim import UNSORTED, _kernel
+from verifiers.scanning import presorted
+from verifiers.scanning.presorted import UNSORTED, _kernel
 
 Row = dict[str, Any]
 NUMBERS = ("op", "position", "offset", "value", "time_ns", "complete_ns")
@@ -217,11 +217,11 @@ def test_what_is_skimmed_gives_the_same_frames(spark: SparkSession) -> None:
     values = records.values(recorded)
     told = [row["value"] for row in values.select("value").collect()]
 
-    polls, sends = skim.polls(recorded).persist(), skim.sends(recorded, told).persist()
+    polls, sends = presorted.polls(recorded).persist(), presorted.sends(recorded, told).persist()
 
     try:
-        assert skim.is_sorted(polls)
-        assert skim.is_sorted(sends)
+        assert presorted.is_sorted(polls)
+        assert presorted.is_sorted(sends)
         assert shown(order.turns(recorded, polls)) == shown(order.turns(recorded))
         assert shown(order.producing(recorded, values, sends)) == shown(
             order.producing(recorded, values)
@@ -240,4 +240,4 @@ def test_files_in_another_order_are_found_out(spark: SparkSession) -> None:
 
     recorded = history(spark, halves)
 
-    assert not skim.is_sorted(skim.sends(recorded, []))
+    assert not presorted.is_sorted(presorted.sends(recorded, []))

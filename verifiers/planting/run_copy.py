@@ -1,4 +1,4 @@
-"""A plot: the copy of a stored run in which one plant grows, and what may be done to it.
+"""A copy: the copy of a stored run in which one plant grows, and what may be done to it.
 
 A copy is a tree of links: only files that a plant changes are written anew, so it costs what is
 changed and the run itself is never touched.
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from verifiers.planting.stock import Flags, Stock
+from verifiers.planting.run_contents import Flags, RunContents
 
 _WRITTEN = frozenset(
     {
@@ -53,17 +53,17 @@ def copy_run(source: Path, target: Path, *, raw: bool) -> None:
                 (target / place / name).symlink_to((here / name).resolve())
 
 
-class Plot:
+class RunCopy:
     """One copy of a run, to be changed by one plant.
 
     Args:
         path: the copy's folder.
-        stock: what the run holds.
+        contents: what the run holds.
     """
 
-    def __init__(self, path: Path, stock: Stock) -> None:
+    def __init__(self, path: Path, contents: RunContents) -> None:
         self.path = path
-        self.stock = stock
+        self.contents = contents
         self._dropped: dict[str, Flags] = {}
         self._put: dict[str, list[tuple[Flags, dict[str, Any]]]] = {}
         self._added: dict[str, list[dict[str, Any]]] = {}
@@ -89,7 +89,7 @@ class Plot:
             self._rewrite(dataset)
 
     def _rewrite(self, dataset: str) -> None:
-        rows = self.stock.rows(dataset)
+        rows = self.contents.rows(dataset)
         added = list(self._added.get(dataset, ()))
         for number, (name, begin, end) in enumerate(rows.files):
             mine = [row for row in added if f"{row['process']}.parquet" == name]

@@ -1,10 +1,10 @@
-"""Spells: how long a partition had one leader and one ISR, as surely as it is known.
+"""Partition states: how long a partition had one leader and one ISR, as surely as it is known.
 
 Under KRaft every change stands in the metadata log, with the time at which the controller appended
 it, by the clock of its machine, which samples.jsonl lets us place on ours (`Clock`). Under
 ZooKeeper timeline.jsonl has the version of each state that was seen: between two answers of one
 version nothing changed. Where neither is there, as in folders of earlier runs, nothing is known
-for sure, and there are no spells.
+for sure, and there are no states.
 """
 
 import json
@@ -22,7 +22,7 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spell:
+class PartitionState:
     """One committed state of a partition.
 
     Attributes:
@@ -33,7 +33,7 @@ class Spell:
         after_ns: it cannot have begun before, on our clock.
         from_ns: it had begun by then, appended if not yet committed.
         to_ns: it still held then.
-        joins_next: whether another state follows, and the next spell is that: none was missed.
+        joins_next: whether another state follows, and the next state is that: none was missed.
     """
 
     leader: int | None
@@ -51,7 +51,7 @@ class Timeline:
     """What is known of leaders and ISRs, and what was sampled.
 
     Attributes:
-        spells: of each partition, in the order of time; those of whose time nothing is known are
+        states: of each partition, in the order of time; those of whose time nothing is known are
             left out.
         samples: the lines of samples.jsonl.
         lines: the lines of timeline.jsonl.
@@ -59,7 +59,7 @@ class Timeline:
         clock: of the brokers' machine.
     """
 
-    spells: Mapping[Place, Sequence[Spell]]
+    states: Mapping[Place, Sequence[PartitionState]]
     samples: Sequence[Mapping[str, Any]]
     lines: Sequence[Mapping[str, Any]]
     log: MetadataLog | None
@@ -67,8 +67,8 @@ class Timeline:
 
     @property
     def source(self) -> str:
-        """Where the spells come from: metadata-log, znodes, or polled where there are none."""
-        if not self.spells:
+        """Where the states come from: metadata-log, znodes, or polled where there are none."""
+        if not self.states:
             return "polled"
         return "znodes" if self.log is None else "metadata-log"
 
@@ -83,18 +83,18 @@ def read_timeline(path: Path) -> Timeline:
     samples, lines = list(folder.lines("samples.jsonl")), list(folder.lines("timeline.jsonl"))
     clock = Clock.read(samples)
     log = read_metadata_log(path / "cluster")
-    spells = _by_versions(lines) if log is None else _by_log(log, clock)
-    return Timeline(spells=spells, samples=samples, lines=lines, log=log, clock=clock)
+    states = _by_versions(lines) if log is None else _by_log(log, clock)
+    return Timeline(states=states, samples=samples, lines=lines, log=log, clock=clock)
 
 
-def write_spells(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
-    """Write the spells of some topics to `spells.jsonl` in a run's folder; none, no file."""
+def write_states(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
+    """Write the states of some topics to `spells.jsonl` in a run's folder; none, no file."""
     target = path / "spells.jsonl"
     rows = [
-        {"topic": place[0], "partition": place[1], **asdict(spell)}
-        for place, spells in sorted(timeline.spells.items())
+        {"topic": place[0], "partition": place[1], **asdict(state)}
+        for place, states in sorted(timeline.states.items())
         if place[0] in topics
-        for spell in spells
+        for state in states
     ]
     if rows:
         write_atomically(target, "".join(json.dumps(row) + "\n" for row in rows))
@@ -102,12 +102,12 @@ def write_spells(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
         target.unlink(missing_ok=True)
 
 
-def _by_log(log: MetadataLog, clock: Clock) -> dict[Place, list[Spell]]:
+def _by_log(log: MetadataLog, clock: Clock) -> dict[Place, list[PartitionState]]:
     last_ns = clock.earliest_ns(log.last_ms)
     changes: dict[Place, list[Change]] = {}
     for change in log.changes:
         changes.setdefault((change.topic, change.partition), []).append(change)
-    found: dict[Place, list[Spell]] = {}
+    found: dict[Place, list[PartitionState]] = {}
     for place, some in changes.items():
         began = [(clock.earliest_ns(one.at_ms), clock.latest_ns(one.at_ms)) for one in some]
         if last_ns is None or any(None in moments for moments in began):
@@ -117,7 +117,7 @@ def _by_log(log: MetadataLog, clock: Clock) -> dict[Place, list[Spell]]:
             is_last = number + 1 == len(some)
             to_ns = last_ns if is_last else began[number + 1][0]
             found.setdefault(place, []).append(
-                Spell(
+                PartitionState(
                     leader=change.leader,
                     isr=change.isr,
                     elr=change.elr,
@@ -131,12 +131,12 @@ def _by_log(log: MetadataLog, clock: Clock) -> dict[Place, list[Spell]]:
     return found
 
 
-def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[Place, list[Spell]]:
+def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[Place, list[PartitionState]]:
     seen: dict[Place, list[Mapping[str, Any]]] = {}
     for line in lines:
         if line.get("version") is not None:
             seen.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
-    found: dict[Place, list[Spell]] = {}
+    found: dict[Place, list[PartitionState]] = {}
     for place, some in seen.items():
         for line, following in pairwise(some):
             found.setdefault(place, []).append(_spell(found.get(place), line, following))
@@ -144,13 +144,13 @@ def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[Place, list[Spell]]
 
 
 def _spell(
-    earlier: Sequence[Spell] | None, line: Mapping[str, Any], following: Mapping[str, Any]
-) -> Spell:
+    earlier: Sequence[PartitionState] | None, line: Mapping[str, Any], following: Mapping[str, Any]
+) -> PartitionState:
     """Return what is known of a state between the line that tells it and the next one.
 
     The last line of a partition tells its last state again.
     """
-    return Spell(
+    return PartitionState(
         leader=line["leader"],
         isr=tuple(line["isr"]),
         elr=(),

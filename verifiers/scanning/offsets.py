@@ -4,21 +4,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.frames.history import History, legible, readable
-from verifiers.scanning import tallies
-from verifiers.scanning.tallies import BLOCK_BITS, FINAL_READ, PRODUCERS
+from verifiers.scanning import block_digests
+from verifiers.scanning.block_digests import BLOCK_BITS, FINAL_READ, PRODUCERS
 
 _BLOCK = ["topic", "partition", "block"]
 
 
-def log(history: History, *, tallied: bool = False) -> DataFrame:
+def log(history: History, *, by_scan: bool = False) -> DataFrame:
     """Return which offsets are known to hold a record, and where all witnesses say the same.
 
     Witnesses are the producers' acknowledgements together, each consumer, and the final read.
 
     Args:
         history: the recorded frames.
-        tallied: look at the records by a scan of numpy's (tallies.py) and not by Spark; it pays
-            from a million of them on, and says the same.
+        by_scan: let numpy scan the records (block_digests.py) instead of Spark. That is faster
+            from a million records on, and the result is the same.
 
     Columns:
         topic, partition, block: the offsets from `block << 6`.
@@ -29,7 +29,7 @@ def log(history: History, *, tallied: bool = False) -> DataFrame:
             the same offsets, each once, with the same values (see digests.py).
         witnessed: how many records the witnesses name, all together.
     """
-    by_witness = _put_together(tallies.blocks(history)) if tallied else _by_witness(history)
+    by_witness = _put_together(block_digests.blocks(history)) if by_scan else _by_witness(history)
     final = F.col("witness") == FINAL_READ
     each_once = (F.col("records") == F.bit_count("bits")) & (F.col("legible") == F.col("records"))
     alike = (

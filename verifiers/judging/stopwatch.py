@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Watch:
+class Stopwatch:
     """Seconds by step, in whichever thread it was taken.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The stock: what a stored run holds, in arrays, and what of it plants may choose.
+"""The contents: what a stored run holds, in arrays, and what of it plants may choose.
 
 Plants put something strange among what is plainly in order. A record is *plain* if it was
 acknowledged once and is found once in the final read, there and undamaged, if nobody else's record
@@ -130,7 +130,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class FoundRow:
     """One row of `anomalies/`, as far as it tells what was found where."""
 
     anomaly: str
@@ -142,14 +142,14 @@ class Told:
     kind: str | None
 
 
-def read_told(anomalies: Path) -> list[tuple[Told, dict[str, str]]]:
+def read_found(anomalies: Path) -> list[tuple[FoundRow, dict[str, str]]]:
     """Return the rows of an `anomalies/` folder, each with its detail."""
-    names = list(Told.__dataclass_fields__)
+    names = list(FoundRow.__dataclass_fields__)
     rows = pq.read_table(anomalies, columns=[*names, "detail"]).to_pylist()
-    return [(Told(**{name: row[name] for name in names}), dict(row["detail"])) for row in rows]
+    return [(FoundRow(**{name: row[name] for name in names}), dict(row["detail"])) for row in rows]
 
 
-class Stock:
+class RunContents:
     """What plants choose from.
 
     Args:
@@ -157,7 +157,7 @@ class Stock:
         found: what a verification of it as it is finds.
     """
 
-    def __init__(self, path: Path, found: Iterable[Told] = ()) -> None:
+    def __init__(self, path: Path, found: Iterable[FoundRow] = ()) -> None:
         self.path = path
         self.run: RunInput = read_run(path)
         self.folder = RunDir.open(path)
@@ -176,7 +176,7 @@ class Stock:
         return self.rows(dataset).count > 0
 
     @cached_property
-    def newcomer(self) -> int:
+    def new_process(self) -> int:
         """The number of a process that the run does not have; those above are free too."""
         known = [self.rows(dataset).numbers("process") for dataset in HISTORY_SCHEMAS]
         clients = [int(client["process"]) for client in self.run.meta.get("clients", [])]
@@ -302,7 +302,7 @@ class Stock:
         clients = self.run.meta.get("clients", [])
         return next((c for c in clients if c["process"] == process), {})
 
-    def is_tainted(self, anomalies: Iterable[str], place: Place) -> bool:
+    def has_any(self, anomalies: Iterable[str], place: Place) -> bool:
         """Tell whether the run as it is has any of some anomalies in a partition."""
         names = set(anomalies)
         return any(

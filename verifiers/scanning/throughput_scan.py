@@ -1,4 +1,4 @@
-"""The lanes of a long history: the same as Spark draws (lanes.py), by numpy and exactly.
+"""The lanes of a long history: the same as Spark draws (throughput.py), by numpy and exactly.
 
 Each task reads what was sent in one stretch of time, by whichever producer: the row groups whose
 times overlap it. So a percentile is that of all sends of its bin, nothing is shuffled, and memory
@@ -27,7 +27,6 @@ from pyspark.sql.types import (
 from verifiers.frames.history import History
 from verifiers.run_folder.member import Member
 from verifiers.run_folder.schema import SEND_SCHEMA
-from verifiers.scanning.lanes import FINE_NS, QUANTILES, Lanes, assembled, bin_ns_of
 from verifiers.scanning.scan import (
     Numbers,
     Part,
@@ -39,6 +38,7 @@ from verifiers.scanning.scan import (
     scan_shares,
     starts_of,
 )
+from verifiers.scanning.throughput import FINE_NS, QUANTILES, Throughput, assembled, bin_ns_of
 from verifiers.spark.arrow import BatchFunction
 
 _STRETCH_ROWS = 4_000_000
@@ -71,7 +71,7 @@ _POLLED = StructType([StructField("bin", LongType()), StructField("polled", Long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Axis:
+class _Bins:
     """The axis of time: where bins begin, and how wide they are."""
 
     origin_ns: int
@@ -103,14 +103,14 @@ class _Group:
     whole: bool
 
 
-def scan_lanes(history: History, member: Member) -> Lanes:
+def scan_throughput(history: History, member: Member) -> Throughput:
     """Return the lanes of a run that is verified alone; its sends must be known by their files.
 
     Args:
         history: the recorded frames.
         member: the run.
     """
-    axis = _Axis(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member))
+    axis = _Bins(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member))
     session = history.sends.sparkSession
     groups = _groups(history.files["send"], axis)
     edges = _edges(groups, session.sparkContext.defaultParallelism)
@@ -137,7 +137,7 @@ def _whole(number: int | None, cell: Mapping[str, Any]) -> dict[str, Any]:
     return {"bin": number, **{name: cell.get(name) for name in names}}
 
 
-def _groups(files: Sequence[str], axis: _Axis) -> list[_Group]:
+def _groups(files: Sequence[str], axis: _Bins) -> list[_Group]:
     groups: list[_Group] = []
     for file in files:
         metadata = pq.read_metadata(file)
@@ -196,7 +196,7 @@ def _shares(groups: Sequence[_Group], edges: Sequence[int]) -> list[list[Part]]:
     ]
 
 
-def _draw(axis: _Axis, edges: Sequence[int], stretch: int) -> BatchFunction:
+def _draw(axis: _Bins, edges: Sequence[int], stretch: int) -> BatchFunction:
     begin, end = list(pairwise([None, *edges, None]))[stretch]
 
     def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -227,7 +227,7 @@ def _draw(axis: _Axis, edges: Sequence[int], stretch: int) -> BatchFunction:
     return draw
 
 
-def _sent(batch: pa.RecordBatch, axis: _Axis) -> tuple[Numbers, Numbers, Numbers]:
+def _sent(batch: pa.RecordBatch, axis: _Bins) -> tuple[Numbers, Numbers, Numbers]:
     """Return the bin, the kind and the latency of each send."""
     complete, completed = numbers(batch, "complete_ns")
     invoke, invoked = numbers(batch, "invoke_ns")
@@ -350,7 +350,7 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return joined
 
 
-def _count(axis: _Axis) -> BatchFunction:
+def _count(axis: _Bins) -> BatchFunction:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             time, known = numbers(batch, "time_ns")

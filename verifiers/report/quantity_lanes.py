@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from verifiers.report import units
 from verifiers.report.model import Bin, Lanes, Phase
-from verifiers.report.svg import LEFT, RIGHT, Axis, Drawing, Label, box, num, path
+from verifiers.report.svg import LEFT, RIGHT, Drawing, Label, TimeAxis, box, num, path
 
 _HEIGHT = 64
 _TOP = 8
@@ -24,7 +24,7 @@ _PERCENTILES: tuple[tuple[str, Callable[[Bin], float | None]], ...] = (
 )
 
 
-def scale(axis: Axis) -> Markup:
+def scale(axis: TimeAxis) -> Markup:
     """Return the numbers of the time axis, as a lane of its own."""
     texts = [
         Markup('<text class="tick" x="{}" y="13">{}</text>').format(
@@ -41,7 +41,7 @@ def scale(axis: Axis) -> Markup:
     ).format(Markup("").join(texts))
 
 
-def sends_lane(lanes: Lanes, axis: Axis) -> Drawing:
+def sends_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
     """Return the completed sends per second, stacked by outcome."""
     columns = _columns(lanes, axis)
     totals = [(t, b.ok + b.info + b.fail) for t, _, b in columns]
@@ -64,7 +64,7 @@ def sends_lane(lanes: Lanes, axis: Axis) -> Drawing:
     return lane
 
 
-def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: Axis) -> Drawing:
+def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: TimeAxis) -> Drawing:
     """Return the records per second that consumers were given.
 
     The final reads, which go as fast as they can, have no part in the scale.
@@ -87,7 +87,7 @@ def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: Axis) -> Drawing:
     return lane
 
 
-def latency_lane(lanes: Lanes, axis: Axis) -> Drawing:
+def latency_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
     """Return three percentiles of the latency of acknowledged sends, on a logarithmic scale."""
     seen = [
         v
@@ -146,7 +146,9 @@ def _quantity(
     return lane, top * width_s
 
 
-def _cut_off(lane: Drawing, heights: _Heights, columns: _Columns, most: float, axis: Axis) -> None:
+def _cut_off(
+    lane: Drawing, heights: _Heights, columns: _Columns, most: float, axis: TimeAxis
+) -> None:
     """Mark the columns that are cut off at the top, and say how high the highest would be."""
     over = [(t, number) for t, number in heights if number > most]
     if not over:
@@ -175,7 +177,7 @@ def _rule(place: float, value: str, bottom: float) -> Markup:
     ).format(LEFT, num(place), RIGHT, LEFT - 6, num(min(bottom - 0.5, place + 3.5)), value)
 
 
-def _columns(lanes: Lanes, axis: Axis) -> list[tuple[float, float, Bin]]:
+def _columns(lanes: Lanes, axis: TimeAxis) -> list[tuple[float, float, Bin]]:
     """Return the bins, summed to columns that the eye can tell apart: start, width, sums."""
     wanted_s = max(lanes.bin_s, (axis.to_s - axis.from_s) / _COLUMNS)
     together = max(1, round(wanted_s / lanes.bin_s))
@@ -209,7 +211,7 @@ def _area(
     lower: Sequence[tuple[float, float]],
     upper: Sequence[tuple[float, float]],
     width_s: float,
-    axis: Axis,
+    axis: TimeAxis,
     top: float,
     height: float = _HEIGHT,
 ) -> str:
@@ -230,7 +232,7 @@ def _area(
 def _steps(
     lanes: Lanes,
     pick: Callable[[Bin], float | None],
-    axis: Axis,
+    axis: TimeAxis,
     y: Callable[[float], float],
 ) -> list[str]:
     """Return a step line; it is broken where nothing was acknowledged."""

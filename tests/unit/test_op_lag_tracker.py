@@ -6,11 +6,11 @@ import pytest
 
 from tests.spark.op_metrics_reference import Measures, joined, timed
 from tests.spark.op_reference import Done, ops_of, random_history
-from verifiers.ops.lag_watch import LagWatch
+from verifiers.ops.lag_tracker import LagTracker
 
 
 def watched(events: list[dict[str, Any]]) -> dict[tuple[int, str], int]:
-    watch, measures = LagWatch(), Measures(events)
+    watch, measures = LagTracker(), Measures(events)
     for op in sorted(ops_of(events), key=lambda op: op.op):
         if op.type != "fail":
             watch.take(
@@ -57,7 +57,7 @@ def send(op: int, complete_ns: int, **touched: int) -> dict[str, Any]:
 
 
 def test_the_worst_lag_names_its_poll() -> None:
-    watch = LagWatch()
+    watch = LagTracker()
     for one in (
         poll(1, 0, a=3),
         send(3, 10, a=4),
@@ -71,7 +71,7 @@ def test_the_worst_lag_names_its_poll() -> None:
 
 
 def test_a_lag_beyond_64_bits_is_none() -> None:
-    watch = LagWatch()
+    watch = LagTracker()
     for one in (
         poll(1, 0, a=3),
         send(3, -(2**62), a=4),
