@@ -5,14 +5,15 @@ import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, cast
+from uuid import uuid4
 
 from docker.models.containers import Container
 
 from harness.cluster.engine import ENGINE_ERRORS
 from harness.cluster.metadata import ReplicaEnd
-from harness.core.cluster import Answer, CutLog, Lease, ProcessState
+from harness.core.cluster import Answer, Lease, ProcessState
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
 
@@ -75,52 +76,25 @@ class Agent:
 
     def state(self, container_pid: int) -> ProcessState | None:
         """Return the JVM below a container's first process, or None."""
-        seen = self._ask("state", container_pid=container_pid)["process"]
+        seen = self.ask("state", container_pid=container_pid)["process"]
         if seen is None:
             return None
         return ProcessState(pid=seen["pid"], start_ticks=seen["start_ticks"], state=seen["state"])
 
     def jvm(self, container_pid: int) -> Jvm | None:
         """Return what the JVM below a container's first process was started with, or None."""
-        seen = self._ask("jvm", container_pid=container_pid)
+        seen = self.ask("jvm", container_pid=container_pid)
         if seen["pid_inside"] is None:
             return None
         return Jvm(
             pid_inside=seen["pid_inside"], words=tuple(seen["words"]), jars=tuple(seen["jars"])
         )
 
-    def signal(self, container_pid: int, signal: str, lease: Lease | None) -> None:
-        """Signal the JVM by name; SIGSTOP and SIGKILL are undone when the lease ends."""
-        self._ask("signal", container_pid=container_pid, signal=signal, lease=_lease(lease))
-
-    def wish(self, container_pid: int, wish: str, lease: Lease | None) -> None:
-        """Tell the container's supervisor to have the JVM "up" or "down".
-
-        Under a lease, "down" is taken back by a start when it ends; "up" gives that back.
-        """
-        self._ask("wish", container_pid=container_pid, wish=wish, lease=_lease(lease))
-
-    def cut(self, rules: Sequence[Rule], lease: Lease) -> None:
-        """Put the rules in force, under the lease."""
-        self._ask(
-            "cut",
-            lease=_lease(lease),
-            rules=[asdict(rule) for rule in rules],
-        )
-
-    def dropped(self, lease: Lease) -> int:
-        """Return how many packets the lease's rules have swallowed."""
-        return int(self._ask("counters", lease=lease.fault_id)["packets"])
-
-    def mend(self, lease: Lease) -> None:
-        """Take away the lease's rules; idempotent."""
-        self._ask("mend", lease=lease.fault_id)
-
     def probe(
         self, probes: Sequence[tuple[int, str, int, Protocol]], *, timeout_s: float
     ) -> list[Answer]:
         """Return what each (container pid, host, port, protocol) answers to its first question."""
-        answers = self._ask(
+        answers = self.ask(
             "probe",
             probes=[
                 {"container_pid": pid, "host": host, "port": port, "protocol": protocol}
@@ -129,31 +103,6 @@ class Agent:
             timeout_ms=int(timeout_s * 1000),
         )["answers"]
         return [Answer(answer) for answer in answers]
-
-    def cut_tail(
-        self,
-        container_pid: int,
-        log_dirs: Sequence[str],
-        *,
-        topic: str | None,
-        partition: int | None,
-        offset: int | None,
-    ) -> tuple[CutLog, ...]:
-        """Cut what was not flushed from the logs in the folders; refused while a JVM runs."""
-        cut = self._ask(
-            "cut_tail",
-            container_pid=container_pid,
-            log_dirs=list(log_dirs),
-            topic=topic,
-            partition=partition,
-            offset=offset,
-        )["logs"]
-        return tuple(CutLog(**log) for log in cut)
-
-    def log_sizes(self, container_pid: int, log_dirs: Sequence[str]) -> dict[tuple[str, int], int]:
-        """Return the bytes of all segments of each partition log in the folders."""
-        found = self._ask("log_sizes", container_pid=container_pid, log_dirs=list(log_dirs))["logs"]
-        return {(log["topic"], log["partition"]): log["bytes"] for log in found}
 
     def log_ends(
         self, log_dirs: Mapping[int, tuple[int, Sequence[str]]], topics: Sequence[str]
@@ -167,7 +116,7 @@ class Agent:
         Returns:
             By node id, topic and partition; what cannot be read just now is left out.
         """
-        found = self._ask(
+        found = self.ask(
             "log_ends",
             topics=list(topics),
             brokers=[
@@ -182,20 +131,6 @@ class Agent:
             for log in found
         }
 
-    def gc_storm(self, container_pid: int, *, duration_s: float, nodes: int, lease: Lease) -> None:
-        """Make the JVM collect garbage back to back for so long, with a heap of so many nodes."""
-        self._ask(
-            "gc_storm",
-            container_pid=container_pid,
-            duration_ms=int(duration_s * 1000),
-            nodes=nodes,
-            lease=_lease(lease),
-        )
-
-    def gc_stop(self, container_pid: int, lease: Lease) -> None:
-        """End a storm that still goes on."""
-        self._ask("gc_stop", container_pid=container_pid, lease=lease.fault_id)
-
     def mbeans(self, container_pid: int, names: Sequence[str]) -> dict[tuple[str, str], float]:
         """Return the numbers that the JVM's MBeans give, by object name and attribute.
 
@@ -203,7 +138,7 @@ class Agent:
             container_pid: first process of the container.
             names: object names, which may be patterns.
         """
-        values = self._ask("mbeans", container_pid=container_pid, names=list(names))["values"]
+        values = self.ask("mbeans", container_pid=container_pid, names=list(names))["values"]
         return {(row["name"], row["attribute"]): float(row["value"]) for row in values}
 
     def read(self, container_pid: int, path: str, *, offset: int = 0) -> tuple[bytes, int]:
@@ -213,7 +148,7 @@ class Agent:
         """
         content = bytearray()
         while True:
-            part = self._ask(
+            part = self.ask(
                 "read", container_pid=container_pid, path=path,
                 offset=offset + len(content), limit=_CHUNK_BYTES,
             )  # fmt: skip
@@ -224,22 +159,46 @@ class Agent:
 
     def size(self, container_pid: int, path: str) -> int:
         """Return the size of a container's file in bytes; 0 if there is none."""
-        return int(self._ask("read", container_pid=container_pid, path=path, limit=1)["size"])
+        return int(self.ask("read", container_pid=container_pid, path=path, limit=1)["size"])
 
     def exists(self, container_pid: int, path: str) -> bool:
         """Return whether a container has a regular file of that path."""
-        return bool(self._ask("read", container_pid=container_pid, path=path, limit=1)["exists"])
+        return bool(self.ask("read", container_pid=container_pid, path=path, limit=1)["exists"])
 
     def leases(self) -> list[str]:
         """Return the ids of the leases that are in force."""
-        return [str(entry["id"]) for entry in self._ask("leases")["leases"]]
+        return [str(entry["id"]) for entry in self.ask("leases")["leases"]]
 
     def heal_all(self) -> list[str]:
         """Heal everything that is under a lease; return what was done."""
-        healed = self._ask("heal", lease=None)["healed"]
+        healed = self.ask("heal")["healed"]
         return [f"lease {e['lease']}: {e['action']} {e['note'] or ''}".strip() for e in healed]
 
-    def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
+    def ask(
+        self,
+        verb: str,
+        /,
+        *,
+        lease: Lease | None = None,
+        **arguments: Any,  # noqa: ANN401 (JSON)
+    ) -> dict[str, Any]:
+        """Have the agent carry out a verb, and return its answer.
+
+        Now and then a busy engine ends a command's output before the first byte: the answer is then
+        asked for again. The agent keeps the answers to what is asked under a lease, by the number
+        of the request, so that nothing is done twice and the first answer is the one returned.
+
+        Args:
+            verb: as compose/agent/README.md has them.
+            lease: what the verb breaks is broken under it.
+            arguments: of the verb, JSON values.
+
+        Raises:
+            ClusterBroken: the agent could not do it, or does not answer.
+        """
+        if lease is not None:
+            arguments["lease"] = {"id": lease.fault_id, "limit_s": lease.limit_s}
+            arguments["request"] = uuid4().hex
         command = ["agent.py", verb, json.dumps(arguments)]
         for _ in range(_ATTEMPTS):
             try:
@@ -248,14 +207,9 @@ class Agent:
                 raise ClusterBroken(
                     f"The fault agent {self.name} does not answer ({error})."
                 ) from error
-            if exit_code == 0 and not out and verb not in _UNREPEATABLE:
-                # Now and then a busy engine ends a command's output before the first byte. The
-                # exit code stands; an answer that is needed is asked for again.
-                log.warning("the engine lost the answer to %s", verb)
-                continue
-            break
-        if exit_code == 0 and not out and verb in _UNREPEATABLE:
-            return {}
+            if exit_code != 0 or out:
+                break
+            log.warning("the engine lost the answer to %s", verb)
         try:
             answer: Mapping[str, Any] = json.loads(out or b"null")
         except json.JSONDecodeError:
@@ -341,10 +295,4 @@ class Agent:
 
 _ATTEMPTS = 3
 _VERB_S = 30.0
-_UNREPEATABLE = frozenset({"signal", "cut", "gc_storm"})
-"""Verbs that mean something else when they are said twice; nobody needs their answers."""
 _CHUNK_BYTES = 1024 * 1024
-
-
-def _lease(lease: Lease | None) -> dict[str, Any] | None:
-    return None if lease is None else {"id": lease.fault_id, "limit_s": lease.limit_s}

@@ -7,7 +7,9 @@ import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from harness.cluster.admin import Admin
 from harness.cluster.agent import Agent
@@ -240,16 +242,6 @@ class DockerCluster:
         pid = self.pid(broker)
         return all(self.agent.exists(pid, f"{f}/.kafka_cleanshutdown") for f in folders)
 
-    def await_serving(self, broker: Broker, *, timeout_s: float) -> None:
-        """Wait until the node answers, asked from its own network."""
-        wait_until(
-            lambda: (
-                set(self.probe([(broker, broker)], timeout_s=1.0).values()) == {Answer.ANSWERED}
-            ),
-            timeout_s=timeout_s,
-            what=f"node {broker.node_id} to answer",
-        )
-
     def probe(
         self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
     ) -> dict[tuple[int, int], Answer]:
@@ -440,17 +432,21 @@ class DockerCluster:
         twin._lease = lease
         return twin
 
+    def ask_agent(self, broker: Broker, verb: str, **arguments: Any) -> Mapping[str, Any]:  # noqa: ANN401
+        """Have the fault agent carry out a verb at a node, under the lease."""
+        return self.agent.ask(verb, lease=self.lease, container_pid=self.pid(broker), **arguments)
+
     def signal(self, broker: Broker, signal: str) -> None:
-        """Send the JVM a signal; SIGSTOP and SIGKILL are undone when the lease ends."""
-        self.agent.signal(self.pid(broker), signal, self.lease)
+        """Send the JVM a signal by name; the lease's end undoes it."""
+        self.ask_agent(broker, "signal", signal=signal)
 
     def start(self, broker: Broker) -> None:
         """Let the supervisor start the JVM if it is not running."""
-        self.agent.wish(self.pid(broker), "up", self._lease)
+        self.agent.ask("wish", lease=self._lease, container_pid=self.pid(broker), wish="up")
 
     def hold_down(self, broker: Broker) -> None:
         """Tell the supervisor not to start the JVM again until `start`, or the lease's end."""
-        self.agent.wish(self.pid(broker), "down", self.lease)
+        self.ask_agent(broker, "wish", wish="down")
 
     def cut(
         self,
@@ -466,7 +462,7 @@ class DockerCluster:
             ports = self.topology.ports_between(self.node(one), self.node(other), listener)
             links.append((self._containers[one.node_id], self._containers[other.node_id], ports))
         rules = link_rules(links, direction=direction, longer_than=longer_than)
-        self.agent.cut(rules, self.lease)
+        self.agent.ask("cut", lease=self.lease, rules=[asdict(rule) for rule in rules])
 
     def cut_clients(self, brokers: Sequence[Broker], *, direction: ClientDirection) -> None:
         """Drop packets between client listeners and everybody outside the cluster."""
@@ -475,7 +471,7 @@ class DockerCluster:
             client_rule(self.node(b), self._containers[b.node_id], everybody, direction=direction)
             for b in brokers
         ]
-        self.agent.cut(rules, self.lease)
+        self.agent.ask("cut", lease=self.lease, rules=[asdict(rule) for rule in rules])
 
     def probe_from_outside(
         self, brokers: Sequence[Broker], *, timeout_s: float
@@ -486,11 +482,11 @@ class DockerCluster:
 
     def mend(self) -> None:
         """Take away all cuts of links under this lease."""
-        self.agent.mend(self.lease)
+        self.agent.ask("mend", lease=self.lease)
 
     def dropped_packets(self) -> int:
         """Return how many packets the rules of this lease have swallowed."""
-        return self.agent.dropped(self.lease)
+        return int(self.agent.ask("counters", lease=self.lease)["packets"])
 
     def cut_tail(
         self,
@@ -501,30 +497,27 @@ class DockerCluster:
         offset: int | None = None,
     ) -> tuple[CutLog, ...]:
         """Cut the ends of a dead broker's logs at batch boundaries; nothing brings them back."""
-        # Whoever cuts must have the right to break this cluster now.
-        log.debug("tails are cut under lease %s", self.lease.fault_id)
-        return self.agent.cut_tail(
-            self.pid(broker), self._log_dirs(broker),
+        answer = self.ask_agent(
+            broker, "cut_tail", log_dirs=self._log_dirs(broker),
             topic=topic, partition=partition, offset=offset,
         )  # fmt: skip
+        return tuple(CutLog(**log) for log in answer["logs"])
 
     def log_sizes(self, broker: Broker) -> dict[tuple[str, int], int]:
         """Return the bytes of all segments of each of the broker's logs."""
-        return self.agent.log_sizes(self.pid(broker), self._log_dirs(broker))
+        answer = self.ask_agent(broker, "log_sizes", log_dirs=self._log_dirs(broker))
+        return {(log["topic"], log["partition"]): log["bytes"] for log in answer["logs"]}
 
     def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
         """Make the JVM collect garbage back to back for so many seconds; returns at once."""
         self.logs.mark_collections(self.node(broker), self.lease.fault_id)
-        self.agent.gc_storm(
-            self.pid(broker),
-            duration_s=duration_s,
-            nodes=nodes or _GC_NODES,
-            lease=self.lease,
+        self.ask_agent(
+            broker, "gc_storm", duration_ms=int(duration_s * 1000), nodes=nodes or _GC_NODES
         )
 
     def end_collections(self, broker: Broker) -> None:
-        """End what `collect_garbage` began, if it still goes on."""
-        self.agent.gc_stop(self.pid(broker), self.lease)
+        """End what `collect_garbage` began under this lease; harmless if there was nothing."""
+        self.ask_agent(broker, "gc_stop")
 
     def gc_pauses_s(self, broker: Broker) -> list[float]:
         """Return the stop-the-world pauses logged since `collect_garbage` under this lease."""

@@ -11,7 +11,8 @@ from docker.models.containers import Container
 
 from harness.cluster.agent import Agent
 from harness.cluster.docker_cluster import DockerCluster
-from harness.core.cluster import Lease
+from harness.cluster.logs import ClusterLogs
+from harness.core.cluster import Broker, Lease
 from harness.core.errors import ClusterBroken
 
 LEASE = Lease(fault_id="1", hold_s=1, limit_s=2)
@@ -47,27 +48,32 @@ class Engine:
 def test_an_answer_that_was_lost_is_asked_for_again() -> None:
     engine = Engine(None, {"packets": 12})
 
-    assert engine.agent().dropped(LEASE) == 12
+    assert engine.agent().ask("counters", lease=LEASE) == {"packets": 12}
     assert len(engine.commands) == 2
 
 
 def test_an_answer_that_was_garbled_is_asked_for_again() -> None:
     engine = Engine(ValueError("53 is not a valid stream"), {"packets": 12})
 
-    assert engine.agent().dropped(LEASE) == 12
+    assert engine.agent().ask("counters", lease=LEASE) == {"packets": 12}
 
 
-def test_what_must_not_be_said_twice_is_not() -> None:
-    engine = Engine(None)
+def test_what_is_asked_again_carries_the_number_of_the_first_request() -> None:
+    engine = Engine(None, {"logs": []}, {"logs": []})
+    agent = engine.agent()
 
-    engine.agent().signal(100, "SIGKILL", LEASE)
+    agent.ask("cut_tail", lease=LEASE, container_pid=100)
+    agent.ask("cut_tail", lease=LEASE, container_pid=100)
 
-    assert len(engine.commands) == 1
+    first, again, next_one = [json.loads(command[2]) for command in engine.commands]
+    assert first == again
+    assert first["lease"] == {"id": "1", "limit_s": 2}
+    assert first["request"] != next_one["request"]
 
 
 def test_an_engine_that_never_answers_is_an_error() -> None:
     with pytest.raises(ClusterBroken, match="could not counters"):
-        Engine(None, None, None).agent().dropped(LEASE)
+        Engine(None, None, None).agent().ask("counters", lease=LEASE)
 
 
 def test_the_agents_own_sentence_is_handed_on() -> None:
@@ -132,3 +138,25 @@ def test_a_time_is_read_as_nanoseconds() -> None:
     cluster.agent = StreamingEngine(b"1795284381663841935", b"\n").agent()
 
     assert cluster.host_clock_ns() == 1_795_284_381_663_841_935
+
+
+def test_a_verb_that_no_method_speaks_of_is_asked_at_a_node_under_the_lease() -> None:
+    engine = Engine({"filled_bytes": 7})
+    cluster = DockerCluster.__new__(DockerCluster)
+    cluster.agent = engine.agent()
+    cluster._lease = LEASE
+    cluster._containers = {2: SimpleNamespace(pid=4711)}  # type: ignore[dict-item]
+
+    answer = cluster.ask_agent(Broker(2, "broker-2"), "fill_disk", share=0.9)
+
+    ((program, verb, text),) = engine.commands
+    given = json.loads(text)
+    assert answer == {"filled_bytes": 7}
+    assert (program, verb) == ("agent.py", "fill_disk")
+    assert (given["container_pid"], given["lease"]["id"], given["share"]) == (4711, "1", 0.9)
+
+
+def test_no_pause_is_logged_where_no_collection_was_begun() -> None:
+    logs = ClusterLogs(Engine().agent(), {1: 100})
+
+    assert logs.pauses_s(1, "1") == []

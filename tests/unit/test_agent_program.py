@@ -5,13 +5,14 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fault_agent import AgentError, attach, processes, program, watch
-from fault_agent.leases import Action, Leases, lease_id
+from fault_agent import AgentError, attach, network, processes, program, watch
+from fault_agent.leases import LOCK_S, Action, Leases, lease_id
 from fault_agent.network import Cut, drop_rules, parse_counters
 from fault_agent.parallel import all_or_error, in_parallel
 from fault_agent.probe import ask
@@ -170,34 +171,85 @@ def test_taking_back_an_unknown_lease_is_nothing(leases: Leases) -> None:
     assert leases.take_back("1", lambda _: True, lambda _: None) == []
 
 
-class _After(threading.Event):
-    """An event that is set after it was waited for so many times; no time passes."""
+class _Leaving(threading.Event):
+    """An event on which no time passes: `look` is called at every pulse, and its True ends it."""
 
-    def __init__(self, rounds: int) -> None:
+    def __init__(self, look: Callable[[], bool]) -> None:
         super().__init__()
-        self.rounds = rounds
+        self._look = look
+        self._pulses = 0
 
     def wait(self, timeout: float | None = None) -> bool:
         del timeout
-        self.rounds -= 1
-        return self.rounds < 0
+        self._pulses += 1
+        assert self._pulses < 100, "nothing more happens"
+        return self._look()
+
+
+def _watched(leases: Leases, pulses: int) -> list[list[str]]:
+    """The ids of the leases in force before each pulse, and before the watch leaves."""
+    seen: list[list[str]] = []
+
+    def look() -> bool:
+        seen.append([lease.id for lease in leases.all()])
+        return len(seen) > pulses
+
+    watch.watch(leases, _Leaving(look))
+    return seen
 
 
 def test_the_watch_heals_what_has_expired_and_says_so(leases: Leases, tmp_path: Path) -> None:
     leases.add({"id": "1", "limit_s": 1e-9}, (_mend("a"),))
 
-    watch.watch(leases, _After(1))
+    assert _watched(leases, pulses=1) == [["1"], []]
 
-    assert leases.all() == []
     line = json.loads((tmp_path / "run" / "healed.jsonl").read_text())
     assert (line["lease"], line["note"]) == ("1", "the container is gone")
+
+
+def test_the_watch_leaves_a_lease_alone_that_has_time_left(leases: Leases, tmp_path: Path) -> None:
+    leases.add({"id": "1", "limit_s": 600}, (_mend("a"),))
+
+    assert _watched(leases, pulses=3) == [["1"]] * 4
+
+    # When it leaves, it takes back what is there.
+    assert leases.all() == []
+    assert (tmp_path / "run" / "healed.jsonl").read_text().count("\n") == 1
+
+
+def test_the_watch_tries_again_what_could_not_be_healed(
+    leases: Leases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic_ns", lambda: int(clock[0] * 1e9))
+    tries: list[float] = []
+
+    def undo(action: Action) -> str | None:
+        tries.append(clock[0])
+        if len(tries) < 3:
+            raise AgentError("no such wall")
+        return None
+
+    monkeypatch.setattr(watch, "undo", undo)
+    leases.add({"id": "1", "limit_s": 1}, (_mend("a"),))
+
+    def pulse() -> bool:
+        clock[0] = round(clock[0] + 0.5, 1)
+        return not leases.all()
+
+    watch.watch(leases, _Leaving(pulse))
+
+    assert tries == [1001.0, 1002.0, 1003.0]
+    entries = (tmp_path / "run" / "healed.jsonl").read_text().splitlines()
+    assert [json.loads(entry)["error"] for entry in entries] == ["no such wall", None]
 
 
 def test_the_watch_takes_back_all_when_it_is_stopped_but_starts_no_jvm(leases: Leases) -> None:
     start = Action(kind="start", container_pid=10, container_ticks=100, pid=11, start_ticks=110)
     leases.add({"id": "1", "limit_s": 600}, (_mend("a"), start))
 
-    watch.watch(leases, _After(0))
+    watch.watch(leases, _Leaving(lambda: True))
 
     assert [action.kind for lease in leases.all() for action in lease.actions] == ["start"]
 
@@ -426,6 +478,155 @@ def test_a_file_is_read_from_an_offset(proc: Path) -> None:
 
     assert (answer["size"], answer["base64"]) == (6, "Y2Rl")
     assert (missing["size"], missing["base64"]) == (0, "")
+
+
+@pytest.fixture
+def broker(proc: Path, leases: Leases, monkeypatch: pytest.MonkeyPatch) -> Leases:
+    """A container, 10, with a JVM, 11; what is done to it under the leases that are returned."""
+    _add_process(proc, 10, 1, "supervisor")
+    _add_process(proc, 11, 10, "java", "java kafka.Kafka server.properties")
+    monkeypatch.setattr(program, "Leases", lambda: leases)
+    return leases
+
+
+LEASE = {"id": "1", "limit_s": 60}
+RULE = {"container_pid": 10, "peers": ["10.0.0.2"], "ports": None}
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "acts", "kind"),
+    [
+        ("signal", {"signal": "SIGSTOP"}, (program, "send"), "continue"),
+        ("signal", {"signal": "SIGKILL"}, (program, "send"), "start"),
+        ("signal", {"signal": "SIGTERM"}, (program, "send"), "start"),
+        ("wish", {"wish": "down"}, (program, "tell_supervisor"), "start"),
+        ("cut", {"rules": [RULE]}, (network, "make_cut"), "mend"),
+        ("gc_storm", {"duration_ms": 10}, (attach, "storm"), "gc_stop"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_verb_leaves_its_lease_before_it_acts(
+    broker: Leases,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    arguments: dict[str, Any],
+    acts: tuple[Any, str],
+    kind: str,
+) -> None:
+    in_force: list[list[str]] = []
+
+    def act(*_: object) -> int:
+        in_force.append([action.kind for lease in broker.all() for action in lease.actions])
+        return 0
+
+    monkeypatch.setattr(*acts, act)
+
+    answer = program.perform(verb, json.dumps({"container_pid": 10, "lease": LEASE} | arguments))
+
+    assert "error" not in answer
+    assert in_force == [[kind]]
+
+
+def test_a_request_that_is_repeated_gets_the_first_answer_and_does_nothing(
+    broker: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+
+    def send(target: object, name: str) -> int:
+        del target
+        sent.append(name)
+        return 1
+
+    monkeypatch.setattr(program, "send", send)
+
+    def ask(request: str) -> dict[str, Any]:
+        given = {"container_pid": 10, "signal": "SIGSTOP", "lease": LEASE, "request": request}
+        return program.perform("signal", json.dumps(given))
+
+    first, again = ask("a"), ask("a")
+
+    assert again == first
+    assert sent == ["SIGSTOP"]
+    ask("b")
+    assert sent == ["SIGSTOP", "SIGSTOP"]
+    assert [lease.id for lease in broker.all()] == ["1"]
+
+
+def test_an_error_is_no_answer_that_is_kept(
+    broker: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise AgentError("not now")
+
+    given = json.dumps({"container_pid": 10, "signal": "SIGSTOP", "lease": LEASE, "request": "a"})
+    monkeypatch.setattr(program, "send", refuse)
+    refused = program.perform("signal", given)
+    monkeypatch.setattr(program, "send", lambda *_: 1)
+
+    assert refused["error"] == "not now"
+    assert "error" not in program.perform("signal", given)
+    assert broker.kept_answer("1", "a") is not None
+
+
+def test_answers_are_forgotten_when_another_fault_takes_the_leases_id(leases: Leases) -> None:
+    leases.add(LEASE, (_mend("a"),))
+    leases.keep_answer("1", "r", {"at_ns": 1})
+    leases.take_back("1", lambda _: True, lambda _: None)
+    kept = leases.kept_answer("1", "r")
+
+    leases.add(LEASE, (_mend("b"),))
+
+    assert kept == {"at_ns": 1}
+    assert leases.kept_answer("1", "r") is None
+
+
+@pytest.mark.parametrize("request_id", ["../2", "", "x" * 41])
+def test_what_is_no_number_of_a_request_is_refused(broker: Leases, request_id: str) -> None:
+    given = {"container_pid": 10, "wish": "down", "lease": LEASE, "request": request_id}
+
+    answer = program.perform("wish", json.dumps(given))
+
+    assert "no number of a request" in answer["error"]
+    assert broker.all() == []
+
+
+def test_a_storm_that_was_never_begun_is_ended_without_a_word_to_the_jvm(
+    broker: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def storm(target: object, argument: str) -> str:
+        del target
+        told.append(argument)
+        return ""
+
+    monkeypatch.setattr(attach, "storm", storm)
+    given = {"container_pid": 10, "lease": LEASE}
+
+    before = program.perform("gc_stop", json.dumps(given))
+    program.perform("gc_storm", json.dumps(given | {"duration_ms": 10}))
+    after = program.perform("gc_stop", json.dumps(given))
+
+    assert (before["ended"], after["ended"]) == (0, 1)
+    assert told == ["10:0", "stop"]
+    assert broker.all() == []
+
+
+def test_the_limits_in_the_readme_are_those_of_the_code() -> None:
+    readme = (Path(program.__file__).parents[1] / "README.md").read_text()
+
+    for row in (
+        f"| a killed process to be gone and reaped | {processes.DEATH_S:g} s |",
+        f"| a process to be stopped or continued | {processes.STOP_S:g} s |",
+        f"| a JVM that the supervisor was told to start | {processes.START_S:g} s |",
+        "| a JVM to listen for an attachment, and its answer to a command "
+        f"| {attach.LISTENER_S:g} s, {attach.COMMAND_S:g} s |",
+        f"| the packet filter | {network.FILTER_S} s |",
+        f"| a lease that another verb works on | {LOCK_S:g} s |",
+    ):
+        assert row in readme
+    assert f"at most {program._MOST_READ_BYTES >> 20} MiB" in readme
+    assert f"looks every {watch._PULSE_S * 1000:g} ms" in readme
 
 
 def test_in_parallel_keeps_the_order_and_the_errors() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fault_agent import AgentError, processes, program
 from fault_agent.ends import ends
+from fault_agent.leases import Leases
 from fault_agent.tails import Wanted, cut_tails
 
 ALL = Wanted()
@@ -354,3 +355,25 @@ def test_a_log_that_cannot_be_understood_is_left_out(disk: Disk) -> None:
     disk.segment(0, old(0, magic=9))
 
     assert list(ends([disk.folder], {"orders"})) == []
+
+
+def test_what_was_cut_is_told_again_to_whoever_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (processes, program):
+        monkeypatch.setattr(module, "PROC", tmp_path)
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "stat").write_text(f"7 (supervisor) S 1 {'0 ' * 17}70 0 0\n")
+    leases = Leases(tmp_path / "run")
+    monkeypatch.setattr(program, "Leases", lambda: leases)
+    disk = Disk(tmp_path / "7" / "root" / "data")
+    disk.segment(0, v2(0, 5), v2(5, 5))
+    given = {"container_pid": 7, "log_dirs": ["/data"], "lease": {"id": "1", "limit_s": 9}}
+
+    first = program.perform("cut_tail", json.dumps(given | {"request": "a"}))
+    again = program.perform("cut_tail", json.dumps(given | {"request": "a"}))
+    later = program.perform("cut_tail", json.dumps(given | {"request": "b"}))
+
+    assert first["logs"][0]["bytes_cut"] == 200
+    assert again == first
+    assert later["logs"][0]["bytes_cut"] == 0

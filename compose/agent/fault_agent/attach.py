@@ -15,10 +15,10 @@ from fault_agent.processes import PROC, Process, pid_inside, send, wait_for
 STORM_JAR = Path("/opt/kafka-chaos/gcstorm.jar")
 MBEANS_JAR = Path("/opt/kafka-chaos/mbeans.jar")
 _TMP_INSIDE = "/tmp"  # noqa: S108  # where a JVM's user can always read
-_LISTENER_S = 10.0
+LISTENER_S = 10.0
 # On a crowded machine full collections take seconds each, and a JVM that does nothing else takes a
 # command between two of them.
-_COMMAND_S = 25.0
+COMMAND_S = 25.0
 
 
 def storm(target: Process, argument: str) -> str:
@@ -83,7 +83,7 @@ def command(target: Process, *words: str) -> str:
     """
     path = _listening_socket(target)
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_COMMAND_S)
+        connection.settimeout(COMMAND_S)
         try:
             connection.connect(path)
             # Protocol version, then the command and always three arguments.
@@ -110,7 +110,7 @@ def _listening_socket(target: Process) -> str:
         trigger.touch()
         try:
             send(target, "SIGQUIT")
-            wait_for(path.exists, limit_s=_LISTENER_S, what=f"the JVM {target.pid} to listen")
+            wait_for(path.exists, limit_s=LISTENER_S, what=f"the JVM {target.pid} to listen")
         finally:
             trigger.unlink(missing_ok=True)
     return str(path)

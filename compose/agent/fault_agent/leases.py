@@ -3,11 +3,15 @@
 A lease is a file. Whoever breaks something writes it first; the watch, the first process of the
 agent's container, takes back what has expired. Several verbs may work on one lease at once, so
 every change is made under a lock on it.
+
+Beside it lie the answers to what was asked under it, by the number of the request: an answer that
+is lost on its way to the harness is asked for again, and nothing may be done twice for that.
 """
 
 import fcntl
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +25,9 @@ from fault_agent.parallel import in_parallel
 from fault_agent.processes import wait_for
 
 FOLDER = Path("/run/kafka-chaos")
-_LOCK_S = 20.0
+LOCK_S = 20.0
 _ID = re.compile(r"[A-Za-z0-9_-]{1,16}")
+_REQUEST = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +100,7 @@ class Leases:
         self._folder = folder
         (folder / "leases").mkdir(parents=True, exist_ok=True)
         (folder / "locks").mkdir(exist_ok=True)
+        (folder / "answers").mkdir(exist_ok=True)
 
     def add(self, lease: object, actions: tuple[Action, ...]) -> None:
         """Put actions on a lease, opening it if it is new; call it before anything is broken.
@@ -113,6 +119,8 @@ class Leases:
             if known is None:
                 if not isinstance(limit_s, int | float) or limit_s <= 0:
                     raise AgentError(f"The lease {name} has no limit_s above 0: {limit_s!r}.")
+                # What an earlier lease of this id was asked, nobody will ask again.
+                shutil.rmtree(self._folder / "answers" / name, ignore_errors=True)
                 known = Lease(id=name, deadline_ns=time.monotonic_ns() + int(limit_s * 1e9))
             added = tuple(action for action in actions if action not in known.actions)
             self._store(replace(known, actions=known.actions + added))
@@ -158,6 +166,25 @@ class Leases:
                 self._path(name).unlink(missing_ok=True)
         return done
 
+    def kept_answer(self, name: str, request: str) -> dict[str, Any] | None:
+        """Return the answer that a request under this lease was given, or None if it is new."""
+        try:
+            answer: dict[str, Any] = json.loads(self._answer(name, request).read_text())
+        except FileNotFoundError:
+            return None
+        return answer
+
+    def keep_answer(self, name: str, request: str, answer: Mapping[str, Any]) -> None:
+        """Keep the answer to a request, until a new lease of this id is opened."""
+        path = self._answer(name, request)
+        path.parent.mkdir(exist_ok=True)
+        _write(path, json.dumps(answer))
+
+    def _answer(self, name: str, request: str) -> Path:
+        if not _REQUEST.fullmatch(request):
+            raise AgentError(f"{request!r} is no number of a request.")
+        return self._folder / "answers" / name / f"{request}.json"
+
     def record(self, healed: list[Healed]) -> None:
         """Append what was healed without being asked to `healed.jsonl`."""
         with (self._folder / "healed.jsonl").open("a") as file:
@@ -176,16 +203,20 @@ class Leases:
         return Lease(id=name, deadline_ns=document["deadline_ns"], actions=actions)
 
     def _store(self, lease: Lease) -> None:
-        # Renaming is atomic: a reader sees the old lease or the new one, never half of one.
-        half = self._path(lease.id).with_suffix(".half")
-        half.write_text(json.dumps(asdict(lease)))
-        half.rename(self._path(lease.id))
+        _write(self._path(lease.id), json.dumps(asdict(lease)))
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
         with (self._folder / "locks" / name).open("w") as file:
-            wait_for(lambda: _try_lock(file.fileno()), limit_s=_LOCK_S, what=f"lease {name}")
+            wait_for(lambda: _try_lock(file.fileno()), limit_s=LOCK_S, what=f"lease {name}")
             yield
+
+
+def _write(path: Path, text: str) -> None:
+    # Renaming is atomic: a reader sees the old file or the new one, never half of one.
+    half = path.with_suffix(".half")
+    half.write_text(text)
+    half.rename(path)
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fault_agent import AgentError
 from fault_agent.processes import is_living
 
-_LIMIT_S = 20
+FILTER_S = 20
 _LONGEST_BYTES = 65535
 _HOOKS = {"both": ("INPUT", "OUTPUT"), "in": ("INPUT",), "out": ("OUTPUT",)}
 _SIDES = {"INPUT": "-s", "OUTPUT": "-d"}
@@ -165,10 +165,10 @@ def _inside(container_pid: int, command: Sequence[str], given: str = "") -> str:
     entered = ["nsenter", f"--net=/proc/{container_pid}/ns/net", *command]
     try:
         done = subprocess.run(
-            entered, input=given, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+            entered, input=given, capture_output=True, text=True, timeout=FILTER_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise AgentError(f"{command[0]} did not end within {_LIMIT_S} s.") from None
+        raise AgentError(f"{command[0]} did not end within {FILTER_S} s.") from None
     if done.returncode != 0:
         raise AgentError(
             f"{command[0]} in the network of process {container_pid} failed: {done.stderr.strip()}"

@@ -17,6 +17,12 @@ PROC = Path("/proc")
 _TOOL_PACKAGES = ("kafka.tools.", "kafka.admin.", "org.apache.kafka.tools.", "kafka.docker.")
 _TOOL_ENDINGS = ("KafkaDockerWrapper", "KafkaReadyCommand", "ZookeeperReadyCommand")
 _PULSE_S = 0.005
+DEATH_S = 20.0
+"""So long may a killed process take to be gone and reaped, seconds."""
+STOP_S = 10.0
+"""So long may a process take to be stopped or continued, seconds."""
+START_S = 5.0
+"""So long is a JVM waited for that the supervisor was told to start, seconds."""
 
 T = TypeVar("T")
 
@@ -140,8 +146,8 @@ def send(target: Process, name: str) -> int:
 
     Args:
         target: who gets it; a later process of the same pid never does.
-        name: SIGKILL (effect: the process is gone and reaped, waited for at most 5 s), SIGSTOP
-            (state T, 1 s), SIGCONT (no longer T, 1 s), or another, which is not waited for.
+        name: SIGKILL (effect: the process is gone and reaped, waited for at most 20 s), SIGSTOP
+            (state T, 10 s), SIGCONT (no longer T, 10 s), or another, which is not waited for.
 
     Returns:
         `time.monotonic_ns()` when the effect was seen.
@@ -168,13 +174,13 @@ def send(target: Process, name: str) -> int:
     if name == "SIGKILL":
         wait_for(
             lambda: not is_living(target.pid, target.start_ticks),
-            limit_s=20,
+            limit_s=DEATH_S,
             what=f"the end of process {target.pid}",
         )
     elif name in ("SIGSTOP", "SIGCONT"):
         wait_for(
             lambda: _is_stopped(target) == (name == "SIGSTOP"),
-            limit_s=10,
+            limit_s=STOP_S,
             what=f"the effect of {name} on process {target.pid}",
         )
     return time.monotonic_ns()
@@ -214,7 +220,7 @@ def wish_of(container_pid: int) -> str | None:
         return None
 
 
-def start_jvm(container_pid: int, *, limit_s: float = 5.0) -> Process | None:
+def start_jvm(container_pid: int, *, limit_s: float = START_S) -> Process | None:
     """Have the supervisor start the JVM unless one runs.
 
     The wish is repeated: it is lost on a supervisor whose JVM is just dying.

@@ -248,15 +248,18 @@ def gc_storm(given: Arguments) -> Answer:
 
 
 def gc_stop(given: Arguments) -> Answer:
-    """End a storm."""
-    from fault_agent import attach
+    """End the storm that was begun under a lease; a JVM without one is left alone."""
+    from fault_agent.watch import undo
 
     container_pid = given.whole("container_pid")
-    target = jvm_of(container_pid)
-    said = attach.storm(target, "stop") if target else "there is no JVM"
-    if (lease := given.get("lease")) is not None:
-        _give_back(lease, container_pid, "gc_stop")
-    return {"process": _shown(target), "said": said}
+    healed = Leases().take_back(
+        lease_id(given.get("lease")),
+        lambda action: action.kind == "gc_stop" and action.container_pid == container_pid,
+        undo,
+    )
+    if errors := [entry.error for entry in healed if entry.error]:
+        raise AgentError(" ".join(errors))
+    return {"ended": len(healed), "notes": [entry.note for entry in healed if entry.note]}
 
 
 def mbeans(given: Arguments) -> Answer:
@@ -395,17 +398,21 @@ def heal(given: Arguments) -> Answer:
     return answer
 
 
-VERBS: Mapping[str, Callable[[Arguments], Answer]] = {
+Verb = Callable[[Arguments], Answer]
+
+_ASKING: Mapping[str, Verb] = {
     verb.__name__: verb
-    for verb in (
-        state, jvm, signal, wish, cut, counters, mend, probe, gc_storm, gc_stop, mbeans, read,
-        cut_tail, log_sizes, log_ends, leases, heal,
-    )
+    for verb in (state, jvm, counters, probe, mbeans, read, log_sizes, log_ends, leases)
+}
+"""Verbs that change nothing, so that their answers need not be kept."""
+_CHANGING: Mapping[str, Verb] = {
+    verb.__name__: verb
+    for verb in (signal, wish, cut, mend, gc_storm, gc_stop, cut_tail, heal)
 }  # fmt: skip
 
 
 def perform(verb: str, text: str) -> Answer:
-    """Carry out a verb.
+    """Carry out a verb; a request that was carried out under its lease before is only answered.
 
     Args:
         verb: its name.
@@ -414,18 +421,33 @@ def perform(verb: str, text: str) -> Answer:
     Returns:
         The answer, always with `at_ns`; with `error` if it could not be done.
     """
-    answer: Answer
     try:
-        if verb in VERBS:
-            answer = VERBS[verb](Arguments.parse(text))
+        if verb in _ASKING:
+            answer = _ASKING[verb](Arguments.parse(text))
+        elif verb in _CHANGING:
+            return _once(_CHANGING[verb], Arguments.parse(text))
         else:
-            known = ", ".join(VERBS)
+            known = ", ".join((*_ASKING, *_CHANGING))
             answer = {"error": f"There is no verb {verb!r}; there are watch, {known}."}
     except AgentError as error:
         answer = {"error": str(error)}
     except OSError as error:
         answer = {"error": f"The kernel refused {verb}: {error}."}
     return {"at_ns": time.monotonic_ns()} | answer
+
+
+def _once(verb: Verb, given: Arguments) -> Answer:
+    """Carry out a request, and keep its answer under its lease for whoever asks again."""
+    request, lease = given.optional_text("request"), given.get("lease")
+    if request is None or lease is None:
+        return {"at_ns": time.monotonic_ns()} | verb(given)
+    store, name = Leases(), lease_id(lease)
+    if (kept := store.kept_answer(name, request)) is not None:
+        return kept
+    answer = verb(given)
+    answer = {"at_ns": time.monotonic_ns()} | answer
+    store.keep_answer(name, request, answer)
+    return answer
 
 
 def main(words: Sequence[str]) -> int:

@@ -5,11 +5,12 @@ import java.util.Locale;
  *
  * <p>Loaded into a running JVM with the argument {@code <milliseconds>:<nodes>}, it holds a linked list
  * of that many nodes, which only one marking thread can follow, and asks for one full collection after
- * the other. {@code stop} ends it. Nodes 0 means half of the heap that is free.
+ * the other. {@code stop} ends it. The list takes three quarters of the free heap at most, so that the
+ * JVM never runs out of it. Nodes 0 means half of the free heap, and at most 2 million nodes.
  */
 public final class GcStorm {
     private static final long MOST_NODES = 2_000_000;
-    private static final long NODE_BYTES = 24;
+    private static final long SMALL_HEAP_BYTES = 32L << 30;
 
     private static Thread storm;
     private static volatile long endNanos;
@@ -48,8 +49,11 @@ public final class GcStorm {
     private static void rage(long wantedNodes) {
         Runtime heap = Runtime.getRuntime();
         long free = heap.maxMemory() - heap.totalMemory() + heap.freeMemory();
-        long most = Math.min(MOST_NODES, free / 2 / NODE_BYTES);
-        long nodes = wantedNodes > 0 ? wantedNodes : most;
+        // A header of 12 bytes and a pointer of 4, which a JVM with a large heap does not compress.
+        long nodeBytes = heap.maxMemory() < SMALL_HEAP_BYTES ? 16 : 24;
+        long nodes = wantedNodes > 0
+                ? Math.min(wantedNodes, free / 4 * 3 / nodeBytes)
+                : Math.min(MOST_NODES, free / 2 / nodeBytes);
         for (long made = 0; made < nodes && System.nanoTime() - endNanos < 0; made++) {
             held = new Node(held);
         }
