@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from faults.witness import answers, killed, restarted, why_unseen
-from harness.core.cluster import Answer, Broker, Cluster
+from harness.core.cluster import Answer, Broker, Processes
 from harness.core.fault import Evidence, FaultTraits, fault
 
 
@@ -24,7 +24,7 @@ class BrokerKill:
         proof="the process must be gone and the listener refuse, then answer again",
     )
 
-    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def inject(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
         """Kill; the kernel must no longer have the processes, and the listeners must refuse."""
         before = {b.node_id: cluster.process_of(b) for b in victims}
         killed(cluster, victims)
@@ -42,6 +42,6 @@ class BrokerKill:
             question=why_unseen(seen, answered="was the broker started again by somebody else?"),
         )
 
-    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def heal(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
         """Start; every victim must have a process again, and answer."""
         return restarted(cluster, victims)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from faults.witness import answers, why_unseen
-from harness.core.cluster import Answer, Broker, Cluster
+from faults.witness import answers, await_answers, why_unseen
+from harness.core.cluster import Answer, Broker, Processes
 from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
 
@@ -28,7 +28,7 @@ class BrokerPause:
         proof="the kernel must show the process stopped and a probe stay unanswered",
     )
 
-    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def inject(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
         """Stop; the kernel must show the processes as stopped, and probes must stay unanswered."""
         for broker in victims:
             cluster.signal(broker, "SIGSTOP")
@@ -49,12 +49,11 @@ class BrokerPause:
             question=why_unseen(seen),
         )
 
-    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def heal(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
         """Continue; no process may be stopped any more, and every one must answer."""
         for broker in victims:
             cluster.signal(broker, "SIGCONT")
-        for broker in victims:
-            cluster.await_serving(broker, timeout_s=_THAW_S)
+        await_answers(cluster, victims, timeout_s=_THAW_S)
         states = _states(cluster, victims)
         return Evidence(
             "heal",
@@ -63,6 +62,6 @@ class BrokerPause:
         )
 
 
-def _states(cluster: Cluster, victims: Sequence[Broker]) -> dict[int, str]:
+def _states(cluster: Processes, victims: Sequence[Broker]) -> dict[int, str]:
     processes = {broker.node_id: cluster.process_of(broker) for broker in victims}
     return {node: process.state if process else "none" for node, process in processes.items()}

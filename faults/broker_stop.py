@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from faults.witness import answers, restarted, why_unseen
-from harness.core.cluster import Answer, Broker, Cluster
+from harness.core.cluster import Answer, Broker, Processes
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
@@ -44,7 +44,7 @@ class BrokerStop:
         if self.limit_s <= 0:
             raise UsageError(f"limit_s={self.limit_s} is no time: give seconds above 0.")
 
-    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def inject(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
         """Stop; processes must end by SIGTERM, listeners refuse, markers of a clean end be there.
 
         The marker that a broker leaves in its log directories is its own word that everything
@@ -88,7 +88,7 @@ class BrokerStop:
             question=why_unseen(seen),
         )
 
-    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def heal(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
         """Start, once the old processes have ended; every victim must answer again."""
         for broker in victims:
             wait_until(
@@ -99,7 +99,7 @@ class BrokerStop:
         return restarted(cluster, victims)
 
 
-def _started(cluster: Cluster, broker: Broker) -> bool:
+def _started(cluster: Processes, broker: Broker) -> bool:
     try:
         cluster.start(broker)
     except ClusterBroken:

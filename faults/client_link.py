@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from faults.witness import answers, swallowed, why_unseen
-from harness.core.cluster import Answer, Broker, ClientDirection, Cluster
+from harness.core.cluster import Answer, Broker, ClientDirection, Links
 from harness.core.errors import WaitTimeout
 from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
@@ -38,7 +38,7 @@ class ClientLink:
 
     direction: ClientDirection = "both"
 
-    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def inject(self, cluster: Links, victims: Sequence[Broker]) -> Evidence:
         """Cut; clients' packets must be swallowed, and a probe must get nothing but from inside.
 
         The probe from this machine adds packets to be swallowed: they are counted before it.
@@ -60,7 +60,7 @@ class ClientLink:
             question="was the topic idle?" if dropped == 0 else why_unseen(inside),
         )
 
-    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def heal(self, cluster: Links, victims: Sequence[Broker]) -> Evidence:
         """Mend; every victim whose process answers inside must answer a probe from outside."""
         dropped = cluster.dropped_packets()
         cluster.mend()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from faults.witness import by_link, mended, swallowed
-from harness.core.cluster import Answer, Broker, Cluster, Direction, Listener
+from harness.core.cluster import Answer, Broker, Direction, Links, Listener
 from harness.core.errors import UsageError
 from harness.core.fault import Evidence, FaultTraits, fault
 
@@ -65,7 +65,7 @@ class Link:
                 f"{_MOST_MIN_BYTES} (what is sent again comes in packets of 1500 bytes), or 0."
             )
 
-    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def inject(self, cluster: Links, victims: Sequence[Broker]) -> Evidence:
         """Cut; the cluster's own packets must be swallowed, and probes must get nothing.
 
         With `min_bytes` the probes, which are short, must on the contrary get through; a cut of
@@ -90,7 +90,7 @@ class Link:
             question="was the topic idle?" if dropped == 0 else "",
         )
 
-    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def heal(self, cluster: Links, victims: Sequence[Broker]) -> Evidence:
         """Mend; the link must carry packets again, if only to a process that refuses them."""
         return mended(cluster, [_pair(victims)], probe_s=_PROBE_S)
 

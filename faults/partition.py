@@ -6,7 +6,7 @@ from itertools import combinations, product
 from typing import ClassVar
 
 from faults.witness import by_link, mended, swallowed
-from harness.core.cluster import Answer, Broker, Cluster, Listener
+from harness.core.cluster import Answer, Broker, Links, Listener
 from harness.core.errors import UsageError
 from harness.core.fault import Evidence, FaultTraits, fault
 
@@ -55,7 +55,7 @@ class Partition:
                 "and each node in one of them at most."
             )
 
-    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def inject(self, cluster: Links, victims: Sequence[Broker]) -> Evidence:
         """Cut; rules must have swallowed the cluster's own packets, and probes must get nothing."""
         pairs = self._pairs(cluster, victims)
         cluster.cut(pairs, listener=self.listener)
@@ -72,11 +72,11 @@ class Partition:
             question="was the topic idle?" if dropped == 0 else "",
         )
 
-    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def heal(self, cluster: Links, victims: Sequence[Broker]) -> Evidence:
         """Mend; every link must carry packets again, if only to a process that refuses them."""
         return mended(cluster, self._pairs(cluster, victims), probe_s=_PROBE_S)
 
-    def _pairs(self, cluster: Cluster, victims: Sequence[Broker]) -> Pairs:
+    def _pairs(self, cluster: Links, victims: Sequence[Broker]) -> Pairs:
         pairs = self._all_pairs(cluster, victims)
         if self.listener != "replication":
             return pairs
@@ -84,7 +84,7 @@ class Partition:
         brokers = set(cluster.brokers)
         return [pair for pair in pairs if brokers.issuperset(pair)]
 
-    def _all_pairs(self, cluster: Cluster, victims: Sequence[Broker]) -> Pairs:
+    def _all_pairs(self, cluster: Links, victims: Sequence[Broker]) -> Pairs:
         if not self.groups:
             rest = [node for node in cluster.nodes if node not in victims]
             return list(product(victims, rest))
@@ -96,6 +96,6 @@ class Partition:
         return [pair for one, other in combinations(sides, 2) for pair in product(one, other)]
 
     @staticmethod
-    def _probe(cluster: Cluster, pairs: Pairs) -> dict[tuple[int, int], Answer]:
+    def _probe(cluster: Links, pairs: Pairs) -> dict[tuple[int, int], Answer]:
         both_ways = [*pairs, *((other, one) for one, other in pairs)]
         return cluster.probe(both_ways, timeout_s=_PROBE_S)

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from faults.witness import answers, killed, restarted, why_unseen
-from harness.core.cluster import Answer, Broker, Cluster, CutLog
+from harness.core.cluster import Answer, Broker, CutLog, Disks, Processes
 from harness.core.errors import UsageError
 from harness.core.fault import Evidence, FaultTraits, fault
+
+
+class Machines(Processes, Disks, Protocol):
+    """Processes and the disks that they write to."""
 
 
 @fault("power_loss")
@@ -50,7 +54,7 @@ class PowerLoss:
         ):
             raise UsageError("A partition needs its topic, and an offset needs its partition.")
 
-    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def inject(self, cluster: Machines, victims: Sequence[Broker]) -> Evidence:
         """Kill and cut; processes must be gone, and every victim's files shorter by what was cut.
 
         Raises:
@@ -87,7 +91,7 @@ class PowerLoss:
             question=why_unseen(seen) or "was everything flushed, or nothing written?",
         )
 
-    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+    def heal(self, cluster: Machines, victims: Sequence[Broker]) -> Evidence:
         """Start; every victim must have a process again, and answer."""
         return restarted(cluster, victims)
 

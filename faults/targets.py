@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from harness.core.cluster import Broker, Cluster
+from harness.core.cluster import Broker, ClusterMetadata, Nodes, Processes
 from harness.core.fault import TargetTraits, target
 
 
@@ -16,7 +16,7 @@ class LeaderOf:
     topic: str
     partition: int = 0
 
-    def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return the leader; nobody while there is none."""
         leader = cluster.leader_of(self.topic, self.partition)
         return (leader,) if leader else ()
@@ -32,7 +32,7 @@ class FollowerOf:
     topic: str
     partition: int = 0
 
-    def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
         """Return one in-sync replica that is not the leader; nobody if there is none."""
         leader = cluster.leader_of(self.topic, self.partition)
         followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
@@ -49,7 +49,7 @@ class LeaderAndFollower:
     topic: str
     partition: int = 0
 
-    def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
         """Return the leader, then the follower, drawn; nobody unless there are both."""
         leader = LeaderOf(self.topic, self.partition).choose(cluster, random)
         follower = FollowerOf(self.topic, self.partition).choose(cluster, random)
@@ -61,7 +61,7 @@ class LeaderAndFollower:
 class Controller:
     """The active controller: of a combined cluster it is one of the brokers."""
 
-    def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return the active controller; nobody while none is elected."""
         active = cluster.controller()
         return (active,) if active else ()
@@ -72,7 +72,7 @@ class Controller:
 class RandomBroker:
     """Any broker whose process is alive."""
 
-    def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:
+    def choose(self, cluster: Processes, random: Random) -> tuple[Broker, ...]:
         """Return one running broker, drawn at inject time."""
         running = [b for b in cluster.brokers if cluster.process_of(b) is not None]
         return (_draw(running, random),) if running else ()
@@ -83,7 +83,7 @@ class RandomBroker:
 class AllBrokers:
     """Every broker at once. Not for experiments that need a majority."""
 
-    def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return every broker."""
         return cluster.brokers
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from harness.core.cluster import Answer, Broker, Cluster
+from harness.core.cluster import Answer, Broker, Links, Nodes, Processes
 from harness.core.errors import WaitTimeout
 from harness.core.fault import Evidence
 from harness.core.wait import wait_until
@@ -15,11 +15,9 @@ _RESTART_S = 90.0
 _TRAFFIC_S = 3.0
 _MENDED_S = 10.0
 
-Links = Sequence[tuple[Broker, Broker]]
-
 
 def answers(
-    cluster: Cluster, victims: Sequence[Broker], *, timeout_s: float = PROBE_S
+    cluster: Nodes, victims: Sequence[Broker], *, timeout_s: float = PROBE_S
 ) -> dict[int, Answer]:
     """Return what each victim's replication listener answers, by node id.
 
@@ -28,6 +26,20 @@ def answers(
     """
     seen = cluster.probe([(victim, victim) for victim in victims], timeout_s=timeout_s)
     return {target: answer for (_, target), answer in seen.items()}
+
+
+def await_answers(cluster: Nodes, victims: Sequence[Broker], *, timeout_s: float) -> None:
+    """Wait until every victim answers, asked from its own network.
+
+    Raises:
+        WaitTimeout: one did not, within so many seconds for each.
+    """
+    for broker in victims:
+        wait_until(
+            lambda broker=broker: set(answers(cluster, [broker]).values()) == {Answer.ANSWERED},  # type: ignore[misc]
+            timeout_s=timeout_s,
+            what=f"node {broker.node_id} to answer",
+        )
 
 
 def why_unseen(seen: Mapping[int, Answer], *, answered: str = "") -> str:
@@ -42,7 +54,7 @@ def why_unseen(seen: Mapping[int, Answer], *, answered: str = "") -> str:
     return answered if Answer.ANSWERED in seen.values() else ""
 
 
-def killed(cluster: Cluster, victims: Sequence[Broker]) -> bool:
+def killed(cluster: Processes, victims: Sequence[Broker]) -> bool:
     """Kill the JVMs, wait until the kernel has none of them, and return whether all were running.
 
     Raises:
@@ -62,7 +74,7 @@ def killed(cluster: Cluster, victims: Sequence[Broker]) -> bool:
     return all(process is not None for process in before)
 
 
-def restarted(cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+def restarted(cluster: Processes, victims: Sequence[Broker]) -> Evidence:
     """Start the JVMs; every victim must have a process again, and answer.
 
     Raises:
@@ -70,8 +82,7 @@ def restarted(cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
     """
     for broker in victims:
         cluster.start(broker)
-    for broker in victims:
-        cluster.await_serving(broker, timeout_s=_RESTART_S)
+    await_answers(cluster, victims, timeout_s=_RESTART_S)
     after = {b.node_id: cluster.process_of(b) for b in victims}
     return Evidence(
         "heal",
@@ -80,7 +91,7 @@ def restarted(cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
     )
 
 
-def swallowed(cluster: Cluster) -> int:
+def swallowed(cluster: Links) -> int:
     """Return how many packets the rules of the lease have dropped, once there are some.
 
     To be asked before our own probes, so that what was swallowed is other people's traffic. 0:
@@ -92,14 +103,14 @@ def swallowed(cluster: Cluster) -> int:
         return 0
 
 
-def mended(cluster: Cluster, links: Links, *, probe_s: float) -> Evidence:
+def mended(cluster: Links, pairs: Sequence[tuple[Broker, Broker]], *, probe_s: float) -> Evidence:
     """Mend the cuts of the lease; both ends of every link must reach each other again.
 
     A refusal will do: it says that packets pass, and the process may be dead of another fault.
     """
     dropped = cluster.dropped_packets()
     cluster.mend()
-    both_ways = [*links, *((other, one) for one, other in links)]
+    both_ways = [*pairs, *((second, first) for first, second in pairs)]
     seen: dict[tuple[int, int], Answer] = {}
 
     def all_links_carry() -> bool:

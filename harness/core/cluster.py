@@ -1,10 +1,10 @@
 """What a cluster is asked for, and what a running one can be asked to do."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from harness.core.errors import UsageError
 from harness.core.version import FIRST_FEATURE_FLAGS, FIRST_KRAFT, FIRST_WITHOUT_ZOOKEEPER, numbers
@@ -212,22 +212,11 @@ class TopicSpec:
     assignment: tuple[tuple[int, ...], ...] = field(default=())
 
 
-class Cluster(Protocol):
-    """A running cluster, as faults, targets and users see it.
+class Nodes(Protocol):
+    """The nodes of a running cluster, and what every fault needs of them.
 
-    Metadata questions go to Kafka itself; process and network questions to the kernel, through
-    the fault agent. Everything that breaks something does so under the lease of `leased`.
+    Everything that breaks something does so under a lease; see `Cluster.leased`.
     """
-
-    @property
-    def spec(self) -> ClusterSpec:
-        """What was asked for."""
-        ...
-
-    @property
-    def bootstrap(self) -> str:
-        """Bootstrap servers for clients on this machine."""
-        ...
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -248,36 +237,40 @@ class Cluster(Protocol):
         """
         ...
 
-    def leased(self, lease: Lease) -> "Cluster":
-        """Return this cluster with the right to break it until the lease ends."""
-        ...
+    def probe(
+        self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
+    ) -> dict[tuple[int, int], Answer]:
+        """Ask, from inside the first node's network, the second node's replication listener.
 
-    def leader_of(self, topic: str, partition: int) -> Broker | None:
-        """Return the leader, or None while there is none.
-
-        Raises:
-            UsageError: the cluster has no such topic or partition.
+        Returns:
+            For each pair of node ids, what the probe met within `timeout_s` seconds.
         """
         ...
 
-    def isr_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
-        """Return the in-sync replicas, the leader among them."""
+    def ask_agent(self, broker: Broker, verb: str, **arguments: Any) -> Mapping[str, Any]:  # noqa: ANN401
+        """Have the fault agent carry out a verb at a node, under the lease, and return its answer.
+
+        For verbs that no other member of a cluster speaks of. The node's `container_pid` and the
+        lease are added to the arguments; compose/agent/README.md tells of the verbs.
+
+        Raises:
+            ClusterBroken: the agent could not do it; the message is the agent's.
+        """
         ...
 
-    def replicas_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
-        """Return the assigned replicas, the preferred leader first."""
-        ...
 
-    def controller(self) -> Broker | None:
-        """Return the active controller, or None if no node knows of one."""
-        ...
+class Processes(Nodes, Protocol):
+    """The nodes' JVMs: asked of the kernel, and hit by signals."""
 
     def process_of(self, broker: Broker) -> ProcessState | None:
         """Return the node's JVM, or None if it has none."""
         ...
 
     def signal(self, broker: Broker, signal: str) -> None:
-        """Send the JVM a signal by name, such as SIGKILL; SIGSTOP is undone when the lease ends."""
+        """Send the JVM a signal by name, such as SIGKILL; the lease's end undoes it.
+
+        After SIGSTOP the process is continued, after SIGKILL and SIGTERM it is started.
+        """
         ...
 
     def start(self, broker: Broker) -> None:
@@ -288,14 +281,6 @@ class Cluster(Protocol):
         """Tell the supervisor not to start the JVM again until `start`, or the lease's end."""
         ...
 
-    def await_serving(self, broker: Broker, *, timeout_s: float) -> None:
-        """Wait until the node answers on its broker listener.
-
-        Raises:
-            WaitTimeout: it did not.
-        """
-        ...
-
     def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
         """Return how each of the node's JVMs ended so far, oldest first; 128 + n: by signal n."""
         ...
@@ -303,6 +288,10 @@ class Cluster(Protocol):
     def is_shut_down_cleanly(self, broker: Broker) -> bool:
         """Return whether the broker left its marker of a clean shutdown in every log directory."""
         ...
+
+
+class Links(Nodes, Protocol):
+    """The links between nodes, and between brokers and clients."""
 
     def cut(
         self,
@@ -326,11 +315,23 @@ class Cluster(Protocol):
         """Drop packets between each broker's client listener and everybody outside the cluster."""
         ...
 
+    def mend(self) -> None:
+        """Take away all cuts of links under this lease; harmless if there was nothing."""
+        ...
+
+    def dropped_packets(self) -> int:
+        """Return how many packets the rules of this lease have swallowed."""
+        ...
+
     def probe_from_outside(
         self, brokers: Sequence[Broker], *, timeout_s: float
     ) -> dict[int, Answer]:
         """Ask each broker's client listener from this machine, as a client would, by node id."""
         ...
+
+
+class Disks(Nodes, Protocol):
+    """The brokers' logs on disk."""
 
     def cut_tail(
         self,
@@ -358,23 +359,9 @@ class Cluster(Protocol):
         """Return the bytes of all segments of each of the broker's logs, by topic and partition."""
         ...
 
-    def mend(self) -> None:
-        """Take away all cuts of links under this lease; harmless if there was nothing."""
-        ...
 
-    def dropped_packets(self) -> int:
-        """Return how many packets the rules of this lease have swallowed."""
-        ...
-
-    def probe(
-        self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
-    ) -> dict[tuple[int, int], Answer]:
-        """Ask, from inside the first node's network, the second node's replication listener.
-
-        Returns:
-            For each pair of node ids, what the probe met within `timeout_s` seconds.
-        """
-        ...
+class GarbageCollections(Nodes, Protocol):
+    """The stop-the-world collections of the brokers' JVMs."""
 
     def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
         """Make the JVM collect garbage back to back for so many seconds; returns at once.
@@ -382,21 +369,67 @@ class Cluster(Protocol):
         Args:
             broker: whose.
             duration_s: how long.
-            nodes: length of the list that each collection must follow, 16 bytes of heap each; 0
-                leaves it to the cluster.
+            nodes: length of the list that each collection must follow, 16 bytes of heap each, as
+                far as three quarters of the free heap reach; 0 leaves it to the cluster.
+
+        Raises:
+            ClusterBroken: the JVM writes no GC log that is known, so nobody could see its pauses.
         """
         ...
 
     def end_collections(self, broker: Broker) -> None:
-        """End what `collect_garbage` began, if it still goes on."""
+        """End what `collect_garbage` began under this lease; harmless if there was nothing."""
         ...
 
     def gc_pauses_s(self, broker: Broker) -> list[float]:
         """Return the stop-the-world pauses that the JVM has logged, in seconds.
 
-        Only those since `collect_garbage` under this lease count.
+        Only those since `collect_garbage` under this lease count; none if that was never called.
+        """
+        ...
+
+
+class ClusterMetadata(Protocol):
+    """What Kafka says of its topics and of its controller."""
+
+    def leader_of(self, topic: str, partition: int) -> Broker | None:
+        """Return the leader, or None while there is none.
 
         Raises:
-            ClusterBroken: nothing was begun under this lease.
+            UsageError: the cluster has no such topic or partition.
         """
+        ...
+
+    def isr_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
+        """Return the in-sync replicas, the leader among them."""
+        ...
+
+    def replicas_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
+        """Return the assigned replicas, the preferred leader first."""
+        ...
+
+    def controller(self) -> Broker | None:
+        """Return the active controller, or None if no node knows of one."""
+        ...
+
+
+class Cluster(Processes, Links, Disks, GarbageCollections, ClusterMetadata, Protocol):
+    """A running cluster, as scenarios, targets and users see it.
+
+    Metadata questions go to Kafka itself; questions about processes, links and disks go to the
+    kernel, through the fault agent. A fault asks for the narrowest of the protocols above.
+    """
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """What was asked for."""
+        ...
+
+    @property
+    def bootstrap(self) -> str:
+        """Bootstrap servers for clients on this machine."""
+        ...
+
+    def leased(self, lease: Lease) -> "Cluster":
+        """Return this cluster with the right to break it until the lease ends."""
         ...

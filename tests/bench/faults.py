@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from faults.witness import await_answers
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.launch import launch
 from harness.core.cluster import Broker, ClusterSpec, Lease
@@ -66,7 +67,7 @@ def _measure(cluster: DockerCluster, rounds: int) -> list[Goal]:
         there = leased()
         timed("kill in force", lambda there=there: there.signal(victim, "SIGKILL"))  # type: ignore[misc]
         there.start(victim)
-        there.await_serving(victim, timeout_s=90)
+        await_answers(there, [victim], timeout_s=90)
     goals += _report(times, WANTED_S)
     times.clear()
     cluster.await_full_isr([READY], timeout_s=90)

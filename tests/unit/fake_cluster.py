@@ -1,11 +1,14 @@
-"""A cluster in memory for tests of faults and nemesis: it believes what it is told.
+"""A cluster in memory for tests of faults and of the nemesis.
 
-It can be told to ignore damage, which is how each fault's negative control is made: a fault whose
-injection does nothing must not be called proven.
+Damage happens as it is told, unless the cluster is to ignore it. `lie` makes one witness say that
+nothing has changed since, while everything else shows the truth: the negative control of each
+witness of each fault.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from harness.core.cluster import (
     Answer,
@@ -21,12 +24,31 @@ from harness.core.cluster import (
 )
 from harness.core.errors import ClusterBroken
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LOG = ("orders", 0)
+
+
+def witness(
+    method: Callable[Concatenate["FakeCluster", P], R],
+) -> Callable[Concatenate["FakeCluster", P], R]:
+    """Let a method answer for the cluster as it was before, if it is to lie."""
+
+    def answer(self: "FakeCluster", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self.asked.add(method.__name__)
+        before = self.lies.get(method.__name__)
+        return method(before or self, *args, **kwargs)
+
+    return answer
+
 
 @dataclass
 class FakeCluster:
     ignores_damage: bool = False
     is_idle: bool = False
     fails_to_heal: bool = False
+    writes_gc_log: bool = True
     spec: ClusterSpec = field(default_factory=ClusterSpec)
     bootstrap: str = "fake:9092"
     leader: int | None = 1
@@ -42,11 +64,20 @@ class FakeCluster:
     deaf: set[int] = field(default_factory=set)
     passes_short: bool = False
     sizes: dict[int, dict[tuple[str, int], int]] = field(default_factory=dict)
+    answers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    lies: dict[str, "FakeCluster"] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for node in range(1, self.spec.brokers + 1):
             self.processes[node] = ProcessState(pid=100 + node, start_ticks=7, state="S")
-            self.sizes[node] = {("orders", 0): 1000}
+            self.sizes[node] = {_LOG: 1000}
+
+    def lie(self, name: str) -> None:
+        """Let a witness say from now on what it would say now."""
+        self.lies[name] = deepcopy(self)
+
+    # -- what is asked -----------------------------------------------------------------------------
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -56,16 +87,6 @@ class FakeCluster:
     def nodes(self) -> tuple[Broker, ...]:
         others = [Broker(node, f"controller-{node}") for node in self.controllers]
         return (*self.brokers, *others)
-
-    @property
-    def lease(self) -> Lease:
-        if self.current_lease is None:
-            raise ClusterBroken("no lease")
-        return self.current_lease
-
-    def leased(self, lease: Lease) -> Cluster:
-        self.current_lease = lease
-        return self
 
     def leader_of(self, topic: str, partition: int) -> Broker | None:
         return self._broker(self.leader)
@@ -82,8 +103,69 @@ class FakeCluster:
     def _broker(self, node: int | None) -> Broker | None:
         return next((b for b in self.brokers if b.node_id == node), None)
 
+    @witness
     def process_of(self, broker: Broker) -> ProcessState | None:
         return self.processes[broker.node_id]
+
+    @witness
+    def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
+        return tuple(self.exits.get(broker.node_id, []))
+
+    @witness
+    def is_shut_down_cleanly(self, broker: Broker) -> bool:
+        return self.exits.get(broker.node_id, [])[-1:] == [143]
+
+    @witness
+    def log_sizes(self, broker: Broker) -> dict[tuple[str, int], int]:
+        return dict(self.sizes[broker.node_id])
+
+    @witness
+    def dropped_packets(self) -> int:
+        return 0 if self.is_idle else 10 * len(self.cuts) + 10 * len(self.deaf)
+
+    @witness
+    def gc_pauses_s(self, broker: Broker) -> list[float]:
+        return self.pauses.get(broker.node_id, [])
+
+    @witness
+    def probe(
+        self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
+    ) -> dict[tuple[int, int], Answer]:
+        return {(a.node_id, b.node_id): self._answer(a, b) for a, b in pairs}
+
+    @witness
+    def probe_from_outside(
+        self, brokers: Sequence[Broker], *, timeout_s: float
+    ) -> dict[int, Answer]:
+        return {
+            b.node_id: Answer.SILENT if b.node_id in self.deaf else self._answer(b, b)
+            for b in brokers
+        }
+
+    def _answer(self, source: Broker, target: Broker) -> Answer:
+        is_cut = frozenset((source.node_id, target.node_id)) in self.cuts
+        if is_cut and not self.passes_short:
+            return Answer.UNREACHABLE
+        process = self.processes[target.node_id]
+        if process is None:
+            return Answer.REFUSED
+        return Answer.SILENT if process.state == "T" else Answer.ANSWERED
+
+    # -- what is done ------------------------------------------------------------------------------
+
+    @property
+    def lease(self) -> Lease:
+        if self.current_lease is None:
+            raise ClusterBroken("no lease")
+        return self.current_lease
+
+    def leased(self, lease: Lease) -> Cluster:
+        self.current_lease = lease
+        return self
+
+    def ask_agent(self, broker: Broker, verb: str, **arguments: Any) -> Mapping[str, Any]:
+        self.log.append(f"{verb} {broker.node_id} {arguments}")
+        return self.answers[verb]
 
     def signal(self, broker: Broker, signal: str) -> None:
         self.log.append(f"{signal} {broker.node_id}")
@@ -101,21 +183,11 @@ class FakeCluster:
 
     def start(self, broker: Broker) -> None:
         self.log.append(f"start {broker.node_id}")
-        if self.processes[broker.node_id] is None:
+        if self.processes[broker.node_id] is None and not self.fails_to_heal:
             self.processes[broker.node_id] = ProcessState(pid=900, start_ticks=9, state="S")
 
     def hold_down(self, broker: Broker) -> None:
         self.log.append(f"hold_down {broker.node_id}")
-
-    def await_serving(self, broker: Broker, *, timeout_s: float) -> None:
-        if self.fails_to_heal:
-            raise ClusterBroken(f"node {broker.node_id} does not answer")
-
-    def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
-        return tuple(self.exits.get(broker.node_id, []))
-
-    def is_shut_down_cleanly(self, broker: Broker) -> bool:
-        return self.exits.get(broker.node_id, [])[-1:] == [143]
 
     def cut(
         self,
@@ -136,13 +208,11 @@ class FakeCluster:
         if not self.ignores_damage:
             self.deaf |= {broker.node_id for broker in brokers}
 
-    def probe_from_outside(
-        self, brokers: Sequence[Broker], *, timeout_s: float
-    ) -> dict[int, Answer]:
-        return {
-            b.node_id: Answer.SILENT if b.node_id in self.deaf else self._answer(b, b)
-            for b in brokers
-        }
+    def mend(self) -> None:
+        self.log.append("mend")
+        if not self.fails_to_heal:
+            self.cuts.clear()
+            self.deaf.clear()
 
     def cut_tail(
         self,
@@ -154,46 +224,20 @@ class FakeCluster:
     ) -> tuple[CutLog, ...]:
         self.log.append(f"cut_tail {broker.node_id} {topic} {partition} {offset}")
         cut = 0 if self.ignores_damage or self.is_idle else 700
-        key = ("orders", 0)
-        self.sizes[broker.node_id][key] -= cut
+        self.sizes[broker.node_id][_LOG] -= cut
+        self.asked.add("cut_tail")
+        seen = 0 if "cut_tail" in self.lies else cut
         return (
-            CutLog(topic="orders", partition=0, recovery_point=0, end_before=7,
-                   end_after=0 if cut else 7, bytes_cut=cut),
+            CutLog(topic=_LOG[0], partition=_LOG[1], recovery_point=0, end_before=7,
+                   end_after=0 if seen else 7, bytes_cut=seen),
         )  # fmt: skip
 
-    def log_sizes(self, broker: Broker) -> dict[tuple[str, int], int]:
-        return dict(self.sizes[broker.node_id])
-
-    def mend(self) -> None:
-        self.log.append("mend")
-        if not self.fails_to_heal:
-            self.cuts.clear()
-            self.deaf.clear()
-
-    def dropped_packets(self) -> int:
-        return 0 if self.is_idle else 10 * len(self.cuts) + 10 * len(self.deaf)
-
-    def probe(
-        self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
-    ) -> dict[tuple[int, int], Answer]:
-        return {(a.node_id, b.node_id): self._answer(a, b) for a, b in pairs}
-
-    def _answer(self, source: Broker, target: Broker) -> Answer:
-        is_cut = frozenset((source.node_id, target.node_id)) in self.cuts
-        if is_cut and not self.passes_short:
-            return Answer.UNREACHABLE
-        process = self.processes[target.node_id]
-        if process is None:
-            return Answer.REFUSED
-        return Answer.SILENT if process.state == "T" else Answer.ANSWERED
-
     def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
+        if not self.writes_gc_log:
+            raise ClusterBroken(f"Node {broker.node_id} writes no GC log that is known.")
         self.log.append(f"collect {broker.node_id} {duration_s:g}")
         share = 0.0 if self.ignores_damage else 0.95
         self.pauses[broker.node_id] = [self.lease.hold_s * share / 2] * 2 if share else []
 
     def end_collections(self, broker: Broker) -> None:
         self.log.append(f"end {broker.node_id}")
-
-    def gc_pauses_s(self, broker: Broker) -> list[float]:
-        return self.pauses[broker.node_id]
