@@ -25,20 +25,27 @@ def wait_until(
         timeout_s: the limit in seconds; a condition that is asked in time may answer late.
         what: what is waited for, as a noun phrase: it stands in the error.
         interval_s: pause between two questions, in seconds.
-        stop: when set, the wait ends at once as if its time were over.
+        stop: when set, the wait ends at once.
 
     Raises:
-        WaitTimeout: the limit passed; the message shows the last value seen.
+        WaitTimeout: the limit passed, or `stop` was set; the message says which, how long was
+            waited, and the last value of the condition.
     """
-    deadline = time.monotonic() + timeout_s
+    begin = time.monotonic()
     pause = stop or threading.Event()
     while True:
-        seen = condition()
-        if seen:
-            return seen
-        left = deadline - time.monotonic()
-        if left <= 0 or pause.wait(min(interval_s, left)):
-            raise WaitTimeout(f"Waited {timeout_s:g} s for {what}; last seen: {seen!r}.")
+        value = condition()
+        if value:
+            return value
+        waited_s = time.monotonic() - begin
+        if waited_s >= timeout_s:
+            raise WaitTimeout(f"Waited {timeout_s:g} s for {what}; last seen: {value!r}.")
+        if pause.wait(min(interval_s, timeout_s - waited_s)):
+            waited_s = time.monotonic() - begin
+            raise WaitTimeout(
+                f"Stopped waiting for {what} after {waited_s:.1f} of {timeout_s:g} s; "
+                f"last seen: {value!r}."
+            )
 
 
 def pause(seconds: float, stop: threading.Event | None = None) -> bool:

@@ -1,6 +1,8 @@
 """Durations, waits, verdicts, registries, contracts: the small words everything is said in."""
 
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +35,19 @@ def test_a_wait_returns_the_first_truthy_answer(instant_time: list[float]) -> No
     assert wait_until(lambda: next(answers), timeout_s=5, what="a word") == "there"
 
 
+def test_a_wait_that_is_stopped_says_so_and_not_that_its_time_was_over(
+    instant_time: list[float],
+) -> None:
+    stop = threading.Event()
+
+    def set_after_two_seconds() -> None:
+        if instant_time[0] >= 1002:
+            stop.set()
+
+    with pytest.raises(WaitTimeout, match=r"Stopped waiting for a word after 2\.0 of 60 s"):
+        wait_until(set_after_two_seconds, timeout_s=60, what="a word", stop=stop)
+
+
 def test_a_wait_that_ends_shows_the_last_state_seen(instant_time: list[float]) -> None:
     with pytest.raises(WaitTimeout, match=r"Waited 5 s for a word; last seen: \[\]"):
         wait_until(list, timeout_s=5, what="a word")
@@ -52,8 +67,11 @@ def test_a_value_names_one_record_of_one_producer() -> None:
     assert len({value_of(p, s) for p in range(5) for s in range(5)}) == 25
 
 
-def test_a_taken_name_is_an_error() -> None:
-    registry: Registry[type] = Registry("thing", "tests.unit")
+def test_a_taken_name_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "things_of_a_test").mkdir()
+    (tmp_path / "things_of_a_test" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    registry: Registry[type] = Registry("thing", "things_of_a_test")
 
     @registry.register("one")
     @dataclass

@@ -17,6 +17,34 @@ def test_the_table_names_only_errors_that_exist() -> None:
     assert set(DEFINITE) <= set(CODES)
 
 
+def test_these_errors_are_definite_and_no_others() -> None:
+    """Each is refused before the log is touched, or never leaves the client's process."""
+    assert set(DEFINITE) == {
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "INVALID_MSG",
+        "INVALID_MSG_SIZE",
+        "INVALID_RECORD",
+        "INVALID_REQUIRED_ACKS",
+        "INVALID_TIMESTAMP",
+        "MSG_SIZE_TOO_LARGE",
+        "NOT_ENOUGH_REPLICAS",
+        "POLICY_VIOLATION",
+        "RECORD_LIST_TOO_LARGE",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "TOPIC_EXCEPTION",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "UNSUPPORTED_COMPRESSION_TYPE",
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+        "UNSUPPORTED_VERSION",
+        "_BAD_COMPRESSION",
+        "_INVALID_ARG",
+        "_PURGE_QUEUE",
+        "_QUEUE_FULL",
+        "_UNKNOWN_PARTITION",
+        "_UNKNOWN_TOPIC",
+    }
+
+
 def test_every_entry_has_a_reason_and_a_source() -> None:
     assert all(entry.reason.endswith(".") and entry.source for entry in DEFINITE.values())
 
@@ -39,6 +67,7 @@ def test_an_error_that_is_not_in_the_table_is_info() -> None:
         "REQUEST_TIMED_OUT",
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
         "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "DUPLICATE_SEQUENCE_NUMBER",
         "KAFKA_STORAGE_ERROR",
         "UNKNOWN",
     ],
