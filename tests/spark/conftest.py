@@ -1,32 +1,20 @@
-"""One local Spark session for all, and a checker run on a history written by hand."""
+"""One local Spark session for all, and the frames of a history written by hand."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import Row
 
 from harness.core.contract import Contract
 from tests.spark.ops import TOPIC, Op, end, rows_of
-from verifiers.checking.checker import CHECKERS, frames_wanted
-from verifiers.checking.execution import Found, build, run_checkers
-from verifiers.frames import consumption, order, records, transactions
 from verifiers.frames.history import ANY_PARTITION, History
 from verifiers.frames.transactions import aborted_reads, committed_reads
-from verifiers.replicas.comparison import Comparison, compare
-from verifiers.replicas.copied import Copied
 from verifiers.run_folder.folder import End, RunInput
 from verifiers.run_folder.member import Member
 from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
-from verifiers.scanning import offsets
 from verifiers.spark.session import open_session
-from verifiers.timeline.frames import SCHEMAS, frames_of
-
-Find = Callable[..., list[Row]]
-FindAll = Callable[..., Found]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,86 +37,11 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture
-def find(spark: SparkSession, tmp_path: Path) -> Find:
-    """Return a function that runs one checker on some ops and returns its rows in order."""
-
-    def run(
-        name: str,
-        ops: Sequence[Op],
-        *,
-        ends: Sequence[dict[str, Any]] | None = None,
-        subscribed: frozenset[int] = frozenset(),
-        uncommitted: frozenset[int] = frozenset(),
-        timeline: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-    ) -> list[Row]:
-        history = to_history(spark, ops, ends=ends, subscribed=subscribed, uncommitted=uncommitted)
-        check = CHECKERS[name]
-        wanted = set(frames_wanted(check))
-        built = dict(history.recorded())
-        built |= nothing_on_disk(spark, tmp_path).frames(spark, records.values(history))
-        built |= frames_of(spark, timeline) if timeline else {}
-        if wanted & {"values", "producing", "slots", "parts"}:
-            built["values"] = records.values(history)
-        if wanted & {"log", "slots"}:
-            built["log"] = offsets.log(history)
-        if "turns" in wanted:
-            built["turns"] = order.turns(history)
-        if "producing" in wanted:
-            built["producing"] = order.producing(history, built["values"])
-        if "slots" in wanted:
-            built["slots"] = offsets.slots(history, built["values"], built["log"])
-        if "parts" in wanted:
-            built["parts"] = transactions.parts(history, built["values"])
-        if "transactors" in wanted:
-            built["transactors"] = history.txns.select("process").distinct()
-        if "processing" in wanted:
-            built["processing"] = consumption.processing(history.events)
-        found = check(**{frame: built[frame] for frame in wanted}).collect()
-        return sorted(found, key=lambda row: (row["partition"] or 0, row["offset"] or 0))
-
-    return run
-
-
-@pytest.fixture
-def find_all(spark: SparkSession, tmp_path: Path) -> FindAll:
-    """Return a function that runs every checker on some ops, as a verification does."""
-
-    def run(ops: Sequence[Op], *, uncommitted: frozenset[int] = frozenset()) -> Found:
-        built = build(to_history(spark, ops, uncommitted=uncommitted))
-        none = nothing_on_disk(spark, tmp_path)
-        built = built.with_more(none.frames(spark, built.by_name["values"]), none.empty)
-        built = built.with_more(frames_of(spark, {}), frozenset(SCHEMAS))
-        try:
-            member = member_at(tmp_path)
-            with TemporaryDirectory(dir=tmp_path) as scratch:
-                return run_checkers(spark, built, [member], Path(scratch))[member.number]
-        finally:
-            for frame in built.kept:
-                frame.unpersist()
-
-    return run
-
-
-def nothing_on_disk(spark: SparkSession, path: Path) -> Comparison:
-    """Return the comparison of a run without replicas."""
-    return compare(
-        spark, {member_at(path): Copied()}, folder=path, target=path / "replicas" / "batches"
-    )
-
-
-def compared_at(spark: SparkSession, copied: Copied, path: Path, *, high: int) -> Comparison:
-    """Return the comparison of what lay on the disks of a run with one partition."""
+def member_at(path: Path, *, high: int) -> Member:
+    """Return a run of one partition that is verified alone."""
     read = End(topic=TOPIC, partition=0, low=0, high=high, reached=high, complete=True)
-    return compare(
-        spark, {member_at(path, read): copied}, folder=path, target=path / "replicas" / "batches"
-    )
-
-
-def member_at(path: Path, *ends: End) -> Member:
-    """Return a run that is verified alone."""
     return Member(
-        run=RunInput(path=path, meta={}, contract=Contract(), faults=(), ends=ends, origin_ns=0)
+        run=RunInput(path=path, meta={}, contract=Contract(), faults=(), ends=(read,), origin_ns=0)
     )
 
 

@@ -149,7 +149,7 @@ class Folder:
     def but(self, **changes: Any) -> "Folder":
         return replace(self, **changes)
 
-    def write(self, path: Path) -> Path:
+    def write(self, path: Path, *, disks: bool = True) -> Path:
         path.mkdir(parents=True, exist_ok=True)
         contract = {"acks": "all", "min_isr": 2, "replication_factor": 3, **self.contract}
         meta = {
@@ -181,7 +181,8 @@ class Folder:
                 pq.write_table(table, folder / f"{process}.parquet")
         ends = [end(partition=p) for p in (0, 1)] if self.ends is None else self.ends
         (path / "history" / "ends.json").write_text(json.dumps(list(ends)))
-        self._write_disks(path, ends)
+        if disks:
+            self._write_disks(path, ends)
         return path
 
     def _write_disks(self, path: Path, ends: Sequence[dict[str, Any]]) -> None:

@@ -26,9 +26,9 @@ from tests.spark.ops import (
     ok,
     poll,
 )
-from tests.spark.test_group_checkers import FIRST, SECOND, commits, fetches, given, joins, processes
-from tests.spark.test_replicas import OTHER, TEN
-from tests.spark.test_transaction_checkers import whole as transaction
+from tests.spark.stories.disks import OTHER, TEN
+from tests.spark.stories.groups import FIRST, SECOND, commits, fetches, given, joins, processes
+from tests.spark.stories.transactions import whole as transaction
 from verifiers.judging import job, verification
 from verifiers.judging.job import verify, verify_all
 from verifiers.run_folder.result import Report

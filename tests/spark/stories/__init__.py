@@ -1,0 +1,13 @@
+"""Short histories written by hand, by what they are about."""
+
+from tests.spark.stories import clean, disks, groups, order, timeline, transactions, values
+
+STORIES = (
+    *clean.STORIES,
+    *values.STORIES,
+    *order.STORIES,
+    *groups.STORIES,
+    *transactions.STORIES,
+    *timeline.STORIES,
+    *disks.STORIES,
+)
