@@ -43,7 +43,13 @@ if TYPE_CHECKING:
     from harness.core.cluster import Answer as Answer
     from harness.core.cluster import Broker as Broker
     from harness.core.cluster import Cluster as Cluster
+    from harness.core.cluster import ClusterMetadata as ClusterMetadata
     from harness.core.cluster import ClusterSpec as ClusterSpec
+    from harness.core.cluster import Disks as Disks
+    from harness.core.cluster import GarbageCollections as GarbageCollections
+    from harness.core.cluster import Links as Links
+    from harness.core.cluster import Nodes as Nodes
+    from harness.core.cluster import Processes as Processes
     from harness.core.cluster import TopicSpec as TopicSpec
     from harness.core.contract import Contract as Contract
     from harness.core.errors import ClusterBroken as ClusterBroken
@@ -56,7 +62,9 @@ if TYPE_CHECKING:
     from harness.core.errors import WaitTimeout as WaitTimeout
     from harness.core.fault import Evidence as Evidence
     from harness.core.fault import Fault as Fault
+    from harness.core.fault import FaultTraits as FaultTraits
     from harness.core.fault import Target as Target
+    from harness.core.fault import TargetTraits as TargetTraits
     from harness.core.fault import fault as fault
     from harness.core.fault import target as target
     from harness.core.scenario import Scenario as Scenario
@@ -96,13 +104,16 @@ _NAMES_BY_MODULE = {
     "faults.power_loss": "PowerLoss",
     "faults.targets": "AllBrokers Controller FollowerOf LeaderAndFollower LeaderOf RandomBroker",
     "harness.campaigns.conduct": "RunResult",
-    "harness.core.cluster": "Answer Broker Cluster ClusterSpec TopicSpec",
+    "harness.core.cluster": (
+        "Answer Broker Cluster ClusterMetadata ClusterSpec Disks GarbageCollections Links Nodes "
+        "Processes TopicSpec"
+    ),
     "harness.core.contract": "Contract",
     "harness.core.errors": (
         "ClusterBroken EnvironmentBroken HealFailed HistoryUnreadable KafkaChaosError "
         "PreconditionUnmet UsageError WaitTimeout"
     ),
-    "harness.core.fault": "Evidence Fault Target fault target",
+    "harness.core.fault": "Evidence Fault FaultTraits Target TargetTraits fault target",
     "harness.core.scenario": "Scenario Step scenario",
     "harness.core.schedule": "Mix Script",
     "harness.core.verdict": "Verdict",

@@ -58,7 +58,8 @@ class Registry(Generic[T], Mapping[str, T]):
             importlib.import_module(f"{self._package}.{module.name}")
         from importlib import metadata
 
-        for entry_point in metadata.entry_points(group=f"kafka_chaos.{self._kind}s"):
+        kind = self._kind.replace(" ", "_")
+        for entry_point in metadata.entry_points(group=f"kafka_chaos.{kind}s"):
             entry_point.load()
 
     def _load_module(self, name: str) -> None:

@@ -309,6 +309,17 @@ def test_a_broker_that_somebody_kills_has_not_been_stopped_in_order() -> None:
     assert not BrokerStop().inject(Killed().leased(LEASE), ONE).observed
 
 
+def test_a_broker_that_ends_with_an_error_has_not_been_stopped_in_order() -> None:
+    class Failing(FakeCluster):
+        def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
+            return tuple(1 for _ in super().exit_statuses(broker))
+
+    injected = BrokerStop().inject(Failing().leased(LEASE), ONE)
+
+    assert injected.details["clean_shutdown"] == {1: True}
+    assert not injected.observed
+
+
 def test_a_stopped_broker_is_started_when_it_has_ended() -> None:
     class Slow(FakeCluster):
         def start(self, broker: Broker) -> None:

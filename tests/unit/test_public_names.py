@@ -11,12 +11,13 @@ from kafka_chaos.__main__ import main
 
 NAMES = """
     AllBrokers Answer Broker BrokerKill BrokerPause BrokerStop Chaos Claim ClientLink ClientSpec
-    Cluster ClusterBroken ClusterSpec ConsumerGroup Contract Controller EnvironmentBroken Evidence
-    Expectation Fault FollowerOf GcPause HealFailed HistoryUnreadable KafkaChaosError Lab
-    LeaderAndFollower LeaderOf Link Mix Partition PowerLoss PreconditionUnmet RandomBroker Report
-    RunResult Scenario Script SendPoll Step Target TopicSpec Transactional UsageError Verdict
-    Versions WaitTimeout Workload checker claim fault launch offences run scenario target verify
-    wait_until workload
+    Cluster ClusterBroken ClusterMetadata ClusterSpec ConsumerGroup Contract Controller Disks
+    EnvironmentBroken Evidence Expectation Fault FaultTraits FollowerOf GarbageCollections
+    GcPause HealFailed HistoryUnreadable KafkaChaosError Lab LeaderAndFollower LeaderOf Link
+    Links Mix Nodes Partition PowerLoss PreconditionUnmet Processes RandomBroker Report
+    RunResult Scenario Script SendPoll Step Target TargetTraits TopicSpec Transactional
+    UsageError Verdict Versions WaitTimeout Workload checker claim fault launch offences run
+    scenario target verify wait_until workload
 """
 HEAVY = "pyspark docker confluent_kafka pyarrow numpy typer rich jinja2 yaml"
 
