@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.campaigns.claim_result import Trial
+    from harness.campaigns.claim_result import ClaimResult
     from harness.campaigns.conduct import RunResult
     from harness.cluster.docker_cluster import DockerCluster
     from harness.cluster.pool import ClusterPool
@@ -194,12 +194,14 @@ def _cluster_pool() -> Iterator[ClusterPool]:
 
 
 @pytest.fixture
-def run_claim(request: pytest.FixtureRequest, _cluster_pool: ClusterPool) -> Callable[..., Trial]:
+def run_claim(
+    request: pytest.FixtureRequest, _cluster_pool: ClusterPool
+) -> Callable[..., ClaimResult]:
     """Put a claim to the test: `run_claim("acks1-loss-on-leader-kill", kafka="2.8.2")`.
 
     Claims that want the same cluster, one after the other, share it.
     """
-    from harness.campaigns.claim_result import conduct_trial
+    from harness.campaigns.claim_result import conduct_claim
     from harness.core.progress import Progress
     from harness.lab.claim import find_claim
     from harness.lab.claim_run import ClaimRun
@@ -208,7 +210,7 @@ def run_claim(request: pytest.FixtureRequest, _cluster_pool: ClusterPool) -> Cal
 
     config = request.config
 
-    def run(name_or_number: str, *, kafka: str | None = None) -> Trial:
+    def run(name_or_number: str, *, kafka: str | None = None) -> ClaimResult:
         name, claim = find_claim(name_or_number)
         version = kafka or config.getoption("--chaos-kafka") or DEFAULT_KAFKA
         claim_run = ClaimRun(name=name, claim=claim, kafka=version)
@@ -220,6 +222,6 @@ def run_claim(request: pytest.FixtureRequest, _cluster_pool: ClusterPool) -> Cal
             progress=Progress(say=print),
             pool=claim_run.pool(_cluster_pool),
         )
-        return conduct_trial(runner, claim_run)
+        return conduct_claim(runner, claim_run)
 
     return run

@@ -1,4 +1,4 @@
-"""Conducting an experiment: run it, verify what was recorded, write the report."""
+"""A run from its beginning to its report: run it, verify what was recorded, judge it."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What came of an experiment: its folder and its verdict."""
+    """A run that was judged: its folder and its report."""
 
     run_dir: RunDir
     report: Report
@@ -39,11 +39,11 @@ def conduct(runner: Runner, *, master: str | None = None) -> RunResult:
         KafkaChaosError: the run could not be made; what was recorded until then lies in its
             folder, sealed, and can be verified.
     """
-    return judge(run_experiment(runner), master=master, progress=runner.progress)
+    return judge(record_run(runner), master=master, progress=runner.progress)
 
 
-def run_experiment(runner: Runner) -> RunDir:
-    """Run an experiment that nobody has judged yet.
+def record_run(runner: Runner) -> RunDir:
+    """Execute a run and return its folder; nobody has judged it yet.
 
     Raises:
         UsageError: there is no such Kafka version; nothing was started, no folder made.

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.fault import FAULTS, Fault, fault_traits, target_traits
 from harness.core.run_dir import RunDir
-from harness.core.scenario import SCENARIOS, Scenario
+from harness.core.scenario import SCENARIOS, Scenario, Schedule
 from harness.core.schedule import Mix
 from harness.core.workload import WORKLOADS, Demanding, Grouped, Workload
 
@@ -29,13 +29,13 @@ class Overrides:
         contract: fields of `Contract`.
         workload_name: a registered workload instead of the scenario's own; the topic and its
             partitions stay those that the scenario speaks of.
-        workload: fields of the workload.
+        workload: fields of the workload; with another topic, targets and faults that speak of the
+            scenario's topic speak of that one.
         faults: kinds to deal instead, as `parse_fault` reads them or as `describe` returns them;
             only for scenarios with a `Mix`.
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
         available_within_s: bound on the time without an acknowledgement, seconds.
-        lease_margin_s: so long after a fault should have ended the agent heals it, seconds.
     """
 
     cluster: Mapping[str, Any] = field(default_factory=dict)
@@ -46,7 +46,6 @@ class Overrides:
     duration_s: float | None = None
     max_at_once: int | None = None
     available_within_s: float | None = None
-    lease_margin_s: float | None = None
 
 
 def configure(name: str, overrides: Overrides) -> Scenario:
@@ -60,7 +59,8 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         scenario.contract, **field_values(Contract, overrides.contract, owner="The contract")
     )
     workload = _workload(scenario, overrides)
-    schedule = scenario.schedule
+    topics = [getattr(each, "topic", None) for each in (scenario.workload, workload)]
+    schedule: Schedule = _on_topic(scenario.schedule, *topics)
     if overrides.faults is not None:
         faults = tuple(
             parse_fault(kind) if isinstance(kind, str) else _fault(**kind)
@@ -85,7 +85,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         schedule = _fitting(schedule, cluster, contract)
     bounds = {
         name: getattr(overrides, name)
-        for name in ("duration_s", "max_at_once", "available_within_s", "lease_margin_s")
+        for name in ("duration_s", "max_at_once", "available_within_s")
     }
     return replace(
         scenario,
@@ -113,6 +113,22 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
             raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
         targets = tuple(t for t in targets if not target_traits(t).needs_follower)
     return replace(mix, faults=faults, targets=targets)
+
+
+def _on_topic(part: Any, old: str | None, new: str | None) -> Any:  # noqa: ANN401 (any part)
+    """Return a schedule, or a part of it, that speaks of another topic."""
+    if isinstance(part, tuple):
+        return tuple(_on_topic(each, old, new) for each in part)
+    if old == new or not is_dataclass(part) or isinstance(part, type):
+        return part
+    values = {entry.name: getattr(part, entry.name) for entry in fields(part)}
+    return replace(
+        part,
+        **{
+            name: new if name == "topic" and value == old else _on_topic(value, old, new)
+            for name, value in values.items()
+        },
+    )
 
 
 _BROUGHT_BY_FILE = (

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
-from harness.core.errors import UsageError
+from harness.core.errors import HistoryUnreadable, UsageError
+
+T = TypeVar("T")
 
 
 def field_values(kind: type, values: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
@@ -41,3 +43,17 @@ def field_values(kind: type, values: Mapping[str, Any], *, owner: str) -> dict[s
             )
             raise UsageError(f"{owner}: {name}={value!r}: {'; '.join(reasons)}.") from error
     return typed
+
+
+def read_dataclass(kind: type[T], document: Mapping[str, Any]) -> T:
+    """Return the instance of a dataclass that a JSON object holds; what it does not know is left.
+
+    Raises:
+        HistoryUnreadable: the object is something else.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_python(dict(document))
+    except ValidationError as error:
+        raise HistoryUnreadable(f"{document} is no {kind.__name__}: {error}") from error

@@ -1,72 +1,80 @@
-"""The backlog: runs of claims that are judged behind the run that is under way.
+"""The queue of runs that are judged while the next run goes on.
 
-A cluster mostly waits, and what a verifier computes in the meantime costs no time. It is a process
-of its own, of the lowest priority: what is measured under way must not feel it.
+During a run this machine mostly waits, so that verifying another run meanwhile costs no time. It is
+done by a process of the lowest priority: what is measured in the run must not be disturbed.
 """
 
-import logging
 import os
 import signal
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_context, parent_process
+from typing import Generic, TypeVar
 
-from harness.campaigns.claim_result import Trial, failed_trial, judge_trial
+from harness.campaigns.conduct import RunResult, judge
 from harness.core.errors import EnvironmentBroken, KafkaChaosError
 from harness.core.run_dir import RunDir
-from harness.lab.claim_run import ClaimRun
-
-log = logging.getLogger(__name__)
 
 _NICEST = 19
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+Interpret = Callable[[RunResult, float], R]
+"""Says what a judged run that took so many seconds, verification included, means."""
+
 
 @dataclass(slots=True)
-class Backlog:
+class JudgingQueue(Generic[T, R]):
     """Judges runs one after the other, in the order in which they were made.
 
     Attributes:
-        master: Spark master.
+        master: the Spark master; None is this machine.
     """
 
     master: str | None = None
     _pool: ProcessPoolExecutor = field(
         default_factory=lambda: ProcessPoolExecutor(
-            1, mp_context=get_context("spawn"), initializer=_stand_back
+            1, mp_context=get_context("spawn"), initializer=_prepare_process
         )
     )
-    _waiting: deque[tuple[ClaimRun, float, "Future[Trial]"]] = field(default_factory=deque)
+    _waiting: deque[tuple[T, "Future[R]"]] = field(default_factory=deque)
 
-    def add(self, cell: ClaimRun, run_dir: RunDir, *, seconds: float) -> None:
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, item: T, run_dir: RunDir, interpret: Interpret[R], *, seconds: float) -> None:
         """Have a run judged.
 
         Args:
-            cell: which claim, on which version.
-            run_dir: its folder.
+            item: returned with the result.
+            run_dir: the folder of the run.
+            interpret: makes the result; it is sent to the other process.
             seconds: how long the run took.
         """
-        judged = self._pool.submit(
-            judge_trial, run_dir.path, cell.name, seconds=seconds, master=self.master
-        )
-        self._waiting.append((cell, seconds, judged))
+        future = self._pool.submit(_judge, run_dir, interpret, seconds, self.master)
+        self._waiting.append((item, future))
 
-    def finished(self, *, wait: bool = False) -> Iterator[Trial]:
-        """Yield what has been judged since, in the order of the runs.
+    def finished(self, *, wait: bool = False) -> Iterator[tuple[T, R | KafkaChaosError]]:
+        """Yield what has been judged since, in the order of the runs, or why it could not be.
 
         Args:
             wait: whether to wait for all that is left.
+
+        Raises:
+            EnvironmentBroken: the process is no more.
         """
-        while self._waiting and (wait or self._waiting[0][2].done()):
-            cell, seconds, judged = self._waiting.popleft()
+        while self._waiting and (wait or self._waiting[0][1].done()):
+            item, future = self._waiting.popleft()
             try:
-                yield judged.result()
+                yield item, future.result()
             except KafkaChaosError as error:
-                log.warning("%s on %s could not be judged: %s", cell.name, cell.kafka, error)
-                yield failed_trial(cell, error, seconds=seconds, was_run=True)
+                yield item, error
             except BrokenProcessPool as error:
                 raise EnvironmentBroken(
                     "The process that verifies runs was ended from outside, for want of memory "
@@ -78,16 +86,22 @@ class Backlog:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _stand_back() -> None:
-    """Prepare the process: it gives way to all others, and goes when its parent is gone."""
+def _judge(run_dir: RunDir, interpret: Interpret[R], seconds: float, master: str | None) -> R:
+    begin = time.monotonic()
+    result = judge(run_dir, master=master)
+    return interpret(result, seconds + time.monotonic() - begin)
+
+
+def _prepare_process() -> None:
+    """Give way to all other processes, leave Ctrl-C to the parent, and end when the parent does."""
     os.nice(_NICEST)
-    # Who interrupts means the matrix, which then waits for what is under way.
+    # The parent waits for the run that is being judged.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _follow_parent() -> None:
+def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

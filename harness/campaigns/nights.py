@@ -1,33 +1,31 @@
-"""A night: many contracts and seeds within a time budget, and one summary."""
+"""A night: runs of many contracts and seeds until its time is spent, and one summary."""
 
-import json
-import logging
-import threading
-import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import cycle, product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from harness.campaigns.conduct import conduct
+from harness.campaigns.campaign import (
+    Campaign,
+    Cell,
+    Session,
+    asked_in,
+    open_folder,
+    run_campaign,
+)
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
-from harness.core.errors import KafkaChaosError, UsageError
-from harness.core.progress import Progress
+from harness.campaigns.pages import render, tally
+from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.core.errors import UsageError
 from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
+from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
-from harness.core.wait import pause
-from harness.run.runner import Runner
-from harness.run.scenario_run import ScenarioRun
-
-log = logging.getLogger(__name__)
 
 CONTROL = "leader_cut_and_kill"
-_CONTRACTS = tuple((acks, min_isr) for acks in ("all", "1", "0") for min_isr in (2, 1))
 _SEED_RANGE = 1_000_000
 
 
@@ -36,272 +34,173 @@ class Night:
     """What a night is to do.
 
     Attributes:
-        budget_s: how long it may take, seconds; the control runs in any case.
         kafka: version; None leaves the scenarios' own.
         workload: of all runs but the control; None leaves the scenarios' own.
         duration_s: length of each run's schedule; None leaves the scenarios' own.
-        seed: draws the seeds of the runs.
-        store: where run folders and the summary lie.
-        master: Spark master.
+        seed: draws the seeds of the runs; None: go on with a night of any seed.
     """
 
-    budget_s: float
-    kafka: str | None
+    kafka: str | None = None
     workload: str | None = None
-    duration_s: float | None
-    seed: int
-    store: Path
-    master: str | None
+    duration_s: float | None = None
+    seed: int | None = None
+
+    def cells(self) -> Iterator[Cell[ScenarioResult]]:
+        """Yield the control, then every contract with ever new seeds, without an end."""
+        random = Random(self.seed)  # noqa: S311 (a schedule, not a secret)
+        contracts = cycle(self.contracts())
+        number = 0
+        while True:
+            number += 1
+            # The control's script has a contract, a workload and a length of its own.
+            is_control = number == 1
+            name = CONTROL if is_control else DEFAULT_SCENARIO
+            contract = {"acks": "1", "min_isr": 2} if is_control else next(contracts)
+            workload = None if is_control else self.workload
+            seed = random.randrange(_SEED_RANGE)
+            settings = {"scenario": name, **contract, "seed": seed, "workload": workload}
+            scenario = self._configured(name, contract, topic=f"night-{number}")
+            yield scenario_cell(
+                scenario, settings=settings, title=title(settings), seed=seed, shares_cluster=True
+            )
+
+    def contracts(self) -> list[dict[str, Any]]:
+        """Return the contracts under which the workload can be run.
+
+        Raises:
+            UsageError: there is no such workload, or it can be run under none.
+        """
+        fitting: list[dict[str, Any]] = []
+        refusal: UsageError | None = None
+        for acks, min_isr in product(("all", "1", "0"), (2, 1)):
+            contract = {"acks": acks, "min_isr": min_isr}
+            try:
+                self._configured(DEFAULT_SCENARIO, contract, topic="night")
+            except UsageError as error:
+                refusal = error
+            else:
+                fitting.append(contract)
+        if not fitting and refusal is not None:
+            raise refusal
+        return fitting
+
+    def _configured(self, name: str, contract: Mapping[str, Any], *, topic: str) -> Scenario:
+        """Return a scenario of this night; a topic of its own lets runs share a cluster."""
+        overrides = Overrides(
+            cluster={"kafka": self.kafka}, contract=contract, workload={"topic": topic}
+        )
+        if name != CONTROL:
+            overrides = replace(overrides, workload_name=self.workload, duration_s=self.duration_s)
+        return configure(name, overrides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One run of the night.
+class NightSummary:
+    """A night that was spent, or as much of it as there is yet.
 
     Attributes:
-        scenario: its name.
-        acks: of the contract.
-        min_isr: of the contract.
-        seed: of the run.
-        workload: its name; None is the scenario's own.
+        seed: of the night.
+        budget_s: how long it might take, seconds.
+        results: in the order of the runs.
     """
 
-    scenario: str
-    acks: str
-    min_isr: int
     seed: int
-    workload: str | None = None
-
-    def __str__(self) -> str:
-        what = " ".join(filter(None, (self.scenario, self.workload)))
-        return f"{what} acks={self.acks} min.isr={self.min_isr} seed={self.seed}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """What came of one cell.
-
-    Attributes:
-        cell: what was run.
-        verdict: its verdict; UNKNOWN if it could not be run.
-        reasons: why it is not VALID.
-        anomalies: how many of each were found.
-        run: its folder, by name; None if none was made.
-        seconds: how long it took.
-    """
-
-    cell: Cell
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    anomalies: dict[str, int]
-    run: str | None
-    seconds: float
-
-
-@dataclass(slots=True)
-class Summary:
-    """A night that was spent."""
-
-    night: Night
-    entries: list[Entry] = field(default_factory=list)
+    budget_s: float | None
+    results: Sequence[ScenarioResult]
 
     @property
     def verdict(self) -> Verdict:
         """The worst verdict; UNKNOWN as well if the control did not lose what it must."""
-        verdicts = [entry.verdict for entry in self.entries]
-        controls = [e.verdict for e in self.entries if e.cell.scenario == CONTROL]
-        if not controls or all(verdict is not Verdict.VALID for verdict in controls):
-            verdicts.append(Verdict.UNKNOWN)
-        return Verdict.merge(verdicts)
+        controls = (r.verdict for r in self.results if r.settings["scenario"] == CONTROL)
+        missing = [] if Verdict.VALID in controls else [Verdict.UNKNOWN]
+        return Verdict.merge([*(result.verdict for result in self.results), *missing])
 
     @property
-    def exit_code(self) -> int:
-        """The exit code of the worst verdict."""
-        return self.verdict.exit_code
+    def tally(self) -> str:
+        """How many runs ended how."""
+        return tally("run", [result.verdict for result in self.results], Verdict)
 
     def lines(self) -> list[str]:
         """Return the summary for a console."""
-        tally = {v: sum(e.verdict is v for e in self.entries) for v in Verdict}
-        head = " · ".join(f"{number} {verdict.name}" for verdict, number in tally.items())
         rows = [
-            f"{entry.verdict.name:<8} {entry.cell!s:<58} {entry.seconds:5.0f} s  {_found(entry)}"
-            for entry in self.entries
+            f"{result.verdict.name:<8} {title(result.settings):<58} {result.seconds:5.0f} s  "
+            f"{result.found}"
+            for result in self.results
         ]
-        return [f"{self.verdict.name}  {len(self.entries)} runs: {head}", *rows]
+        return [f"{self.verdict.name}  {self.tally}", *rows]
 
-    def json(self) -> str:
-        """Return the summary as one JSON document."""
-        return canonical_json(
-            {
-                "schema": SCHEMA,
-                "verdict": self.verdict.name,
-                "seed": self.night.seed,
-                "budget_s": self.night.budget_s,
-                "runs": [_plain(entry) for entry in self.entries],
-            }
-        )
+    def document(self) -> dict[str, Any]:
+        """Return the summary as one JSON object."""
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict.name,
+            "seed": self.seed,
+            "budget_s": self.budget_s,
+            "runs": [
+                {
+                    **result.settings,
+                    "verdict": result.verdict.name,
+                    "reasons": list(result.reasons),
+                    "anomalies": {name: each.count for name, each in result.anomalies.items()},
+                    "run": result.run or None,
+                    "seconds": result.seconds,
+                }
+                for result in self.results
+            ],
+        }
 
-    def markdown(self) -> str:
-        """Return the summary as a Markdown table."""
-        head = f"**{self.verdict.name}** · {len(self.entries)} runs · seed {self.night.seed}\n\n"
-        rows = [
-            f"| {e.verdict.name} | {e.cell.scenario} | {e.cell.acks} | {e.cell.min_isr} | "
-            f"{e.cell.seed} | {_found(e)} | {e.run or ''} |"
-            for e in self.entries
-        ]
-        table = [
-            "| verdict | scenario | acks | min ISR | seed | found | run |",
-            "|---|---|---|---|---|---|---|",
-            *rows,
-        ]
-        return head + "\n".join(table) + "\n"
-
-    def write_junit(self, path: Path) -> None:
-        """Write one test case a run: UNKNOWN is an error, INVALID a failure."""
+    def write(self, folder: Path) -> None:
+        """Write the summary as JSON, as Markdown and as JUnit's XML."""
+        write_atomically(folder / "summary.json", canonical_json(self.document()))
+        write_atomically(folder / "summary.md", render("night.md.j2", summary=self))
         suite = TestSuite("kafka-chaos nightly")
-        for entry in self.entries:
-            case = TestCase(str(entry.cell), classname="kafka_chaos.nightly", time=entry.seconds)
-            text = " ".join(entry.reasons) or entry.verdict.name
-            if entry.verdict is Verdict.INVALID:
-                case.result = [Failure(text)]
-            elif entry.verdict is Verdict.UNKNOWN:
-                case.result = [Error(text)]
+        for result in self.results:
+            case = TestCase(
+                title(result.settings), classname="kafka_chaos.nightly", time=result.seconds
+            )
+            reason = " ".join(result.reasons) or result.verdict.name
+            if result.verdict is not Verdict.VALID:
+                kind = Failure if result.verdict is Verdict.INVALID else Error
+                case.result = [kind(reason)]
             suite.add_testcase(case)
-        document = JUnitXml()
-        document.add_testsuite(suite)
-        document.write(str(path), pretty=True)
+        junit = JUnitXml()
+        junit.add_testsuite(suite)
+        junit.write(str(folder / "junit.xml"), pretty=True)
 
 
-def cells(seed: int, *, workload: str | None = None, kafka: str | None = None) -> Iterator[Cell]:
-    """Return the cells of a night, the control first, then every contract with ever new seeds.
+def title(settings: Mapping[str, Any]) -> str:
+    """Return the settings of a run in words."""
+    kinds = " ".join(filter(None, (settings["scenario"], settings["workload"])))
+    return f"{kinds} acks={settings['acks']} min.isr={settings['min_isr']} seed={settings['seed']}"
 
-    Contracts under which the workload cannot be run are left out.
+
+def spend_night(night: Night, session: Session) -> NightSummary:
+    """Make runs until the budget of the session does not allow another one.
+
+    Args:
+        night: what is wanted.
+        session: how it is run.
 
     Raises:
-        UsageError: there is no such workload, or it can be run under none.
+        UsageError: the night cannot be; there is nothing to go on with, or the store cannot be
+            written to.
+        HealFailed: something may still be broken; nothing more was run.
     """
-    # Refused before anything is made: the cells themselves are drawn one by one.
-    return _drawn(seed, _contracts(workload, kafka), workload)
+    night.contracts()
+    asked: dict[str, Any] = {"schema": SCHEMA, **asdict(night)}
+    if night.seed is None:
+        del asked["seed"]
+    folder = open_folder(session, f"*-nightly-{asked.get('seed', '*')}", asked)
+    seed = int(asked_in(folder)["seed"])
 
+    def summary(results: Sequence[ScenarioResult]) -> NightSummary:
+        return NightSummary(seed=seed, budget_s=session.budget_s, results=results)
 
-def _drawn(
-    seed: int, contracts: tuple[tuple[str, int], ...], workload: str | None
-) -> Iterator[Cell]:
-    random = Random(seed)  # noqa: S311 (a schedule, not a secret)
-    yield Cell(scenario=CONTROL, acks="1", min_isr=2, seed=random.randrange(_SEED_RANGE))
-    for _ in count():
-        for acks, min_isr in contracts:
-            drawn = random.randrange(_SEED_RANGE)
-            yield Cell(
-                scenario=DEFAULT_SCENARIO, acks=acks, min_isr=min_isr, seed=drawn,
-                workload=workload,
-            )  # fmt: skip
-
-
-def _contracts(workload: str | None, kafka: str | None) -> tuple[tuple[str, int], ...]:
-    fitting: list[tuple[str, int]] = []
-    refusal: UsageError | None = None
-    for acks, min_isr in _CONTRACTS:
-        try:
-            configure(
-                DEFAULT_SCENARIO,
-                Overrides(
-                    cluster={"kafka": kafka},
-                    contract={"acks": acks, "min_isr": min_isr},
-                    workload_name=workload,
-                ),
-            )
-        except UsageError as error:
-            refusal = error
-        else:
-            fitting.append((acks, min_isr))
-    if not fitting and refusal is not None:
-        raise refusal
-    return tuple(fitting)
-
-
-def spend_night(night: Night, *, progress: Progress, stop: threading.Event) -> Summary:
-    """Run cells until the budget does not allow another; go on after failures.
-
-    The summary is written anew after each run, so that an aborted night has one too.
-    """
-    summary = Summary(night)
-    drawn = cells(night.seed, workload=night.workload, kafka=night.kafka)
-    begin = time.monotonic()
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    folder = night.store / f"{stamp}-nightly-{night.seed}"
-    folder.mkdir(parents=True, exist_ok=True)
-    for cell in drawn:
-        longest_s = max((entry.seconds for entry in summary.entries), default=0.0)
-        spent_s = time.monotonic() - begin
-        if stop.is_set() or (summary.entries and spent_s + longest_s > night.budget_s):
-            break
-        progress.say(f"night: {cell}")
-        entry = _run(cell, night, progress, stop)
-        summary.entries.append(entry)
-        progress.say(f"night: {cell}: {entry.verdict.name} {_found(entry)}")
-        write_atomically(folder / "summary.json", summary.json())
-        write_atomically(folder / "summary.md", summary.markdown())
-        summary.write_junit(folder / "junit.xml")
-        if entry.run is None:
-            # Nothing could be started at all: do not spin through the night.
-            pause(min(30.0, night.budget_s / 20), stop)
-    progress.say(f"the night's summary lies in {folder}")
-    return summary
-
-
-def _run(cell: Cell, night: Night, progress: Progress, stop: threading.Event) -> Entry:
-    begin = time.monotonic()
-    contract = {"acks": cell.acks, "min_isr": cell.min_isr}
-    try:
-        scenario = configure(
-            cell.scenario,
-            Overrides(
-                cluster={"kafka": night.kafka},
-                contract=contract,
-                workload_name=cell.workload,
-                # The control's script has a length of its own.
-                duration_s=None if cell.scenario == CONTROL else night.duration_s,
-            ),
-        )
-        runner = Runner(
-            run=ScenarioRun(scenario),
-            seed=cell.seed,
-            store=night.store,
-            progress=progress,
-            stop=stop,
-        )
-        outcome = conduct(runner, master=night.master)
-    except KafkaChaosError as error:
-        log.warning("%s could not be run: %s", cell, error)
-        return Entry(
-            cell=cell, verdict=Verdict.UNKNOWN, reasons=(str(error),), anomalies={}, run=None,
-            seconds=time.monotonic() - begin,
-        )  # fmt: skip
-    document = json.loads((outcome.run_dir.path / "verdict.json").read_text(encoding="utf-8"))
-    return Entry(
-        cell=cell,
-        verdict=outcome.verdict,
-        reasons=tuple(document["reasons"]),
-        anomalies={name: found["count"] for name, found in document["anomalies"].items()},
-        run=outcome.run_dir.name,
-        seconds=time.monotonic() - begin,
+    campaign = Campaign(
+        cells=replace(night, seed=seed).cells(),
+        read=ScenarioResult.read,
+        write_pages=lambda path, results: summary(results).write(path),
     )
-
-
-def _found(entry: Entry) -> str:
-    found = ", ".join(f"{name} ×{number}" for name, number in entry.anomalies.items())
-    if entry.verdict is Verdict.UNKNOWN and entry.reasons:
-        return f"{found + ' · ' if found else ''}{entry.reasons[0]}"
-    return found or "nothing"
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    return {
-        **asdict(entry.cell),
-        "verdict": entry.verdict.name,
-        "reasons": list(entry.reasons),
-        "anomalies": entry.anomalies,
-        "run": entry.run,
-        "seconds": round(entry.seconds, 1),
-    }
+    results = run_campaign(campaign, folder, session)
+    session.progress.say(f"the night's summary lies in {folder}")
+    return summary(results)

@@ -35,37 +35,34 @@ def default(context: typer.Context) -> None:
 @claims.command("list", cls=ConfiguredCommand)
 def list_claims(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Say what each claim claims, of which versions, and what came of it last."""
-    from harness.campaigns.claim_result import trials_in
+    from harness.campaigns.claim_result import results_in
     from harness.lab.claim import CLAIMS
 
-    last = {(trial.claim, trial.kafka): trial for trial in trials_in(store)}
-    found = []
-    for name, make in sorted(CLAIMS.items(), key=lambda entry: entry[1]().number):
-        claim = make()
-        found.append(
+    last: dict[str, dict[str, str]] = {}
+    for result in results_in(store):
+        last.setdefault(result.claim, {})[result.kafka] = str(result.outcome)
+    named = sorted(((name, make()) for name, make in CLAIMS.items()), key=lambda c: c[1].number)
+    if as_json:
+        documents = [
             {
                 "claim": name,
                 "number": claim.number,
                 "sentence": claim.sentence,
                 "source": claim.source,
                 "expects": claim.spoken_of(),
-                "last": {
-                    kafka: str(trial.outcome)
-                    for (known, kafka), trial in last.items()
-                    if known == name
-                },
+                "last": last.get(name, {}),
             }
-        )
-    if as_json:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+            for name, claim in named
+        ]
+        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
         return
-    for entry in found:
-        typer.echo(f"{entry['number']:>3}  {entry['claim']}")
-        typer.echo(f"     {entry['sentence']}")
-        for versions, words in entry["expects"].items():  # type: ignore[attr-defined]  # a dict
+    for name, claim in named:
+        typer.echo(f"{claim.number:>3}  {name}")
+        typer.echo(f"     {claim.sentence}")
+        for versions, words in claim.spoken_of().items():
             typer.echo(f"     {versions}: {words}")
-        told = " · ".join(f"{k} {o}" for k, o in entry["last"].items())  # type: ignore[attr-defined]  # a dict
-        typer.echo(f"     last: {told or 'never tried'}")
+        outcomes = " · ".join(f"{kafka} {each}" for kafka, each in last.get(name, {}).items())
+        typer.echo(f"     last: {outcomes or 'never tried'}")
 
 
 @claims.command("run", cls=RunningCommand)
@@ -81,7 +78,8 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Put claims to the test on versions of Kafka; ends in one page, HTML and Markdown."""
-    from harness.campaigns.claims import Matrix, run_matrix
+    from harness.campaigns.campaign import Session
+    from harness.campaigns.claims import run_claims
     from harness.lab.claim import CLAIMS, find_claim
     from harness.machine.images import DEFAULT_KAFKA, reject_unknown_kafka
 
@@ -92,22 +90,18 @@ def run(
     with stoppable() as stop, console.live_progress() as progress:
         for version in versions:
             reject_unknown_kafka(version, say=progress.say)
-        matrix = Matrix(
-            claims=chosen,
-            versions=versions,
-            seed=seed,
-            store=store,
-            master=master,
-            keep_cluster=keep_cluster,
-        )
-        tally = run_matrix(matrix, resume=resume, progress=progress, stop=stop)
-    for trial in tally.trials:
-        console.say(f"{trial.outcome:<9} {trial.number:>3} {trial.claim} · Kafka {trial.kafka}")
-        console.say(f"              expected: {trial.expected}. {trial.words}")
-    console.say(f"the matrix: {tally.folder / 'matrix.html'}")
+        session = Session(
+            store=store, resume=resume, master=master, keep_cluster=keep_cluster,
+            progress=progress, stop=stop,
+        )  # fmt: skip
+        matrix = run_claims(chosen, versions, session, seed=seed)
+    for result in matrix.results:
+        console.say(f"{result.outcome:<9} {result.number:>3} {result.claim} · Kafka {result.kafka}")
+        console.say(f"              expected: {result.expected}. {result.words}")
+    console.say(f"the matrix: {matrix.folder / 'matrix.html'}")
     if as_json:
-        typer.echo(json.dumps(tally.document(), indent=2, ensure_ascii=False))
-    raise typer.Exit(INTERRUPTED if stop.is_set() else tally.exit_code)
+        typer.echo(json.dumps(matrix.document(), indent=2, ensure_ascii=False))
+    raise typer.Exit(INTERRUPTED if stop.is_set() else matrix.exit_code)
 
 
 @claims.command("page", cls=ConfiguredCommand)
@@ -115,20 +109,20 @@ def page(
     markdown: Annotated[Path, typer.Argument(help="The page to write, as docs/claims.md.")],
     measured: Annotated[
         Path | None,
-        typer.Option(help="JSON lines of earlier trials; new ones are added.", show_default=False),
+        typer.Option(help="JSON lines of earlier results; new ones are added.", show_default=False),
     ] = None,
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Write one page of everything that was tried in a store, and of what was measured before."""
-    from harness.campaigns.claim_page import markdown_page
-    from harness.campaigns.claim_result import merged
+    from harness.campaigns.claim_result import merge_results
+    from harness.campaigns.pages import ClaimTable
     from harness.core.run_dir import write_atomically
 
-    trials = merged(store, measured)
-    if not trials:
+    results = merge_results(store, measured)
+    if not results:
         raise UsageError(f"No claim has been tried in {store} yet: `kafka-chaos claims run --all`.")
     if measured is not None:
-        lines = [json.dumps(t.document(), sort_keys=True, ensure_ascii=False) for t in trials]
+        lines = [json.dumps(r.document(), sort_keys=True, ensure_ascii=False) for r in results]
         write_atomically(measured, "\n".join(lines) + "\n")
-    write_atomically(markdown, markdown_page(trials, runs=""))
-    console.say(f"{len(trials)} trials are told in {markdown}.")
+    write_atomically(markdown, ClaimTable(results).markdown())
+    console.say(f"{len(results)} results are shown in {markdown}.")

@@ -16,31 +16,26 @@ import typer
 from harness.cli import console
 from harness.cli.claims import claims
 from harness.cli.matrix import matrix
+from harness.cli.nightly import nightly
 from harness.cli.options import (
     DEFAULT_STORE,
-    Duration,
     Exact,
     Json,
-    Kafka,
     KafkaList,
     Keep,
     Master,
     Plots,
     ReplicaLimit,
     RunFolder,
-    Seed,
     SelfTest,
     Store,
     Subscribe,
     Verified,
-    WorkloadName,
     WwDeps,
     experiment,
 )
 from harness.cli.process import INTERRUPTED, is_wrong_usage, stoppable
-from harness.cli.settings import option
 from harness.cli.sources import ConfiguredCommand, RunningCommand
-from harness.core.duration import parse_duration_s
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.registry import Registry, first_sentence
 from harness.core.run_dir import REPLICA_LIMIT_BYTES, RunDir, canonical_json
@@ -261,38 +256,7 @@ def clean(
     )
 
 
-@app.command(cls=RunningCommand)
-def nightly(
-    budget: Annotated[str, option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
-    kafka: Kafka = None,
-    workload: WorkloadName = None,
-    duration: Duration = None,
-    seed: Seed = None,
-    store: Store = DEFAULT_STORE,
-    master: Master = None,
-    as_json: Json = False,
-) -> None:
-    """Run contracts and seeds until the budget is spent, the must-lose control among them."""
-    from harness.campaigns.nights import Night, spend_night
-
-    with stoppable() as stop, console.live_progress() as progress:
-        night = spend_night(
-            Night(
-                budget_s=parse_duration_s(budget),
-                kafka=kafka,
-                workload=workload,
-                duration_s=None if duration is None else parse_duration_s(duration),
-                seed=_new_seed() if seed is None else seed,
-                store=store,
-                master=master,
-            ),
-            progress=progress,
-            stop=stop,
-        )
-    console.print_lines(night.lines())
-    if as_json:
-        typer.echo(night.json(), nl=False)
-    raise typer.Exit(INTERRUPTED if stop.is_set() else night.exit_code)
+app.command("nightly", cls=RunningCommand)(nightly)
 
 
 @app.command(

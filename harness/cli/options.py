@@ -44,7 +44,7 @@ Duration = Annotated[
     option("--duration", help="How long faults are injected: 30s, 5m, 8h.", metavar="DURATION"),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the newest matrix that was asked the same.")
+    bool, typer.Option("--resume", help="Go on with the newest one that was asked the same.")
 ]
 Seed = Annotated[int | None, option("--seed", help="Draws the plan; default: a new one.", min=0)]
 Store = Annotated[Path, option("--store", help="Where run folders lie.")]

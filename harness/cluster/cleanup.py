@@ -60,11 +60,18 @@ def heal(*, say: Say) -> Cleanup:
     return Cleanup(healed=tuple(healed))
 
 
-def clean(*, everything: bool, say: Say) -> Cleanup:
+def is_running(owner: str) -> bool:
+    """Return whether the process of this name still runs."""
+    pid, _, ticks = owner.partition("@")
+    return pid.isdigit() and _start_ticks(int(pid)) == ticks
+
+
+def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Cleanup:
     """Remove containers, networks and volumes of runs whose harness is gone.
 
     Args:
         everything: also of runs that still go on.
+        owner: only of runs of this process.
         say: called with a sentence for each thing removed.
 
     Raises:
@@ -84,8 +91,13 @@ def clean(*, everything: bool, say: Say) -> Cleanup:
         *(("volume", e, e.remove) for e in engine.volumes.list(filters=labelled)),
     ]
     counts = dict.fromkeys(("container", "network", "volume"), 0)
+    owned = {
+        _run_of(entry)
+        for kind, entry, _ in found
+        if kind == "container" and entry.labels.get(OWNER_LABEL) == owner
+    }
     for kind, entry, remove in found:
-        if _run_of(entry) in busy:
+        if _run_of(entry) in busy or (owner is not None and _run_of(entry) not in owned):
             continue
         try:
             remove()
@@ -115,8 +127,7 @@ def _busy_runs(containers: list[Container]) -> set[str]:
     """Return the runs whose owner is still the process that it was."""
     busy = set()
     for container in containers:
-        pid, _, ticks = container.labels.get(OWNER_LABEL, "").partition("@")
-        if pid.isdigit() and _start_ticks(int(pid)) == ticks:
+        if is_running(container.labels.get(OWNER_LABEL, "")):
             busy.add(container.labels.get(RUN_LABEL, ""))
     return busy
 

@@ -67,10 +67,12 @@ class RecordedRun:
 
     Args:
         run_dir: a folder that has been verified.
+        verdict: its verdict.json; None: it is read when it is asked for.
     """
 
-    def __init__(self, run_dir: RunDir) -> None:
+    def __init__(self, run_dir: RunDir, *, verdict: Row | None = None) -> None:
         self._run_dir = run_dir
+        self._verdict = verdict
         self._lines = list(run_dir.lines("lab.jsonl"))
 
     @cached_property
@@ -81,7 +83,7 @@ class RecordedRun:
     @cached_property
     def verdict(self) -> Row:
         """verdict.json."""
-        return self._run_dir.read_json("verdict.json")
+        return self._verdict or self._run_dir.read_json("verdict.json")
 
     @property
     def kafka(self) -> str:

@@ -112,4 +112,4 @@ def test_a_night_begins_with_the_control_and_finds_every_lost_record(tmp_path: P
     named = found.filter(pc.equal(found["anomaly"], "lost-write"))["value"].to_pylist()
     assert set(named) == lost
     (folder,) = tmp_path.glob("*-nightly-*")
-    assert {path.name for path in folder.iterdir()} == {"summary.json", "summary.md", "junit.xml"}
+    assert {path.name for path in folder.iterdir()} >= {"summary.json", "summary.md", "junit.xml"}

@@ -2,27 +2,29 @@
 
 import importlib
 import json
-import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.campaigns.claim_result import Trial, judge_claim
-from harness.campaigns.claims import Matrix, run_matrix
-from harness.campaigns.judging_queue import Backlog
+from harness.campaigns.campaign import Session
+from harness.campaigns.claim_result import ClaimResult, claim_result, merge_results, without_run
+from harness.campaigns.claims import run_claims
+from harness.campaigns.conduct import RunResult
+from harness.campaigns.pages import ClaimTable
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, UsageError
-from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
 from harness.core.version import Versions
 from harness.lab.claim import CLAIMS, Claim, Expectation, Outcome, find_claim
 from harness.lab.claim_run import ClaimRun
 from harness.lab.expectations import keeps_all, loses
 from harness.run.runner import Runner
+from tests.unit.campaign_fixture import Machine, machine
 from tests.unit.lab_fixture import WITNESSED, batch, lost, recorded_run
+
+__all__ = ["machine"]
 
 PUBLISHED = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2", "3.9.1", "4.3.1")
 
@@ -81,6 +83,17 @@ def test_replicas_that_are_not_there_are_refused() -> None:
 # -- from a run to an outcome ----------------------------------------------------------------------
 
 
+@dataclass
+class Reported:
+    """A report, as far as it lies in the folder."""
+
+    folder: Path
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.folder / "verdict.json").read_text())
+        return document
+
+
 def simple(**changes: Any) -> Claim:
     given: dict[str, Any] = {
         "number": 900,
@@ -98,9 +111,10 @@ def simple(**changes: Any) -> Claim:
     return Claim(**given | changes)
 
 
-def judged(folder: Path, **what: Any) -> Trial:
+def judged(folder: Path, **what: Any) -> ClaimResult:
     recorded_run(folder, **{"lines": [batch("x", 0, 10)], **what})
-    return judge_claim(RunDir(folder), simple(), "simple", seconds=1.0)
+    result = RunResult(run_dir=RunDir(folder), report=Reported(folder))  # type: ignore[arg-type]
+    return claim_result(result, 1.0, name="simple", claim=simple())
 
 
 def test_each_version_has_its_own_expectation(tmp_path: Path) -> None:
@@ -117,151 +131,130 @@ def test_each_version_has_its_own_expectation(tmp_path: Path) -> None:
 
 def test_a_precondition_that_was_not_met_is_never_a_pass(tmp_path: Path) -> None:
     lines = [batch("x", 0, 10), {"event": "unmet", "what": "the ISR was {A}"}]
-    trial = judged(tmp_path, lines=lines)
+    result = judged(tmp_path, lines=lines)
 
-    assert trial.outcome is Outcome.UNKNOWN
-    assert trial.words == "A precondition was not met: the ISR was {A}."
+    assert result.outcome is Outcome.UNKNOWN
+    assert result.words == "A precondition was not met: the ISR was {A}."
 
 
 def test_a_fault_without_a_witness_is_never_a_pass(tmp_path: Path) -> None:
     unseen = {**WITNESSED, "evidence": {"inject": {"observed": False}}}
 
-    trial = judged(tmp_path, faults=[unseen])
+    result = judged(tmp_path, faults=[unseen])
 
-    assert trial.outcome is Outcome.UNKNOWN
-    assert "broker_kill, has no witness" in trial.words
+    assert result.outcome is Outcome.UNKNOWN
+    assert "broker_kill, has no witness" in result.words
 
 
 def test_a_run_that_did_not_end_is_never_a_pass(tmp_path: Path) -> None:
-    trial = judged(tmp_path, state="aborted", reasons=["The run was interrupted."])
+    result = judged(tmp_path, state="aborted", reasons=["The run was interrupted."])
 
-    assert trial.outcome is Outcome.UNKNOWN
+    assert result.outcome is Outcome.UNKNOWN
 
 
 def test_the_outcome_lies_in_the_folder_and_reads_back_the_same(tmp_path: Path) -> None:
-    trial = judged(tmp_path)
+    result = judged(tmp_path)
 
     document = json.loads((tmp_path / "claim.json").read_text())
-    assert Trial.read(document) == trial
+    assert ClaimResult.read(document) == result
     assert document["outcome"] == "CONFIRMED"
 
 
 # -- the matrix ------------------------------------------------------------------------------------
 
 
-def trial_of(cell: ClaimRun, outcome: Outcome = Outcome.CONFIRMED) -> Trial:
-    expectation = cell.claim.expectation(cell.kafka)
-    return Trial(
-        claim=cell.name, number=cell.claim.number, sentence=cell.claim.sentence, source="a test",
-        kafka=cell.kafka, metadata="kraft", expected=expectation.words if expectation else None,
-        outcome=outcome, words="Seen.", run=f"run-{cell.name}-{cell.kafka}",
-        started_utc="2026-11-21T10:00:00Z", seconds=2.0,
-    )  # fmt: skip
+@pytest.fixture
+def judged_as(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Outcome]:
+    """The outcomes of claims by version, CONFIRMED where there is none."""
+    outcomes: dict[str, Outcome] = {}
+
+    def claim_result(result: RunResult, seconds: float, *, name: str) -> ClaimResult:
+        kafka = result.report.kafka
+        run = ClaimRun(name=name, claim=simple(), kafka=kafka)
+        return replace(
+            without_run(run, "Seen.", seconds), metadata="kraft", run=result.run_dir.name,
+            outcome=outcomes.get(kafka, Outcome.CONFIRMED), started_utc="2026-11-21T10:00:00Z",
+        )  # fmt: skip
+
+    monkeypatch.setattr("harness.campaigns.claims.claim_result", claim_result)
+    return outcomes
 
 
-class JudgedAtOnce:
-    """A backlog that has judged every run as soon as it is told of it."""
-
-    outcome = Outcome.CONFIRMED
-
-    def __init__(self, master: str | None) -> None:
-        assert master is None
-        self._trials: list[Trial] = []
-
-    def add(self, cell: ClaimRun, run_dir: RunDir, *, seconds: float) -> None:
-        assert seconds >= 0
-        self._trials.append(replace(trial_of(cell, self.outcome), run=run_dir.name))
-
-    def finished(self, *, wait: bool = False) -> Iterator[Trial]:
-        del wait
-        while self._trials:
-            yield self._trials.pop(0)
-
-    def close(self) -> None:
-        assert not self._trials
-
-
-def run_of(runner: Runner) -> RunDir:
-    cell = runner.run
-    assert isinstance(cell, ClaimRun)
-    return RunDir(runner.store / f"run-{cell.name}-{cell.kafka}")
-
-
-def test_a_matrix_goes_on_where_it_was_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_each_claim_is_run_on_each_version_and_shown_in_the_page(
+    machine: Machine, judged_as: dict[str, Outcome], tmp_path: Path
 ) -> None:
-    tried: list[str] = []
-    progress, stop = Progress(), threading.Event()
+    versions = ("4.3.1", "3.9.1", "0.11.0.3", "0.10.2.2")
 
-    def run(runner: Runner) -> RunDir:
-        tried.append(runner.run.cluster.kafka)
-        if len(tried) == 2:
-            stop.set()  # Ctrl-C in the middle of a run
-        return run_of(runner)
+    matrix = run_claims({"simple": simple()}, versions, Session(store=tmp_path))
 
-    monkeypatch.setattr("harness.campaigns.claims.run_experiment", run)
-    monkeypatch.setattr("harness.campaigns.claims.Backlog", JudgedAtOnce)
-    matrix = Matrix(
-        claims={"simple": simple()}, versions=("4.3.1", "3.9.1", "0.11.0.3"), store=tmp_path
-    )
-
-    first = run_matrix(matrix, resume=False, progress=progress, stop=stop)
-    stop.clear()
-    again = run_matrix(matrix, resume=True, progress=progress, stop=stop)
-
-    assert tried == ["0.11.0.3", "3.9.1", "3.9.1", "4.3.1"]
-    assert (len(first.trials), first.exit_code) == (1, 3)
-    assert (len(again.trials), again.exit_code) == (3, 0)
-    assert first.folder == again.folder
-    page = (again.folder / "matrix.html").read_text()
+    assert [r.run.cluster.kafka for r in machine.runners] == ["0.11.0.3", "3.9.1", "4.3.1"]
+    assert all(runner.pool.keeps for runner in machine.runners)
+    assert (len(matrix.results), matrix.exit_code) == (3, 0)
+    assert matrix.document()["outcomes"] == {"CONFIRMED": 3, "REFUTED": 0, "UNKNOWN": 0}
+    page = (matrix.folder / "matrix.html").read_text()
     assert page.count("CONFIRMED</b>") == 3
-    assert '<a href="../run-simple-4.3.1/report.html">' in page
-    assert "| 900 | `simple` |" in (again.folder / "matrix.md").read_text()
+    assert f'<a href="../{matrix.results[2].run}/report.html">' in page
+    assert "| 900 | `simple` |" in (matrix.folder / "matrix.md").read_text()
 
 
-def test_a_cluster_that_does_not_start_costs_one_cell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_exit_code_says_what_was_refuted_and_what_is_not_known(
+    machine: Machine, judged_as: dict[str, Outcome], tmp_path: Path
 ) -> None:
-    def run(runner: Runner) -> RunDir:
-        if runner.run.cluster.kafka == "3.9.1":
-            raise ClusterBroken("Broker 2 did not register.")
-        return run_of(runner)
+    def exit_code(name: str, **outcomes: Outcome) -> int:
+        judged_as.update({f"{version[1:]}.9.1": each for version, each in outcomes.items()})
+        session = Session(store=tmp_path / name)
+        return run_claims({"simple": simple()}, ["3.9.1", "2.9.1"], session).exit_code
 
-    monkeypatch.setattr("harness.campaigns.claims.run_experiment", run)
-    monkeypatch.setattr("harness.campaigns.claims.Backlog", JudgedAtOnce)
-    monkeypatch.setattr(JudgedAtOnce, "outcome", Outcome.REFUTED)
-    matrix = Matrix(claims={"simple": simple()}, versions=("3.9.1", "4.3.1"), store=tmp_path)
-
-    tally = run_matrix(matrix, resume=False, progress=Progress(), stop=threading.Event())
-
-    assert [trial.outcome for trial in tally.trials] == [Outcome.UNKNOWN, Outcome.REFUTED]
-    assert tally.exit_code == 1
-    assert "Broker 2 did not register" in tally.trials[0].words
+    assert exit_code("a") == 0
+    assert exit_code("b", v3=Outcome.UNKNOWN) == 3
+    assert exit_code("c", v2=Outcome.REFUTED) == 1
 
 
-def test_a_run_that_cannot_be_judged_costs_one_cell_and_keeps_its_place(tmp_path: Path) -> None:
-    backlog = Backlog()
-    try:
-        for kafka in ("3.9.1", "4.3.1"):
-            cell = ClaimRun(name="acks0-loss", claim=simple(), kafka=kafka)
-            backlog.add(cell, RunDir(tmp_path / kafka), seconds=7.0)
-        trials = list(backlog.finished(wait=True))
-    finally:
-        backlog.close()
+def test_a_matrix_that_is_not_done_is_not_known(
+    machine: Machine, judged_as: dict[str, Outcome], tmp_path: Path
+) -> None:
+    session = Session(store=tmp_path)
+    machine.during = lambda _: session.stop.set()
 
-    assert [(trial.kafka, trial.outcome) for trial in trials] == [
-        ("3.9.1", Outcome.UNKNOWN),
-        ("4.3.1", Outcome.UNKNOWN),
-    ]
-    assert "could not be judged: There is no run folder" in trials[0].words
-    assert trials[0].seconds == 7.0
+    matrix = run_claims({"simple": simple()}, ["4.3.1"], session)
+
+    assert (len(matrix.results), matrix.exit_code) == (0, 3)
 
 
-def test_a_matrix_without_cells_or_without_a_beginning_is_refused(tmp_path: Path) -> None:
-    stop = threading.Event()
-    nothing = Matrix(claims={"simple": simple()}, versions=("0.10.2.2",), store=tmp_path)
+def test_a_claim_whose_cluster_does_not_start_is_unknown_with_the_reason(
+    machine: Machine, judged_as: dict[str, Outcome], tmp_path: Path
+) -> None:
+    def fail(_: Runner) -> None:
+        raise ClusterBroken("Broker 2 did not register.")
+
+    machine.during = fail
+
+    matrix = run_claims({"simple": simple()}, ["4.3.1"], Session(store=tmp_path))
+
+    (result,) = matrix.results
+    assert (result.outcome, result.expected) == (Outcome.UNKNOWN, "keeps it")
+    assert result.words == "The run could not be made: Broker 2 did not register."
+    assert "keeps it" in (matrix.folder / "matrix.html").read_text()
+
+
+def test_a_claim_that_needs_a_fresh_cluster_gets_one(
+    machine: Machine, judged_as: dict[str, Outcome], tmp_path: Path
+) -> None:
+    claims = {"simple": simple(needs_fresh_cluster=True)}
+
+    run_claims(claims, ["4.3.1"], Session(store=tmp_path))
+
+    assert not machine.runners[0].pool.keeps
+
+
+def test_a_matrix_without_cells_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"None of these claims speaks of Kafka 0\.10\.2\.2"):
-        run_matrix(nothing, resume=False, progress=Progress(), stop=stop)
-    some = Matrix(claims={"simple": simple()}, versions=("4.3.1",), store=tmp_path)
-    with pytest.raises(UsageError, match="leave out --resume"):
-        run_matrix(some, resume=True, progress=Progress(), stop=stop)
+        run_claims({"simple": simple()}, ["0.10.2.2"], Session(store=tmp_path))
+
+
+def test_the_page_of_the_catalogue_is_what_was_measured() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+
+    results = merge_results(docs, docs / "claims.jsonl")
+
+    assert ClaimTable(results).markdown() == (docs / "claims.md").read_text(encoding="utf-8")

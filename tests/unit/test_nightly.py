@@ -3,40 +3,148 @@
 import json
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from junitparser import JUnitXml
 
-from harness.campaigns.nights import CONTROL, Cell, Entry, Night, Summary, cells
+from harness.campaigns.campaign import Session
+from harness.campaigns.nights import CONTROL, Night, NightSummary, spend_night
+from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
+from harness.cluster import cleanup
 from harness.core.errors import UsageError
+from harness.core.scenario import SCENARIOS
 from harness.core.verdict import Verdict
+from harness.run.nemesis import plan
+from harness.run.runner import Runner
+from tests.unit.campaign_fixture import Machine, machine, report
 
-NIGHT = Night(budget_s=60, kafka=None, duration_s=None, seed=7, store=Path("runs"), master=None)
+__all__ = ["machine"]
 
 
-def _entry(scenario: str, verdict: Verdict, **anomalies: int) -> Entry:
-    cell = Cell(scenario=scenario, acks="1", min_isr=2, seed=3)
-    return Entry(
-        cell=cell, verdict=verdict, reasons=() if verdict is Verdict.VALID else ("because",),
-        anomalies=anomalies, run="20261121T000000-x-3", seconds=61.2,
+def drawn(night: Night, count: int) -> list[dict[str, Any]]:
+    """Return the settings of a night's first cells."""
+    return [dict(cell.settings) for cell in islice(night.cells(), count)]
+
+
+def result(scenario: str, verdict: Verdict, **anomalies: int) -> ScenarioResult:
+    settings = {"scenario": scenario, "acks": "1", "min_isr": 2, "seed": 3, "workload": None}
+    return ScenarioResult(
+        settings=settings, verdict=verdict,
+        reasons=() if verdict is Verdict.VALID else ("because",),
+        anomalies={
+            name: AnomalyCount(count=count, permitted=True) for name, count in anomalies.items()
+        },
+        run="20261121T000000-x-3", seconds=61.2,
     )  # fmt: skip
 
 
-def test_the_control_comes_first_and_every_contract_follows() -> None:
-    first, *rest = islice(cells(7), 13)
+def ends_after(count: int, machine: Machine, session: Session) -> Session:
+    """Interrupt a night in the middle of the run after so many."""
 
-    assert (first.scenario, first.acks) == (CONTROL, "1")
-    contracts = {(cell.acks, cell.min_isr) for cell in rest[:6]}
+    def during(_: Runner) -> None:
+        if len(machine.runners) > count:
+            session.stop.set()
+
+    machine.during = during
+    return session
+
+
+# -- what is run -----------------------------------------------------------------------------------
+
+
+def test_the_control_comes_first_and_every_contract_follows() -> None:
+    first, *rest = drawn(Night(seed=7), 13)
+
+    assert (first["scenario"], first["acks"]) == (CONTROL, "1")
+    contracts = {(cell["acks"], cell["min_isr"]) for cell in rest[:6]}
     assert contracts == {(a, m) for a in ("0", "1", "all") for m in (1, 2)}
-    assert len({cell.seed for cell in rest}) == 12, "every run has a seed of its own"
+    assert len({cell["seed"] for cell in rest}) == 12, "every run has a seed of its own"
 
 
 def test_one_seed_gives_one_night() -> None:
-    assert list(islice(cells(7), 20)) == list(islice(cells(7), 20))
+    assert drawn(Night(seed=7), 20) == drawn(Night(seed=7), 20)
+    assert drawn(Night(seed=7), 20) != drawn(Night(seed=8), 20)
+
+
+def test_a_night_of_transactions_leaves_out_the_contracts_without_idempotence() -> None:
+    first, *rest = drawn(Night(seed=7, workload="transactional"), 5)
+
+    assert (first["scenario"], first["workload"]) == (CONTROL, None)
+    assert {(cell["acks"], cell["min_isr"]) for cell in rest} == {("all", 1), ("all", 2)}
+    assert {cell["workload"] for cell in rest} == {"transactional"}
+
+
+def test_a_night_whose_workload_cannot_be_run_at_all_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"0\.11 was the first"):
+        spend_night(
+            Night(seed=7, workload="transactional", kafka="0.10.2.2"), Session(store=tmp_path)
+        )
+    assert not any(tmp_path.iterdir())
+
+
+def test_runs_share_a_cluster_each_with_a_topic_that_its_faults_are_about(
+    machine: Machine, tmp_path: Path
+) -> None:
+    session = ends_after(3, machine, Session(store=tmp_path))
+
+    spend_night(Night(seed=7), session)
+
+    runs = [runner.run for runner in machine.runners]
+    assert [topic.name for run in runs for topic in run.topics()] == [
+        "night-1", "night-2", "night-3", "night-4",
+    ]  # fmt: skip
+    assert len({id(runner.pool) for runner in machine.runners}) == 1
+    assert len({run.cluster for run in runs}) == 1
+    assert '"night-2"' in runs[1].plan_json(1)
+    assert '"orders"' not in runs[0].plan_json(1) + runs[1].plan_json(1)
+
+
+def test_a_topic_of_its_own_changes_nothing_else_of_a_plan() -> None:
+    (control,) = islice(Night(seed=7).cells(), 1)
+    own = json.loads(control.run.plan_json(control.seed))
+    scenario = SCENARIOS[CONTROL]()
+
+    assert [step["at_s"] for step in own["steps"]] == [s.at_s for s in plan(scenario, control.seed)]
+
+
+# -- going on --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [7, None])
+def test_a_killed_night_goes_on_in_its_folder_with_its_seeds(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None
+) -> None:
+    cleaned: list[str] = []
+    monkeypatch.setattr(cleanup, "clean", lambda *, owner, say: cleaned.append(owner))
+    spend_night(Night(seed=7), ends_after(2, machine, Session(store=tmp_path)))
+    (folder,) = tmp_path.glob("*-nightly-7")
+    (folder / "owner").write_text("999999999@1")
+    session = ends_after(4, machine, Session(store=tmp_path, resume=True, budget_s=60))
+
+    summary = spend_night(Night(seed=seed), session)
+
+    first, second, third, fourth = (cell["seed"] for cell in drawn(Night(seed=7), 4))
+    # The third was cut short, so it is run again; the fourth is cut short this time.
+    assert [r.seed for r in machine.runners] == [first, second, third, third, fourth]
+    assert [r.settings["seed"] for r in summary.results] == [first, second, third]
+    assert cleaned == ["999999999@1"]
+    assert json.loads((folder / "summary.json").read_text())["seed"] == 7
+
+
+def test_a_night_of_another_kind_is_not_gone_on_with(machine: Machine, tmp_path: Path) -> None:
+    spend_night(Night(seed=7), ends_after(1, machine, Session(store=tmp_path)))
+
+    for other in (Night(seed=8), Night(kafka="3.9.1"), Night(duration_s=30.0)):
+        with pytest.raises(UsageError, match="leave out --resume"):
+            spend_night(other, Session(store=tmp_path, resume=True))
+
+
+# -- the summary -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("entries", "verdict"),
+    ("runs", "verdict"),
     [
         ([(CONTROL, Verdict.VALID), ("mixed", Verdict.VALID)], Verdict.VALID),
         ([(CONTROL, Verdict.VALID), ("mixed", Verdict.UNKNOWN)], Verdict.UNKNOWN),
@@ -47,40 +155,40 @@ def test_one_seed_gives_one_night() -> None:
     ],
 )
 def test_a_night_is_as_good_as_its_worst_run_and_its_control(
-    entries: list[tuple[str, Verdict]], verdict: Verdict
+    runs: list[tuple[str, Verdict]], verdict: Verdict
 ) -> None:
-    summary = Summary(NIGHT, [_entry(name, each) for name, each in entries])
+    results = [result(name, each) for name, each in runs]
 
-    assert summary.verdict is verdict
-    assert summary.exit_code == verdict.exit_code
+    assert NightSummary(seed=7, budget_s=60, results=results).verdict is verdict
 
 
 def test_the_summary_says_the_same_in_every_form(tmp_path: Path) -> None:
-    summary = Summary(
-        NIGHT, [_entry(CONTROL, Verdict.VALID, **{"lost-write": 12}),
-                _entry("mixed", Verdict.UNKNOWN), _entry("mixed", Verdict.INVALID)],
-    )  # fmt: skip
+    results = [
+        result(CONTROL, Verdict.VALID, **{"lost-write": 12}),
+        result("mixed", Verdict.UNKNOWN),
+        result("mixed", Verdict.INVALID),
+    ]
+    summary = NightSummary(seed=7, budget_s=60, results=results)
 
-    summary.write_junit(tmp_path / "junit.xml")
+    summary.write(tmp_path)
+
     junit = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
-
-    assert json.loads(summary.json())["verdict"] == "INVALID"
-    assert [run["verdict"] for run in json.loads(summary.json())["runs"]] == [
-        "VALID", "UNKNOWN", "INVALID",
-    ]  # fmt: skip
-    assert "lost-write ×12" in summary.markdown()
+    document = json.loads((tmp_path / "summary.json").read_text())
+    assert document["verdict"] == "INVALID"
+    assert [run["verdict"] for run in document["runs"]] == ["VALID", "UNKNOWN", "INVALID"]
+    assert document["runs"][0]["anomalies"] == {"lost-write": 12}
+    markdown = (tmp_path / "summary.md").read_text()
+    row = f"| VALID | {CONTROL} | 1 | 2 | 3 | lost-write ×12 | 20261121T000000-x-3 |"
+    assert row in markdown.splitlines()
     assert summary.lines()[0].startswith("INVALID  3 runs")
     assert (junit.tests, junit.failures, junit.errors) == (3, 1, 1)
 
 
-def test_a_night_of_transactions_leaves_out_the_contracts_without_idempotence() -> None:
-    first, *rest = islice(cells(7, workload="transactional"), 5)
+def test_what_is_found_in_a_run_stands_in_the_summary(machine: Machine, tmp_path: Path) -> None:
+    machine.report = lambda runner: report(runner, lost_write=(12, True))
 
-    assert (first.scenario, first.workload) == (CONTROL, None)
-    assert {(cell.acks, cell.min_isr) for cell in rest} == {("all", 1), ("all", 2)}
-    assert {cell.workload for cell in rest} == {"transactional"}
+    summary = spend_night(Night(seed=7), ends_after(1, machine, Session(store=tmp_path)))
 
-
-def test_a_night_whose_workload_cannot_be_run_at_all_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"0\.11 was the first"):
-        next(cells(7, workload="transactional", kafka="0.10.2.2"))
+    (entry,) = summary.document()["runs"]
+    assert (entry["scenario"], entry["anomalies"]) == (CONTROL, {"lost-write": 12})
+    assert summary.verdict is Verdict.VALID

@@ -1,0 +1,164 @@
+"""What came of a scenario that was run in a campaign."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+from harness.campaigns.campaign import Cell
+from harness.campaigns.conduct import RunResult
+from harness.campaigns.field_values import read_dataclass
+from harness.core.contract import Contract
+from harness.core.fault import fault_traits
+from harness.core.run_dir import SCHEMA
+from harness.core.scenario import Scenario
+from harness.core.verdict import Verdict
+from harness.run.nemesis import plan
+from harness.run.scenario_run import ScenarioRun
+from verifiers.oracle import Circumstances, may_occur
+
+HEADLINES = {"lost": "lost-write", "duplicated": "duplicate", "reordered": "nonmonotonic-send"}
+"""The columns of the table of contracts, and the anomalies that they count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalyCount:
+    """How often an anomaly was found, and whether the contract permits it.
+
+    Attributes:
+        count: how often.
+        permitted: of what was found, whether all of it is permitted; of what was not found,
+            whether the contract would permit any of it.
+    """
+
+    count: int
+    permitted: bool
+
+    def __str__(self) -> str:
+        if self.count:
+            return f"{self.count:,} {'permitted' if self.permitted else 'FORBIDDEN'}"
+        return "0, permitted" if self.permitted else "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioResult:
+    """What came of one cell; one line of runs.jsonl.
+
+    Attributes:
+        settings: of the cell.
+        verdict: of its run; UNKNOWN if it could not be made.
+        reasons: why it is not VALID.
+        headlines: by column of the table of contracts.
+        anomalies: all that was found.
+        unavailable_s: the longest time in which some partition acknowledged nothing, seconds;
+            None if nothing was ever acknowledged.
+        acked: how many sends were acknowledged.
+        proven: how many faults were proven.
+        faults: how many were planned.
+        run: name of the run's folder; empty if there was no run.
+        seconds: how long it took, verification included.
+    """
+
+    settings: Mapping[str, Any]
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    headlines: Mapping[str, AnomalyCount] = field(default_factory=dict)
+    anomalies: Mapping[str, AnomalyCount] = field(default_factory=dict)
+    unavailable_s: float | None = None
+    acked: int = 0
+    proven: int = 0
+    faults: int = 0
+    run: str = ""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.verdict.name}: {self.found}"
+
+    @property
+    def found(self) -> str:
+        """What was found, or why nothing is known, in words."""
+        anomalies = ", ".join(f"{name} ×{each.count}" for name, each in self.anomalies.items())
+        reasons = self.reasons[:1] if self.verdict is Verdict.UNKNOWN else ()
+        return " · ".join(filter(None, (anomalies, *reasons))) or "nothing"
+
+    def document(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
+        return {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "ScenarioResult":
+        """Return the result in a JSON object.
+
+        Raises:
+            HistoryUnreadable: it holds none.
+        """
+        verdict = Verdict.__members__.get(str(document.get("verdict")))
+        return read_dataclass(cls, {**document, "verdict": verdict})
+
+
+def scenario_cell(
+    scenario: Scenario, *, settings: Mapping[str, Any], title: str, seed: int, shares_cluster: bool
+) -> Cell[ScenarioResult]:
+    """Return the cell of a scenario; the other arguments are attributes of it."""
+    return Cell(
+        settings=settings,
+        title=title,
+        run=ScenarioRun(scenario),
+        seed=seed,
+        shares_cluster=shares_cluster,
+        interpret=partial(_of_run, settings, scenario.contract),
+        without_run=partial(_without_run, settings, scenario, seed),
+    )
+
+
+def _of_run(
+    settings: Mapping[str, Any], contract: Contract, result: RunResult, seconds: float
+) -> ScenarioResult:
+    """Return what a judged run says; `seconds` is how long it took, verification included."""
+    report = result.report
+    anomalies = {
+        name: AnomalyCount(count=finding.count, permitted=finding.permitted)
+        for name, finding in report.anomalies.items()
+    }
+    injected = [fault for fault in report.faults if fault.injected_at_s is not None]
+    destroyed = any(fault.destroys_data for fault in injected)
+    widest = report.liveness.get("widest")
+    return ScenarioResult(
+        settings=settings,
+        verdict=report.verdict,
+        reasons=report.reasons,
+        headlines=_headlines(contract, report.kafka, anomalies, destroyed=destroyed),
+        anomalies=anomalies,
+        unavailable_s=widest["gap_s"] if widest else None,
+        acked=report.counts.acked,
+        proven=sum(fault.proven for fault in report.faults),
+        faults=len(report.faults),
+        run=result.run_dir.name,
+        seconds=round(seconds, 1),
+    )
+
+
+def _without_run(
+    settings: Mapping[str, Any], scenario: Scenario, seed: int, reason: str, seconds: float
+) -> ScenarioResult:
+    steps = plan(scenario, seed)
+    destroyed = any(fault_traits(step.fault).destroys_data for step in steps)
+    contract, kafka = scenario.contract, scenario.cluster.kafka
+    return ScenarioResult(
+        settings=settings,
+        verdict=Verdict.UNKNOWN,
+        reasons=(reason,),
+        headlines=_headlines(contract, kafka, {}, destroyed=destroyed),
+        faults=len(steps),
+        seconds=seconds,
+    )
+
+
+def _headlines(
+    contract: Contract, kafka: str, anomalies: Mapping[str, AnomalyCount], *, destroyed: bool
+) -> dict[str, AnomalyCount]:
+    at = Circumstances(contract=contract, kafka=kafka, destroyed=destroyed)
+    return {
+        column: anomalies.get(name) or AnomalyCount(count=0, permitted=may_occur(name, at))
+        for column, name in HEADLINES.items()
+    }
