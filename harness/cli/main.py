@@ -91,6 +91,7 @@ def run(
     from harness.campaigns.conduct import conduct
     from harness.run.runner import Runner
     from harness.run.scenario_run import ScenarioRun
+    from verifiers.report import console_summary
 
     seed = _new_seed() if seed is None else seed
     with stoppable() as stop, console.live_progress() as progress:
@@ -105,9 +106,11 @@ def run(
             progress=progress,
             stop=stop,
         )
-        outcome = conduct(runner, master=master)
-    _print_outcome(outcome.run_dir, as_json=as_json)
-    raise typer.Exit(INTERRUPTED if stop.is_set() else outcome.verdict.exit_code)
+        result = conduct(runner, master=master)
+    console.print_lines(console_summary(result.run_dir.path))
+    if as_json:
+        typer.echo(canonical_json(result.report.to_json()), nl=False)
+    raise typer.Exit(INTERRUPTED if stop.is_set() else result.verdict.exit_code)
 
 
 @app.command(cls=ConfiguredCommand)
@@ -149,7 +152,7 @@ def verify(
         paths, subscribe=subscribe, ww_deps=ww_deps, master=master, exact=exact, plots=plots
     )
     if as_json:
-        documents = [one.document for one in judged]
+        documents = [path.document for path in judged]
         typer.echo(canonical_json(documents[0] if len(paths) == 1 else documents), nl=False)
     raise typer.Exit(worst(judged))
 
@@ -294,14 +297,6 @@ def _new_seed() -> int:
 
 def _plain(finding: Any) -> dict[str, Any]:  # noqa: ANN401 (any slotted dataclass)
     return {name: getattr(finding, name) for name in finding.__slots__}
-
-
-def _print_outcome(run_dir: RunDir, *, as_json: bool) -> None:
-    from verifiers.report import console_summary
-
-    console.print_lines(console_summary(run_dir.path))
-    if as_json:
-        typer.echo((run_dir.path / "verdict.json").read_text(encoding="utf-8"), nl=False)
 
 
 def main() -> NoReturn:

@@ -1,4 +1,4 @@
-"""`verify --self-test`: what the verifier finds in copies of a run that were damaged on purpose."""
+"""`verify --self-test`: anomalies are planted into copies of a run, and all must be found."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from verifiers.planting.plant import Offence
     from verifiers.planting.self_test import PlantOutcome, SelfTest
 
-_MOST_TOLD = 4
+_MOST_LINES = 4
 
 
 def try_verifier(paths: Sequence[Path], *, master: str | None, exact: bool, as_json: bool) -> int:
-    """Run the self-test on a run folder, show what came of it, and return the exit code.
+    """Run the self-test on a run folder, show its result, and return the exit code.
 
     Returns:
         0 if everything that was planted was found and nothing else; else 1.
@@ -44,21 +44,21 @@ def try_verifier(paths: Sequence[Path], *, master: str | None, exact: bool, as_j
 
 def _show(outcome: "SelfTest") -> None:
     rows = [
-        (one.name, one.outcome, str(one.planted or ""), _implied(one), one.told)
-        for one in outcome.plants
+        (plant.name, plant.outcome, str(plant.planted or ""), _implied(plant), plant.told)
+        for plant in outcome.plants
     ]
     console.print_table(["plant", "outcome", "planted", "implied", "what was done"], rows)
-    failed = [one for one in outcome.plants if not one.passed]
-    for one in failed:
+    failed = [plant for plant in outcome.plants if not plant.passed]
+    for plant in failed:
         console.print_lines(
             [
-                *_told(one.name, "was planted and not found", one.missed),
-                *_told(one.name, "was found and not planted", one.raised),
-                *_told(one.name, "is in the run and was not found in its copy", one.gone),
-                *(f"{one.name}: {crash}" for crash in one.crashes),
+                *_lines(plant.name, "was planted and not found", plant.missed),
+                *_lines(plant.name, "was found and not planted", plant.raised),
+                *_lines(plant.name, "is in the run and was not found in its copy", plant.gone),
+                *(f"{plant.name}: {crash}" for crash in plant.crashes),
             ]
         )
-    planted = sum(not one.not_planted for one in outcome.plants)
+    planted = sum(not plant.not_planted for plant in outcome.plants)
     without = len(outcome.plants) - planted
     console.say(
         f"{planted} anomalies planted into copies of {outcome.run}, {planted - len(failed)} found "
@@ -66,11 +66,11 @@ def _show(outcome: "SelfTest") -> None:
     )
 
 
-def _implied(one: "PlantOutcome") -> str:
-    return ", ".join(f"{name} ×{count}" for name, (count, _) in one.implied.items())
+def _implied(plant: "PlantOutcome") -> str:
+    return ", ".join(f"{name} ×{count}" for name, (count, _) in plant.implied.items())
 
 
-def _told(plant: str, what: str, offences: "Sequence[Offence]") -> list[str]:
-    lines = [f"{plant}: {one.in_words} {what}" for one in offences[:_MOST_TOLD]]
+def _lines(plant: str, what: str, offences: "Sequence[Offence]") -> list[str]:
+    lines = [f"{plant}: {offence.in_words} {what}" for offence in offences[:_MOST_LINES]]
     more = len(offences) - len(lines)
     return [*lines, f"{plant}: … and {more:,} more"] if more > 0 else lines

@@ -11,14 +11,11 @@ from harness.core.run_dir import SCHEMA, RunDir
 from harness.core.verdict import Verdict
 
 if TYPE_CHECKING:
-    from harness.campaigns.conduct import RunResult
     from verifiers.ops.judgement import HistoryVerdict, OpOptions
 
-MALFORMED = 2
-"""The exit code if one of the paths is nothing that could be judged."""
-
-_GRAVITY = (0, Verdict.UNKNOWN.exit_code, MALFORMED, Verdict.INVALID.exit_code)
-"""Exit codes of single paths; of several, the last one here counts."""
+_MALFORMED = UsageError.exit_code
+_CODES = (0, Verdict.UNKNOWN.exit_code, _MALFORMED, Verdict.INVALID.exit_code)
+"""The exit codes of single paths; of several, the one that is last here counts."""
 
 _MOST_REASONS = 5
 
@@ -45,7 +42,7 @@ def judge_paths(
     exact: bool = False,
     plots: Path | None = None,
 ) -> tuple[Judged, ...]:
-    """Verify run folders and op histories, and say on stderr what came of each, in order.
+    """Verify run folders and op histories; say on stderr what came of each.
 
     A path that cannot be judged is UNKNOWN and says why; it spoils no other. A single one raises.
 
@@ -57,48 +54,49 @@ def judge_paths(
         exact: look at every record, however long the history is, and in order at a first look.
         plots: a folder to draw op histories into; None draws nothing.
 
+    Returns:
+        What came of each path, in the order of the paths.
+
     Raises:
         UsageError: there is no such path; or the only one is no run folder; or plots are asked
             for, and none of them is an op history, or there is no room for plots.
         HistoryUnreadable: the only path is a run folder whose history is damaged.
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
-    if plots is not None and paths and all(path.is_dir() for path in paths):
+    if plots is not None and all(path.is_dir() for path in paths):
         raise UsageError(
             "--plots draws op histories, and no path is one: what happened in a run stands in its "
             "report.html."
         )
-    if len(paths) == 1 and not paths[0].is_file():
-        return (_judge_folder(paths[0], master, exact=exact),)
-    if not any(path.exists() for path in paths):
+    if len(paths) > 1 and not any(path.exists() for path in paths):
         raise UsageError(f"There is no file or folder {', '.join(map(str, paths))}.")
-    judged: dict[int, Judged] = {}
-    # A path that is not there is told of as an op history is: nothing says what it was to be.
-    files = [at for at, path in enumerate(paths) if not path.is_dir()]
-    if files:
+    # Nothing says what a path was to be that is not there: among others it counts as a history.
+    is_folder = [path.is_dir() or (len(paths) == 1 and not path.exists()) for path in paths]
+    histories: list[Judged] = []
+    if not all(is_folder):
         from verifiers.ops.judgement import OpOptions
 
+        files = [path for path, folder in zip(paths, is_folder, strict=True) if not folder]
         options = OpOptions(subscribe=subscribe, ww_deps=ww_deps)
-        found = _histories([paths[at] for at in files], options, master, plots, exact=exact)
-        judged |= dict(zip(files, found, strict=True))
-    folders = [at for at in range(len(paths)) if at not in judged]
-    found_there = _folders([paths[at] for at in folders], master, exact=exact)
-    judged |= dict(zip(folders, found_there, strict=True))
-    return tuple(judged[at] for at in range(len(paths)))
+        histories = _judge_histories(files, options, master=master, exact=exact, plots=plots)
+    folders = [path for path, folder in zip(paths, is_folder, strict=True) if folder]
+    runs = iter(_judge_runs(folders, alone=len(paths) == 1, master=master, exact=exact))
+    rest = iter(histories)
+    return tuple(next(runs if folder else rest) for folder in is_folder)
 
 
 def worst(judged: Sequence[Judged]) -> int:
     """Return the exit code of all: INVALID, then what is malformed, then UNKNOWN."""
-    return max((one.code for one in judged), key=_GRAVITY.index)
+    return max((path.code for path in judged), key=_CODES.index)
 
 
-def _histories(
+def _judge_histories(
     paths: Sequence[Path],
     options: "OpOptions",
-    master: str | None,
-    plots: Path | None,
     *,
+    master: str | None,
     exact: bool,
+    plots: Path | None,
 ) -> list[Judged]:
     from verifiers.ops.job import verify_histories
 
@@ -107,71 +105,67 @@ def _histories(
     )
     judged = []
     for verdict in verdicts:
-        _say_history(verdict)
-        code = MALFORMED if verdict.malformed else verdict.verdict.exit_code
+        console.print_lines(_history_lines(verdict))
+        code = _MALFORMED if verdict.malformed else verdict.verdict.exit_code
         judged.append(Judged(document=verdict.to_json(), code=code))
     return judged
 
 
-def _say_history(verdict: "HistoryVerdict") -> None:
+def _history_lines(verdict: "HistoryVerdict") -> list[str]:
     lines = [f"{verdict.verdict.name:<7}  {verdict.history}"]
     for name, finding in sorted(verdict.anomalies.items()):
         permitted = f", permitted: {finding.why}" if finding.permitted else ""
-        example = f", as {_shown(finding.examples[0].to_json())}" if finding.examples else ""
+        example = f", as {_fields(finding.examples[0].to_json())}" if finding.examples else ""
         lines.append(f"         {name}: {finding.count}{example}{permitted}")
-    told = [reason for reason in verdict.reasons if not reason.endswith(" found.")]
-    lines += [f"         {reason}" for reason in told[:_MOST_REASONS]]
+    # What was found has a line already.
+    reasons = [reason for reason in verdict.reasons if not reason.endswith(" found.")]
+    lines += [f"         {reason}" for reason in reasons[:_MOST_REASONS]]
     measured = None if verdict.measured is None else verdict.measured.sentence
-    lines += [f"         measured: {measured}"] if measured else []
-    console.print_lines(lines)
+    return [*lines, f"         measured: {measured}"] if measured else lines
 
 
-def _shown(example: dict[str, Any]) -> str:
-    return " ".join(f"{name}={what}" for name, what in example.items() if name != "steps")
+def _fields(example: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in example.items() if name != "steps")
 
 
-def _judge_folder(path: Path, master: str | None, *, exact: bool) -> Judged:
-    from harness.campaigns.conduct import judge
+def _judge_runs(
+    paths: Sequence[Path], *, alone: bool, master: str | None, exact: bool
+) -> list[Judged]:
+    """Judge run folders together; one that cannot be judged is UNKNOWN, and says why.
 
-    run_dir = RunDir.open(path)
-    with console.live_progress() as progress:
-        outcome = judge(run_dir, master=master, progress=progress, exact=exact)
-    return _told(outcome)
-
-
-def _folders(paths: Sequence[Path], master: str | None, *, exact: bool) -> list[Judged]:
-    """Judge run folders together; say of one that cannot be judged why."""
+    Raises:
+        KafkaChaosError: why, if it was alone.
+    """
+    if not paths:
+        return []
     from harness.campaigns.conduct import judge_all
+    from verifiers.report import console_summary
 
     judged: dict[Path, Judged] = {}
     opened: dict[Path, RunDir] = {}
+
+    def refuse(path: Path, error: KafkaChaosError) -> None:
+        if alone:
+            raise error
+        judged[path] = _without_verdict(path, error)
+
     for path in paths:
         try:
             opened[path] = RunDir.open(path)
         except KafkaChaosError as error:
-            judged[path] = _why_not(path, error)
+            refuse(path, error)
     with console.live_progress() as progress:
-        outcomes = judge_all(list(opened.values()), master=master, progress=progress, exact=exact)
-    for path, outcome in zip(opened, outcomes, strict=True):
-        if isinstance(outcome, KafkaChaosError):
-            judged[path] = _why_not(path, outcome)
+        results = judge_all(list(opened.values()), master=master, progress=progress, exact=exact)
+    for path, result in zip(opened, results, strict=True):
+        if isinstance(result, KafkaChaosError):
+            refuse(path, result)
         else:
-            judged[path] = _told(outcome)
+            console.print_lines(console_summary(result.run_dir.path))
+            judged[path] = Judged(document=result.report.to_json(), code=result.verdict.exit_code)
     return [judged[path] for path in paths]
 
 
-def _told(outcome: "RunResult") -> Judged:
-    import json
-
-    from verifiers.report import console_summary
-
-    path = outcome.run_dir.path
-    console.print_lines(console_summary(path))
-    document = json.loads((path / "verdict.json").read_text(encoding="utf-8"))
-    return Judged(document=document, code=outcome.verdict.exit_code)
-
-
-def _why_not(path: Path, error: KafkaChaosError) -> Judged:
+def _without_verdict(path: Path, error: KafkaChaosError) -> Judged:
     console.print_lines([f"UNKNOWN  {path}", f"         {error}"])
     document = {
         "schema": SCHEMA,

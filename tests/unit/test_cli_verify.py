@@ -1,24 +1,22 @@
-"""`verify` for several paths: one document each, in order, and the worst exit code."""
+"""`verify` for several paths: one document each, in order, and the worst exit code.
 
+Only the Spark jobs are replaced: what they return is shown, written and counted as ever.
+"""
+
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.campaigns import conduct
-from harness.cli import verify as cli_verify
 from harness.cli.verify import Judged, judge_paths, worst
 from harness.core.errors import HistoryUnreadable, UsageError
-from harness.core.run_dir import RunDir
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """As much of an outcome as is told."""
-
-    run_dir: RunDir
+from harness.core.verdict import Verdict
+from tests.unit.report_fixture import valid
+from verifiers.ops.description import Described, Problem
+from verifiers.ops.judgement import HistoryVerdict, OpOptions
+from verifiers.run_folder.result import Counts, Report
 
 
 def judged(code: int) -> Judged:
@@ -32,54 +30,90 @@ def test_of_several_codes_the_worst_counts() -> None:
     assert worst([judged(2), judged(1), judged(3)]) == 1
 
 
-def test_folders_and_histories_come_back_in_the_order_of_their_paths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    history, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    history.touch()
-    folder, damaged, empty = (tmp_path / name for name in ("run", "damaged", "empty"))
-    empty.mkdir()
-    for path in (folder, damaged):
-        path.mkdir()
-        (path / "run.json").write_text("{}")
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Path]]:
+    """Replace the Spark jobs; return what each was asked for.
+
+    A run is INVALID, and cannot be read if its folder is called damaged; a history is VALID, and
+    malformed if its file is called so.
+    """
     asked: list[Sequence[Path]] = []
 
-    def histories(paths: Sequence[Path], *_: Any, exact: bool) -> list[Judged]:
+    def verify_all(paths: Sequence[Path], *, exact: bool, **_: Any) -> list[object]:
         assert exact
         asked.append(paths)
-        return [Judged(document={"history": path.name}, code=0) for path in paths]
-
-    def folders(run_dirs: Sequence[RunDir], *, exact: bool, **_: Any) -> list[object]:
-        assert exact
         return [
-            HistoryUnreadable("It is cut in half.") if one.path == damaged else Outcome(one)
-            for one in run_dirs
-        ]
+            HistoryUnreadable("It is cut in half.")
+            if path.name == "damaged"
+            else Report(
+                run=path.name, scenario="mixed", seed=7, kafka="4.3.1", verdict=Verdict.INVALID,
+                reasons=("3 records are lost.",), anomalies={}, counts=Counts(), faults=(),
+                checkers={}, timing_s={},
+            )
+            for path in paths
+        ]  # fmt: skip
 
-    def told(outcome: Outcome) -> Judged:
-        return Judged(document={"run": outcome.run_dir.path.name}, code=1)
+    def verify_histories(
+        paths: Sequence[Path], *, options: OpOptions, exact: bool, **_: Any
+    ) -> list[HistoryVerdict]:
+        assert exact
+        asked.append(paths)
+        bad = (Problem(line=1, words="no JSON"),)
+        return [
+            HistoryVerdict(
+                history=path.name, verdict=Verdict.VALID, reasons=(), anomalies={}, checkers={},
+                described=Described(path=path, problems=bad if path.stem == "malformed" else ()),
+                options=options, timing_s={},
+            )
+            for path in paths
+        ]  # fmt: skip
 
-    monkeypatch.setattr(cli_verify, "_histories", histories)
-    monkeypatch.setattr(cli_verify, "_told", told)
-    monkeypatch.setattr(conduct, "judge_all", folders)
+    monkeypatch.setattr("harness.campaigns.conduct.verify_all", verify_all)
+    monkeypatch.setattr("verifiers.ops.job.verify_histories", verify_histories)
+    return asked
 
-    found = judge_paths(
-        [folder, history, damaged, other, folder, empty],
-        subscribe=False,
-        ww_deps=False,
-        master=None,
-        exact=True,
-    )
 
-    assert [one.document.get("run") or one.document["history"] for one in found] == [
-        "run", "a.jsonl", "damaged", "b.jsonl", "run", "empty",
+def judge(*paths: Path) -> tuple[Judged, ...]:
+    return judge_paths(paths, subscribe=False, ww_deps=False, master=None, exact=True)
+
+
+def test_folders_and_histories_come_back_in_the_order_of_their_paths(
+    tmp_path: Path, jobs: list[Sequence[Path]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    history, malformed = tmp_path / "a.jsonl", tmp_path / "malformed.jsonl"
+    history.touch()
+    malformed.touch()
+    folder, damaged = valid(tmp_path / "run"), valid(tmp_path / "damaged")
+    (empty := tmp_path / "empty").mkdir()
+
+    found = judge(folder, history, damaged, malformed, folder, empty)
+
+    assert [path.document["run"] for path in found] == [
+        "run", "a", "damaged", "malformed", "run", "empty",
     ]  # fmt: skip
-    assert asked == [[history, other]]
+    assert [path.code for path in found] == [1, 0, 3, 2, 1, 2]
+    assert jobs == [[history, malformed], [folder, damaged]]
     assert found[2].document["verdict"] == "UNKNOWN"
     assert found[2].document["reasons"] == ["It is cut in half."]
-    assert [one.code for one in found] == [1, 0, 3, 0, 1, 2]
+    assert json.loads((folder / "verdict.json").read_text()) == json.loads(
+        json.dumps(found[0].document)
+    )
+    told = capfd.readouterr().err
+    assert "3 records are lost." in told
+    assert "It is cut in half." in told
 
 
-def test_nothing_is_started_for_paths_none_of_which_is_there(tmp_path: Path) -> None:
+def test_the_only_run_that_cannot_be_read_is_an_error(
+    tmp_path: Path, jobs: list[Sequence[Path]]
+) -> None:
+    with pytest.raises(HistoryUnreadable, match="cut in half"):
+        judge(valid(tmp_path / "damaged"))
+
+
+def test_nothing_is_started_for_paths_none_of_which_is_there(
+    tmp_path: Path, jobs: list[Sequence[Path]]
+) -> None:
     with pytest.raises(UsageError, match="There is no file or folder"):
-        judge_paths([tmp_path / "a", tmp_path / "b"], subscribe=False, ww_deps=False, master=None)
+        judge(tmp_path / "a", tmp_path / "b")
+
+    assert jobs == []

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import verify as cli_verify
 from harness.cli.verify import judge_paths
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
@@ -364,10 +363,6 @@ def test_a_file_is_no_folder_for_plots(tmp_path: Path) -> None:
         prepare(taken)
 
 
-def test_plots_of_run_folders_alone_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cli_verify, "_judge_folder", None)
-
+def test_plots_of_run_folders_alone_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"report\.html"):
         judge_paths([tmp_path], subscribe=False, ww_deps=False, master=None, plots=tmp_path / "p")
