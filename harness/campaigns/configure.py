@@ -36,6 +36,7 @@ class Overrides:
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
         available_within_s: bound on the time without an acknowledgement, seconds.
+        lease_margin_s: so long after a fault should have ended the agent heals it, seconds.
     """
 
     cluster: Mapping[str, Any] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Overrides:
     duration_s: float | None = None
     max_at_once: int | None = None
     available_within_s: float | None = None
+    lease_margin_s: float | None = None
 
 
 def configure(name: str, overrides: Overrides) -> Scenario:
@@ -85,7 +87,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         schedule = _fitting(schedule, cluster, contract)
     bounds = {
         name: getattr(overrides, name)
-        for name in ("duration_s", "max_at_once", "available_within_s")
+        for name in ("duration_s", "max_at_once", "available_within_s", "lease_margin_s")
     }
     return replace(
         scenario,

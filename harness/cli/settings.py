@@ -189,6 +189,11 @@ SETTINGS: tuple[Setting, ...] = (
             "left: 30s; default: any.",
         ),
         (
+            "lease-margin",
+            "lease_margin_s",
+            "How long after a fault should have ended the agent heals it by itself; default: 30s.",
+        ),
+        (
             "workload",
             "workload_name",
             "What the clients do: `list workloads` names what there is.",

@@ -177,6 +177,10 @@ class CutLog:
     bytes_cut: int
 
 
+LEASE_MARGIN_S = 30.0
+"""How long a lease outlasts the fault that it is for, unless something else is asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """The right to keep something broken for a while.

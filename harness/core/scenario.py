@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from harness.core.cluster import ClusterSpec
+from harness.core.cluster import LEASE_MARGIN_S, ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target
@@ -55,6 +55,8 @@ class Scenario:
         full_isr_within_s: bound on the time from healing until every ISR is full again, seconds.
         available_within_s: bound on the time in which no send of a partition is acknowledged,
             while the faults leave enough brokers for it; None asks for nothing.
+        lease_margin_s: so long after a fault should have ended the agent heals it by itself,
+            seconds: time for a late heal, not for a night.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Scenario:
     provokes: Callable[[Contract], frozenset[str]] = field(default=lambda _: frozenset())
     full_isr_within_s: float = 120.0
     available_within_s: float | None = None
+    lease_margin_s: float = LEASE_MARGIN_S
 
     def __post_init__(self) -> None:
         """Reject experiments that cannot be.
@@ -86,6 +89,11 @@ class Scenario:
             raise UsageError(
                 f"Partitions cannot be available within {self.available_within_s:g} s: choose "
                 "more than 0, or leave it out to ask for nothing."
+            )
+        if self.lease_margin_s <= 0:
+            raise UsageError(
+                f"The agent cannot heal {self.lease_margin_s:g} s after a fault should have ended: "
+                "choose more than 0."
             )
         if self.max_at_once < 1:
             raise UsageError(

@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from harness.core.cluster import Broker, Cluster, Lease
+from harness.core.cluster import LEASE_MARGIN_S, Broker, Cluster, Lease
 from harness.core.errors import HealFailed, KafkaChaosError
 from harness.core.fault import Evidence, Fault, describe, fault_traits, phrase
 from harness.core.run_dir import Journal
 
 log = logging.getLogger(__name__)
-
-_LEASE_MARGIN_S = 30.0
-"""The agent heals so long after a fault should have ended: time for late heals, not for a night."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,12 +43,14 @@ class Injector:
         cluster: who is broken.
         journal: faults.jsonl.
         tell: called with a sentence when something begins or ends.
+        lease_margin_s: how long a lease outlasts its fault, seconds.
         active: what is in force, in the order in which it was injected.
     """
 
     cluster: Cluster
     journal: Journal
     tell: Callable[[str], None] = lambda _: None
+    lease_margin_s: float = LEASE_MARGIN_S
     active: list[Active] = field(default_factory=list)
 
     def refuse(self, header: "Header", error: Exception) -> None:
@@ -69,7 +68,7 @@ class Injector:
         lease = Lease(
             fault_id=header.fault_id,
             hold_s=header.hold_s,
-            limit_s=header.hold_s + _LEASE_MARGIN_S,
+            limit_s=header.hold_s + self.lease_margin_s,
         )
         cluster = self.cluster.leased(lease)
         ids = [broker.node_id for broker in victims]

@@ -57,6 +57,7 @@ class Nemesis:
         journal: faults.jsonl.
         seed: the seed of the run; draws of victims come from a stream of their own.
         max_at_once: how many faults may be in force at one time.
+        lease_margin_s: how long a lease outlasts its fault, seconds.
         has_full_isr: whether every ISR is full after earlier faults; asked before each fault
             that begins alone.
         tell: called with a sentence when something begins or ends.
@@ -66,13 +67,19 @@ class Nemesis:
     journal: Journal
     seed: int
     max_at_once: int
+    lease_margin_s: float
     has_full_isr: Callable[[], bool]
     tell: Callable[[str], None] = lambda _: None
     _injector: Injector = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing broken."""
-        self._injector = Injector(cluster=self.cluster, journal=self.journal, tell=self.tell)
+        self._injector = Injector(
+            cluster=self.cluster,
+            journal=self.journal,
+            tell=self.tell,
+            lease_margin_s=self.lease_margin_s,
+        )
 
     def run(self, steps: Sequence[Step], stop: threading.Event) -> None:
         """Carry out the steps; when `stop` is set, heal at once and begin nothing more.

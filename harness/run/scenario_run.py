@@ -47,6 +47,7 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
         "duration_s": scenario.duration_s,
         "max_at_once": scenario.max_at_once,
         "available_within_s": scenario.available_within_s,
+        "lease_margin_s": scenario.lease_margin_s,
     }
 
 
@@ -135,6 +136,7 @@ class ScenarioRun:
             journal=journal,
             seed=context.seed,
             max_at_once=self.scenario.max_at_once,
+            lease_margin_s=self.scenario.lease_margin_s,
             has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
             tell=context.progress.say,
         )

@@ -25,7 +25,7 @@ def killed_run(tmp_path: Path) -> Iterator[Path]:
     with (tmp_path / "stderr").open("wb") as words:
         harness = subprocess.Popen(
             [*CLI, "run", "--faults", "partition", "--duration", "40s", "--seed", "7",
-             "--store", str(tmp_path)],
+             "--lease-margin", "5s", "--store", str(tmp_path)],
             stderr=words,
         )  # fmt: skip
     journal = tmp_path / "latest" / "faults.jsonl"
@@ -52,13 +52,16 @@ def test_leases_heal_the_history_is_judged_and_clean_leaves_nothing(killed_run: 
     def leases() -> list[object]:
         return list(json.loads(_ask(agent, ["agent.py", "leases"]))["leases"])
 
-    assert leases(), "the fault must still be in force"
+    journal = (killed_run / "faults.jsonl").read_text()
+    assert '"healed"' not in journal, "the harness died before it healed"
     clients = [
         int(path.name)
         for path in Path("/proc").iterdir()
         if path.name.isdigit() and str(killed_run).encode() in _command_line(path)
     ]
     wait_until(lambda: not leases(), timeout_s=180, what="the leases to end", interval_s=1)
+    healed = _ask(agent, ["cat", "/run/kafka-chaos/healed.jsonl"]).splitlines()
+    assert "mend" in {json.loads(line)["action"].split()[0] for line in healed}
     for broker in engine.containers.list(filters=labelled):
         if broker.id != agent.id:
             rules = _rules(agent, broker.attrs["State"]["Pid"])

@@ -219,7 +219,7 @@ def test_every_setting_sets_a_field_and_says_how_it_is_written() -> None:
 
     assert durations == {
         "delivery-timeout", "duration", "available-within", "seek-every", "process-time",
-        "churn-every",
+        "churn-every", "lease-margin",
     }  # fmt: skip
     assert pairs == {"feature", "broker-config"}
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)

@@ -11,7 +11,7 @@ import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.targets import LeaderOf
-from harness.core.cluster import Broker, Cluster
+from harness.core.cluster import Broker, Cluster, Lease
 from harness.core.errors import ClusterBroken, HealFailed
 from harness.core.fault import Evidence
 from harness.core.run_dir import Journal
@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     def carry_out(
         cluster: FakeCluster, steps: list[Step], stop: threading.Event | None = None, **more: Any
     ) -> None:
-        settings = {"max_at_once": 1, "has_full_isr": lambda: True, **more}
+        settings = {"max_at_once": 1, "lease_margin_s": 30.0, "has_full_isr": lambda: True, **more}
         nemesis = Nemesis(cluster=cluster, journal=journal, seed=7, **settings)
         nemesis.run(steps, stop or threading.Event())
 
@@ -83,6 +83,22 @@ def test_victims_are_on_disk_before_the_fault_strikes(tmp_path: Path, run: Run) 
 
     assert seen[0]["event"] == "decided"
     assert seen[0]["victims"] == [1]
+
+
+def test_the_agent_is_told_to_heal_when_the_margin_after_the_hold_is_over(
+    tmp_path: Path, run: Run
+) -> None:
+    leases: list[Lease] = []
+
+    class Peeping(Recorded):
+        def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            leases.append(cluster.lease)
+            return super().inject(cluster, victims)
+
+    run(FakeCluster(), [_step(Peeping("a", []), 1, hold_s=5.0)], lease_margin_s=7.0)
+
+    assert (leases[0].hold_s, leases[0].limit_s) == (5.0, 12.0)
+    assert _journal(tmp_path)[0]["lease_s"] == 12.0
 
 
 def test_every_fault_ends_with_its_healing(tmp_path: Path, run: Run) -> None:

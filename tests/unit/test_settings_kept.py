@@ -34,6 +34,7 @@ EVERYTHING = Overrides(
     duration_s=90,
     max_at_once=2,
     available_within_s=30,
+    lease_margin_s=12,
 )  # fmt: skip
 
 
@@ -136,6 +137,7 @@ def test_values_are_read_as_the_types_of_their_fields() -> None:
         (Overrides(max_at_once=0), "0 faults at one time break nothing"),
         (Overrides(available_within_s=0), "Partitions cannot be available within 0 s"),
         (Overrides(duration_s=0), "A run of 0 s shows nothing"),
+        (Overrides(lease_margin_s=0), "The agent cannot heal 0 s after"),
     ],
 )
 def test_zero_is_not_taken_for_a_setting_that_was_not_given(
