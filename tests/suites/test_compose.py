@@ -71,7 +71,7 @@ def test_brokers_of_a_foreign_image_are_broken_and_healed_with_proof(
 ) -> None:
     done = run(
         tmp_path, environment,
-        "--duration", "60s", "--seed", "7",
+        "--duration", "48s", "--seed", "7",
         "--faults", "broker_kill,partition(listener=replication),broker_pause,gc_pause",
     )  # fmt: skip
 

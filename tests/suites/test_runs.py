@@ -78,7 +78,7 @@ def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) ->
         # Of the few transactions of a slow machine one at least has to be taken over.
         workload={"takeover_share": 0.5},
         faults=("broker_kill", "partition"),
-        duration_s=40,
+        duration_s=28,  # a slot for each fault
     )
 
     path = outcome.run_dir.path
