@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from faults.targets import LeaderAndFollower as LeaderAndFollower
     from faults.targets import LeaderOf as LeaderOf
     from faults.targets import RandomBroker as RandomBroker
+    from faults.witness import answers as answers
+    from faults.witness import await_answers as await_answers
     from harness.campaigns.conduct import RunResult as RunResult
     from harness.core.cluster import Answer as Answer
     from harness.core.cluster import Broker as Broker
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from kafka_chaos.clusters import launch as launch
     from kafka_chaos.runs import run as run
     from kafka_chaos.runs import verify as verify
+    from verifiers.checking.checker import Severity as Severity
     from verifiers.checking.checker import checker as checker
     from verifiers.checking.checker import offences as offences
     from verifiers.run_folder.result import Report as Report
@@ -103,10 +106,11 @@ _NAMES_BY_MODULE = {
     "faults.partition": "Partition",
     "faults.power_loss": "PowerLoss",
     "faults.targets": "AllBrokers Controller FollowerOf LeaderAndFollower LeaderOf RandomBroker",
+    "faults.witness": "answers await_answers",
     "harness.campaigns.conduct": "RunResult",
     "harness.core.cluster": (
-        "Answer Broker Cluster ClusterMetadata ClusterSpec Disks GarbageCollections Links Nodes "
-        "Processes TopicSpec"
+        "Answer Broker Cluster ClusterMetadata ClusterSpec Disks GarbageCollections Links "
+        "Nodes Processes TopicSpec"
     ),
     "harness.core.contract": "Contract",
     "harness.core.errors": (
@@ -124,7 +128,7 @@ _NAMES_BY_MODULE = {
     "harness.lab.lab": "Lab",
     "kafka_chaos.clusters": "Chaos launch",
     "kafka_chaos.runs": "run verify",
-    "verifiers.checking.checker": "checker offences",
+    "verifiers.checking.checker": "Severity checker offences",
     "verifiers.run_folder.result": "Report",
     "workloads.consumer_group": "ConsumerGroup",
     "workloads.send_poll": "SendPoll",

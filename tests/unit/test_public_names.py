@@ -15,9 +15,9 @@ NAMES = """
     EnvironmentBroken Evidence Expectation Fault FaultTraits FollowerOf GarbageCollections
     GcPause HealFailed HistoryUnreadable KafkaChaosError Lab LeaderAndFollower LeaderOf Link
     Links Mix Nodes Partition PowerLoss PreconditionUnmet Processes RandomBroker Report
-    RunResult Scenario Script SendPoll Step Target TargetTraits TopicSpec Transactional
-    UsageError Verdict Versions WaitTimeout Workload checker claim fault launch offences run
-    scenario target verify wait_until workload
+    RunResult Scenario Script SendPoll Severity Step Target TargetTraits TopicSpec Transactional
+    UsageError Verdict Versions WaitTimeout Workload answers await_answers checker claim fault
+    launch offences run scenario target verify wait_until workload
 """
 HEAVY = "pyspark docker confluent_kafka pyarrow numpy typer rich jinja2 yaml"
 
