@@ -1,5 +1,6 @@
 """The only way to wait: for a condition, with a limit, on the monotonic clock."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -8,6 +9,11 @@ from typing import TypeVar
 from harness.core.errors import WaitTimeout
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_WORTH_TELLING = 0.5
+"""A wait that took more than this share of its limit is told of, before it takes all of it."""
 
 
 def wait_until(
@@ -35,9 +41,11 @@ def wait_until(
     pause = stop or threading.Event()
     while True:
         value = condition()
-        if value:
-            return value
         waited_s = time.monotonic() - begin
+        if value:
+            if waited_s > _WORTH_TELLING * timeout_s:
+                log.info("waited %.1f of at most %g s for %s", waited_s, timeout_s, what)
+            return value
         if waited_s >= timeout_s:
             raise WaitTimeout(f"Waited {timeout_s:g} s for {what}; last seen: {value!r}.")
         if pause.wait(min(interval_s, timeout_s - waited_s)):

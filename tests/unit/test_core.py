@@ -35,6 +35,26 @@ def test_a_wait_returns_the_first_truthy_answer(instant_time: list[float]) -> No
     assert wait_until(lambda: next(answers), timeout_s=5, what="a word") == "there"
 
 
+@pytest.mark.parametrize(("answers_after_s", "told"), [(4.0, []), (6.0, [6.0])])
+def test_a_wait_that_took_most_of_its_limit_says_so(
+    instant_time: list[float],
+    caplog: pytest.LogCaptureFixture,
+    answers_after_s: float,
+    told: list[float],
+) -> None:
+    caplog.set_level("INFO", logger="harness.core.wait")
+    begin = instant_time[0]
+
+    wait_until(
+        lambda: instant_time[0] >= begin + answers_after_s,
+        timeout_s=10, what="an answer", interval_s=1.0,
+    )  # fmt: skip
+
+    assert [record.getMessage() for record in caplog.records] == [
+        f"waited {waited_s} of at most 10 s for an answer" for waited_s in told
+    ]
+
+
 def test_a_wait_that_is_stopped_says_so_and_not_that_its_time_was_over(
     instant_time: list[float],
 ) -> None:

@@ -75,39 +75,56 @@ def offsets(run: Run, f: str, process: int = 200) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize(
-    "commits", ["auto-delivered", "auto-stored", "before-processing", "after-processing"]
-)
-def test_a_member_processes_each_record_once_and_commits_them_all(run: Run, commits: str) -> None:
-    client = run.start(member(commits))
-    client.await_total("processed", RECORDS)
+WAYS_TO_COMMIT = ("auto-delivered", "auto-stored", "before-processing", "after-processing")
 
-    assert client.stop() == 0
+
+def test_a_member_processes_each_record_once_and_commits_them_all(run: Run) -> None:
+    # The mock cluster lets a group wait for three seconds: four groups wait side by side.
+    clients = {}
+    for process, commits in enumerate(WAYS_TO_COMMIT, start=200):
+        config = subscriber_config("read_uncommitted", group=commits)
+        spec = member(commits, process=process, config=config | {"auto.commit.interval.ms": 50})
+        clients[process] = run.start(spec)
+    for client in clients.values():
+        client.await_total("processed", RECORDS)
+
+    assert [client.stop() for client in clients.values()] == [0, 0, 0, 0]
 
     seal(run.folder)
-    assert offsets(run, "processed") == list(range(RECORDS))
-    assert offsets(run, "committed")[-1] == RECORDS
-    (joined,) = [row for row in run.rows("event") if row["f"] == "subscribe"]
-    assert joined["detail"] == f"{commits} g one"
-    given = {(row["op"], row["offset"]) for row in run.rows("poll")}
-    done = {(row["op"], row["offset"]) for row in run.rows("event") if row["f"] == "processed"}
-    assert done == given
+    for process, commits in zip(clients, WAYS_TO_COMMIT, strict=True):
+        assert offsets(run, "processed", process) == list(range(RECORDS)), commits
+        assert offsets(run, "committed", process)[-1] == RECORDS, commits
+        events = [row for row in run.rows("event") if row["process"] == process]
+        (joined,) = [row for row in events if row["f"] == "subscribe"]
+        assert joined["detail"] == f"{commits} {commits}"
+        polls = [row for row in run.rows("poll") if row["process"] == process]
+        given = {(row["op"], row["offset"]) for row in polls}
+        done = {(row["op"], row["offset"]) for row in events if row["f"] == "processed"}
+        assert done == given, commits
 
 
-def test_before_it_subscribes_a_member_asks_where_its_group_is(run: Run) -> None:
+def test_before_it_subscribes_a_member_asks_where_its_group_is_and_an_auditor_only_asks(
+    run: Run,
+) -> None:
     first = run.start(member("after-processing"))
     first.await_total("processed", RECORDS)
     first.stop()
+    auditor = run.start(replace(member("after-processing", process=350, audit=True), role="reader"))
     second = run.start(member("after-processing", process=201))
     second.await_total("rebalances", 1)
     second.stop()
 
+    assert auditor.process.wait(120) == 0
     seal(run.folder)
     assert offsets(run, "offset-fetch", 200) == [None]
     assert offsets(run, "offset-fetch", 201) == [RECORDS]
-    told = [row for row in run.rows("event") if row["f"] == "offset-fetch"]
-    assert len(told) == 2 * PARTITIONS
-    assert all(0 < int(row["detail"]) < row["time_ns"] for row in told)
+    assert offsets(run, "offset-fetch", 350) == [RECORDS]
+    asked = [row for row in run.rows("event") if row["f"] == "offset-fetch"]
+    assert len(asked) == 3 * PARTITIONS
+    assert all(0 < int(row["detail"]) < row["time_ns"] for row in asked)
+    audited = [row for row in run.rows("event") if row["process"] == 350]
+    assert {row["f"] for row in audited} == {"start", "audit", "offset-fetch", "close"}
+    assert next(row["detail"] for row in audited if row["f"] == "audit") == "after-processing g one"
 
 
 def test_a_member_killed_between_commit_and_processing_has_said_what_was_in_its_hand(
@@ -182,21 +199,6 @@ def test_a_way_to_commit_that_does_not_exist_is_refused(run: Run) -> None:
 )
 def test_a_group_is_kept_where_java_would_keep_it(group: str, partition: int) -> None:
     assert offsets_partition(group, 6) == partition
-
-
-def test_an_auditor_only_asks_and_says_so(run: Run) -> None:
-    worker = run.start(member("after-processing"))
-    worker.await_total("processed", RECORDS)
-    worker.stop()
-    auditor = run.start(replace(member("after-processing", process=350, audit=True), role="reader"))
-
-    assert auditor.process.wait(120) == 0
-
-    seal(run.folder)
-    told = [row for row in run.rows("event") if row["process"] == 350]
-    assert {row["f"] for row in told} == {"start", "audit", "offset-fetch", "close"}
-    assert next(row["detail"] for row in told if row["f"] == "audit") == "after-processing g one"
-    assert offsets(run, "offset-fetch", 350) == [RECORDS]
 
 
 class FakeConsumer:

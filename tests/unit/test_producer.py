@@ -121,7 +121,7 @@ def test_a_full_queue_loses_no_record_and_uses_no_number_twice(run: Run) -> None
 
 def test_a_producer_is_never_ahead_of_its_rate(run: Run) -> None:
     producer = run.start(PRODUCER, rate_per_s=400)
-    producer.await_total("ok", 1200)
+    producer.await_total("ok", 600)
 
     producer.stop()
 

@@ -1,14 +1,23 @@
 """The transactor against librdkafka's mock cluster, which keeps no transactions apart."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, cast
 
 import pytest
+from confluent_kafka import KafkaError, Message
 
 from harness.core.contract import Contract
 from harness.history import seal
-from tests.unit.mock_kafka import PARTITIONS, Run, mock_run
+from harness.history.recorder import Identity
+from harness.history.transactions import TxnRecorder
+from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka, Run, mock_run
+from workloads.control import Control
+from workloads.record import decoder, encoder, values_of
+from workloads.transaction import Owner, TransactionFailed
 from workloads.transactional import Transactional
+from workloads.transactor import Plan, Transactor
 
 WORKLOAD = Transactional(
     partitions=PARTITIONS, producers=1, transformers=1, consumers=0, uncommitted=0, subscribers=0,
@@ -115,5 +124,116 @@ def test_a_takeover_ends_the_transaction_of_the_first_client(run: Run) -> None:
     seal(run.folder)
     taken = {row["op"] for row in run.rows("event") if row["f"] == "takeover"}
     outcome = {row["txn"]: row["type"] for row in run.rows("txn")}
+    fenced = {row["op"] for row in run.rows("event") if row["f"] == "fenced"}
     assert taken
-    assert {outcome[txn] for txn in taken} <= {"fail", "ok"}
+    assert {txn: outcome[txn] for txn in taken} == {
+        txn: "fail" if txn in fenced else "ok" for txn in taken
+    }
+
+
+class Scripted:
+    """A transactional producer whose records are all delivered, and that another one may fence.
+
+    The first that is made is the zombie, the second its successor.
+    """
+
+    made: ClassVar[list["Scripted"]] = []
+    zombie_is_fenced: ClassVar[bool] = True
+    successor_gets_the_id: ClassVar[bool] = True
+
+    def __init__(self, _: Any, owner: Owner, *, limit_s: float) -> None:
+        self._owner = owner
+        self._sent: list[Delivered] = []
+        self.is_successor = bool(self.made)
+        self.made.append(self)
+
+    def init(self) -> None:
+        if self.is_successor and not self.successor_gets_the_id:
+            raise TransactionFailed(KafkaError(KafkaError._TIMED_OUT, "no answer"), "abort")
+
+    def send(self, _: str, payload: bytes, partition: int) -> None:
+        self._sent.append(Delivered(payload, partition, len(self._sent)))
+
+    def await_reports(self, enough: Callable[[], bool], *, limit_s: float) -> None:
+        for message in self._sent:
+            self._owner.reported(None, cast(Message, message))
+        assert enough()
+
+    def commit(self) -> None:
+        if self.zombie_is_fenced:
+            raise TransactionFailed(KafkaError(KafkaError._FENCED, "fenced"), "replace")
+
+    def begin(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def serve(self, _: float) -> None: ...
+
+    def discard(self) -> None: ...
+
+
+class Delivered:
+    """A record as a delivery report tells of it."""
+
+    def __init__(self, payload: bytes, partition: int, offset: int) -> None:
+        self._told = (payload, partition, offset)
+
+    def value(self) -> bytes:
+        return self._told[0]
+
+    def partition(self) -> int:
+        return self._told[1]
+
+    def offset(self) -> int:
+        return self._told[2]
+
+
+@pytest.mark.parametrize(
+    ("is_fenced", "gets_the_id", "outcome", "events"),
+    [
+        # The coordinator had given the id away before: a commit that is refused never happened.
+        (True, True, "fail", ["takeover", "fenced"]),
+        # It must not be acknowledged; where it is, it counts: zombie-commit finds it.
+        (False, True, "ok", ["takeover"]),
+        # Nobody took over, and nothing was committed.
+        (True, False, "fail", []),
+    ],
+)
+def test_a_commit_after_a_takeover_has_failed_for_certain_if_it_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_fenced: bool,
+    gets_the_id: bool,
+    outcome: str,
+    events: list[str],
+) -> None:
+    monkeypatch.setattr(Scripted, "made", [])
+    monkeypatch.setattr(Scripted, "zombie_is_fenced", is_fenced)
+    monkeypatch.setattr(Scripted, "successor_gets_the_id", gets_the_id)
+    monkeypatch.setattr("workloads.transactor.TransactionalProducer", Scripted)
+    raw = tmp_path / "history" / "raw"
+    raw.mkdir(parents=True)
+    recorder = TxnRecorder(
+        raw / "5.frames",
+        Identity(process=5, role="producer", run_id=RUN_ID, topic=TOPIC),
+        values_of=values_of,
+        decode=decoder(run_id=RUN_ID),
+    )
+    plan = Plan(
+        topic=TOPIC, partitions=PARTITIONS, rate_per_s=0, transactional_id="one", most_sends=3,
+        abort_share=0.0, takeover_share=1.0, timeout_s=60, config={},
+    )  # fmt: skip
+    transactor = Transactor(
+        plan, recorder, Control(), random=Random(7), consumer=None,
+        encode=encoder(run_id=RUN_ID, topic=TOPIC, size_bytes=100),
+    )  # fmt: skip
+
+    transactor.open()
+    transactor.transact()
+    recorder.close(used=transactor.used)
+
+    seal(tmp_path)
+    done = Run(tmp_path, cast(MockKafka, None))
+    assert [row["type"] for row in done.rows("txn")] == [outcome]
+    told = [row["f"] for row in done.rows("event") if row["f"] in ("takeover", "fenced")]
+    assert told == events

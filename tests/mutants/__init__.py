@@ -1,0 +1,1 @@
+"""Dangerous lines, broken one at a time: the tests must notice each."""
