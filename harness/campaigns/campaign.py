@@ -264,9 +264,8 @@ class _Runs(Generic[R]):
         budget_s = self._session.budget_s
         if budget_s is None or not self._longest_run_s:
             return True
-        # Until a run was judged, that is taken to last as long as a run.
-        judging_s = self._longest_judging_s or self._longest_run_s
-        needed_s = self._longest_run_s + (len(self._queue) + 1) * judging_s
+        # How long judging takes is not known until a run was judged.
+        needed_s = self._longest_run_s + (len(self._queue) + 1) * self._longest_judging_s
         return spent_s + needed_s <= budget_s
 
     def _make(self, cell: Cell[R]) -> bool:

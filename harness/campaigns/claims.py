@@ -1,5 +1,6 @@
 """The matrix of claims: each claim on each version of Kafka that it speaks of, one run a cell."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +9,7 @@ from typing import Any
 
 from harness.campaigns.campaign import Campaign, Cell, Session, open_folder, run_campaign
 from harness.campaigns.claim_result import ClaimResult, claim_result, without_run
-from harness.campaigns.pages import ClaimTable
+from harness.campaigns.pages import render, tally
 from harness.core.errors import UsageError
 from harness.core.run_dir import SCHEMA, write_atomically
 from harness.core.version import numbers
@@ -16,19 +17,19 @@ from harness.lab.claim import Claim, Outcome
 from harness.lab.claim_run import ClaimRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClaimMatrix:
-    """A matrix of claims that was run, or as much of it as there was time for.
+    """One row a claim, one column a version; each cell has all results, the oldest first.
 
     Attributes:
-        folder: where its pages lie.
-        wanted: how many cells there are.
-        results: in the order of the cells.
+        results: what came of the cells.
+        wanted: how many cells there are to be.
+        runs: the way from the page to the folders of the runs; empty: no links.
     """
 
-    folder: Path
-    wanted: int
     results: Sequence[ClaimResult]
+    wanted: int = 0
+    runs: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -38,23 +39,62 @@ class ClaimMatrix:
             return 1
         return 3 if Outcome.UNKNOWN in outcomes or len(self.results) < self.wanted else 0
 
-    def document(self) -> dict[str, Any]:
-        """Return everything as one JSON object."""
+    @property
+    def versions(self) -> list[str]:
+        """The columns, oldest first; a version with results in both modes has two."""
+        return sorted(set(map(_column, self.results)), key=lambda name: (numbers(name), name))
+
+    @property
+    def rows(self) -> list[dict[str, list[ClaimResult]]]:
+        """The results by version of each claim, in the order of the catalogue."""
+        rows: dict[int, dict[str, list[ClaimResult]]] = {}
+        for result in sorted(self.results, key=lambda result: result.started_utc):
+            rows.setdefault(result.number, {}).setdefault(_column(result), []).append(result)
+        return [
+            {version: row[version] for version in self.versions if version in row}
+            for _, row in sorted(rows.items())
+        ]
+
+    @property
+    def tally(self) -> str:
+        """How many cells ended how."""
+        outcomes = [cell[-1].outcome for row in self.rows for cell in row.values()]
+        return tally("cell", outcomes, Outcome)
+
+    def document(self, folder: Path) -> dict[str, Any]:
+        """Return everything as one JSON object; `folder` is that of the matrix."""
+        counts = Counter(result.outcome for result in self.results)
         return {
             "schema": SCHEMA,
-            "folder": self.folder.name,
+            "folder": folder.name,
             "wanted": self.wanted,
-            "outcomes": {
-                str(outcome): sum(result.outcome is outcome for result in self.results)
-                for outcome in Outcome
-            },
+            "outcomes": {str(outcome): counts[outcome] for outcome in Outcome},
             "trials": [result.document() for result in self.results],
         }
+
+    def html(self) -> str:
+        """Return the table as one HTML page that needs no network."""
+        return render("claims.html.j2", matrix=self, times=times)
+
+    def markdown(self) -> str:
+        """Return the table as Markdown, with what each run showed."""
+        return render("claims.md.j2", matrix=self, times=times)
+
+
+def times(results: Sequence[ClaimResult]) -> str:
+    """Return how often the outcome was the newest one, of how many: "3 of 3"."""
+    return f"{sum(each.outcome is results[-1].outcome for each in results)} of {len(results)}"
+
+
+def _column(result: ClaimResult) -> str:
+    # Only where both modes exist does the version alone not say which it was.
+    both = numbers("3.3") <= numbers(result.kafka) < (4,)
+    return f"{result.kafka} {result.metadata}" if both and result.metadata else result.kafka
 
 
 def run_claims(
     claims: Mapping[str, Claim], versions: Sequence[str], session: Session, *, seed: int = 1
-) -> ClaimMatrix:
+) -> tuple[Path, ClaimMatrix]:
     """Put claims to the test on versions of Kafka.
 
     Args:
@@ -62,6 +102,9 @@ def run_claims(
         versions: of Kafka.
         session: how they are run.
         seed: of every run.
+
+    Returns:
+        The folder of the matrix, and the matrix.
 
     Raises:
         UsageError: no claim speaks of any of the versions, or there is nothing to go on with.
@@ -76,6 +119,14 @@ def run_claims(
     asked = {
         "schema": SCHEMA, "claims": sorted(claims), "versions": list(versions), "seed": seed,
     }  # fmt: skip
+
+    def matrix(results: Sequence[ClaimResult]) -> ClaimMatrix:
+        return ClaimMatrix(results, wanted=len(cells), runs="../")
+
+    def write_pages(folder: Path, results: Sequence[ClaimResult]) -> None:
+        write_atomically(folder / "matrix.html", matrix(results).html())
+        write_atomically(folder / "matrix.md", matrix(results).markdown())
+
     folder = open_folder(session, "claims-*", asked)
     campaign = Campaign(
         cells=cells,
@@ -83,8 +134,7 @@ def run_claims(
         write_pages=write_pages,
         results_file="trials.jsonl",
     )
-    results = run_campaign(campaign, folder, session)
-    return ClaimMatrix(folder=folder, wanted=len(cells), results=results)
+    return folder, matrix(run_campaign(campaign, folder, session))
 
 
 def _cells(
@@ -111,10 +161,3 @@ def _cells(
         )
         for run in runs
     ]
-
-
-def write_pages(folder: Path, results: Sequence[ClaimResult]) -> None:
-    """Write the matrix as HTML and as Markdown, linked to the runs beside it."""
-    table = ClaimTable(results, runs="../")
-    write_atomically(folder / "matrix.html", table.html())
-    write_atomically(folder / "matrix.md", table.markdown())

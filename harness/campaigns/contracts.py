@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from harness.campaigns.campaign import Campaign, Session, open_folder, run_campaign
-from harness.campaigns.pages import ContractTable, LeftOut
-from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.campaigns.pages import MARKS, render, tally
+from harness.campaigns.scenario_result import HEADLINES, ScenarioResult, scenario_cell
+from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.run_dir import SCHEMA, write_atomically
 from harness.core.scenario import Scenario
@@ -18,14 +19,34 @@ from harness.run.scenario_run import ScenarioRun
 
 DEFAULT_SCENARIO = "weak_spots"
 
+MEANINGS = {
+    "lost": "acknowledged records that are not in the final log",
+    "duplicated": "records that are in it more than once",
+    "reordered": "sends that lie behind a later one of the same producer",
+}
+"""What the columns count, in words."""
+
+_ALWAYS = ("acks", "min_isr", "idempotence")
+_TITLES = {
+    "kafka": "Kafka",
+    "acks": "acks",
+    "min_isr": "min ISR",
+    "replication_factor": "replicas",
+    "idempotence": "idempotence",
+    "retries": "retries",
+    "max_in_flight": "in flight",
+    "unclean_election": "unclean election",
+    "delivery_timeout_ms": "delivery timeout, ms",
+}
+
 Choice = Mapping[str, Any]
 """One value for each dimension."""
 
 
 def combine(
     dimensions: Mapping[str, Sequence[Any]], make: Callable[[Choice], Scenario], *, seed: int
-) -> tuple[tuple[Scenario, ...], tuple[LeftOut, ...]]:
-    """Return the scenarios of a product, and the combinations of it that are left out.
+) -> tuple[list[Scenario], dict[str, str]]:
+    """Return the scenarios of a product, and why combinations of it are left out.
 
     Args:
         dimensions: the values of each; the last one changes fastest.
@@ -36,7 +57,7 @@ def combine(
         UsageError: nothing is left, with the reasons.
     """
     scenarios: list[Scenario] = []
-    left_out: list[LeftOut] = []
+    left_out: dict[str, str] = {}
     damage, known = "", list[dict[str, Any]]()
     for values in product(*dimensions.values()):
         choice = dict(zip(dimensions, values, strict=True))
@@ -57,11 +78,11 @@ def combine(
                 scenarios.append(scenario)
                 continue
         words = ", ".join(f"{name}={value}" for name, value in choice.items() if value is not None)
-        left_out.append(LeftOut(choice=words, why=why))
+        left_out[words] = why
     if not scenarios:
-        reasons = dict.fromkeys(each.why for each in left_out)
+        reasons = dict.fromkeys(left_out.values())
         raise UsageError(f"None of these contracts can be run. {' '.join(reasons)}")
-    return tuple(scenarios), tuple(left_out)
+    return scenarios, left_out
 
 
 def settings_of(scenario: Scenario) -> dict[str, Any]:
@@ -74,40 +95,147 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractMatrix:
-    """A matrix of contracts that was run, or as much of it as there was time for.
+    """What came of the same damage under each contract.
 
     Attributes:
-        folder: where its pages lie.
+        results: in the order of the contracts.
         wanted: how many contracts there are.
-        table: what came of those that were run.
+        damage: what was done in every run: the object of plan.json.
+        left_out: why combinations of settings were not run, by the combination.
+        runs: the way from the page to the folders of the runs; empty: no links.
     """
 
-    folder: Path
+    results: Sequence[ScenarioResult]
     wanted: int
-    table: ContractTable
+    damage: Mapping[str, Any]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    runs: str = ""
 
     @property
     def verdict(self) -> Verdict:
         """The worst verdict; UNKNOWN as well where a contract has none yet."""
-        missing = [Verdict.UNKNOWN] * (len(self.table.results) < self.wanted)
-        return Verdict.merge([*(result.verdict for result in self.table.results), *missing])
+        missing = [Verdict.UNKNOWN] * (len(self.results) < self.wanted)
+        return Verdict.merge([*(result.verdict for result in self.results), *missing])
 
-    def document(self) -> dict[str, Any]:
-        """Return everything as one JSON object."""
+    @property
+    def steps(self) -> list[str]:
+        """Each fault of the plan in words."""
+        return [
+            f"{_phrase(step['fault'])} on {_phrase(step['target'])} at {step['at_s']:g} s for "
+            f"{step['hold_s']:g} s"
+            for step in self.damage["steps"]
+        ]
+
+    @property
+    def headline(self) -> str:
+        """What was run, in a line."""
+        return (
+            f"scenario {self.damage['scenario']} · seed {self.damage['seed']} · "
+            f"{self.damage['duration_s']:g} s under load"
+        )
+
+    @property
+    def tally(self) -> str:
+        """How many runs ended how."""
+        return tally("run", [result.verdict for result in self.results], Verdict)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that tell the rows apart, and their titles."""
+        return {
+            name: title
+            for name, title in _TITLES.items()
+            if name in _ALWAYS or len({str(result.settings[name]) for result in self.results}) > 1
+        }
+
+    @property
+    def heads(self) -> list[str]:
+        """The heads of the columns."""
+        return [*self.settings.values(), *MEANINGS, "longest time without ack", "verdict"]
+
+    def cells(self, result: ScenarioResult) -> list[str]:
+        """Return one row as plain text."""
+        return [
+            *(in_words(result.settings[name]) for name in self.settings),
+            *(str(result.headlines[name]) for name in MEANINGS),
+            unavailable(result),
+            f"{MARKS[result.verdict.name]} {result.verdict.name}",
+        ]
+
+    def reasons(self) -> list[str]:
+        """Return why runs are not VALID, each with its contract."""
+        known = {entry.name for entry in fields(Contract)}
+        return [
+            f"{Contract(**{k: v for k, v in result.settings.items() if k in known})}: {reason}"
+            for result in self.results
+            for reason in result.reasons
+        ]
+
+    def document(self, folder: Path) -> dict[str, Any]:
+        """Return everything as one JSON object; `folder` is that of the matrix."""
         return {
             "schema": SCHEMA,
-            "folder": self.folder.name,
+            "folder": folder.name,
             "verdict": self.verdict.name,
             "wanted": self.wanted,
-            "damage": self.table.damage,
-            "left_out": [asdict(each) for each in self.table.left_out],
-            "runs": [result.document() for result in self.table.results],
+            "damage": self.damage,
+            "left_out": [{"choice": name, "why": why} for name, why in self.left_out.items()],
+            "runs": [result.document() for result in self.results],
         }
+
+    def html(self) -> str:
+        """Return the table as one HTML page that needs no network."""
+        return render(
+            "contracts.html.j2", matrix=self, meanings=MEANINGS, in_words=in_words, others=others,
+            unavailable=unavailable,
+        )  # fmt: skip
+
+    def markdown(self) -> str:
+        """Return the table as Markdown."""
+        return render("contracts.md.j2", matrix=self, meanings=MEANINGS)
+
+
+def _phrase(described: Mapping[str, Any]) -> str:
+    """Return a fault or a target of plan.json in words, what was left to its default unsaid."""
+    # JSON sorts the parameters, so each is named.
+    inside = ", ".join(
+        f"{name}={value}"
+        for name, value in sorted(described["parameters"].items())
+        if value is not None and value is not False and value != []
+    )
+    return f"{described['name']}({inside})" if inside else str(described["name"])
+
+
+def in_words(value: object) -> str:
+    """Return the value of a setting as the table shows it."""
+    match value:
+        case True:
+            return "on"
+        case False:
+            return "off"
+        case None:
+            return "endless"
+        case _:
+            return str(value)
+
+
+def unavailable(result: ScenarioResult) -> str:
+    """Return the longest time without an acknowledgement as the table shows it."""
+    return "never any" if result.unavailable_s is None else f"{result.unavailable_s:.1f} s"
+
+
+def others(result: ScenarioResult) -> str:
+    """Return what was found besides what the columns count."""
+    return ", ".join(
+        f"{name} ×{found}"
+        for name, found in result.anomalies.items()
+        if name not in HEADLINES.values()
+    )
 
 
 def run_contracts(
-    scenarios: Sequence[Scenario], left_out: Sequence[LeftOut], session: Session, *, seed: int
-) -> ContractMatrix:
+    scenarios: Sequence[Scenario], left_out: Mapping[str, str], session: Session, *, seed: int
+) -> tuple[Path, ContractMatrix]:
     """Do the same damage under each contract.
 
     Each run has a cluster of its own: what power loss and cuts leave in the logs and groups of one
@@ -115,9 +243,12 @@ def run_contracts(
 
     Args:
         scenarios: what is run, in this order; they differ in version and contract only.
-        left_out: what cannot be, or would not be the same damage.
+        left_out: why combinations were left out.
         session: how they are run.
         seed: of every run.
+
+    Returns:
+        The folder of the matrix, and the matrix.
 
     Raises:
         UsageError: there is nothing to go on with, or the store cannot be written to.
@@ -143,15 +274,16 @@ def run_contracts(
         "cells": [cell.settings for cell in cells],
     }
 
-    def table(results: Sequence[ScenarioResult]) -> ContractTable:
-        return ContractTable(results=results, damage=damage, left_out=left_out, runs="../")
+    def matrix(results: Sequence[ScenarioResult]) -> ContractMatrix:
+        return ContractMatrix(
+            results=results, wanted=len(cells), damage=damage, left_out=left_out, runs="../"
+        )
 
     def write_pages(folder: Path, results: Sequence[ScenarioResult]) -> None:
-        write_atomically(folder / "matrix.html", table(results).html())
-        write_atomically(folder / "matrix.md", table(results).markdown())
+        write_atomically(folder / "matrix.html", matrix(results).html())
+        write_atomically(folder / "matrix.md", matrix(results).markdown())
 
     # Tuples are lists in JSON.
     folder = open_folder(session, "contracts-*", json.loads(json.dumps(asked)))
     campaign = Campaign(cells=cells, read=ScenarioResult.read, write_pages=write_pages)
-    results = run_campaign(campaign, folder, session)
-    return ContractMatrix(folder=folder, wanted=len(cells), table=table(results))
+    return folder, matrix(run_campaign(campaign, folder, session))

@@ -94,13 +94,13 @@ def run(
             store=store, resume=resume, master=master, keep_cluster=keep_cluster,
             progress=progress, stop=stop,
         )  # fmt: skip
-        matrix = run_claims(chosen, versions, session, seed=seed)
+        folder, matrix = run_claims(chosen, versions, session, seed=seed)
     for result in matrix.results:
         console.say(f"{result.outcome:<9} {result.number:>3} {result.claim} · Kafka {result.kafka}")
         console.say(f"              expected: {result.expected}. {result.words}")
-    console.say(f"the matrix: {matrix.folder / 'matrix.html'}")
+    console.say(f"the matrix: {folder / 'matrix.html'}")
     if as_json:
-        typer.echo(json.dumps(matrix.document(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(matrix.document(folder), indent=2, ensure_ascii=False))
     raise typer.Exit(INTERRUPTED if stop.is_set() else matrix.exit_code)
 
 
@@ -115,7 +115,7 @@ def page(
 ) -> None:
     """Write one page of everything that was tried in a store, and of what was measured before."""
     from harness.campaigns.claim_result import merge_results
-    from harness.campaigns.pages import ClaimTable
+    from harness.campaigns.claims import ClaimMatrix
     from harness.core.run_dir import write_atomically
 
     results = merge_results(store, measured)
@@ -124,5 +124,5 @@ def page(
     if measured is not None:
         lines = [json.dumps(r.document(), sort_keys=True, ensure_ascii=False) for r in results]
         write_atomically(measured, "\n".join(lines) + "\n")
-    write_atomically(markdown, ClaimTable(results).markdown())
+    write_atomically(markdown, ClaimMatrix(results).markdown())
     console.say(f"{len(results)} results are shown in {markdown}.")

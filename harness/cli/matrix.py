@@ -51,21 +51,20 @@ def matrix(
         dimensions, lambda choice: scenario_of({**common, **choice}), seed=seed
     )
     with stoppable() as stop, console.live_progress() as progress:
-        for each in left_out:
-            progress.say(f"left out: {each.choice}: {each.why}")
+        for choice, why in left_out.items():
+            progress.say(f"left out: {choice}: {why}")
         for cluster in {each.cluster.kafka: each.cluster for each in scenarios}.values():
             reject_unknown_version(cluster, say=progress.say)
         session = Session(
             store=store, resume=resume, master=master, keep_cluster=keep_cluster,
             progress=progress, stop=stop,
         )  # fmt: skip
-        run = run_contracts(scenarios, left_out, session, seed=seed)
-    table = run.table
-    console.print_table(table.heads, [table.cells(result) for result in table.results])
-    console.say(f"{run.verdict.name}  {table.tally}, of {run.wanted} contracts")
-    for reason in table.reasons():
+        folder, run = run_contracts(scenarios, left_out, session, seed=seed)
+    console.print_table(run.heads, [run.cells(result) for result in run.results])
+    console.say(f"{run.verdict.name}  {run.tally}, of {run.wanted} contracts")
+    for reason in run.reasons():
         console.say(f"  {reason}")
-    console.say(f"  table: {run.folder / 'matrix.html'}")
+    console.say(f"  table: {folder / 'matrix.html'}")
     if as_json:
-        typer.echo(json.dumps(run.document(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(run.document(folder), indent=2, ensure_ascii=False))
     raise typer.Exit(INTERRUPTED if stop.is_set() else run.verdict.exit_code)

@@ -23,6 +23,7 @@ from harness.cluster.zookeeper import ZooKeeper
 from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.version import (
+    FIRST_DELETIONS,
     FIRST_ELECTIONS,
     FIRST_IDEMPOTENCE,
     FIRST_INCREMENTAL_CONFIGS,
@@ -157,6 +158,24 @@ class Admin:
                 timeout_s,
             )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
+
+    def delete_topics(self, names: Collection[str], *, timeout_s: float = 30.0) -> None:
+        """Delete topics, where brokers do so unless told otherwise.
+
+        Raises:
+            ClusterBroken: one could not be deleted.
+        """
+        if self._version < FIRST_DELETIONS:
+            return
+
+        def deleted() -> bool:
+            self._await_controller(timeout_s)
+            futures = self._client.delete_topics(list(names), request_timeout=timeout_s)
+            for name, future in futures.items():
+                self._settle(future, f"to delete topic {name!r}", timeout_s)
+            return True
+
+        self._again(deleted, _CONTROLLER_MOVED, f"topics {', '.join(names)} to go", timeout_s)
 
     def _await_controller(self, timeout_s: float) -> None:
         """Wait until the client has heard of the controller.

@@ -1,5 +1,6 @@
 """The clusters that runs use: a new one for each run, or one that several runs share."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster
@@ -41,17 +42,21 @@ class ClusterPool:
         self._spec = spec
         return launch(spec, run=run_dir.name, folder=run_dir.path, say=say)
 
-    def release(self, cluster: DockerCluster, *, is_sound: bool, say: Say) -> None:
+    def release(
+        self, cluster: DockerCluster, topics: Collection[str], *, is_sound: bool, say: Say
+    ) -> None:
         """Take back a cluster that a run no longer needs, to keep it or to remove it.
 
         Args:
             cluster: one that `acquire` returned.
+            topics: those of the run; they are deleted, so that a kept cluster's disks do not fill.
             is_sound: whether every fault in it was healed, and all its brokers run.
             say: is told if something was left behind.
         """
         if self.keeps and is_sound:
             try:
                 cluster.agent.heal_all()
+                cluster.admin.delete_topics(topics)
             except KafkaChaosError as error:
                 say(f"The cluster is not used again: {error}")
             else:

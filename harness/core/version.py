@@ -7,6 +7,8 @@ from harness.core.errors import UsageError
 
 FIRST_IDEMPOTENCE = (0, 11)
 """Idempotent and transactional producers, record format v2, leader epochs, DescribeConfigs."""
+FIRST_DELETIONS = (1, 0)
+"""delete.topic.enable is true by default (KAFKA-5384)."""
 FIRST_INCREMENTAL_CONFIGS = (2, 3)
 """IncrementalAlterConfigs (KIP-339)."""
 FIRST_ELECTIONS = (2, 4)

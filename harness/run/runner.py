@@ -218,7 +218,8 @@ class Runner:
             )
             return
         is_sound = not failed and not self._left_down
-        self.pool.release(cluster, is_sound=is_sound, say=self.progress.say)
+        topics = [topic.name for topic in self.run.topics()]
+        self.pool.release(cluster, topics, is_sound=is_sound, say=self.progress.say)
 
 
 def _described(spec: ClusterSpec) -> dict[str, Any]:

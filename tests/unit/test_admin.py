@@ -64,6 +64,24 @@ def test_a_topic_is_asked_for_again_where_the_controller_has_moved(
     assert young.known == 2
 
 
+@pytest.mark.parametrize(("kafka", "deleted"), [("0.11.0.3", []), ("1.0.2", ["a", "b"])])
+def test_topics_are_deleted_where_brokers_do_so_by_default(
+    monkeypatch: pytest.MonkeyPatch, kafka: str, deleted: list[str]
+) -> None:
+    asked: list[str] = []
+
+    class Deleting(_YoungCluster):
+        def delete_topics(self, topics: list[str], *, request_timeout: float) -> Any:
+            asked.extend(topics)
+            return {topic: SimpleNamespace(result=lambda timeout: None) for topic in topics}
+
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: Deleting(1, 1))
+
+    Admin("127.0.0.1:1", kafka=kafka).delete_topics(["a", "b"])
+
+    assert asked == deleted
+
+
 class _MovingLeader:
     """A leader that has moved since the client last heard of it."""
 

@@ -10,9 +10,8 @@ import pytest
 
 from harness.campaigns.campaign import Session
 from harness.campaigns.claim_result import ClaimResult, claim_result, merge_results, without_run
-from harness.campaigns.claims import run_claims
+from harness.campaigns.claims import ClaimMatrix, run_claims
 from harness.campaigns.conduct import RunResult
-from harness.campaigns.pages import ClaimTable
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.run_dir import RunDir
@@ -185,16 +184,16 @@ def test_each_claim_is_run_on_each_version_and_shown_in_the_page(
 ) -> None:
     versions = ("4.3.1", "3.9.1", "0.11.0.3", "0.10.2.2")
 
-    matrix = run_claims({"simple": simple()}, versions, Session(store=tmp_path))
+    folder, matrix = run_claims({"simple": simple()}, versions, Session(store=tmp_path))
 
     assert [r.run.cluster.kafka for r in machine.runners] == ["0.11.0.3", "3.9.1", "4.3.1"]
     assert all(runner.pool.keeps for runner in machine.runners)
     assert (len(matrix.results), matrix.exit_code) == (3, 0)
-    assert matrix.document()["outcomes"] == {"CONFIRMED": 3, "REFUTED": 0, "UNKNOWN": 0}
-    page = (matrix.folder / "matrix.html").read_text()
+    assert matrix.document(folder)["outcomes"] == {"CONFIRMED": 3, "REFUTED": 0, "UNKNOWN": 0}
+    page = (folder / "matrix.html").read_text()
     assert page.count("CONFIRMED</b>") == 3
     assert f'<a href="../{matrix.results[2].run}/report.html">' in page
-    assert "| 900 | `simple` |" in (matrix.folder / "matrix.md").read_text()
+    assert "| 900 | `simple` |" in (folder / "matrix.md").read_text()
 
 
 def test_the_exit_code_says_what_was_refuted_and_what_is_not_known(
@@ -203,7 +202,7 @@ def test_the_exit_code_says_what_was_refuted_and_what_is_not_known(
     def exit_code(name: str, **outcomes: Outcome) -> int:
         judged_as.update({f"{version[1:]}.9.1": each for version, each in outcomes.items()})
         session = Session(store=tmp_path / name)
-        return run_claims({"simple": simple()}, ["3.9.1", "2.9.1"], session).exit_code
+        return run_claims({"simple": simple()}, ["3.9.1", "2.9.1"], session)[1].exit_code
 
     assert exit_code("a") == 0
     assert exit_code("b", v3=Outcome.UNKNOWN) == 3
@@ -216,7 +215,7 @@ def test_a_matrix_that_is_not_done_is_not_known(
     session = Session(store=tmp_path)
     machine.during = lambda _: session.stop.set()
 
-    matrix = run_claims({"simple": simple()}, ["4.3.1"], session)
+    _, matrix = run_claims({"simple": simple()}, ["4.3.1"], session)
 
     assert (len(matrix.results), matrix.exit_code) == (0, 3)
 
@@ -229,12 +228,12 @@ def test_a_claim_whose_cluster_does_not_start_is_unknown_with_the_reason(
 
     machine.during = fail
 
-    matrix = run_claims({"simple": simple()}, ["4.3.1"], Session(store=tmp_path))
+    folder, matrix = run_claims({"simple": simple()}, ["4.3.1"], Session(store=tmp_path))
 
     (result,) = matrix.results
     assert (result.outcome, result.expected) == (Outcome.UNKNOWN, "keeps it")
     assert result.words == "The run could not be made: Broker 2 did not register."
-    assert "keeps it" in (matrix.folder / "matrix.html").read_text()
+    assert "keeps it" in (folder / "matrix.html").read_text()
 
 
 def test_a_claim_that_needs_a_fresh_cluster_gets_one(
@@ -257,4 +256,4 @@ def test_the_page_of_the_catalogue_is_what_was_measured() -> None:
 
     results = merge_results(docs, docs / "claims.jsonl")
 
-    assert ClaimTable(results).markdown() == (docs / "claims.md").read_text(encoding="utf-8")
+    assert ClaimMatrix(results).markdown() == (docs / "claims.md").read_text(encoding="utf-8")

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from harness.campaigns.campaign import Session
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.contracts import Choice, ContractMatrix, combine, run_contracts, settings_of
-from harness.campaigns.pages import ContractTable, LeftOut
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult, scenario_cell
 from harness.cli.main import app
 from harness.core.contract import Contract
@@ -41,7 +40,7 @@ def run_matrix(
     scenarios, left_out = combine(
         dimensions, lambda choice: scenario_of(choice, scenario=scenario), seed=1
     )
-    return run_contracts(scenarios, left_out, session, seed=1)
+    return run_contracts(scenarios, left_out, session, seed=1)[1]
 
 
 # -- what is run -----------------------------------------------------------------------------------
@@ -58,8 +57,7 @@ def test_the_product_is_run_and_what_cannot_be_is_named() -> None:
 
     assert len(chosen) == 8
     assert len(left_out) == 4
-    assert left_out[0].choice == "acks=0, min_isr=1, idempotence=True"
-    assert "Idempotence needs acks=all" in left_out[0].why
+    assert "Idempotence needs acks=all" in left_out["acks=0, min_isr=1, idempotence=True"]
     contracts = [(c.contract.acks, c.contract.min_isr) for c in chosen]
     assert contracts[:3] == [("0", 1), ("0", 2), ("1", 1)]
 
@@ -68,7 +66,7 @@ def test_a_contract_that_defaults_make_the_same_is_run_once() -> None:
     chosen, left_out = combine({"acks": ["all"], "idempotence": [None, True]}, scenario_of, seed=1)
 
     assert len(chosen) == 1
-    assert "the same contract" in left_out[0].why
+    assert "the same contract" in left_out["acks=all, idempotence=True"]
 
 
 def test_every_cell_gets_the_same_damage_byte_for_byte() -> None:
@@ -90,7 +88,7 @@ def test_a_contract_under_which_the_plan_would_be_another_is_left_out() -> None:
     )
 
     assert [each.contract.replication_factor for each in chosen] == [3]
-    assert "plan would be another" in left_out[0].why
+    assert "plan would be another" in left_out["replication_factor=1, min_isr=1"]
 
 
 def test_a_matrix_of_nothing_is_refused_with_the_reason() -> None:
@@ -136,15 +134,16 @@ def test_each_contract_is_run_on_a_cluster_of_its_own_and_shown_in_the_table(
     assert [runner.run.contract.acks for runner in machine.runners] == ["1", "all"]
     assert not any(runner.pool.keeps for runner in machine.runners)
     assert matrix.verdict is Verdict.VALID
-    one, every = matrix.table.results
+    one, every = matrix.results
     assert one.headlines["lost"] == AnomalyCount(count=4112, permitted=True)
     assert every.headlines["lost"] == AnomalyCount(count=0, permitted=False)
     assert (one.unavailable_s, one.acked, one.proven) == (12.5, 1234, 1)
-    page = (matrix.folder / "matrix.html").read_text()
+    (folder,) = tmp_path.glob("contracts-*")
+    page = (folder / "matrix.html").read_text()
     assert "4,112" in page
     assert f'<a href="../{one.run}/report.html">' in page
-    assert "| 1 | 2 | off | 4,112 permitted |" in (matrix.folder / "matrix.md").read_text()
-    document = json.loads(json.dumps(matrix.document()))
+    assert "| 1 | 2 | off | 4,112 permitted |" in (folder / "matrix.md").read_text()
+    document = json.loads(json.dumps(matrix.document(folder)))
     assert [ScenarioResult.read(run) for run in document["runs"]] == [one, every]
     assert len(document["damage"]["steps"]) == 5
 
@@ -161,8 +160,8 @@ def test_the_verdict_is_the_worst_and_unknown_while_a_contract_has_none(
     session = Session(store=tmp_path, resume=True)
     matrix = run_matrix(session, acks=["0", "1"])
     assert matrix.verdict is Verdict.INVALID
-    assert [result.settings["acks"] for result in matrix.table.results] == ["0", "1"]
-    assert str(matrix.table.results[1].headlines["duplicated"]) == "2 FORBIDDEN"
+    assert [result.settings["acks"] for result in matrix.results] == ["0", "1"]
+    assert str(matrix.results[1].headlines["duplicated"]) == "2 FORBIDDEN"
 
 
 @pytest.mark.parametrize("other", [{"acks": ["0"]}, {"acks": ["1"], "scenario": "mixed"}])
@@ -192,9 +191,11 @@ def unmade(choice: Choice | None = None) -> ScenarioResult:
     return cell.without_run("It did not start.", 3.0)
 
 
-def table_of(*results: ScenarioResult, left_out: tuple[LeftOut, ...] = ()) -> ContractTable:
+def table_of(*results: ScenarioResult, left_out: dict[str, str] | None = None) -> ContractMatrix:
     damage = json.loads(ScenarioRun(scenario_of()).plan_json(1))
-    return ContractTable(results=results, damage=damage, left_out=left_out, runs="../")
+    return ContractMatrix(
+        results=results, wanted=1, damage=damage, left_out=left_out or {}, runs="../"
+    )
 
 
 def test_a_run_that_could_not_be_made_is_unknown_and_says_what_would_be_permitted() -> None:
@@ -215,8 +216,9 @@ def test_what_all_rows_share_has_no_column() -> None:
 
 def test_the_pages_show_the_damage_the_reasons_and_what_was_left_out() -> None:
     found = {"phantom": AnomalyCount(count=1, permitted=False)}
-    left_out = LeftOut(choice="acks=0", why="It <cannot> be.")
-    table = table_of(replace(unmade(), anomalies=found, run="a-run"), left_out=(left_out,))
+    table = table_of(
+        replace(unmade(), anomalies=found, run="a-run"), left_out={"acks=0": "It <cannot> be."}
+    )
 
     for page in (table.html(), table.markdown()):
         assert "partition(listener=replication) on leader_of(partition=0, topic=orders)" in page
@@ -234,7 +236,7 @@ def test_a_result_is_what_the_report_says(machine: Machine, tmp_path: Path) -> N
         liveness={"widest": None},
     )
 
-    (result,) = run_matrix(Session(store=tmp_path), min_isr=[1]).table.results
+    (result,) = run_matrix(Session(store=tmp_path), min_isr=[1]).results
 
     assert (result.unavailable_s, result.reasons, result.run) == (
         None, ("Too little.",), machine.made[0],
