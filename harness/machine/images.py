@@ -87,13 +87,24 @@ def recipe_hash(recipe: str) -> str:
 
 
 def hash_folder(folder: Path) -> str:
-    """Return 12 hex digits of the files of a recipe: names, contents, and who may be executed."""
+    """Return 12 hex digits of the names and contents of a recipe's files.
+
+    Who may execute them does not count: a wheel does not keep it, and `copy_recipe` decides it.
+    """
     parts = [_BASE_RECIPE.encode()]
     for path in sorted(folder.rglob("*")):
         if path.is_file() and _belongs(path):
-            executable = b"x" if os.access(path, os.X_OK) else b"-"
-            parts += [path.relative_to(folder).as_posix().encode(), executable, path.read_bytes()]
+            parts += [path.relative_to(folder).as_posix().encode(), path.read_bytes()]
     return _short_hash(parts)
+
+
+def copy_recipe(folder: Path, context: Path) -> None:
+    """Copy a recipe for the builder; files that begin with `#!` are programs, and no others."""
+    ignore = shutil.ignore_patterns("__pycache__", "*.md")
+    shutil.copytree(folder, context, ignore=ignore, copy_function=shutil.copyfile)
+    for path in context.rglob("*"):
+        is_program = path.is_dir() or path.read_bytes().startswith(b"#!")
+        path.chmod(0o755 if is_program else 0o644)
 
 
 def image_exists(tag: str) -> bool:
@@ -107,7 +118,10 @@ def image_exists(tag: str) -> bool:
         return True
     if "no such image" in done.stderr.lower():
         return False
-    raise EnvironmentBroken(f"The Docker engine did not answer: {done.stderr.strip()}")
+    raise EnvironmentBroken(
+        f"The Docker engine does not answer ({done.stderr.strip()}): `kafka-chaos doctor --fix` "
+        "installs or starts it."
+    )
 
 
 def ensure_base_image(*, say: Say) -> str:
@@ -296,9 +310,7 @@ def _build(tag: str, recipe: str, arguments: dict[str, str], what: str, say: Say
         if image_exists(tag):
             return
         context = Path(folder) / "context"
-        shutil.copytree(
-            compose_folder() / recipe, context, ignore=shutil.ignore_patterns("__pycache__", "*.md")
-        )
+        copy_recipe(compose_folder() / recipe, context)
         _write_certificates(context / "certificates")
         command = ["docker", "build", "--network", "host", "--tag", tag, "--label", "kafka-chaos=1"]
         for name, value in ({"BASE": base} | arguments).items():

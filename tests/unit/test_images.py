@@ -40,13 +40,20 @@ def test_a_renamed_file_changes_the_hash(tmp_path: Path) -> None:
     assert images.hash_folder(recipe) != before
 
 
-def test_a_script_that_may_be_executed_is_another_recipe(tmp_path: Path) -> None:
+def test_a_wheel_that_keeps_no_modes_makes_the_same_image(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path)
+    program = recipe / "supervisor"
+    program.write_text("#!/bin/bash\n")
+    program.chmod(0o755)
     before = images.hash_folder(recipe)
-
+    program.chmod(0o644)
     (recipe / "Dockerfile").chmod(0o755)
 
-    assert images.hash_folder(recipe) != before
+    images.copy_recipe(recipe, tmp_path / "context")
+
+    assert images.hash_folder(recipe) == before
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "context").iterdir()}
+    assert modes == {"supervisor": 0o755, "Dockerfile": 0o644}
 
 
 def test_a_document_or_a_compiled_file_is_no_part_of_a_recipe(tmp_path: Path) -> None:
