@@ -26,7 +26,7 @@ _MEANING = {
 _COUNTS_EVERY_S = 10.0
 _WIDE = 200
 _STYLES = {"FORBIDDEN": "red", "INVALID": "red", "UNKNOWN": "yellow", "VALID": "green"}
-"""By a word in a cell of a table; the first that it holds counts."""
+"""The colour of a cell of a table, by the first of these words that it holds."""
 
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 """Everything for people goes to stderr; stdout is for the one document that was asked for."""

@@ -3,13 +3,12 @@
 import json
 import logging
 import os
-import secrets
 import sys
 import traceback
-from enum import StrEnum
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -80,7 +79,7 @@ def kafka_chaos(
 @experiment
 def run(
     scenario: Scenario,
-    seed: int | None,
+    seed: int,
     store: Store = DEFAULT_STORE,
     master: Master = None,
     keep_cluster: Keep = "never",
@@ -93,7 +92,6 @@ def run(
     from harness.run.scenario_run import ScenarioRun
     from verifiers.report import console_summary
 
-    seed = _new_seed() if seed is None else seed
     with stoppable() as stop, console.live_progress() as progress:
         progress.say(f"scenario {scenario.name} · kafka {scenario.cluster.kafka} · seed {seed}")
         progress.say(str(scenario.contract))
@@ -115,11 +113,10 @@ def run(
 
 @app.command(cls=ConfiguredCommand)
 @experiment
-def plan(scenario: Scenario, seed: int | None) -> None:
+def plan(scenario: Scenario, seed: int) -> None:
     """Show the schedule that a seed gives, as plan.json on stdout; nothing is started."""
     from harness.run.nemesis import plan, plan_json
 
-    seed = _new_seed() if seed is None else seed
     console.say(f"scenario {scenario.name} · seed {seed} · {scenario.duration_s:g} s")
     typer.echo(plan_json(scenario, seed, plan(scenario, seed)), nl=False)
 
@@ -169,49 +166,39 @@ def report(path: RunFolder) -> None:
     console.print_lines(console_summary(run_dir.path))
 
 
-class Kind(StrEnum):
-    """What can be listed."""
+Kind = Literal["faults", "scenarios", "workloads", "checkers", "targets", "claims", "contracts"]
 
-    FAULTS = "faults"
-    SCENARIOS = "scenarios"
-    WORKLOADS = "workloads"
-    CHECKERS = "checkers"
-    TARGETS = "targets"
-    CLAIMS = "claims"
-    CONTRACTS = "contracts"
+_REGISTRIES: dict[Kind, tuple[str, str]] = {
+    "faults": ("harness.core.fault", "FAULTS"),
+    "scenarios": ("harness.core.scenario", "SCENARIOS"),
+    "workloads": ("harness.core.workload", "WORKLOADS"),
+    "checkers": ("verifiers.checking.checker", "CHECKERS"),
+    "targets": ("harness.core.fault", "TARGETS"),
+    "claims": ("harness.lab.claim", "CLAIMS"),
+}
+"""Module and name of each registry: only the one that is asked for is imported."""
 
 
 @app.command("list")
 def list_(kind: Kind, as_json: Json = False) -> None:
     """List what there is of a kind, a line each, with its meaning."""
-    found = _meanings(kind)
+    meanings = _meanings(kind)
     if as_json:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(meanings, indent=2, ensure_ascii=False))
         return
-    width = max(map(len, found), default=0)
-    for name, meaning in found.items():
+    width = max(map(len, meanings), default=0)
+    for name, meaning in meanings.items():
         typer.echo(f"{name:<{width}}  {meaning}")
 
 
 def _meanings(kind: Kind) -> dict[str, str]:
-    if kind is Kind.CONTRACTS:
+    if kind == "contracts":
         from verifiers.checking.contracts import chapters, in_a_line
 
         return {chapter.anomaly: in_a_line(chapter) for chapter in chapters()}
-    return {name: first_sentence(entry) for name, entry in _registry(kind).items()}
-
-
-def _registry(kind: Kind) -> Registry[Any]:
-    module, name = {
-        Kind.CHECKERS: ("verifiers.checking.checker", "CHECKERS"),
-        Kind.CLAIMS: ("harness.lab.claim", "CLAIMS"),
-        Kind.FAULTS: ("harness.core.fault", "FAULTS"),
-        Kind.SCENARIOS: ("harness.core.scenario", "SCENARIOS"),
-        Kind.TARGETS: ("harness.core.fault", "TARGETS"),
-        Kind.WORKLOADS: ("harness.core.workload", "WORKLOADS"),
-    }[kind]
+    module, name = _REGISTRIES[kind]
     registry: Registry[Any] = getattr(import_module(module), name)
-    return registry
+    return {name: first_sentence(entry) for name, entry in registry.items()}
 
 
 @app.command()
@@ -230,7 +217,7 @@ def doctor(
     versions = [version.strip() for version in (kafka or "").split(",") if version.strip()]
     findings = diagnose(fix=fix, quick=quick, say=console.say, versions=versions)
     if as_json:
-        typer.echo(json.dumps([_plain(finding) for finding in findings], indent=2))
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     raise typer.Exit(0 if all(finding.ok for finding in findings) else 4)
 
 
@@ -288,27 +275,10 @@ def bench(
     raise typer.Exit(import_module(f"tests.bench.{module}").main(context.args) or 0)
 
 
-# -- what the commands share ---------------------------------------------------------------------
-
-
-def _new_seed() -> int:
-    return secrets.randbelow(1_000_000)
-
-
-def _plain(finding: Any) -> dict[str, Any]:  # noqa: ANN401 (any slotted dataclass)
-    return {name: getattr(finding, name) for name in finding.__slots__}
-
-
 def main() -> NoReturn:
     """Run the command line and exit with the code that design and errors give."""
-    level = os.environ.get("KAFKA_CHAOS_LOG", "WARNING").upper()
-    from rich.logging import RichHandler
-
-    handler = RichHandler(console=console.err, show_path=False)
-    # Spark's gateway tells every message between the two languages; nobody looks for that here.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
     try:
+        _configure_logging(os.environ.get("KAFKA_CHAOS_LOG") or "WARNING")
         code = app(prog_name="kafka-chaos", standalone_mode=False) or 0
     except KafkaChaosError as error:
         console.say(f"{type(error).__name__}: {error}")
@@ -325,6 +295,17 @@ def main() -> NoReturn:
         console.say(f"An error of kafka-chaos itself, {type(error).__name__}: please report it.")
         code = INTERNAL
     sys.exit(code)
+
+
+def _configure_logging(level: str) -> None:
+    from rich.logging import RichHandler
+
+    if level.upper() not in logging.getLevelNamesMapping():
+        raise UsageError(f"KAFKA_CHAOS_LOG={level}: choose DEBUG, INFO, WARNING or ERROR.")
+    # Py4J logs every message between Python and Spark's JVM.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    handler = RichHandler(console=console.err, show_path=False)
+    logging.basicConfig(level=level.upper(), format="%(message)s", handlers=[handler])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The command `kafka-chaos nightly`: runs until a budget of time is spent, one summary."""
 
-import secrets
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from harness.cli.options import (
     Seed,
     Store,
     WorkloadName,
+    new_seed,
 )
 from harness.cli.process import INTERRUPTED, stoppable
 from harness.cli.settings import option
@@ -43,7 +43,7 @@ def nightly(
         workload=workload,
         duration_s=None if duration is None else parse_duration_s(duration),
         # Without a seed any night of this kind goes on.
-        seed=secrets.randbelow(1_000_000) if seed is None and not resume else seed,
+        seed=new_seed() if seed is None and not resume else seed,
     )
     budget_s = parse_duration_s(budget)
     with stoppable() as stop, console.live_progress() as progress:

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -116,7 +117,7 @@ _CONTRACTS: Mapping[str, Any] = {
 
 
 def experiment(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the settings of an experiment; it gets a scenario and a seed, or None.
+    """Give a command the settings of an experiment; it gets a scenario and a seed.
 
     With --again they are those of an earlier run. That flag stands above the environment and all
     files, as every flag does; another flag for a setting contradicts it.
@@ -133,7 +134,8 @@ def experiment(command: Callable[..., None]) -> Callable[..., None]:
         from harness.core.run_dir import RunDir
 
         if again is None:
-            command(scenario_of(flags), flags["seed"], **others)
+            seed = flags["seed"]
+            command(scenario_of(flags), new_seed() if seed is None else seed, **others)
             return
         beside = sorted(_written(name) for name in flags if _is_flag(context, name))
         if beside:
@@ -146,6 +148,11 @@ def experiment(command: Callable[..., None]) -> Callable[..., None]:
     return _with_flags(
         command, with_experiment, _DESCRIBED, {"again": Again, "context": typer.Context}, own
     )
+
+
+def new_seed() -> int:
+    """Return a seed that is short enough to be typed."""
+    return secrets.randbelow(1_000_000)
 
 
 def contracts(command: Callable[..., None]) -> Callable[..., None]:

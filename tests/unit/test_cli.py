@@ -285,7 +285,7 @@ def test_an_error_nobody_foresaw_is_exit_70(
     def burst(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cli, "_registry", burst)
+    monkeypatch.setattr(cli, "_meanings", burst)
 
     code, _, err = invoke("list", "faults")
 
@@ -297,7 +297,7 @@ def test_an_interrupt_is_exit_130(invoke: Invoke, monkeypatch: pytest.MonkeyPatc
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_registry", interrupt)
+    monkeypatch.setattr(cli, "_meanings", interrupt)
 
     assert invoke("list", "faults")[0] == 130
 

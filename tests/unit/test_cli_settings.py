@@ -116,6 +116,17 @@ def test_variables_that_are_no_flags_are_left_alone(
     assert invoke("plan")[0] == 0
 
 
+def test_a_level_of_logging_that_there_is_not_is_refused(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_CHAOS_LOG", "LOUD")
+
+    code, _, err = invoke("list", "faults")
+
+    assert code == 2
+    assert "KAFKA_CHAOS_LOG=LOUD: choose DEBUG, INFO, WARNING or ERROR." in err
+
+
 def test_verifying_is_not_bothered_by_settings_for_running(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

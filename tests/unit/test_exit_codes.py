@@ -8,11 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.campaigns.claim_result import ClaimResult, without_run
+from harness.campaigns.conduct import RunResult
 from harness.cli import main as cli
 from harness.core.errors import (
     ClusterBroken,
@@ -25,13 +28,17 @@ from harness.core.errors import (
 )
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
+from harness.lab.claim import Outcome, find_claim
+from harness.lab.claim_run import ClaimRun
 from harness.machine.doctor import Finding
 from harness.run.runner import Runner
+from tests.unit.campaign_fixture import Machine, machine, report
 from tests.unit.report_fixture import valid
 from verifiers.run_folder.result import Counts, Report
 
 Execute = Callable[[Runner], None]
 Ended = tuple[int, str, str]
+__all__ = ["machine"]
 
 
 def report_of(path: Path, verdict: Verdict) -> Report:
@@ -168,6 +175,102 @@ def test_verifying_a_run_ends_as_its_verdict(
     if isinstance(verdict, Verdict):
         assert json.loads(out)["verdict"] == verdict.name
         assert json.loads((folder / "verdict.json").read_text())["verdict"] == verdict.name
+
+
+# -- campaigns -------------------------------------------------------------------------------------
+
+CAMPAIGNS = {
+    # A night begins with its control whatever the budget is, and this one ends after it.
+    "nightly": ("nightly", "--budget", "1ms"),
+    "matrix": ("matrix", "--acks", "all", "--min-isr", "2", "--idempotence", "on"),
+}
+
+
+@pytest.fixture
+def any_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every version of Kafka exist: nobody asks Maven Central."""
+    for module in ("harness.campaigns.conduct", "harness.machine.images"):
+        monkeypatch.setattr(f"{module}.reject_unknown_kafka", lambda *_, **__: None)
+
+
+@pytest.mark.usefixtures("any_version")
+@pytest.mark.parametrize("command", CAMPAIGNS)
+@pytest.mark.parametrize(("verdict", "code"), VERDICTS)
+def test_a_campaign_ends_as_its_worst_run(
+    invoke: Callable[..., Ended], machine: Machine, command: str, verdict: Verdict, code: int
+) -> None:
+    machine.report = lambda runner: report(runner, verdict, reasons=("because",))
+
+    ended, out, err = invoke(*CAMPAIGNS[command], "--json")
+
+    assert ended == code, err
+    assert len(machine.made) == 1
+    assert json.loads(out)["verdict"] == verdict.name
+
+
+CLAIM = ("claims", "run", "acks1-loss-on-leader-kill")
+
+
+@pytest.mark.usefixtures("any_version")
+@pytest.mark.parametrize(
+    ("outcome", "code"), [(Outcome.CONFIRMED, 0), (Outcome.REFUTED, 1), (Outcome.UNKNOWN, 3)]
+)
+def test_claims_end_as_their_worst_outcome(
+    invoke: Callable[..., Ended],
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    outcome: Outcome,
+    code: int,
+) -> None:
+    def claim_result(result: RunResult, seconds: float, *, name: str) -> ClaimResult:
+        run = ClaimRun(name=name, claim=find_claim(name)[1], kafka=result.report.kafka)
+        return replace(without_run(run, "Seen.", seconds), run=result.run_dir.name, outcome=outcome)
+
+    monkeypatch.setattr("harness.campaigns.claims.claim_result", claim_result)
+
+    ended, out, err = invoke(*CLAIM, "--json")
+
+    assert ended == code, err
+    assert json.loads(out)["outcomes"][outcome] == 1
+
+
+@pytest.mark.usefixtures("any_version")
+@pytest.mark.parametrize("words", [*CAMPAIGNS.values(), CLAIM], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (HealFailed("something may still be broken"), 5),
+        (RuntimeError("a bug"), 70),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_ends_a_campaign_is_its_exit_code(
+    invoke: Callable[..., Ended],
+    machine: Machine,
+    words: tuple[str, ...],
+    error: BaseException,
+    code: int,
+) -> None:
+    machine.during = raising(error)
+
+    ended, out, err = invoke(*words, "--json")
+
+    assert (ended, out) == (code, ""), err
+
+
+@pytest.mark.usefixtures("any_version")
+@pytest.mark.parametrize("words", [*CAMPAIGNS.values(), CLAIM], ids=lambda words: words[0])
+def test_a_campaign_that_is_interrupted_ends_with_130(
+    invoke: Callable[..., Ended], machine: Machine, words: tuple[str, ...]
+) -> None:
+    machine.during = lambda _: os.kill(os.getpid(), signal.SIGINT)
+
+    assert invoke(*words)[0] == 130
+    assert machine.made == []
+
+
+# -- the machine -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("works", "code"), [((True, True), 0), ((True, False), 4)])

@@ -1,12 +1,14 @@
 """Run folders hold every setting of their run: `run --again` makes the same experiment of them."""
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from harness.campaigns.configure import Overrides, configure, repeated
 from harness.campaigns.field_values import field_values
+from harness.campaigns.nights import Night
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.run_dir import RunDir
@@ -82,6 +84,17 @@ def test_a_run_of_a_compose_file_is_repeated_with_that_file(tmp_path: Path) -> N
     again, _ = repeated(folder_of(ScenarioRun(scenario), tmp_path))
 
     assert again.cluster == scenario.cluster
+
+
+def test_the_runs_of_a_night_are_repeated_on_their_own_topics(tmp_path: Path) -> None:
+    night = Night(seed=7, kafka="3.9.1", duration_s=45)
+
+    for cell in islice(night.cells(), 4):
+        again, seed = repeated(folder_of(cell.run, tmp_path, seed=cell.seed))
+
+        assert seed == cell.seed
+        assert ScenarioRun(again).described() == cell.run.described()
+        assert ScenarioRun(again).plan_json(seed) == cell.run.plan_json(cell.seed)
 
 
 def test_the_run_of_a_claim_says_which_command_repeats_it(tmp_path: Path) -> None:
