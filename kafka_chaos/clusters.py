@@ -10,7 +10,7 @@ from random import Random
 
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.launch import launch as start_cluster
-from harness.core.cluster import Broker, ClusterSpec, Lease
+from harness.core.cluster import Broker, Cluster, ClusterSpec, Lease
 from harness.core.fault import FAULTS, Evidence, Fault, Target
 from harness.core.progress import Say
 from harness.run.runner import KeepCluster
@@ -72,7 +72,7 @@ class Chaos:
         evidence: what witnesses saw, an injection and a healing for each fault, in order.
     """
 
-    def __init__(self, cluster: DockerCluster, seed: int | str) -> None:
+    def __init__(self, cluster: Cluster, seed: int | str) -> None:
         self._cluster = cluster
         self._random = Random(seed)  # noqa: S311 (victims, not secrets)
         self._count = 0
