@@ -1,15 +1,16 @@
 """Claims on real clusters: the two headlines, and the controls that must lose or repeat records.
 
 All claims on one version of Kafka are one `claims run`: they share clusters, and what is recorded
-is judged behind the next run.
+is judged behind the next run. The versions go side by side.
 """
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,58 +36,72 @@ CONTROLS = {
 MOST_ROUNDS = 3
 """How often a claim is tried whose precondition a busy machine did not meet."""
 
-Results = Mapping[str, Mapping[str, Any]]
-ResultsOn = Callable[[str], Results]
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A claim as `claims run --json` tells of it, and the folder of its run."""
+
+    result: Mapping[str, Any]
+    folder: Path
+
+
+TriedOn = Callable[[str], Mapping[str, Tried]]
+
+
+def run_claims(claims: Sequence[str], kafka: str, store: Path) -> dict[str, Tried]:
+    """Run claims as a user would, and return what came of them by name."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "harness.cli.main", "claims", "run", *claims, "--kafka", kafka,
+         "--json", "--store", str(store)],
+        capture_output=True, text=True, timeout=1500, check=False, env={**os.environ, "CI": "1"},
+    )  # fmt: skip
+    assert ran.stdout, ran.stderr
+    results = json.loads(ran.stdout)["trials"]
+    outcomes = {result["outcome"] for result in results}
+    expected = 1 if "REFUTED" in outcomes else 3 if "UNKNOWN" in outcomes else 0
+    assert ran.returncode == expected, ran.stderr
+    return {result["claim"]: Tried(result, store / result["run"]) for result in results}
+
+
+def run_until_known(kafka: str, store: Path) -> dict[str, Tried]:
+    """Run everything that this module asks of a version; again what ended UNKNOWN."""
+    left = [*HEADLINES, *(CONTROLS if kafka == NEWEST else ())]
+    tried: dict[str, Tried] = {}
+    for _ in range(MOST_ROUNDS):
+        tried |= run_claims(left, kafka, store)
+        left = [claim for claim in left if tried[claim].result["outcome"] == "UNKNOWN"]
+        if not left:
+            break
+    return tried
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("claims")
+def tried_on(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TriedOn]:
+    """What came of each claim on a version; the versions are run side by side.
 
-
-@pytest.fixture(scope="module")
-def results_on(store: Path) -> ResultsOn:
-    """Run everything that this module asks of a version as a user would; return it by claim."""
-
-    def run(claims: list[str], kafka: str) -> Results:
-        ran = subprocess.run(
-            [sys.executable, "-m", "harness.cli.main", "claims", "run", *claims, "--kafka", kafka,
-             "--json", "--store", str(store)],
-            capture_output=True, text=True, timeout=1500, check=False,
-            env={**os.environ, "CI": "1"},
-        )  # fmt: skip
-        assert ran.stdout, ran.stderr
-        results = {trial["claim"]: trial for trial in json.loads(ran.stdout)["trials"]}
-        outcomes = {trial["outcome"] for trial in results.values()}
-        expected = 1 if "REFUTED" in outcomes else 3 if "UNKNOWN" in outcomes else 0
-        assert ran.returncode == expected, ran.stderr
-        return results
-
-    @cache
-    def results(kafka: str) -> Results:
-        results: dict[str, Mapping[str, Any]] = {}
-        left = [*HEADLINES, *(CONTROLS if kafka == NEWEST else ())]
-        for _ in range(MOST_ROUNDS):
-            results |= run(left, kafka)
-            left = [claim for claim in left if results[claim]["outcome"] == "UNKNOWN"]
-            if not left:
-                break
-        return results
-
-    return results
+    A claim mostly waits: for an ISR to shrink, for a session to end.
+    """
+    store = tmp_path_factory.mktemp("claims")
+    params = [item.callspec.params for item in request.session.items
+              if isinstance(item, pytest.Function) and item.module is request.module]  # fmt: skip
+    versions = {str(given.get("kafka", NEWEST)) for given in params}
+    with ThreadPoolExecutor(len(versions)) as threads:
+        begun = {kafka: threads.submit(run_until_known, kafka, store / kafka) for kafka in versions}
+        yield lambda kafka: begun[kafka].result()
 
 
 @pytest.mark.parametrize(
     "kafka", [OLDEST, pytest.param(FIRST_WITH_EPOCHS, marks=pytest.mark.nightly), NEWEST]
 )
-def test_a_stale_high_watermark_costs_the_batch_up_to_0_10_2(
-    results_on: ResultsOn, store: Path, kafka: str
-) -> None:
-    result = results_on(kafka)["kip101-hw-truncation-loss"]
+def test_a_stale_high_watermark_costs_the_batch_up_to_0_10_2(tried_on: TriedOn, kafka: str) -> None:
+    tried = tried_on(kafka)["kip101-hw-truncation-loss"]
 
+    result = tried.result
     assert result["outcome"] == "CONFIRMED", result
     expected = set(range(10, 110)) if kafka == OLDEST else set()
-    assert set(lost_records(store / result["run"]).values()) == expected
+    assert set(lost_records(tried.folder).values()) == expected
     assert result["anomalies"].get("lost-write", 0) == len(expected)
     if expected:
         (stretch,) = result["located"]["stretches"]
@@ -101,14 +116,12 @@ def test_a_stale_high_watermark_costs_the_batch_up_to_0_10_2(
 @pytest.mark.parametrize(
     "kafka", [OLDEST, pytest.param(FIRST_WITH_EPOCHS, marks=pytest.mark.nightly), NEWEST]
 )
-def test_two_crashed_replicas_diverge_for_ever_up_to_0_10_2(
-    results_on: ResultsOn, store: Path, kafka: str
-) -> None:
-    result = results_on(kafka)["kip101-divergence"]
+def test_two_crashed_replicas_diverge_for_ever_up_to_0_10_2(tried_on: TriedOn, kafka: str) -> None:
+    tried = tried_on(kafka)["kip101-divergence"]
 
-    assert result["outcome"] == "CONFIRMED", result
-    found = json.loads((store / result["run"] / "verdict.json").read_text())["anomalies"]
-    assert set(lost_records(store / result["run"]).values()) == set(range(5, 10))
+    assert tried.result["outcome"] == "CONFIRMED", tried.result
+    found = json.loads((tried.folder / "verdict.json").read_text())["anomalies"]
+    assert set(lost_records(tried.folder).values()) == set(range(5, 10))
     if kafka == OLDEST:
         examples = found["replica-divergence"]["examples"]
         assert {example["offset"] for example in examples} == set(range(5, 10))
@@ -120,17 +133,14 @@ def test_two_crashed_replicas_diverge_for_ever_up_to_0_10_2(
 
 # A night in which these are not caught proves nothing.
 @pytest.mark.parametrize("claim", CONTROLS)
-def test_a_control_is_caught_and_to_the_last_record(
-    results_on: ResultsOn, store: Path, claim: str
-) -> None:
+def test_a_control_is_caught_and_to_the_last_record(tried_on: TriedOn, claim: str) -> None:
     anomaly, fewest = CONTROLS[claim]
 
-    result = results_on(NEWEST)[claim]
+    tried = tried_on(NEWEST)[claim]
 
-    assert result["outcome"] == "CONFIRMED", result
-    folder = store / result["run"]
-    lost = set(lost_records(folder))
-    repeated = {value for value, count in values(folder, "final").items() if count > 1}
+    assert tried.result["outcome"] == "CONFIRMED", tried.result
+    lost = set(lost_records(tried.folder))
+    repeated = {value for value, count in values(tried.folder, "final").items() if count > 1}
     caught = lost if anomaly == "lost-write" else repeated
-    assert len(caught) == result["anomalies"].get(anomaly, 0) >= fewest
+    assert len(caught) == tried.result["anomalies"].get(anomaly, 0) >= fewest
     assert lost == set() or anomaly == "lost-write"
