@@ -30,7 +30,7 @@ def begin(store: Path, *flags: str) -> Harness:
     store.mkdir()
     with (store / "out").open("wb") as out, (store / "err").open("wb") as err:
         return subprocess.Popen(
-            [*CLI, "run", *flags, "--duration", "5m", "--seed", "7", "--store", str(store),
+            [*CLI, "run", *flags, "--duration", "5m", "--store", str(store),
              "--json"],
             stdout=out, stderr=err, env=QUIET,
         )  # fmt: skip
@@ -47,10 +47,16 @@ def is_in_force(harness: Harness, store: Path) -> bool:
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Harness, Path]]]:
     """Two runs that were told to end with their first fault in force, each by its signal's name."""
     folder = tmp_path_factory.mktemp("ended")
+    # Runs of one seed that begin in the same second have one name.
     runs = {
-        "SIGINT": (begin(folder / "sigint", "--faults", "broker_pause"), folder / "sigint"),
+        "SIGINT": (
+            begin(folder / "sigint", "--faults", "broker_pause", "--seed", "7"),
+            folder / "sigint",
+        ),
         "SIGKILL": (
-            begin(folder / "sigkill", "--faults", "partition", "--lease-margin", "5s"),
+            begin(
+                folder / "sigkill", "--faults", "partition", "--seed", "8", "--lease-margin", "5s"
+            ),
             folder / "sigkill",
         ),
     }
