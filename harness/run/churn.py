@@ -4,6 +4,7 @@ Every move is written to members.jsonl before it is made, and seen by witnesses 
 group's coordinator, which is asked all the while, and how the member's process ended.
 """
 
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -51,6 +52,11 @@ class Witness(Protocol):
         """How often it had to be begun anew."""
         ...
 
+    @property
+    def failure(self) -> str | None:
+        """What went wrong, as a sentence; None if nothing did."""
+        ...
+
     def close(self) -> None:
         """End it."""
         ...
@@ -88,9 +94,15 @@ class Churn:
         self._open: list[_Open] = []
         self._last: GroupView | None = None
         self._made_ns = 0
+        self._stop = context.stop
 
-    def run(self) -> None:
-        """Make the moves; returns when all have been seen, or their time is over."""
+    def run(self, stop: threading.Event) -> None:
+        """Make the moves; returns when all have been seen, or their time is over.
+
+        Args:
+            stop: when set, no more moves are made.
+        """
+        self._stop = stop
         begin_ns = time.monotonic_ns()
         for number, client in enumerate(self._members, start=1):
             self._decide(f"m{number}", "join", client, at_s=None)
@@ -99,17 +111,17 @@ class Churn:
             due_ns = begin_ns + int(move.at_s * 1e9)
             # What was delayed does not come all at once.
             due_ns = max(due_ns, self._made_ns + int(_APART_S * 1e9))
-            while time.monotonic_ns() < due_ns and not self._context.stop.is_set():
+            while time.monotonic_ns() < due_ns and not self._stop.is_set():
                 self._observe()
-                pause(_TICK_S, self._context.stop)
-            if self._context.stop.is_set():
+                pause(_TICK_S, self._stop)
+            if self._stop.is_set():
                 return
             self._make(f"m{number}", move)
             self._made_ns = time.monotonic_ns()
         last_ns = time.monotonic_ns() + int(self._seen_s * 1e9)
-        while self._open and time.monotonic_ns() < last_ns and not self._context.stop.is_set():
+        while self._open and time.monotonic_ns() < last_ns and not self._stop.is_set():
             self._observe()
-            pause(_TICK_S, self._context.stop)
+            pause(_TICK_S, self._stop)
 
     def catch_up(self, *, limit_s: float) -> None:
         """Wait until the group has committed all that there is, and note how far it got.
@@ -153,6 +165,8 @@ class Churn:
     def close(self) -> None:
         """Stop asking for the group, and write down what its members count."""
         self._watch.close()
+        if self._watch.failure:
+            self._context.note([self._watch.failure])
         totals = {
             name: sum(int(c.counts.get(name, 0)) for c in self._members)
             for name in ("processed", "commits", "rebalances")
@@ -173,7 +187,7 @@ class Churn:
                 lambda: self._victim(random, move),
                 timeout_s=_VICTIM_S,
                 interval_s=_TICK_S,
-                stop=self._context.stop,
+                stop=self._stop,
                 what="a second member of the group, so that one is left",
             )
         except WaitTimeout as error:
@@ -234,13 +248,13 @@ class Churn:
             except KafkaChaosError:
                 return None
             while (answer := client.reply(order)) is None:
-                if time.monotonic_ns() > last_ns or self._context.stop.is_set():
+                if time.monotonic_ns() > last_ns or self._stop.is_set():
                     return None
                 self._observe()
-                pause(_TICK_S / 2, self._context.stop)
+                pause(_TICK_S / 2, self._stop)
         if answer is None or "processed" not in answer:
             return None
-        pause(move.linger_s, self._context.stop)
+        pause(move.linger_s, self._stop)
         return {name: len(answer.get(name, [])) for name in ("unprocessed", "uncommitted")}
 
     # -- witnesses ---------------------------------------------------------------------------------

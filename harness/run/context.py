@@ -52,6 +52,7 @@ class RunContext:
         phase: enters a phase.
         progress: who is told.
         stop: set when the run is to end early.
+        ended_early: whether its plan was given up because of something that went wrong.
         reasons: why this run cannot be a pass, in sentences.
         clients: all client processes that were started.
         left_down: node ids of brokers that stay broken on purpose: nobody waits for them.
@@ -67,6 +68,7 @@ class RunContext:
     phase: Phases
     progress: Progress
     stop: threading.Event
+    ended_early: bool = False
     reasons: list[str] = field(default_factory=list)
     clients: list[ClientProcess] = field(default_factory=list)
     left_down: set[int] = field(default_factory=set)
@@ -103,9 +105,11 @@ class RunContext:
         """Add reasons why this run cannot be a pass."""
         self.reasons += [sentence for sentence in sentences if sentence not in self.reasons]
 
-    def note_failures(self) -> None:
-        """Add a reason for each client that ended by itself."""
-        self.note([failure for client in self.clients if (failure := client.failure())])
+    def note_failures(self) -> bool:
+        """Add a reason for each client that ended by itself; return whether one did."""
+        failures = [failure for client in self.clients if (failure := client.failure())]
+        self.note(failures)
+        return bool(failures)
 
     def stop_clients(self, role: str, *, limit_s: float) -> None:
         """Let all clients of a role finish; those that do not are killed, and noted."""

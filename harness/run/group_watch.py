@@ -6,19 +6,23 @@ is no answer for a moment, and another process goes on asking.
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from harness.core.wait import pause
+from harness.run.watcher import Watcher
+
+log = logging.getLogger(__name__)
 
 _EVERY_S = 0.3
 _LIMIT_S = 3.0
@@ -61,52 +65,60 @@ class GroupWatch:
         self.view: GroupView | None = None
         self.deaths = 0
         self._settings = json.dumps({"bootstrap": bootstrap, "group": group})
-        self._stop = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._watch, daemon=True, name="group watch")
-        self._thread.start()
+        self._watcher = Watcher("watch of the consumer group", self._ask_on, every_s=_AGAIN_S)
+        self._watcher.start()
 
     @property
     def pid(self) -> int | None:
         """The process that asks; None before there is one."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def failure(self) -> str | None:
+        """What went wrong first, as a sentence; None if nothing did."""
+        return self._watcher.failure
+
     def close(self) -> None:
         """End it."""
-        self._stop.set()
+        self._watcher.stopping.set()
         if self._process is not None:
             self._process.kill()
-        self._thread.join(timeout=5)
+        self._watcher.stop(limit_s=5)
 
-    def _watch(self) -> None:
-        while not self._stop.is_set():
-            self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-                [sys.executable, "-m", "harness.run.group_watch", self._settings],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            with self._process:
-                if self._stop.is_set():
-                    self._process.kill()
-                assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
-                self._listen(self._process.stdout)
-            self.deaths += not self._stop.is_set()
-            pause(_AGAIN_S, self._stop)
+    def _ask_on(self) -> None:
+        """Let one process ask until it dies or is ended."""
+        self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+            [sys.executable, "-m", "harness.run.group_watch", self._settings],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with self._process:
+            if self._watcher.stopping.is_set():
+                self._process.kill()
+            assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
+            self.listen(self._process.stdout)
+        self.deaths += not self._watcher.stopping.is_set()
 
-    def _listen(self, lines: IO[bytes]) -> None:
+    def listen(self, lines: Iterable[bytes]) -> None:
+        """Take each answer as the newest view; a line that is none is passed over."""
         for line in lines:
-            self.view = read_view(json.loads(line))
+            try:
+                self.view = read_view(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                # What a process leaves that is killed while it writes, or librdkafka's last words.
+                log.warning("the watch of the group said %r", line)
 
 
-def read_view(told: Mapping[str, Any]) -> GroupView:
+def read_view(answer: Mapping[str, Any]) -> GroupView:
     """Return the view in a line of the watching process."""
-    members = {name: tuple(partitions) for name, partitions in told["members"].items()}
+    members = {name: tuple(partitions) for name, partitions in answer["members"].items()}
     return GroupView(
-        asked_ns=told["asked_ns"],
-        answered_ns=told["answered_ns"],
-        state=told["state"],
+        asked_ns=answer["asked_ns"],
+        answered_ns=answer["answered_ns"],
+        state=answer["state"],
         members=members,
     )
 
@@ -115,18 +127,18 @@ def _ask(admin: AdminClient, group: str) -> Mapping[str, Any] | None:
     asked_ns = time.monotonic_ns()
     try:
         future = admin.describe_consumer_groups([group], request_timeout=_LIMIT_S)[group]
-        told = future.result(timeout=_LIMIT_S + 1)
+        described = future.result(timeout=_LIMIT_S + 1)
     except (KafkaException, TimeoutError):
         return None
     members: dict[str, list[int]] = {}
-    for member in told.members:
-        places = member.assignment.topic_partitions if member.assignment else []
+    for member in described.members:
+        assigned = member.assignment.topic_partitions if member.assignment else []
         # A client that was thrown out may be there twice for a moment, under two member ids.
-        members.setdefault(member.client_id, []).extend(place.partition for place in places)
+        members.setdefault(member.client_id, []).extend(owned.partition for owned in assigned)
     return {
         "asked_ns": asked_ns,
         "answered_ns": time.monotonic_ns(),
-        "state": told.state.name,
+        "state": described.state.name,
         "members": {name: sorted(partitions) for name, partitions in members.items()},
     }
 
@@ -143,9 +155,9 @@ def main(settings: Mapping[str, str]) -> NoReturn:
 
     threading.Thread(target=await_end, daemon=True).start()
     while not over.is_set():
-        told = _ask(admin, settings["group"])
-        if told is not None:
-            sys.stdout.write(json.dumps(told) + "\n")
+        answer = _ask(admin, settings["group"])
+        if answer is not None:
+            sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()
         pause(_EVERY_S, over)
     # librdkafka's clean-up may wait for brokers that a fault has frozen.

@@ -109,7 +109,8 @@ class Injector:
         name = describe(entry.fault)["name"]
         try:
             evidence = entry.fault.heal(entry.cluster, entry.victims)
-        except KafkaChaosError as error:
+        except Exception as error:
+            # A fault may be anybody's, and fail in any way: what it broke is not healed.
             self._note({"id": entry.fault_id, "event": "failed", "error": f"heal: {error}"})
             raise HealFailed(
                 f"Fault {entry.fault_id}, {name} on {who(entry.victims)}, could not be healed: "

@@ -1,12 +1,11 @@
 """The monitor: watches who leads and who is in sync while a run goes on."""
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 
 from harness.cluster.metadata import MetadataSource, PartitionState
 from harness.core.run_dir import Journal
-from harness.core.wait import pause
+from harness.run.watcher import Watcher
 
 _EVERY_S = 0.25
 
@@ -29,8 +28,7 @@ class Monitor:
         self._source = source
         self._topics = frozenset(topics)
         self._journal = journal
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True, name="monitor")
+        self._watcher = Watcher("monitor", self._look, every_s=_EVERY_S)
         self._known: dict[tuple[str, int], PartitionState] = {}
         # When a question was asked that still showed the known state.
         self._held_ns: dict[tuple[str, int], int] = {}
@@ -42,27 +40,25 @@ class Monitor:
 
     def start(self) -> None:
         """Begin to watch, in a thread."""
-        self._thread.start()
+        self._watcher.start()
 
-    def stop(self) -> None:
-        """Watch no longer; the last question may still take its time-out."""
-        self._stop.set()
-        self._thread.join(timeout=10)
-        if not self._thread.is_alive():
+    def stop(self) -> str | None:
+        """Watch no longer; return what went wrong, if anything did."""
+        if self._watcher.stop():
             for key, state in self._known.items():
                 if state.version is not None:
                     self._write(key, state, asked_ns=self._held_ns[key])
+        return self._watcher.failure
 
-    def _watch(self) -> None:
-        while not pause(_EVERY_S, self._stop):
-            asked_ns = time.monotonic_ns()
-            for key, state in self._source.partitions(timeout_s=1.0).items():
-                if key[0] not in self._topics:
-                    continue
-                if _signs(self._known.get(key)) != _signs(state):
-                    self._write(key, state, asked_ns=asked_ns)
-                    self._known[key] = state
-                self._held_ns[key] = asked_ns
+    def _look(self) -> None:
+        asked_ns = time.monotonic_ns()
+        for key, state in self._source.partitions(timeout_s=1.0).items():
+            if key[0] not in self._topics:
+                continue
+            if _signs(self._known.get(key)) != _signs(state):
+                self._write(key, state, asked_ns=asked_ns)
+                self._known[key] = state
+            self._held_ns[key] = asked_ns
 
     def _write(self, key: tuple[str, int], state: PartitionState, *, asked_ns: int) -> None:
         counted = {

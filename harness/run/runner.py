@@ -58,6 +58,7 @@ class Runner:
     stop: threading.Event = field(default_factory=threading.Event)
     pool: ClusterPool = field(default_factory=ClusterPool)
     _left_down: bool = False
+    _ended_early: bool = False
     _reasons: list[str] = field(default_factory=list)
     _run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -84,8 +85,10 @@ class Runner:
             raise
         if self.stop.is_set():
             self._reasons.append("The run was interrupted before its plan was carried out.")
+        elif self._ended_early:
+            self._reasons.append("The run was ended before its plan was carried out.")
         run_dir.update(
-            state="aborted" if self.stop.is_set() else "complete",
+            state="aborted" if self.stop.is_set() or self._ended_early else "complete",
             reasons=self._reasons,
             ended_ns=time.monotonic_ns(),
         )
@@ -108,13 +111,13 @@ class Runner:
         stack.callback(timeline.close)
         monitor = Monitor(cluster.metadata(), names, timeline)
         monitor.start()
-        stack.callback(monitor.stop)
+        stack.callback(self._stop_watching, monitor)
         samples = Journal(run_dir.path / "samples.jsonl")
         stack.callback(samples.close)
         min_isr = self.run.contract.min_isr
         sampler = Sampler(cluster, lambda: monitor.states, min_isr, samples)
         sampler.start()
-        stack.callback(sampler.stop)
+        stack.callback(self._stop_watching, sampler)
         context = RunContext(
             cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
             topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,
@@ -124,8 +127,13 @@ class Runner:
         stack.callback(context.abandon_clients)
         self.run.carry_out(context)
         self._left_down = bool(context.left_down)
+        self._ended_early = context.ended_early
         self._recover(context)
         self._final_reads(context)
+
+    def _stop_watching(self, watching: Monitor | Sampler) -> None:
+        if failure := watching.stop():
+            self._reasons.append(failure)
 
     def _recover(self, context: RunContext) -> None:
         with context.phase("recover"):

@@ -6,7 +6,6 @@ needed to use it.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -15,7 +14,7 @@ from harness.cluster.metadata import PartitionState, ReplicaEnd, Watermark
 from harness.core.cluster import Broker
 from harness.core.errors import KafkaChaosError
 from harness.core.run_dir import Journal
-from harness.core.wait import pause
+from harness.run.watcher import Watcher
 
 log = logging.getLogger(__name__)
 
@@ -24,14 +23,15 @@ _REPLICAS_EVERY_S = 5.0
 _CLOCK_EVERY_S = 10.0
 _COUNT = "kafka.cluster:type=Partition,name=InSyncReplicasCount,topic={},partition=*"
 
-Place = tuple[str, int]
-States = Callable[[], Mapping[Place, PartitionState]]
+Partition = tuple[str, int]
+"""Topic and number."""
+States = Callable[[], Mapping[Partition, PartitionState]]
 
 
 class Watched(Protocol):
     """What can be asked of a cluster; `harness.cluster.docker_cluster.DockerCluster` can."""
 
-    def high_watermarks(self, places: Sequence[Place]) -> Mapping[Place, Watermark]:
+    def high_watermarks(self, partitions: Sequence[Partition]) -> Mapping[Partition, Watermark]:
         """Return the high watermarks that leaders tell; those that do not are left out."""
         ...
 
@@ -74,36 +74,34 @@ class Sampler:
         self._states = states
         self._min_isr = min_isr
         self._journal = journal
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True, name="sampler")
+        self._watcher = Watcher("sampler", self._sample, every_s=_EVERY_S)
+        self._next_clock_s = self._next_replicas_s = 0.0
         # The states below min.insync.replicas that their leaders have confirmed.
-        self._confirmed: dict[Place, PartitionState] = {}
+        self._confirmed: dict[Partition, PartitionState] = {}
 
     def start(self) -> None:
         """Begin, in a thread."""
-        self._thread.start()
+        self._watcher.start()
 
-    def stop(self) -> None:
-        """End; a question to a broker that does not answer may take a while longer."""
-        self._stop.set()
-        self._thread.join(timeout=10)
-        if not self._thread.is_alive():
+    def stop(self) -> str | None:
+        """End; return what went wrong, if anything did.
+
+        A question to a broker that does not answer may take a while longer.
+        """
+        if self._watcher.stop():
             self._note_clock()
+        return self._watcher.failure
 
     def _sample(self) -> None:
-        clock_s = replicas_s = 0.0
-        while True:
-            if time.monotonic() >= clock_s:
-                clock_s = time.monotonic() + _CLOCK_EVERY_S
-                self._note_clock()
-            states = self._states()
-            self._note_high_watermarks(states)
-            if states and time.monotonic() >= replicas_s:
-                replicas_s = time.monotonic() + _REPLICAS_EVERY_S
-                self._note_replicas(sorted({topic for topic, _ in states}))
-            self._ask_small(states)
-            if pause(_EVERY_S, self._stop):
-                return
+        if time.monotonic() >= self._next_clock_s:
+            self._next_clock_s = time.monotonic() + _CLOCK_EVERY_S
+            self._note_clock()
+        states = self._states()
+        self._note_high_watermarks(states)
+        if states and time.monotonic() >= self._next_replicas_s:
+            self._next_replicas_s = time.monotonic() + _REPLICAS_EVERY_S
+            self._note_replicas(sorted({topic for topic, _ in states}))
+        self._ask_small(states)
 
     def _note_clock(self) -> None:
         asked_ns = time.monotonic_ns()
@@ -114,17 +112,17 @@ class Sampler:
             return
         self._write("clock", asked_ns, time.monotonic_ns(), host_ns=shown_ns)
 
-    def _note_high_watermarks(self, states: Mapping[Place, PartitionState]) -> None:
-        places = [place for place, state in states.items() if state.leader is not None]
-        for (topic, number), told in self._cluster.high_watermarks(places).items():
+    def _note_high_watermarks(self, states: Mapping[Partition, PartitionState]) -> None:
+        led = [partition for partition, state in states.items() if state.leader is not None]
+        for (topic, number), mark in self._cluster.high_watermarks(led).items():
             self._write(
                 "high-watermark",
-                told.asked_ns,
-                told.answered_ns,
+                mark.asked_ns,
+                mark.answered_ns,
                 topic=topic,
                 partition=number,
-                offset=told.offset,
-                leader_epoch=told.leader_epoch,
+                offset=mark.offset,
+                leader_epoch=mark.leader_epoch,
             )
 
     def _note_replicas(self, topics: Sequence[str]) -> None:
@@ -141,30 +139,30 @@ class Sampler:
                 log_end=end.log_end, high_watermark=end.high_watermark,
             )  # fmt: skip
 
-    def _ask_small(self, states: Mapping[Place, PartitionState]) -> None:
+    def _ask_small(self, states: Mapping[Partition, PartitionState]) -> None:
         """Ask the leaders of partitions whose ISR is too small whether they know it."""
-        for place, state in states.items():
+        for partition, state in states.items():
             if len(state.isr) >= self._min_isr:
-                self._confirmed.pop(place, None)
+                self._confirmed.pop(partition, None)
         small = {
-            place: state
-            for place, state in states.items()
+            partition: state
+            for partition, state in states.items()
             if state.leader is not None
             and len(state.isr) < self._min_isr
-            and self._confirmed.get(place) != state
+            and self._confirmed.get(partition) != state
         }
-        for leader, topic in sorted({(s.leader, place[0]) for place, s in small.items()}):
-            broker = next((one for one in self._cluster.brokers if one.node_id == leader), None)
-            if broker is None or self._stop.is_set():
+        for leader, topic in sorted({(state.leader, of[0]) for of, state in small.items()}):
+            broker = next((b for b in self._cluster.brokers if b.node_id == leader), None)
+            if broker is None or self._watcher.stopping.is_set():
                 continue
             asked_ns = time.monotonic_ns()
             try:
-                told = self._cluster.jmx(broker, _COUNT.format(topic), "Value")
+                counts = self._cluster.jmx(broker, _COUNT.format(topic), "Value")
             except KafkaChaosError as error:
                 log.debug("Broker %d does not tell its ISRs: %s", leader, error)
                 continue
             answered_ns = time.monotonic_ns()
-            for name, count in told.items():
+            for name, count in counts.items():
                 number = int(name.rsplit("partition=", 1)[1].split(",")[0])
                 asked_about = small.get((topic, number))
                 if asked_about is None or asked_about.leader != leader:
@@ -177,7 +175,7 @@ class Sampler:
                     self._confirmed[topic, number] = asked_about
 
     def _write(self, what: str, asked_ns: int, answered_ns: int, **more: object) -> None:
-        if self._stop.is_set() and self._thread.is_alive():
+        if self._watcher.is_stopped:
             # The journal may be closed by now, and nobody waits for the answer any more.
             return
         line = {"sample": what, "asked_ns": asked_ns, "answered_ns": answered_ns, **more}

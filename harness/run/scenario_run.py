@@ -1,7 +1,6 @@
 """The run of a scenario: the nemesis injects its faults while clients work."""
 
 import shlex
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +24,7 @@ from harness.run.group_watch import GroupWatch
 from harness.run.nemesis import Nemesis, plan, plan_json
 
 _STEADY_S = 60.0
+_LOOK_S = 0.5
 _SEEN_S = 60.0
 """So long after the last move of a group's members its witnesses are waited for, seconds."""
 _CATCH_UP_S = 300.0
@@ -127,8 +127,12 @@ class ScenarioRun:
         context.catch_up = partial(churn.catch_up, limit_s=_CATCH_UP_S)
         self._break(context, churn.run)
 
-    def _break(self, context: RunContext, *beside: Callable[[], None]) -> None:
-        """Carry out the plan, and whatever else is to go on beside it, each in a thread."""
+    def _break(self, context: RunContext, *beside: Callable[[threading.Event], None]) -> None:
+        """Carry out the plan, and whatever else is to go on beside it, each in a thread.
+
+        The run is ended at once, with everything healed, when it is interrupted, when a thread
+        fails, or when a client has ended by itself.
+        """
         steps = plan(self.scenario, context.seed)
         journal = Journal(context.run_dir.path / "faults.jsonl")
         nemesis = Nemesis(
@@ -140,47 +144,36 @@ class ScenarioRun:
             has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
             tell=context.progress.say,
         )
-        failure: list[BaseException] = []
+        ending = threading.Event()
+        failures: list[BaseException] = []
 
-        def guarded(work: Callable[[], None]) -> None:
+        def guarded(work: Callable[[threading.Event], None]) -> None:
             try:
-                work()
+                work(ending)
             except BaseException as error:  # noqa: BLE001 (raised again by the main thread)
-                failure.append(error)
+                failures.append(error)
+                ending.set()
 
-        works = (lambda: nemesis.run(steps, context.stop), *beside)
+        works = (partial(nemesis.run, steps), *beside)
         with context.phase("faults"):
-            begin = time.monotonic()
+            end = time.monotonic() + self.scenario.duration_s
             threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
             for thread in threads:
                 thread.start()
             try:
-                while (
-                    any(thread.is_alive() for thread in threads)
-                    or time.monotonic() - begin < self.scenario.duration_s
-                ):
-                    if context.stop.wait(1.0):
-                        break
+                while any(thread.is_alive() for thread in threads) or time.monotonic() < end:
                     context.report_counts()
-                    context.note_failures()
+                    context.ended_early = context.note_failures()
+                    if context.ended_early or context.stop.is_set() or ending.wait(_LOOK_S):
+                        break
             finally:
-                if sys.exc_info()[0] is not None:
-                    context.stop.set()
+                ending.set()
                 with context.phase("heal"):
                     for thread in threads:
                         thread.join()
                     journal.close()
-        if failure:
-            raise failure[0]
-
-
-def _isolation_of(client: ClientSpec) -> str | None:
-    """Return what a client may read: only what is committed, or all; None if it does not read."""
-    for name in ("config", "consume"):
-        config = client.settings.get(name)
-        if isinstance(config, Mapping) and "isolation.level" in config:
-            return str(config["isolation.level"])
-    return None
+        if failures:
+            raise failures[0]
 
 
 def _await_steady(context: RunContext) -> None:

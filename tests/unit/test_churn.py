@@ -72,6 +72,7 @@ class FakeWatch:
     """A coordinator that knows who is there, or one that does not see what happens."""
 
     deaths = 0
+    failure: str | None = None
 
     def __init__(self, context: FakeContext) -> None:
         self.context = context
@@ -128,7 +129,7 @@ def churn(context: FakeContext, watch: FakeWatch, *moves: Move) -> Churn:
 
 def run(context: FakeContext, watch: FakeWatch, *moves: Move) -> None:
     made = churn(context, watch, *moves)
-    made.run()
+    made.run(context.stop)
     made.close()
 
 

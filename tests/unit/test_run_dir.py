@@ -1,6 +1,6 @@
 """The run folder: made once, found again, and readable after a crash."""
 
-import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,12 +69,25 @@ def test_a_broken_line_elsewhere_is_named(tmp_path: Path) -> None:
         list(run.lines("faults.jsonl"))
 
 
-def test_a_journal_is_on_disk_when_append_returns(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "faults.jsonl")
+def test_a_journal_is_on_disk_when_append_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "faults.jsonl"
+    journal = Journal(path)
+    synced: list[str] = []
 
-    journal.append({"id": "1", "victims": [2]}, sync=True)
+    def fsync(descriptor: int) -> None:
+        assert os.path.samestat(os.fstat(descriptor), path.stat())
+        synced.append(path.read_text())
 
-    assert json.loads((tmp_path / "faults.jsonl").read_text()) == {"id": "1", "victims": [2]}
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    journal.append({"id": "1"})
+    unsynced = path.read_text()
+    journal.append({"id": "2", "victims": [2]}, sync=True)
+
+    assert unsynced == '{"id": "1"}\n'
+    assert synced == ['{"id": "1"}\n{"id": "2", "victims": [2]}\n']
     journal.close()
 
 
@@ -82,7 +95,14 @@ def test_equal_documents_have_equal_bytes() -> None:
     assert canonical_json({"b": 1, "a": [2]}) == canonical_json({"a": [2], "b": 1})
 
 
-def test_an_atomic_write_leaves_no_draft(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "run.json", "{}")
+def test_an_atomic_write_replaces_the_file_and_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text("old")
 
+    with path.open() as reader:
+        write_atomically(path, "{}")
+        # Whoever has the old file open still reads the whole old text.
+        assert reader.read() == "old"
+
+    assert path.read_text() == "{}"
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

@@ -15,12 +15,12 @@ from harness.core.errors import ClusterBroken
 from harness.core.run_dir import Journal
 from harness.core.wait import wait_until
 from harness.run.monitor import Monitor
-from harness.run.sampler import Place, Sampler
+from harness.run.sampler import Partition, Sampler
 from tests.unit.mock_kafka import TOPIC, MockKafka
 
 WHOLE = PartitionState(leader=1, isr=(1, 2, 3), replicas=(1, 2, 3))
 SMALL = PartitionState(leader=1, isr=(1,), replicas=(1, 2, 3))
-ORDERS: Place = ("orders", 0)
+ORDERS: Partition = ("orders", 0)
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Cluster:
     has_clock: bool = True
     brokers: tuple[Broker, ...] = (Broker(1, "one"), Broker(2, "two"))
 
-    def high_watermarks(self, places: Sequence[Place]) -> Mapping[Place, Watermark]:
+    def high_watermarks(self, places: Sequence[Partition]) -> Mapping[Partition, Watermark]:
         told = Watermark(asked_ns=5, answered_ns=9, offset=40, leader_epoch=3)
         return dict.fromkeys(places, told)
 
@@ -68,11 +68,11 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sample:
     monkeypatch.setattr("harness.run.sampler._EVERY_S", 0.001)
 
     def run(
-        cluster: Cluster, states: Callable[[], Mapping[Place, PartitionState]], rounds: int = 3
+        cluster: Cluster, states: Callable[[], Mapping[Partition, PartitionState]], rounds: int = 3
     ) -> list[dict[str, Any]]:
         left = [rounds]
 
-        def counted() -> Mapping[Place, PartitionState]:
+        def counted() -> Mapping[Partition, PartitionState]:
             left[0] -= 1
             return states()
 
@@ -190,7 +190,7 @@ class Source:
 
     def partitions(
         self, topic: str | None = None, *, timeout_s: float = 3.0
-    ) -> dict[Place, PartitionState]:
+    ) -> dict[Partition, PartitionState]:
         self.asked += 1
         state = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return {ORDERS: state, ("others", 0): state}

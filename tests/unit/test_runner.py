@@ -1,0 +1,284 @@
+"""A run from its plan to its sealed folder, on a cluster in memory: what ends it, what costs it."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from faults.broker_kill import BrokerKill
+from faults.targets import LeaderOf
+from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.pool import ClusterPool
+from harness.core.cluster import ClusterSpec, TopicSpec
+from harness.core.contract import Contract
+from harness.core.errors import ClusterBroken, HealFailed
+from harness.core.progress import Progress
+from harness.core.run_dir import RunDir
+from harness.core.scenario import SCENARIOS, Scenario, Step
+from harness.core.schedule import Script
+from harness.run.context import RunContext
+from harness.run.runner import KeepCluster, Runner
+from harness.run.scenario_run import ScenarioRun
+from tests.unit.fake_cluster import FakeCluster
+
+EIGHT_HOURS_S = 8 * 3600.0
+
+
+class Cluster(FakeCluster):
+    """A cluster that can be told to fail where a run ends."""
+
+    timing_s: Mapping[str, float] = {}
+    copy_error: Exception | None = None
+    partitions_error: Exception | None = None
+
+    @property
+    def admin(self) -> Any:
+        return SimpleNamespace(create_topic=lambda _: None)
+
+    def metadata(self) -> Any:
+        def partitions(**_: float) -> dict[Any, Any]:
+            if self.partitions_error:
+                raise self.partitions_error
+            return {}
+
+        return SimpleNamespace(partitions=partitions)
+
+    def has_full_isr(self, *_: Any, **__: Any) -> bool:
+        return True
+
+    def await_full_isr(self, *_: Any, **__: Any) -> None:
+        return
+
+    def host_clock_ns(self) -> int:
+        return 1
+
+    def high_watermarks(self, _: Any) -> dict[Any, Any]:
+        return {}
+
+    def log_ends(self, _: str) -> dict[int, int]:
+        return {}
+
+    def copy_replicas(self, *_: Any, **__: Any) -> None:
+        if self.copy_error:
+            raise self.copy_error
+
+    def save_logs(self) -> None:
+        self.log.append("saved")
+
+
+@dataclass
+class Pool(ClusterPool):
+    """Gives one cluster, and remembers how it came back."""
+
+    cluster: Cluster = field(default_factory=Cluster)
+    released: list[bool] = field(default_factory=list)
+
+    def acquire(self, *_: Any, **__: Any) -> DockerCluster:
+        return cast("DockerCluster", self.cluster)
+
+    def release(
+        self, cluster: DockerCluster, *, is_sound: bool, say: Callable[[str], None]
+    ) -> None:
+        del cluster, say
+        self.released.append(is_sound)
+
+
+@dataclass(frozen=True)
+class ShortRun:
+    """A run of nothing but what it is given to do."""
+
+    work: Callable[[RunContext], None] = lambda _: None
+    name: str = "short"
+    cluster: ClusterSpec = field(default_factory=ClusterSpec)
+    contract: Contract = field(default_factory=Contract)
+    full_isr_within_s: float = 1.0
+
+    def topics(self) -> tuple[TopicSpec, ...]:
+        return ()
+
+    def readers(self) -> tuple[Any, ...]:
+        return ()
+
+    def described(self) -> Mapping[str, Any]:
+        return {"scenario": self.name, "clients": []}
+
+    def again(self, run: Path, seed: int) -> str:
+        return f"again {run} {seed}"
+
+    def plan_json(self, seed: int) -> str:
+        return f"{seed}\n"
+
+    def carry_out(self, context: RunContext) -> None:
+        self.work(context)
+
+
+Execute = Callable[..., tuple[RunDir, Pool]]
+
+
+@pytest.fixture
+def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Execute:
+    """Return a function that executes a run: `execute(run, keep=…, copy_error=…)`."""
+    # librdkafka and the rest are installed; their versions take a while to look up.
+    monkeypatch.setattr("harness.run.runner._versions", dict)
+
+    def executed(run: ShortRun, *, keep: KeepCluster = "never", **told: Any) -> tuple[RunDir, Pool]:
+        pool = Pool()
+        for name, value in told.items():
+            setattr(pool.cluster, name, value)
+        runner = Runner(run=run, seed=7, store=tmp_path, keep_cluster=keep, pool=pool)
+        try:
+            return runner.execute(), pool
+        except Exception as error:
+            error.add_note(str(pool.released))
+            raise
+
+    return executed
+
+
+def test_a_run_that_went_well_is_complete_and_its_cluster_sound(execute: Execute) -> None:
+    run_dir, pool = execute(ShortRun())
+
+    assert (run_dir.meta()["state"], run_dir.meta()["reasons"]) == ("complete", [])
+    assert pool.released == [True]
+    assert pool.cluster.log == ["saved"]
+
+
+@pytest.mark.parametrize("error", [OSError("no space left"), ValueError("a bug")])
+def test_what_cannot_be_saved_costs_neither_the_verdict_nor_the_removal(
+    execute: Execute, error: Exception
+) -> None:
+    run_dir, pool = execute(ShortRun(), copy_error=error)
+
+    assert (run_dir.meta()["state"], run_dir.meta()["reasons"]) == ("complete", [])
+    assert len(pool.released) == 1
+
+
+def test_a_cluster_with_brokers_left_down_is_not_sound(execute: Execute) -> None:
+    _, pool = execute(ShortRun(lambda context: context.left_down.add(1)))
+
+    assert pool.released == [False]
+
+
+def test_a_cluster_of_a_run_with_a_reason_is_not_sound(execute: Execute) -> None:
+    run_dir, pool = execute(ShortRun(lambda context: context.note(["Client 3 ended."])))
+
+    assert pool.released == [False]
+    assert run_dir.meta()["reasons"] == ["Client 3 ended."]
+
+
+def test_a_cluster_whose_faults_could_not_be_healed_is_not_sound(execute: Execute) -> None:
+    def fail(_: RunContext) -> None:
+        raise HealFailed("Fault 1 could not be healed.")
+
+    with pytest.raises(HealFailed) as failed:
+        execute(ShortRun(fail))
+
+    assert failed.value.__notes__ == ["[False]"]
+
+
+def test_a_cluster_that_is_to_be_kept_is_not_given_back(execute: Execute) -> None:
+    _, always = execute(ShortRun(), keep="always")
+    _, sound = execute(ShortRun(), keep="failed")
+    _, unsound = execute(ShortRun(lambda c: c.note(["It failed."])), keep="failed")
+
+    assert (always.released, sound.released, unsound.released) == ([], [True], [])
+
+
+def test_a_monitor_that_failed_is_a_reason(execute: Execute) -> None:
+    run_dir, _ = execute(ShortRun(), partitions_error=ValueError("odd metadata"))
+
+    (reason,) = run_dir.meta()["reasons"]
+    assert reason.startswith("The monitor failed, so it may have missed something")
+
+
+def test_a_run_that_was_ended_early_is_not_complete(execute: Execute) -> None:
+    def end(context: RunContext) -> None:
+        context.ended_early = True
+
+    run_dir, _ = execute(ShortRun(end))
+
+    assert run_dir.meta()["state"] == "aborted"
+    assert run_dir.meta()["reasons"] == ["The run was ended before its plan was carried out."]
+
+
+# --- a scenario's faults
+
+
+@dataclass
+class Client:
+    """A client that has ended by itself, or works."""
+
+    sentence: str | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def failure(self) -> str | None:
+        return self.sentence
+
+
+@contextmanager
+def no_phase(_: str) -> Iterator[None]:
+    yield
+
+
+def context_of(cluster: FakeCluster, tmp_path: Path, *clients: Client) -> RunContext:
+    return RunContext(
+        cluster=cast("DockerCluster", cluster),
+        run_dir=RunDir.create(tmp_path, scenario="x", seed=7),
+        run_id="0" * 16,
+        seed=7,
+        topics=("orders",),
+        phase=cast("Any", no_phase),
+        progress=Progress(),
+        stop=threading.Event(),
+        clients=cast("Any", list(clients)),
+    )
+
+
+def long_run() -> ScenarioRun:
+    """A run of eight hours that kills the leader at once, and heals at once."""
+    scenario: Scenario = SCENARIOS["mixed"]()
+    kill = Step(at_s=0.0, fault=BrokerKill(), target=LeaderOf("orders", 0), hold_s=0.0)
+    schedule = Script(script=(kill,))
+    return ScenarioRun(replace(scenario, schedule=schedule, duration_s=EIGHT_HOURS_S))
+
+
+def test_a_nemesis_that_cannot_heal_ends_the_run_at_once(tmp_path: Path) -> None:
+    context = context_of(Cluster(fails_to_heal=True), tmp_path)
+
+    with pytest.raises(HealFailed, match="Fault 1, broker_kill"):
+        long_run()._break(context)
+
+
+def test_a_client_that_ended_by_itself_ends_the_run_at_once_with_everything_healed(
+    tmp_path: Path,
+) -> None:
+    cluster = Cluster()
+    context = context_of(cluster, tmp_path, Client(), Client("Client 2 ended by itself."))
+
+    long_run()._break(context)
+
+    assert context.ended_early
+    assert context.reasons == ["Client 2 ended by itself."]
+    assert all(cluster.processes.values())
+
+
+def test_what_goes_on_beside_the_nemesis_ends_the_run_when_it_fails(tmp_path: Path) -> None:
+    def fail(_: threading.Event) -> None:
+        raise ClusterBroken("the coordinator is gone")
+
+    with pytest.raises(ClusterBroken, match="coordinator"):
+        long_run()._break(context_of(Cluster(), tmp_path), fail)
+
+
+def test_an_interrupted_run_ends_what_goes_on_beside_the_nemesis(tmp_path: Path) -> None:
+    context = context_of(Cluster(), tmp_path)
+    context.stop.set()
+
+    long_run()._break(context, lambda stop: cast("None", stop.wait(EIGHT_HOURS_S)))
+
+    assert not context.ended_early
