@@ -223,11 +223,11 @@ def doctor(
 
 @app.command()
 def heal() -> None:
-    """Heal whatever any run left broken."""
+    """Heal whatever any run has broken, also of runs that still go on."""
     from harness.cluster import cleanup
 
-    done = cleanup.heal(say=console.say)
-    console.say(f"{len(done.healed)} healed." if done.healed else "Nothing was broken.")
+    healed = cleanup.heal(say=console.say)
+    console.say(f"{len(healed)} healed." if healed else "Nothing was broken.")
 
 
 @app.command()
@@ -239,7 +239,6 @@ def clean(
     """Heal, then remove the containers, networks and volumes that runs left behind."""
     from harness.cluster import cleanup
 
-    cleanup.heal(say=console.say)
     done = cleanup.clean(everything=everything, say=console.say)
     console.say(
         f"Removed {done.containers} containers, {done.networks} networks, {done.volumes} volumes."

@@ -1,7 +1,8 @@
 """Heals and removes what any run left behind, found by label."""
 
 import os
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,9 @@ import docker.errors
 from docker.models.containers import Container
 
 from harness.cluster.agent import Agent
-from harness.cluster.engine import connect
-from harness.core.errors import ClusterBroken, HealFailed
+from harness.cluster.containers import PROJECT_LABEL
+from harness.cluster.engine import ENGINE_ERRORS, connect
+from harness.core.errors import HealFailed, KafkaChaosError
 from harness.core.progress import Say
 
 LABEL = "kafka-chaos"
@@ -20,12 +22,13 @@ RUN_LABEL = "kafka-chaos.run"
 OWNER_LABEL = "kafka-chaos.owner"
 AGENT_LABEL = "kafka-chaos.agent"
 
+_LABELLED: dict[str, str | list[str] | bool] = {"label": LABEL}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleanup:
-    """What was healed, in sentences, and how many objects of which kind were removed."""
+class Removed:
+    """How many objects of which kind were removed."""
 
-    healed: tuple[str, ...] = ()
     containers: int = 0
     networks: int = 0
     volumes: int = 0
@@ -36,38 +39,75 @@ def owner() -> str:
     return f"{os.getpid()}@{_start_ticks(os.getpid())}"
 
 
-def heal(*, say: Say) -> Cleanup:
-    """Heal whatever any run left broken, through the agents that still hold leases.
+def is_running(owner: str) -> bool:
+    """Return whether the process of this name still runs, and not a later one of its number."""
+    pid, _, ticks = owner.partition("@")
+    return pid.isdigit() and ticks != "" and _start_ticks(int(pid)) == ticks
+
+
+def heal(*, say: Say) -> list[str]:
+    """Heal what any run has broken, through the fault agents; return what was healed, in words.
+
+    Runs that still go on are healed too, and know nothing of it. An agent that has ended is started
+    again: its leases outlive it.
+
+    Args:
+        say: is told whose faults are healed.
 
     Raises:
         EnvironmentBroken: there is no engine to ask.
-        HealFailed: an agent could not heal.
+        HealFailed: an agent could not heal, or could not be reached.
     """
-    engine = connect(timeout_s=30)
+    clusters: dict[str, list[Container]] = defaultdict(list)
+    for container in connect(timeout_s=30).containers.list(all=True, filters=_LABELLED):
+        if project := container.labels.get(PROJECT_LABEL):
+            clusters[project].append(container)
     healed: list[str] = []
-    failures = []
-    for container in engine.containers.list(filters={"label": AGENT_LABEL}):
+    failures: list[str] = []
+    for project, containers in sorted(clusters.items()):
+        labels = containers[0].labels
+        state = "still goes on" if is_running(labels.get(OWNER_LABEL, "")) else "has ended"
+        whose = f"run {labels.get(RUN_LABEL)}, which {state} ({project})"
         try:
-            done = Agent(container).heal_all()
-        except ClusterBroken as error:
-            failures.append(f"{container.name}: {error}")
+            actions = _heal_cluster(containers)
+        except (KafkaChaosError, *ENGINE_ERRORS) as error:
+            failures.append(f"{whose}: {error}")
             continue
-        for entry in done:
-            say(f"{container.name}: {entry}")
-        healed += done
+        for action in actions:
+            healed.append(f"{whose}: {action}")
+            say(healed[-1])
     if failures:
         raise HealFailed(f"Not everything could be healed: {' '.join(failures)}")
-    return Cleanup(healed=tuple(healed))
+    return healed
 
 
-def is_running(owner: str) -> bool:
-    """Return whether the process of this name still runs."""
-    pid, _, ticks = owner.partition("@")
-    return pid.isdigit() and _start_ticks(int(pid)) == ticks
+def _heal_cluster(containers: list[Container]) -> list[str]:
+    """Heal one cluster, and return what was done.
+
+    Raises:
+        ClusterBroken: the agent could not heal.
+        HealFailed: there is no agent.
+    """
+    agents = [container for container in containers if AGENT_LABEL in container.labels]
+    nodes = [container for container in containers if AGENT_LABEL not in container.labels]
+    if not any(node.status in ("running", "paused") for node in nodes):
+        # What was broken in a container has gone with it.
+        return []
+    if not agents:
+        if is_running(containers[0].labels.get(OWNER_LABEL, "")):
+            # Its run is just starting the cluster, or removing it.
+            return []
+        raise HealFailed("its fault agent is gone; `kafka-chaos clean` removes what is left.")
+    (agent,) = agents
+    if agent.status != "running":
+        agent.start()
+    return Agent(agent).heal_all()
 
 
-def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Cleanup:
+def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Removed:
     """Remove containers, networks and volumes of runs whose harness is gone.
+
+    What is broken goes with the containers: nothing need be healed before.
 
     Args:
         everything: also of runs that still go on.
@@ -79,25 +119,24 @@ def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Cl
         HealFailed: something could not be removed.
     """
     engine = connect(timeout_s=30)
-    busy = set() if everything else _busy_runs(engine.containers.list(filters={"label": LABEL}))
     failures: list[str] = []
-    labelled: dict[str, str | list[str] | bool] = {"label": LABEL}
-    found: list[tuple[str, Any, Callable[[], None]]] = [
+    labelled: list[tuple[str, Any, Callable[[], None]]] = [
         *(
             ("container", entry, partial(entry.remove, force=True, v=True))
-            for entry in engine.containers.list(all=True, filters=labelled)
+            for entry in engine.containers.list(all=True, filters=_LABELLED)
         ),
-        *(("network", e, e.remove) for e in engine.networks.list(filters=labelled)),
-        *(("volume", e, e.remove) for e in engine.volumes.list(filters=labelled)),
+        *(("network", e, e.remove) for e in engine.networks.list(filters=_LABELLED)),
+        *(("volume", e, e.remove) for e in engine.volumes.list(filters=_LABELLED)),
     ]
     counts = dict.fromkeys(("container", "network", "volume"), 0)
-    owned = {
-        _run_of(entry)
-        for kind, entry, _ in found
-        if kind == "container" and entry.labels.get(OWNER_LABEL) == owner
-    }
-    for kind, entry, remove in found:
-        if _run_of(entry) in busy or (owner is not None and _run_of(entry) not in owned):
+    left_alone = set()
+    for kind, entry, remove in labelled:
+        labels = _labels_of(entry)
+        made_by = labels.get(OWNER_LABEL, "")
+        if owner not in (None, made_by):
+            continue
+        if is_running(made_by) and not everything:
+            left_alone.add(labels.get(RUN_LABEL, ""))
             continue
         try:
             remove()
@@ -108,28 +147,18 @@ def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Cl
             continue
         counts[kind] += 1
         say(f"removed {kind} {entry.name}")
-    for run in sorted(busy):
-        say(f"left alone: {run} still goes on (--all removes it too)")
+    for run in sorted(left_alone):
+        say(f"left alone: run {run} still goes on (--all removes it too)")
     if failures:
         raise HealFailed(f"Not everything could be removed: {'; '.join(failures)}")
-    return Cleanup(
+    return Removed(
         containers=counts["container"], networks=counts["network"], volumes=counts["volume"]
     )
 
 
-def _run_of(entry: object) -> str:
+def _labels_of(entry: object) -> Mapping[str, str]:
     attributes = getattr(entry, "attrs", {})
-    labels = attributes.get("Labels") or attributes.get("Config", {}).get("Labels") or {}
-    return str(labels.get(RUN_LABEL, ""))
-
-
-def _busy_runs(containers: list[Container]) -> set[str]:
-    """Return the runs whose owner is still the process that it was."""
-    busy = set()
-    for container in containers:
-        if is_running(container.labels.get(OWNER_LABEL, "")):
-            busy.add(container.labels.get(RUN_LABEL, ""))
-    return busy
+    return attributes.get("Labels") or attributes.get("Config", {}).get("Labels") or {}
 
 
 def _start_ticks(pid: int) -> str:

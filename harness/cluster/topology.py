@@ -8,14 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal
 
-import jinja2
 import yaml
 
 from harness.cluster.agent import Protocol
 from harness.core.cluster import ClusterSpec, Listener
 from harness.core.errors import ClusterBroken
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
-from harness.machine.images import compose_folder
+from harness.machine.templates import rendered
 
 REPLICATION_PORT = 9092
 """Where brokers talk to brokers."""
@@ -157,17 +156,24 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
         run: name of the run; every object made carries it as the label `kafka-chaos.run`.
         image: broker image.
         agent_image: fault-agent image.
-        owner: who may still use it: `harness.cluster.cleanup` leaves the living alone.
+        owner: the process that may still use it; see `harness.cluster.cleanup.owner`.
     """
     project = f"kc-{uuid.uuid4().hex[:8]}"
     nodes = _kraft(spec, project) if spec.mode == "kraft" else _zookeeper(spec, project)
-    text = _template(f"{spec.mode}.yaml.j2").render(
-        project=project, run=run, image=image, agent_image=agent_image, nodes=nodes, owner=owner,
+    agent = f"{project}-agent"
+    text = rendered(
+        "cluster.yaml.j2", project=project, image=image, agent=agent, agent_image=agent_image,
+        nodes=nodes, has_zookeeper=spec.mode == "zookeeper", labels=labels(run, owner),
         tuned=spec.tuned, cluster_id=_cluster_id(),
         features=" ".join(f"{name}={level}" for name, level in spec.features),
     )  # fmt: skip
     yaml.safe_load(text)  # a template that renders no YAML is our error: fail here, not in Compose
-    return Topology(project=project, compose=text, nodes=tuple(nodes), agent=f"{project}-agent")
+    return Topology(project=project, compose=text, nodes=tuple(nodes), agent=agent)
+
+
+def labels(run: str, owner: str) -> dict[str, str]:
+    """Return the labels of everything that a run makes; `harness.cluster.cleanup` reads them."""
+    return {"kafka-chaos": "1", "kafka-chaos.run": run, "kafka-chaos.owner": owner}
 
 
 def _kraft(spec: ClusterSpec, project: str) -> list[Node]:
@@ -357,15 +363,3 @@ def _free_ports(count: int) -> list[int]:
             held.bind(("127.0.0.1", 0))
             ports.append(held.getsockname()[1])
         return ports
-
-
-def _template(name: str) -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(compose_folder()),
-        undefined=jinja2.StrictUndefined,
-        # The text is YAML for a machine, not HTML; nothing in it comes from outside but numbers,
-        # names of ours, and properties without line breaks.
-        autoescape=False,  # noqa: S701
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(name)

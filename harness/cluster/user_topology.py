@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from harness.cluster.agent import Jvm
-from harness.cluster.topology import Node, Topology
+from harness.cluster.topology import Node, Topology, labels
 from harness.cluster.user_compose import (
     ComposeFile,
     ForeignNode,
@@ -32,6 +32,7 @@ from harness.core.errors import EnvironmentBroken
 from harness.core.progress import Say
 from harness.machine.images import compose_folder
 from harness.machine.programs import last_words, run, run_logged
+from harness.machine.templates import agent_service
 
 ADDED_GC_LOG = "/tmp/kafka-chaos-gc-%p.log"  # noqa: S108  # where every image's user may write
 
@@ -85,7 +86,7 @@ def prepare(
     Args:
         file: what was read.
         run_name: name of the run; every object made carries it as a label.
-        owner: who may still use it: `harness.cluster.cleanup` leaves the living alone.
+        owner: the process that may still use it; see `harness.cluster.cleanup.owner`.
         agent_image: fault-agent image.
         say: is told what was changed.
 
@@ -93,8 +94,7 @@ def prepare(
         EnvironmentBroken: an image can be neither found, fetched nor built.
     """
     facts = {node.service: _facts(file, node, say) for node in file.nodes}
-    labels = {"kafka-chaos": "1", "kafka-chaos.run": run_name, "kafka-chaos.owner": owner}
-    arranged = arrange(file, facts, labels=labels, agent_image=agent_image)
+    arranged = arrange(file, facts, labels=labels(run_name, owner), agent_image=agent_image)
     for note in arranged.notes:
         say(note)
     return arranged.topology
@@ -161,7 +161,9 @@ def arrange(
         service["labels"] = {**(service.get("labels") or {}), **labels}
         service.pop("profiles", None)
     agent = f"{project}-agent"
-    document["services"]["kafka-chaos-agent"] = _agent(agent, agent_image, labels)
+    document["services"]["kafka-chaos-agent"] = agent_service(
+        agent, image=agent_image, labels=labels
+    )
     document["name"] = project
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     header = f"# {file.path.name}, as kafka-chaos changed and started it.\n"
@@ -268,21 +270,6 @@ def _node(node: ForeignNode, service: Service, told: Mapping[str, str]) -> Node:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() else None
-
-
-def _agent(name: str, image: str, labels: Mapping[str, str]) -> Service:
-    return {
-        "image": image,
-        "container_name": name,
-        "restart": "no",
-        "pid": "host",
-        "network_mode": "none",
-        "cap_add": ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"],
-        "security_opt": ["seccomp=unconfined"],
-        "environment": {"KC_RUN": labels["kafka-chaos.run"]},
-        "stop_grace_period": "5s",
-        "labels": {**labels, "kafka-chaos.agent": "1"},
-    }
 
 
 def _escape(text: str) -> str:

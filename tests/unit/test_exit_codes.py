@@ -299,7 +299,7 @@ def test_what_could_not_be_healed_is_exit_5(
     def fail(**_: Any) -> None:
         raise HealFailed("The agent of run x did not answer.")
 
-    monkeypatch.setattr("harness.cluster.cleanup.heal", fail)
+    monkeypatch.setattr(f"harness.cluster.cleanup.{command}", fail)
 
     code, _, err = invoke(command)
 

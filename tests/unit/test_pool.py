@@ -106,3 +106,27 @@ def test_a_cluster_that_is_not_sound_or_not_to_be_kept_is_removed(
 ) -> None:
     assert use(ClusterPool(keeps=True), run_dir, is_sound=False).calls == ["shut_down"]
     assert use(ClusterPool(), run_dir).calls == ["shut_down"]
+
+
+def test_one_cluster_is_not_given_to_two_runs(launched: list[Any], run_dir: RunDir) -> None:
+    pool = ClusterPool(keeps=True)
+    first = use(pool, run_dir)
+
+    again: Any = pool.acquire(ClusterSpec(), run_dir, say=print)
+    other: Any = pool.acquire(ClusterSpec(), run_dir, say=print)
+
+    assert again is first
+    assert other is not first
+
+
+def test_what_could_not_be_removed_is_said_and_raises_nothing(
+    launched: list[Any], run_dir: RunDir
+) -> None:
+    pool = ClusterPool()
+    cluster: Any = pool.acquire(ClusterSpec(), run_dir, say=print)
+    cluster.broken = "shut_down"
+    said: list[str] = []
+
+    pool.release(cluster, [], is_sound=True, say=said.append)
+
+    assert said == ["Something was left behind: It does not answer. Use `kafka-chaos clean`."]

@@ -1,7 +1,7 @@
 """A run from its plan to its sealed folder, on a cluster in memory: what ends it, what costs it."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,9 +14,10 @@ from faults.broker_kill import BrokerKill
 from faults.targets import LeaderOf
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.pool import ClusterPool
-from harness.core.cluster import ClusterSpec, TopicSpec
+from harness.core.cluster import Broker, ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, HealFailed
+from harness.core.fault import Evidence
 from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS, Scenario, Step
@@ -81,10 +82,7 @@ class Pool(ClusterPool):
     def acquire(self, *_: Any, **__: Any) -> DockerCluster:
         return cast("DockerCluster", self.cluster)
 
-    def release(
-        self, cluster: DockerCluster, *, is_sound: bool, say: Callable[[str], None]
-    ) -> None:
-        del cluster, say
+    def release(self, *_: Any, is_sound: bool, **__: Any) -> None:
         self.released.append(is_sound)
 
 
@@ -239,19 +237,28 @@ def context_of(cluster: FakeCluster, tmp_path: Path, *clients: Client) -> RunCon
     )
 
 
-def long_run() -> ScenarioRun:
-    """A run of eight hours that kills the leader at once, and heals at once."""
+@dataclass(frozen=True)
+class Stuck:
+    """A fault that cannot be taken back."""
+
+    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        return Evidence("inject", observed=True)
+
+    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        raise ClusterBroken("no answer")
+
+
+def long_run(fault: Any = BrokerKill()) -> ScenarioRun:  # noqa: B008 (frozen)
+    """A run of eight hours that hits the leader at once, and heals at once."""
     scenario: Scenario = SCENARIOS["mixed"]()
-    kill = Step(at_s=0.0, fault=BrokerKill(), target=LeaderOf("orders", 0), hold_s=0.0)
-    schedule = Script(script=(kill,))
+    step = Step(at_s=0.0, fault=fault, target=LeaderOf("orders", 0), hold_s=0.0)
+    schedule = Script(script=(step,))
     return ScenarioRun(replace(scenario, schedule=schedule, duration_s=EIGHT_HOURS_S))
 
 
 def test_a_nemesis_that_cannot_heal_ends_the_run_at_once(tmp_path: Path) -> None:
-    context = context_of(Cluster(fails_to_heal=True), tmp_path)
-
-    with pytest.raises(HealFailed, match="Fault 1, broker_kill"):
-        long_run()._break(context)
+    with pytest.raises(HealFailed, match="Fault 1, Stuck"):
+        long_run(Stuck())._break(context_of(Cluster(), tmp_path))
 
 
 def test_a_client_that_ended_by_itself_ends_the_run_at_once_with_everything_healed(

@@ -1,0 +1,83 @@
+"""A Docker engine in memory, for what is found by label, healed and removed."""
+
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import docker.errors
+
+PROJECT = "com.docker.compose.project"
+
+
+@dataclass
+class FakeObject:
+    """A container, a network or a volume; an agent's container answers its verbs."""
+
+    name: str
+    labels: dict[str, str] = field(default_factory=dict)
+    status: str = "running"
+    id: str = "x"
+    healed: list[dict[str, Any]] = field(default_factory=list)
+    error: str | None = None
+    is_stuck: bool = False
+    asked: list[list[str]] = field(default_factory=list)
+    gone: bool = False
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return {"Labels": self.labels}
+
+    @property
+    def client(self) -> Any:
+        return SimpleNamespace(api=self)
+
+    def start(self) -> None:
+        if self.is_stuck:
+            raise docker.errors.APIError("it cannot be started")
+        self.status = "running"
+
+    def remove(self, **_: bool) -> None:
+        if self.is_stuck:
+            raise docker.errors.APIError("in use", explanation="it is in use")
+        self.gone = True
+
+    def exec_create(self, _: str, command: list[str]) -> dict[str, str]:
+        if self.status != "running":
+            raise docker.errors.APIError("container is not running")
+        self.asked.append(command)
+        return {"Id": "e"}
+
+    def exec_start(self, _: str, *, demux: bool) -> tuple[bytes, None]:
+        assert demux
+        answer = {"error": self.error} if self.error else {"healed": self.healed}
+        return json.dumps(answer).encode(), None
+
+    def exec_inspect(self, _: str) -> dict[str, Any]:
+        return {"Running": False, "ExitCode": 1 if self.error else 0}
+
+
+class FakeEngine:
+    """An engine with these containers, networks and volumes."""
+
+    def __init__(
+        self,
+        *containers: FakeObject,
+        networks: tuple[FakeObject, ...] = (),
+        volumes: tuple[FakeObject, ...] = (),
+    ) -> None:
+        self.containers = _Listed(containers)
+        self.networks = _Listed(networks)
+        self.volumes = _Listed(volumes)
+
+
+class _Listed:
+    def __init__(self, objects: tuple[FakeObject, ...]) -> None:
+        self._objects = objects
+
+    def list(self, *, filters: dict[str, str], all: bool = False) -> list[FakeObject]:
+        return [
+            entry
+            for entry in self._objects
+            if filters["label"] in entry.labels and (all or entry.status == "running")
+        ]
