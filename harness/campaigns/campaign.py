@@ -54,7 +54,16 @@ class Result(Protocol):
         ...
 
 
+class Summary(Protocol):
+    """What came of a campaign so far, for people."""
+
+    def write(self, folder: Path) -> None:
+        """Write its pages into the folder of the campaign."""
+        ...
+
+
 R = TypeVar("R", bound=Result)
+S = TypeVar("S", bound=Summary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,19 +95,19 @@ class Cell(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Campaign(Generic[R]):
-    """What is run, and how the results are read and shown.
+class Campaign(Generic[R, S]):
+    """What is run, and how the results are read and summed up.
 
     Attributes:
         cells: in the order in which they are run; they may be without an end.
         read: reads a result from its JSON object.
-        write_pages: writes all results so far into a folder, for people.
+        summarize: sums up all results so far, in the order of the cells.
         results_file: name of the file of JSON lines, one a result.
     """
 
     cells: Iterable[Cell[R]]
     read: Callable[[Mapping[str, Any]], R]
-    write_pages: Callable[[Path, Sequence[R]], None]
+    summarize: Callable[[Sequence[R]], S]
     results_file: str = "runs.jsonl"
 
 
@@ -182,13 +191,13 @@ def _remove_leftovers(folder: Path, session: Session) -> None:
         cleanup.clean(owner=owner, say=session.progress.say)
 
 
-def run_campaign(campaign: Campaign[R], folder: Path, session: Session) -> list[R]:
-    """Run every cell that has no result yet; after each result the pages are written anew.
+def run_campaign(campaign: Campaign[R, S], folder: Path, session: Session) -> S:
+    """Run every cell that has no result yet; after each result the summary is written anew.
 
     A run that was made to its end and not judged is only judged.
 
     Returns:
-        All results, in the order of the cells.
+        The summary of all results.
 
     Raises:
         UsageError: what is asked for cannot be run.
@@ -205,14 +214,13 @@ def run_campaign(campaign: Campaign[R], folder: Path, session: Session) -> list[
     finally:
         runs.close()
         owner_file.unlink()
-    campaign.write_pages(folder, runs.results)
-    return runs.results
+    return runs.write_summary()
 
 
-class _Runs(Generic[R]):
+class _Runs(Generic[R, S]):
     """The runs of a campaign: those that were made, those being judged, and the results."""
 
-    def __init__(self, campaign: Campaign[R], folder: Path, session: Session) -> None:
+    def __init__(self, campaign: Campaign[R, S], folder: Path, session: Session) -> None:
         self._campaign, self._folder, self._session = campaign, folder, session
         self.pool = ClusterPool(keeps=True)
         self._queue: JudgingQueue[tuple[Cell[R], float], R] = JudgingQueue(session.master)
@@ -224,13 +232,15 @@ class _Runs(Generic[R]):
         self._order: dict[str, int] = {}
         self._longest_run_s = self._longest_judging_s = 0.0
 
-    @property
-    def results(self) -> list[R]:
-        """All results so far, in the order of the cells."""
+    def write_summary(self) -> S:
+        """Write the summary of all results so far, and return it."""
         last = len(self._order) + 1
-        return sorted(
+        results = sorted(
             self._results.values(), key=lambda result: self._order.get(_key(result.settings), last)
         )
+        summary = self._campaign.summarize(results)
+        summary.write(self._folder)
+        return summary
 
     def make(self) -> None:
         """Make the runs that are missing, as long as there is time."""
@@ -317,7 +327,7 @@ class _Runs(Generic[R]):
         self._results[cell.key] = result
         self._journal.append(result.document(), sync=True)
         self._session.progress.say(f"{cell.title}: {result}")
-        self._campaign.write_pages(self._folder, self.results)
+        self.write_summary()
 
     def close(self) -> None:
         """Remove the cluster that is kept, and end the process that judges."""

@@ -72,13 +72,14 @@ class ClaimMatrix:
             "trials": [result.document() for result in self.results],
         }
 
-    def html(self) -> str:
-        """Return the table as one HTML page that needs no network."""
-        return render("claims.html.j2", matrix=self, times=times)
-
     def markdown(self) -> str:
         """Return the table as Markdown, with what each run showed."""
         return render("claims.md.j2", matrix=self, times=times)
+
+    def write(self, folder: Path) -> None:
+        """Write the table into the matrix's folder, as HTML and as Markdown."""
+        write_atomically(folder / "matrix.html", render("claims.html.j2", matrix=self, times=times))
+        write_atomically(folder / "matrix.md", self.markdown())
 
 
 def times(results: Sequence[ClaimResult]) -> str:
@@ -120,21 +121,14 @@ def run_claims(
         "schema": SCHEMA, "claims": sorted(claims), "versions": list(versions), "seed": seed,
     }  # fmt: skip
 
-    def matrix(results: Sequence[ClaimResult]) -> ClaimMatrix:
-        return ClaimMatrix(results, wanted=len(cells), runs="../")
-
-    def write_pages(folder: Path, results: Sequence[ClaimResult]) -> None:
-        write_atomically(folder / "matrix.html", matrix(results).html())
-        write_atomically(folder / "matrix.md", matrix(results).markdown())
-
     folder = open_folder(session, "claims-*", asked)
     campaign = Campaign(
         cells=cells,
         read=ClaimResult.read,
-        write_pages=write_pages,
+        summarize=lambda results: ClaimMatrix(results, wanted=len(cells), runs="../"),
         results_file="trials.jsonl",
     )
-    return folder, matrix(run_campaign(campaign, folder, session))
+    return folder, run_campaign(campaign, folder, session)
 
 
 def _cells(

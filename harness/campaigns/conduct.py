@@ -70,21 +70,15 @@ def judge(
     progress: Progress | None = None,
     exact: bool = False,
 ) -> RunResult:
-    """Verify a run folder and write its verdict and report.
-
-    Args:
-        run_dir: the folder.
-        master: a Spark master; None is this machine.
-        progress: is told what is being done.
-        exact: look at every record, however long the history is.
+    """Verify a run folder and write its verdict and report; arguments as for `judge_all`.
 
     Raises:
         HistoryUnreadable: the history is damaged.
     """
-    (outcome,) = judge_all([run_dir], master=master, progress=progress, exact=exact)
-    if isinstance(outcome, KafkaChaosError):
-        raise outcome
-    return outcome
+    (result,) = judge_all([run_dir], master=master, progress=progress, exact=exact)
+    if isinstance(result, KafkaChaosError):
+        raise result
+    return result
 
 
 def judge_all(
@@ -94,7 +88,7 @@ def judge_all(
     progress: Progress | None = None,
     exact: bool = False,
 ) -> tuple[RunResult | KafkaChaosError, ...]:
-    """Verify several run folders together, as `judge` does one; return what came of each.
+    """Verify run folders together; write the verdict and the report of each.
 
     Args:
         run_dirs: the folders.
@@ -103,7 +97,7 @@ def judge_all(
         exact: look at every record, however long a history is.
 
     Returns:
-        Why, for a folder that cannot be judged.
+        What came of each; for a folder that cannot be judged, why.
     """
     progress = progress or Progress()
     progress.phase("verify")
@@ -111,12 +105,12 @@ def judge_all(
     paths = [run_dir.path for run_dir in run_dirs]
     reports = verify_all(paths, master=master, say=progress.say, exact=exact)
     log.info("verified in %.1f s", (time.monotonic_ns() - begin_ns) / 1e9)
-    outcomes: list[RunResult | KafkaChaosError] = []
+    results: list[RunResult | KafkaChaosError] = []
     for run_dir, report in zip(run_dirs, reports, strict=True):
         if isinstance(report, KafkaChaosError):
-            outcomes.append(report)
+            results.append(report)
             continue
         write_verdict(run_dir.path, report)
         write_report(run_dir.path)
-        outcomes.append(RunResult(run_dir=run_dir, report=report))
-    return tuple(outcomes)
+        results.append(RunResult(run_dir=run_dir, report=report))
+    return tuple(results)

@@ -155,10 +155,11 @@ class ContractMatrix:
 
     def cells(self, result: ScenarioResult) -> list[str]:
         """Return one row as plain text."""
+        words = {"True": "on", "False": "off", "None": "endless"}
         return [
-            *(in_words(result.settings[name]) for name in self.settings),
+            *(words.get(str(v), str(v)) for v in map(result.settings.get, self.settings)),
             *(str(result.headlines[name]) for name in MEANINGS),
-            unavailable(result),
+            "never any" if result.unavailable_s is None else f"{result.unavailable_s:.1f} s",
             f"{MARKS[result.verdict.name]} {result.verdict.name}",
         ]
 
@@ -183,16 +184,13 @@ class ContractMatrix:
             "runs": [result.document() for result in self.results],
         }
 
-    def html(self) -> str:
-        """Return the table as one HTML page that needs no network."""
-        return render(
-            "contracts.html.j2", matrix=self, meanings=MEANINGS, in_words=in_words, others=others,
-            unavailable=unavailable,
-        )  # fmt: skip
-
-    def markdown(self) -> str:
-        """Return the table as Markdown."""
-        return render("contracts.md.j2", matrix=self, meanings=MEANINGS)
+    def write(self, folder: Path) -> None:
+        """Write the table into the matrix's folder, as HTML and as Markdown."""
+        for suffix in ("html", "md"):
+            page = render(
+                f"contracts.{suffix}.j2", matrix=self, meanings=MEANINGS, headlines=HEADLINES
+            )
+            write_atomically(folder / f"matrix.{suffix}", page)
 
 
 def _phrase(described: Mapping[str, Any]) -> str:
@@ -204,33 +202,6 @@ def _phrase(described: Mapping[str, Any]) -> str:
         if value is not None and value is not False and value != []
     )
     return f"{described['name']}({inside})" if inside else str(described["name"])
-
-
-def in_words(value: object) -> str:
-    """Return the value of a setting as the table shows it."""
-    match value:
-        case True:
-            return "on"
-        case False:
-            return "off"
-        case None:
-            return "endless"
-        case _:
-            return str(value)
-
-
-def unavailable(result: ScenarioResult) -> str:
-    """Return the longest time without an acknowledgement as the table shows it."""
-    return "never any" if result.unavailable_s is None else f"{result.unavailable_s:.1f} s"
-
-
-def others(result: ScenarioResult) -> str:
-    """Return what was found besides what the columns count."""
-    return ", ".join(
-        f"{name} ×{found}"
-        for name, found in result.anomalies.items()
-        if name not in HEADLINES.values()
-    )
 
 
 def run_contracts(
@@ -274,16 +245,12 @@ def run_contracts(
         "cells": [cell.settings for cell in cells],
     }
 
-    def matrix(results: Sequence[ScenarioResult]) -> ContractMatrix:
+    def summarize(results: Sequence[ScenarioResult]) -> ContractMatrix:
         return ContractMatrix(
             results=results, wanted=len(cells), damage=damage, left_out=left_out, runs="../"
         )
 
-    def write_pages(folder: Path, results: Sequence[ScenarioResult]) -> None:
-        write_atomically(folder / "matrix.html", matrix(results).html())
-        write_atomically(folder / "matrix.md", matrix(results).markdown())
-
     # Tuples are lists in JSON.
     folder = open_folder(session, "contracts-*", json.loads(json.dumps(asked)))
-    campaign = Campaign(cells=cells, read=ScenarioResult.read, write_pages=write_pages)
-    return folder, matrix(run_campaign(campaign, folder, session))
+    campaign = Campaign(cells=cells, read=ScenarioResult.read, summarize=summarize)
+    return folder, run_campaign(campaign, folder, session)

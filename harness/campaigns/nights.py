@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import cycle, product
+from itertools import count, cycle
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,9 +18,9 @@ from harness.campaigns.campaign import (
     run_campaign,
 )
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
+from harness.campaigns.contracts import combine
 from harness.campaigns.pages import render, tally
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
-from harness.core.errors import UsageError
 from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
@@ -49,9 +49,7 @@ class Night:
         """Yield the control, then every contract with ever new seeds, without an end."""
         random = Random(self.seed)  # noqa: S311 (a schedule, not a secret)
         contracts = cycle(self.contracts())
-        number = 0
-        while True:
-            number += 1
+        for number in count(1):
             # The control's script has a contract, a workload and a length of its own.
             is_control = number == 1
             name = CONTROL if is_control else DEFAULT_SCENARIO
@@ -70,19 +68,13 @@ class Night:
         Raises:
             UsageError: there is no such workload, or it can be run under none.
         """
-        fitting: list[dict[str, Any]] = []
-        refusal: UsageError | None = None
-        for acks, min_isr in product(("all", "1", "0"), (2, 1)):
-            contract = {"acks": acks, "min_isr": min_isr}
-            try:
-                self._configured(DEFAULT_SCENARIO, contract, topic="night")
-            except UsageError as error:
-                refusal = error
-            else:
-                fitting.append(contract)
-        if not fitting and refusal is not None:
-            raise refusal
-        return fitting
+        scenarios, _ = combine(
+            {"acks": ("all", "1", "0"), "min_isr": (2, 1)},
+            lambda contract: self._configured(DEFAULT_SCENARIO, contract, topic="night"),
+            seed=0,
+        )
+        contracts = (scenario.contract for scenario in scenarios)
+        return [{"acks": each.acks, "min_isr": each.min_isr} for each in contracts]
 
     def _configured(self, name: str, contract: Mapping[str, Any], *, topic: str) -> Scenario:
         """Return a scenario of this night; a topic of its own lets runs share a cluster."""
@@ -193,14 +185,13 @@ def spend_night(night: Night, session: Session) -> NightSummary:
     folder = open_folder(session, f"*-nightly-{asked.get('seed', '*')}", asked)
     seed = int(asked_in(folder)["seed"])
 
-    def summary(results: Sequence[ScenarioResult]) -> NightSummary:
-        return NightSummary(seed=seed, budget_s=session.budget_s, results=results)
-
     campaign = Campaign(
         cells=replace(night, seed=seed).cells(),
         read=ScenarioResult.read,
-        write_pages=lambda path, results: summary(results).write(path),
+        summarize=lambda results: NightSummary(
+            seed=seed, budget_s=session.budget_s, results=results
+        ),
     )
-    results = run_campaign(campaign, folder, session)
+    summary = run_campaign(campaign, folder, session)
     session.progress.say(f"the night's summary lies in {folder}")
-    return summary(results)
+    return summary

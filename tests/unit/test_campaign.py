@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,18 @@ def cells(count: int = 3, *, shares_cluster: bool = True) -> Iterator[Cell[Scena
         )  # fmt: skip
 
 
-def write_pages(folder: Path, results: Sequence[ScenarioResult]) -> None:
-    numbers = [result.settings["number"] for result in results]
-    (folder / "page").write_text(json.dumps(numbers))
+@dataclass
+class Numbers:
+    """The numbers of the results, as a summary."""
+
+    results: Sequence[ScenarioResult]
+
+    @property
+    def numbers(self) -> list[int]:
+        return [result.settings["number"] for result in self.results]
+
+    def write(self, folder: Path) -> None:
+        (folder / "page").write_text(json.dumps(self.numbers))
 
 
 def spend(session: Session, wanted: Any = None) -> list[int]:
@@ -44,9 +54,9 @@ def spend(session: Session, wanted: Any = None) -> list[int]:
     campaign = Campaign(
         cells=cells() if wanted is None else wanted,
         read=ScenarioResult.read,
-        write_pages=write_pages,
+        summarize=Numbers,
     )
-    return [result.settings["number"] for result in run_campaign(campaign, folder, session)]
+    return run_campaign(campaign, folder, session).numbers
 
 
 def seeds(machine: Machine) -> list[int]:

@@ -214,20 +214,23 @@ def test_what_all_rows_share_has_no_column() -> None:
     assert next(iter(table_of(unmade(), unmade({"kafka": "3.9.1"})).settings)) == "kafka"
 
 
-def test_the_pages_show_the_damage_the_reasons_and_what_was_left_out() -> None:
+def test_the_pages_show_the_damage_the_reasons_and_what_was_left_out(tmp_path: Path) -> None:
     found = {"phantom": AnomalyCount(count=1, permitted=False)}
     table = table_of(
         replace(unmade(), anomalies=found, run="a-run"), left_out={"acks=0": "It <cannot> be."}
     )
 
-    for page in (table.html(), table.markdown()):
+    table.write(tmp_path)
+
+    html, markdown = ((tmp_path / f"matrix.{suffix}").read_text() for suffix in ("html", "md"))
+    for page in (html, markdown):
         assert "partition(listener=replication) on leader_of(partition=0, topic=orders)" in page
         assert "power_loss on leader_of(partition=0, topic=orders) at 63 s for 6 s" in page
         assert "It did not start." in page
         assert "../a-run/report.html" in page
-    assert "phantom ×1 FORBIDDEN" in table.html()
-    assert "It &lt;cannot&gt; be." in table.html()
-    assert "It <cannot> be." in table.markdown()
+    assert "phantom ×1 FORBIDDEN" in html
+    assert "It &lt;cannot&gt; be." in html
+    assert "It <cannot> be." in markdown
 
 
 def test_a_result_is_what_the_report_says(machine: Machine, tmp_path: Path) -> None:

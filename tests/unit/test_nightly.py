@@ -9,14 +9,14 @@ import pytest
 from junitparser import JUnitXml
 
 from harness.campaigns.campaign import Session
+from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.nights import CONTROL, Night, NightSummary, spend_night
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
 from harness.cluster import cleanup
 from harness.core.errors import UsageError
-from harness.core.scenario import SCENARIOS
 from harness.core.verdict import Verdict
-from harness.run.nemesis import plan
 from harness.run.runner import Runner
+from harness.run.scenario_run import ScenarioRun, settings_of
 from tests.unit.campaign_fixture import Machine, machine, report
 
 __all__ = ["machine"]
@@ -100,12 +100,14 @@ def test_runs_share_a_cluster_each_with_a_topic_that_its_faults_are_about(
     assert '"orders"' not in runs[0].plan_json(1) + runs[1].plan_json(1)
 
 
-def test_a_topic_of_its_own_changes_nothing_else_of_a_plan() -> None:
-    (control,) = islice(Night(seed=7).cells(), 1)
-    own = json.loads(control.run.plan_json(control.seed))
-    scenario = SCENARIOS[CONTROL]()
+def test_a_run_of_a_night_is_repeated_from_the_settings_in_its_folder() -> None:
+    for cell in islice(Night(seed=7).cells(), 2):
+        assert isinstance(cell.run, ScenarioRun)
+        settings = json.loads(json.dumps(settings_of(cell.run.scenario)))
 
-    assert [step["at_s"] for step in own["steps"]] == [s.at_s for s in plan(scenario, control.seed)]
+        again = configure(cell.run.name, Overrides(**settings))
+
+        assert ScenarioRun(again).plan_json(cell.seed) == cell.run.plan_json(cell.seed)
 
 
 # -- going on --------------------------------------------------------------------------------------
