@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
@@ -20,6 +21,7 @@ from workloads.send_poll import SendPoll
 Flags = Mapping[str, Any]
 """What was given for each setting, by its name; None where nothing was."""
 
+_hints = cache(get_type_hints)
 _Kind = Literal["text", "duration", "pairs", "faults"]
 
 
@@ -28,7 +30,7 @@ class Setting:
     """A flag, and the field that it sets.
 
     Attributes:
-        flag: the flag, without its dashes.
+        name: its name in files, and of the parameter of a command.
         owner: the dataclass that has the field; of `Overrides`, what is no part of another one.
         field: the field. The flag of a field in seconds or milliseconds takes a duration, unless
             its own name ends in the unit.
@@ -36,21 +38,21 @@ class Setting:
         panel: the heading of the help under which the flag stands.
     """
 
-    flag: str
+    name: str
     owner: type
     field: str
     help: str
     panel: str
 
     @property
-    def name(self) -> str:
-        """The name of the setting in files, and of the parameter of a command."""
-        return self.flag.replace("-", "_")
+    def flag(self) -> str:
+        """The flag on the command line."""
+        return f"--{self.name.replace('_', '-')}"
 
     @property
     def type(self) -> Any:  # noqa: ANN401 (a type)
         """The type of the field, None left out."""
-        hint = get_type_hints(self.owner)[self.field]
+        hint = _hints(self.owner)[self.field]
         types = [kind for kind in get_args(hint) if kind is not type(None)]
         return types[0] if types and get_origin(hint) not in (Literal, tuple) else hint
 
@@ -82,7 +84,7 @@ class Setting:
         shown = metavar.get(self.takes)
         return Annotated[
             kind | None,
-            option(f"--{self.flag}", help=help_, metavar=shown, rich_help_panel=self.panel),
+            option(self.flag, help=help_, metavar=shown, rich_help_panel=self.panel),
         ]
 
     def read(self, value: Any) -> Any:  # noqa: ANN401 (whatever the flag, or a file, holds)
@@ -105,7 +107,7 @@ class Setting:
     def _pair(self, text: str) -> tuple[str, str]:
         key, sign, value = (part.strip() for part in text.partition("="))
         if not key or not sign:
-            raise UsageError(f"--{self.flag} {text!r} is not KEY=VALUE.")
+            raise UsageError(f"{self.flag} {text!r} is not KEY=VALUE.")
         return key, value
 
     def words(self, text: str | None) -> list[str]:
@@ -128,10 +130,29 @@ def option(*names: str, help: str, **more: Any) -> Any:  # noqa: ANN401 (typer's
     )
 
 
-def _settings(owner: type, panel: str, *rows: tuple[str, str, str]) -> tuple[Setting, ...]:
+_FIELDS = {
+    "feature": "features",
+    "broker_config": "config",
+    "batch_size": "batch_size_bytes",
+    "delivery_timeout": "delivery_timeout_ms",
+    "duration": "duration_s",
+    "available_within": "available_within_s",
+    "lease_margin": "lease_margin_s",
+    "workload": "workload_name",
+    "topic_partitions": "partitions",
+    "rate": "rate_per_s",
+    "record_size": "record_size_bytes",
+    "seek_every": "seek_s",
+    "process_time": "process_s",
+    "churn_every": "churn_s",
+}
+"""The fields of those settings that are not called like theirs."""
+
+
+def _settings(owner: type, panel: str, **helps: str) -> tuple[Setting, ...]:
     return tuple(
-        Setting(flag=flag, owner=owner, field=field, help=help_, panel=panel)
-        for flag, field, help_ in rows
+        Setting(name=name, owner=owner, field=_FIELDS.get(name, name), help=text, panel=panel)
+        for name, text in helps.items()
     )
 
 
@@ -139,105 +160,78 @@ SETTINGS: tuple[Setting, ...] = (
     *_settings(
         ClusterSpec,
         "The cluster",
-        ("kafka", "kafka", "Version of Apache Kafka."),
-        ("image", "image", "Broker image to use instead of our own."),
-        ("compose", "compose", "A Compose file of your own to start and break."),
-        ("brokers", "brokers", "How many brokers, 1 to 9."),
-        ("controllers", "controllers", "Isolated controllers; 0: brokers are controllers too."),
-        ("metadata", "metadata", "Where Kafka keeps its metadata; default: KRaft from 3.3 on."),
-        ("feature", "features", "Feature NAME=LEVEL that KRaft formats disks with; repeatable."),
-        ("heap-mib", "heap_mib", "Heap of each JVM, MiB."),
-        ("broker-config", "config", "Broker property KEY=VALUE; repeatable."),
+        kafka="Version of Apache Kafka.",
+        image="Broker image to use instead of our own.",
+        compose="A Compose file of your own to start and break.",
+        brokers="How many brokers, 1 to 9.",
+        controllers="Isolated controllers; 0: brokers are controllers too.",
+        metadata="Where Kafka keeps its metadata; default: KRaft from 3.3 on.",
+        feature="Feature NAME=LEVEL that KRaft formats disks with; repeatable.",
+        heap_mib="Heap of each JVM, MiB.",
+        broker_config="Broker property KEY=VALUE; repeatable.",
     ),
     *_settings(
         Contract,
         "The contract: settings of the topic and of its producers",
-        ("replication-factor", "replication_factor", "Replicas of each partition."),
-        ("acks", "acks", "What producers wait for: nothing, the leader, or the whole ISR."),
-        ("min-isr", "min_isr", "min.insync.replicas of the topic."),
-        ("idempotence", "idempotence", "Of producers; default: on with acks=all, else off."),
-        (
-            "unclean-election",
-            "unclean_election",
-            "Whether a replica outside the ISR may lead; default: off.",
-        ),
-        ("retries", "retries", "Retries of a producer; default: without end."),
-        ("max-in-flight", "max_in_flight", "Requests of a producer in flight, per connection."),
-        ("linger-ms", "linger_ms", "Milliseconds that a producer waits for a full batch."),
-        ("batch-size", "batch_size_bytes", "Most bytes of a batch."),
-        (
-            "delivery-timeout",
-            "delivery_timeout_ms",
-            "After how long a producer gives a record up: 20s, 2m.",
-        ),
+        replication_factor="Replicas of each partition.",
+        acks="What producers wait for: nothing, the leader, or the whole ISR.",
+        min_isr="min.insync.replicas of the topic.",
+        idempotence="Of producers; default: on with acks=all, else off.",
+        unclean_election="Whether a replica outside the ISR may lead; default: off.",
+        retries="Retries of a producer; default: without end.",
+        max_in_flight="Requests of a producer in flight, per connection.",
+        linger_ms="Milliseconds that a producer waits for a full batch.",
+        batch_size="Most bytes of a batch.",
+        delivery_timeout="After how long a producer gives a record up: 20s, 2m.",
     ),
     *_settings(
         Overrides,
         "What is broken, and for how long",
-        (
-            "faults",
-            "faults",
+        faults=(
             "Faults to draw from, with commas, each with its parameters if need be: "
-            "broker_kill,partition(listener=replication). `list faults` names them.",
+            "broker_kill,partition(listener=replication). `list faults` names them."
         ),
-        ("duration", "duration_s", "How long faults are injected: 30s, 5m, 8h."),
-        ("max-at-once", "max_at_once", "How many faults may be in force at one time."),
-        (
-            "available-within",
-            "available_within_s",
+        duration="How long faults are injected: 30s, 5m, 8h.",
+        max_at_once="How many faults may be in force at one time.",
+        available_within=(
             "Longest time that a partition may acknowledge nothing while enough brokers are "
-            "left: 30s; default: any.",
+            "left: 30s; default: any."
         ),
-        (
-            "lease-margin",
-            "lease_margin_s",
-            "How long after a fault should have ended the agent heals it by itself; default: 30s.",
+        lease_margin=(
+            "How long after a fault should have ended the agent heals it by itself; default: 30s."
         ),
-        (
-            "workload",
-            "workload_name",
-            "What the clients do: `list workloads` names what there is.",
-        ),
+        workload="What the clients do: `list workloads` names what there is.",
     ),
     *_settings(
         SendPoll,
         "What the clients do",
-        ("topic-partitions", "partitions", "Partitions of the topic."),
-        (
-            "rate",
-            "rate_per_s",
-            "Records a second of all producers together; 0: as fast as they can.",
+        topic_partitions="Partitions of the topic.",
+        rate="Records a second of all producers together; 0: as fast as they can.",
+        record_size="Bytes of each record's value.",
+        partitioning="Who chooses a record's partition.",
+        compression="compression.type of the producers.",
+        headers="Headers of each record.",
+        seek_every=(
+            "About how often each consumer goes back to earlier offsets: 5s; default: never."
         ),
-        ("record-size", "record_size_bytes", "Bytes of each record's value."),
-        ("partitioning", "partitioning", "Who chooses a record's partition."),
-        ("compression", "compression", "compression.type of the producers."),
-        ("headers", "headers", "Headers of each record."),
-        (
-            "seek-every",
-            "seek_s",
-            "About how often each consumer goes back to earlier offsets: 5s; default: never.",
-        ),
-        ("producers", "producers", "Producer processes."),
-        ("consumers", "consumers", "Consumer processes that take all partitions (assign)."),
-        ("subscribers", "subscribers", "Consumer processes in a group (subscribe)."),
+        producers="Producer processes.",
+        consumers="Consumer processes that take all partitions (assign).",
+        subscribers="Consumer processes in a group (subscribe).",
     ),
     *_settings(
         ConsumerGroup,
         "What the clients of --workload consumer_group do",
-        (
-            "assignor",
-            "assignor",
+        assignor=(
             "Who assigns partitions to members; consumer is the protocol of KIP-848 (Kafka 4.0 "
-            "on). librdkafka has no sticky that is not cooperative.",
+            "on). librdkafka has no sticky that is not cooperative."
         ),
-        (
-            "commits",
-            "commits",
-            "What is committed: automatically, what was handed over (auto-delivered, librdkafka's "
-            "default) or what was processed (auto-stored); or each record, before or after.",
+        commits=(
+            "What is committed: automatically, what was handed over (auto-delivered, "
+            "librdkafka's default) or what was processed (auto-stored); or each record, before "
+            "or after."
         ),
-        ("process-time", "process_s", "How long a member needs for a record: 2ms."),
-        ("churn-every", "churn_s", "About how often a member joins, leaves or is killed: 5s."),
+        process_time="How long a member needs for a record: 2ms.",
+        churn_every="About how often a member joins, leaves or is killed: 5s.",
     ),
 )
 

@@ -225,14 +225,14 @@ def test_again_says_which_command_repeats_the_run_of_a_claim(
 
 
 def test_every_setting_sets_a_field_and_says_how_it_is_written() -> None:
-    durations = {setting.flag for setting in SETTINGS if setting.takes == "duration"}
-    pairs = {setting.flag for setting in SETTINGS if setting.takes == "pairs"}
+    durations = {setting.name for setting in SETTINGS if setting.takes == "duration"}
+    pairs = {setting.name for setting in SETTINGS if setting.takes == "pairs"}
 
     assert durations == {
-        "delivery-timeout", "duration", "available-within", "seek-every", "process-time",
-        "churn-every", "lease-margin",
+        "delivery_timeout", "duration", "available_within", "seek_every", "process_time",
+        "churn_every", "lease_margin",
     }  # fmt: skip
-    assert pairs == {"feature", "broker-config"}
+    assert pairs == {"feature", "broker_config"}
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)
 
 
