@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.details import read_details
+from verifiers.checking.details import columns, read_details
 
 _STORY = ("sent_by", "txn")
 
@@ -59,10 +59,6 @@ def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataF
             process="sent_by",
             time_ns="complete_ns",
             kind=F.lit("read_uncommitted"),
-            detail={
-                "txn": F.col("txn"),
-                "polled": F.col("reads"),
-                "last_reader": F.col("reader"),
-            },
+            detail=columns("txn", polled="reads", last_reader="reader"),
         )
     )

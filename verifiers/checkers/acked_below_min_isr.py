@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 
 @checker(
@@ -42,8 +43,5 @@ def acked_below_min_isr(sends: DataFrame, shortages: DataFrame) -> DataFrame:
     return offences(
         within,
         time_ns="complete_ns",
-        detail={
-            name: F.col(name)
-            for name in ("leader", "isr", "invoke_ns", "short_from_ns", "short_to_ns")
-        },
+        detail=columns("leader", "isr", "invoke_ns", "short_from_ns", "short_to_ns"),
     )

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, acknowledged
 
 _PLACE = ("group", "topic", "partition", "offset")
@@ -81,14 +82,5 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
         .when(F.col("after_commits") == AT_MOST_ONCE, AT_MOST_ONCE)
         .otherwise("uncommitted")
     )
-    return offences(
-        judged,
-        kind=kind,
-        detail={
-            "group": F.col("group"),
-            "poll": F.col("op"),
-            "after_process": F.col("after_process"),
-            "after_ns": F.col("after_ns"),
-            "committed": F.col("committed"),
-        },
-    )
+    detail = columns("group", "after_process", "after_ns", "committed", poll="op")
+    return offences(judged, kind=kind, detail=detail)

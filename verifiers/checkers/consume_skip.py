@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 from verifiers.frames.consumption import MAY_SKIP, acknowledged, fetched, members
 from verifiers.frames.history import readable
 
@@ -70,12 +71,4 @@ def consume_skip(
         )
     )
     rows = skipped.join(given, list(_PLACE), "left").join(F.broadcast(kinds), "group")
-    return offences(
-        rows,
-        process="given_to",
-        detail={
-            "group": F.col("group"),
-            "committed": F.col("committed"),
-            "given_to": F.col("given_to"),
-        },
-    )
+    return offences(rows, process="given_to", detail=columns("group", "committed", "given_to"))

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 
 @checker(
@@ -30,17 +31,10 @@ def corrupt_record(polls: DataFrame, final: DataFrame, damaged: DataFrame) -> Da
     broken = F.col("problem").isNotNull()
     rows = polls.where(broken).withColumn("read_by", F.lit("consumer"))
     rows = rows.unionByName(final.where(broken).withColumn("read_by", F.lit("final read")))
-    given = offences(
-        rows,
-        kind="problem",
-        detail={"read_by": F.col("read_by"), "poll": F.col("op"), "position": F.col("position")},
-    )
+    given = offences(rows, kind="problem", detail=columns("read_by", "position", poll="op"))
     batches = offences(
         damaged,
         kind=F.when(F.col("in_sync"), "disk").otherwise("disk-out-of-sync"),
-        detail={
-            name: F.col(name)
-            for name in ("broker", "problem", "segment", "position", "size", "last_offset")
-        },
+        detail=columns("broker", "problem", "segment", "position", "size", "last_offset"),
     )
     return given.unionByName(batches)

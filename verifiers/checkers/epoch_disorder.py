@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.details import difference_details
+from verifiers.checking.details import columns, difference_details
 
 _KNOWN = 0
 
@@ -36,7 +36,7 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
     known = disordered.where(F.col("problem").isNull() & (F.col("leader_epoch") >= _KNOWN))
     log = Window.partitionBy("broker", "topic", "partition").orderBy("base_offset")
     before = F.lag("leader_epoch").over(log)
-    falling = _told(
+    falling = _of_batch(
         known.withColumn("before", before).where(F.col("before") > F.col("leader_epoch")),
         kind=F.lit("decreases"),
         epoch_before=F.col("before"),
@@ -50,7 +50,7 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
         | (F.greatest("base_offset", "log_start") < F.col("since"))
         | (F.col("last_offset") >= F.col("until"))
     )
-    contradicting = _told(
+    contradicting = _of_batch(
         against.where(outside & (F.col("last_offset") >= F.col("log_start"))),
         kind=F.lit("checkpoint"),
         checkpoint_since=F.col("since"),
@@ -67,16 +67,11 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
     return falling.unionByName(contradicting).unionByName(two)
 
 
-def _told(batches: DataFrame, *, kind: Column, **more: Column) -> DataFrame:
+def _of_batch(batches: DataFrame, *, kind: Column, **more: Column) -> DataFrame:
     return offences(
         batches,
         offset="base_offset",
         value=None,
         kind=kind,
-        detail={
-            "last_offset": F.col("last_offset"),
-            "broker": F.col("broker"),
-            "epoch": F.col("leader_epoch"),
-            **more,
-        },
+        detail=columns("last_offset", "broker", epoch="leader_epoch") | more,
     )

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 
 @checker(
@@ -38,12 +39,4 @@ def hw_regression(watermarks: DataFrame) -> DataFrame:
     fallen = compared.where(
         (F.col("offset") < F.col("was")) & (F.col("known_ns") <= F.col("asked_ns"))
     )
-    return offences(
-        fallen,
-        time_ns="asked_ns",
-        detail={
-            "was": F.col("was"),
-            "leader_epoch": F.col("leader_epoch"),
-            "known_ns": F.col("known_ns"),
-        },
-    )
+    return offences(fallen, time_ns="asked_ns", detail=columns("was", "leader_epoch", "known_ns"))

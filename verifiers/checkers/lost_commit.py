@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 from verifiers.frames.consumption import acknowledged, fetched
 
 
@@ -41,12 +42,4 @@ def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
         )
     )
     gone = earlier.where(F.coalesce(F.col("fetched"), F.lit(-1)) < F.col("offset"))
-    return offences(
-        gone,
-        detail={
-            "group": F.col("group"),
-            "fetched": F.col("fetched"),
-            "committed_by": F.col("committed_by"),
-            "committed_ns": F.col("committed_ns"),
-        },
-    )
+    return offences(gone, detail=columns("group", "fetched", "committed_by", "committed_ns"))

@@ -1,11 +1,10 @@
 """Acknowledged, and gone."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.details import send_details
-from verifiers.frames.lost import lost
+from verifiers.checking.details import columns, send_details
+from verifiers.frames.records import lost
 
 
 @checker(
@@ -31,7 +30,7 @@ def lost_write(values: DataFrame, located: DataFrame) -> DataFrame:
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority.
     """
-    places = [name for name in located.columns if name not in ("topic", "partition", "value")]
-    found = lost(values).join(located.drop("partition"), ["topic", "value"], "left")
-    told = {name: F.col(name) for name in places}
-    return offences(found, time_ns="complete_ns", detail=send_details() | told)
+    where = located.drop("partition")
+    found = lost(values).join(where, ["topic", "value"], "left")
+    facts = columns(*where.drop("topic", "value").columns)
+    return offences(found, time_ns="complete_ns", detail=send_details() | facts)

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 from verifiers.frames.history import sequence_of
 
 
@@ -31,10 +32,8 @@ def nonmonotonic_send(producing: DataFrame) -> DataFrame:
         offset="position",
         time_ns="complete_ns",
         detail={
-            "producer": F.col("process"),
-            "sequence": F.col("op"),
             "after_sequence": sequence_of(F.col("prev_value")),
-            "after_value": F.col("prev_value"),
-            "after_offset": F.col("prev_position"),
+            **columns(producer="process", sequence="op"),
+            **columns(after_value="prev_value", after_offset="prev_position"),
         },
     )

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 _KEY = ("process", "txn", "topic", "value")
 
@@ -42,9 +43,5 @@ def precommitted_read(txns: DataFrame, sends: DataFrame, polls: DataFrame) -> Da
     return offences(
         own.select("*", "first.*"),
         kind=F.lit("read_committed"),
-        detail={
-            "txn": F.col("txn"),
-            "type": F.col("outcome"),
-            "records": F.col("records"),
-        },
+        detail=columns("txn", "records", type="outcome"),
     )

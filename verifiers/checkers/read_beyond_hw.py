@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 from verifiers.frames.history import producer_of
 
 _SECOND_NS = 1_000_000_000
@@ -55,7 +56,5 @@ def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
     return offences(
         beyond,
         process=producer_of(F.col("value")),
-        detail={
-            name: F.col(name) for name in ("reader", "high_watermark", "leader_epoch", "asked_ns")
-        },
+        detail=columns("reader", "high_watermark", "leader_epoch", "asked_ns"),
     )

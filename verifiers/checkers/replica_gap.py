@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 _PLACE = ("topic", "partition")
 
@@ -44,13 +45,7 @@ def replica_gap(disjoint: DataFrame) -> DataFrame:
         F.lag("base_offset").over(order).alias("before"),
         (F.lag("last_offset").over(order) + 1).alias("expected"),
     )
-    detail = {
-        "broker": F.col("broker"),
-        "segment": F.col("segment"),
-        "position": F.col("position"),
-        "last_offset": F.col("last_offset"),
-        "expected": F.col("expected"),
-    }
+    detail = columns("broker", "segment", "position", "last_offset", "expected")
     falling = offences(
         steps.where(F.col("base_offset") < F.col("expected")),
         offset="base_offset",
@@ -64,9 +59,8 @@ def replica_gap(disjoint: DataFrame) -> DataFrame:
         kind=F.lit("gap"),
         detail={
             **detail,
-            "missing_from": F.col("expected"),
+            **columns("held_by", missing_from="expected"),
             "missing": F.col("base_offset") - F.col("expected"),
-            "held_by": F.col("held_by"),
         },
     )
     return falling.unionByName(missing)

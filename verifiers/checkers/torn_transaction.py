@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 
 @checker(
@@ -46,10 +47,5 @@ def torn_transaction(txns: DataFrame, parts: DataFrame) -> DataFrame:
     return offences(
         torn.select("*", "first.*"),
         time_ns="complete_ns",
-        detail={
-            "txn": F.col("txn"),
-            "type": F.col("outcome"),
-            "found": F.col("present"),
-            "lacking": F.col("absent"),
-        },
+        detail=columns("txn", type="outcome", found="present", lacking="absent"),
     )

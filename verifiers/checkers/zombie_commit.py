@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 
 @checker(
@@ -29,8 +30,5 @@ def zombie_commit(txns: DataFrame, events: DataFrame) -> DataFrame:
         "process", F.col("op").alias("txn"), F.col("time_ns").alias("taken_ns")
     )
     rows = txns.where(F.col("type") == "ok").join(taken, ["process", "txn"])
-    return offences(
-        rows,
-        time_ns="complete_ns",
-        detail={"txn": F.col("txn"), "taken_over_ns": F.col("taken_ns")},
-    )
+    detail = columns("txn", taken_over_ns="taken_ns")
+    return offences(rows, time_ns="complete_ns", detail=detail)

@@ -1,4 +1,4 @@
-"""What an anomaly's detail tells of a record, or of two replicas that hold another one each."""
+"""The facts that the detail of an anomaly holds: of a send, of its reads, of two replicas."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -11,33 +11,30 @@ def send_details() -> dict[str, Column]:
     return {
         "producer": F.coalesce(F.col("process"), producer_of(F.col("value"))),
         "sequence": sequence_of(F.col("value")),
-        "acked_offset": F.col("offset"),
-        "invoke_ns": F.col("invoke_ns"),
-        "complete_ns": F.col("complete_ns"),
-        "polled": F.col("polls"),
-        "last_reader": F.col("reader"),
-        "last_read_ns": F.col("polled_ns"),
         "last_read_offset": F.coalesce("final_last", "poll_last"),
+        **columns("invoke_ns", "complete_ns", acked_offset="offset", polled="polls"),
+        **columns(last_reader="reader", last_read_ns="polled_ns"),
     }
 
 
 def read_details() -> dict[str, Column]:
     """Return the same, and whether the send was known to have happened."""
-    return send_details() | {
-        "send_type": F.col("type"),
-        "finally_read": F.col("finals"),
-        "sent_partition": F.col("partition"),
-    }
+    return send_details() | columns(
+        send_type="type", finally_read="finals", sent_partition="partition"
+    )
 
 
 def difference_details() -> dict[str, Column]:
     """Return, from a row of `differences`, whose batches differ, until where, and what is held."""
+    return columns(
+        *("broker", "other_broker", "epoch", "other_epoch", "holds", "other_holds"),
+        last_offset="last",
+    )
+
+
+def columns(*names: str, **renamed: str) -> dict[str, Column]:
+    """Return columns as facts of a detail: under their own names, or under the ones given."""
     return {
-        "last_offset": F.col("last"),
-        "broker": F.col("broker"),
-        "other_broker": F.col("other_broker"),
-        "epoch": F.col("epoch"),
-        "other_epoch": F.col("other_epoch"),
-        "holds": F.col("holds"),
-        "other_holds": F.col("other_holds"),
+        name: F.col(column)
+        for name, column in (dict(zip(names, names, strict=True)) | renamed).items()
     }

@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from verifiers.checking.details import columns
 from verifiers.scanning.block_digests import BLOCK_BITS
 
 RESETS = ("start", "assign", "subscribe", "seek", "crash")
@@ -64,13 +65,8 @@ def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
 
 def poll_details() -> dict[str, Column]:
     """Return, from a row of `turns`, the two records and the polls that gave them."""
-    return {
-        "poll": F.col("op"),
-        "after_poll": F.col("prev_op"),
-        "after_offset": F.col("prev_offset"),
-        "after_value": F.col("prev_value"),
-        "after_ns": F.col("prev_ns"),
-    }
+    before = {f"after_{name}": f"prev_{name}" for name in ("offset", "value", "ns")}
+    return columns(poll="op", after_poll="prev_op", **before)
 
 
 def _mask(low: Column, high: Column) -> Column:

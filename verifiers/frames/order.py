@@ -34,21 +34,11 @@ def turns(history: History, skimmed: DataFrame | None = None) -> DataFrame:
     )
     mode = F.when(F.col("process").isin(*sorted(history.subscribed)), "subscribe")
     turned = (F.col("offset") != F.col("prev_offset") + 1) & ~F.col("plain")
-    return neighbours.where(turned).select(
-        "process",
-        "topic",
-        "partition",
-        (mode.otherwise("assign") if history.subscribed else F.lit("assign")).alias("mode"),
-        "op",
-        "offset",
-        "value",
-        "time_ns",
-        "prev_op",
-        "prev_offset",
-        "prev_value",
-        "prev_ns",
-        (F.col("op") == F.col("prev_op")).alias("internal"),
-    )
+    modes = {
+        "mode": mode.otherwise("assign") if history.subscribed else F.lit("assign"),
+        "internal": F.col("op") == F.col("prev_op"),
+    }
+    return neighbours.where(turned).withColumns(modes).drop("plain")
 
 
 def producing(history: History, values: DataFrame, skimmed: DataFrame | None = None) -> DataFrame:
@@ -74,7 +64,7 @@ def producing(history: History, values: DataFrame, skimmed: DataFrame | None = N
     sends = (every if skimmed is None else skimmed).select(
         "process", "topic", "value", "op", "complete_ns", "partition", "offset"
     )
-    strange = values.where(values["type"].isin("ok", "info")).select(
+    suspicious = values.where(values["type"].isin("ok", "info")).select(
         "topic",
         "value",
         F.coalesce("partition", "final_partition", "poll_partition").alias("seen_partition"),
@@ -84,7 +74,7 @@ def producing(history: History, values: DataFrame, skimmed: DataFrame | None = N
         .otherwise(0)
         .alias("flaw"),
     )
-    placed = sends.join(strange, ["topic", "value"], "left").select(
+    placed = sends.join(suspicious, ["topic", "value"], "left").select(
         "process",
         "topic",
         "value",
@@ -104,18 +94,10 @@ def producing(history: History, values: DataFrame, skimmed: DataFrame | None = N
     )
     kind = F.when(F.col("worst") == 2, "lost").when(F.col("worst") == 1, "duplicate")
     reversed_ = neighbours.where(F.col("position") <= F.col("prev_position"))
-    return _of_one_producer(reversed_, history.events).select(
-        "process",
-        "topic",
-        "partition",
-        "op",
-        "value",
-        "position",
-        "complete_ns",
-        "prev_op",
-        "prev_value",
-        "prev_position",
-        kind.otherwise("order").alias("kind"),
+    return (
+        _of_one_producer(reversed_, history.events)
+        .withColumn("kind", kind.otherwise("order"))
+        .drop("flaw", "worst")
     )
 
 

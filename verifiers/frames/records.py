@@ -67,36 +67,17 @@ def values(history: History) -> DataFrame:
         # widen the rows.
         evidence.repartition("value").groupBy("topic", "value").agg(*_value_columns())
     )
-    return _with_search(known.where(~_in_order(known)), history.ends).select(
-        "topic",
-        "value",
-        "process",
-        "partition",
-        "offset",
-        "invoke_ns",
-        "complete_ns",
+    suspicious = _with_search(known.where(~_in_order(known)), history.ends)
+    outcome = (
         F.when(F.col("send") == _OK, "ok")
         .when(F.col("send") == _INFO, "info")
         .when(F.col("send") == _FAIL, "fail")
-        .alias("type"),
-        "polls",
-        "finals",
-        "poll_first",
-        "poll_last",
-        "final_first",
-        "final_last",
-        "poll_partition",
-        "final_partition",
-        "final_partition_high",
-        "polled_ns",
-        F.col("reader").bitwiseAND((1 << PROCESS_BITS) - 1).cast("int").alias("reader"),
-        "first",
-        "last",
-        F.when(F.col("partition_low") < F.col("partition_high"), 2)
-        .otherwise(1)
-        .alias("partitions"),
-        "searched",
     )
+    several = F.col("partition_low") < F.col("partition_high")
+    reader = F.col("reader").bitwiseAND((1 << PROCESS_BITS) - 1).cast("int")
+    return suspicious.withColumns(
+        {"type": outcome, "reader": reader, "partitions": F.when(several, 2).otherwise(1)}
+    ).drop("send", "sends", "partition_low", "partition_high")
 
 
 def _value_columns() -> list[Column]:
@@ -165,7 +146,16 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
         "left",
     )
     offset = F.coalesce(known["offset"], known["poll_last"])
-    return joined.withColumn(
-        "searched",
-        F.coalesce(F.col("complete") | (offset < F.col("reached")), F.lit(False)),
-    )
+    searched = F.coalesce(F.col("complete") | (offset < F.col("reached")), F.lit(False))
+    return joined.withColumn("searched", searched).drop(*reached.columns)
+
+
+def lost(values: DataFrame) -> DataFrame:
+    """Return the rows of `values` that were acknowledged and that the final read lacks.
+
+    Only where the final read certainly looked: elsewhere a record is unseen, not lost.
+    """
+    # Of a value that lies in several partitions, its own may be one.
+    elsewhere = ~F.col("partition").between(F.col("final_partition"), F.col("final_partition_high"))
+    absent = (F.col("finals") == 0) | F.coalesce(elsewhere, F.lit(False))
+    return values.where((F.col("type") == "ok") & F.col("searched") & absent)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import SparkContext
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from harness.core.errors import EnvironmentBroken
 from harness.core.op import value_of
@@ -26,9 +27,6 @@ from verifiers.spark.session import find_java, open_session
 _DUMP_S = 120
 _TOPIC = "warm-up"
 _SENT = 8
-_ARROW = {
-    "integer": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(),
-}  # fmt: skip
 
 
 def make_archive() -> Path:
@@ -102,8 +100,8 @@ def write_run(path: Path) -> Path:
     for dataset, schema in HISTORY_SCHEMAS.items():
         folder = path / "history" / dataset
         folder.mkdir(parents=True)
-        fields = [pa.field(f.name, _ARROW[f.dataType.typeName()]) for f in schema.fields]
-        pq.write_table(pa.Table.from_pylist(rows[dataset], pa.schema(fields)), folder / "0.parquet")
+        table = pa.Table.from_pylist(rows[dataset], to_arrow_schema(schema))
+        pq.write_table(table, folder / "0.parquet")
     ends: Sequence[Mapping[str, Any]] = [
         {"topic": _TOPIC, "partition": 0, "low": 0, "high": 9, "reached": 9, "complete": True}
     ]

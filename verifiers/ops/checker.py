@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from harness.core.registry import Registry
 from verifiers.checking.checker import frames_wanted
+from verifiers.spark.columns import INT, LONG, TEXT, declared
 
 OpChecker = Callable[..., DataFrame]
 """A pure function of shared frames, asked for by the names of its parameters.
@@ -38,14 +39,8 @@ def can_find(check: OpChecker) -> bool:
     return "mops" in wanted or SUSPECTS.isdisjoint(wanted)
 
 
-OP_ANOMALY_SCHEMA = StructType(
-    [
-        StructField("run", IntegerType(), nullable=False),
-        StructField("key", StringType(), nullable=True),
-        StructField("value", LongType(), nullable=True),
-        StructField("op", LongType(), nullable=True),
-        StructField("detail", StringType(), nullable=False),
-    ]
+OP_ANOMALY_SCHEMA = declared(
+    "key", "value", "op", run=INT, key=TEXT, value=LONG, op=LONG, detail=TEXT
 )
 """What a checker returns: one row per offence.
 
@@ -53,28 +48,31 @@ OP_ANOMALY_SCHEMA = StructType(
 null. `detail` is a JSON object with what else a person wants to know.
 """
 
+NAMED_ANOMALY_SCHEMA = StructType([*declared(anomaly=TEXT).fields, *OP_ANOMALY_SCHEMA.fields])
+"""The same behind the name of the anomaly."""
+
 
 def op_offences(
-    frame: DataFrame,
-    *,
-    value: Column | None,
-    op: Column | None,
-    **detail: Column,
+    frame: DataFrame, *, value: str | None, op: str | None, **detail: Column | str
 ) -> DataFrame:
     """Return one anomaly per row of `frame`, in the columns of OP_ANOMALY_SCHEMA.
 
     Args:
         frame: the rows that offend; with a run, and a key.
-        value: which value.
-        op: the op that shows it.
-        detail: further facts by name; those that are null in a row are left out there.
+        value: the column that names the value.
+        op: the column that names the op which shows it.
+        detail: further facts by name, as columns or their names; those that are null in a row are
+            left out there.
     """
     none = F.lit(None).cast("long")
-    facts = F.struct(*(fact.alias(name.replace("_", "-")) for name, fact in detail.items()))
+    facts = [
+        (F.col(fact) if isinstance(fact, str) else fact).alias(name.replace("_", "-"))
+        for name, fact in detail.items()
+    ]
     return frame.select(
         "run",
         "key",
-        (none if value is None else value).alias("value"),
-        (none if op is None else op).alias("op"),
-        F.to_json(facts).alias("detail"),
+        (none if value is None else F.col(value)).alias("value"),
+        (none if op is None else F.col(op)).alias("op"),
+        F.to_json(F.struct(*facts)).alias("detail"),
     )

@@ -8,17 +8,15 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.ops.checker import OP_ANOMALY_SCHEMA
+from verifiers.ops.checker import NAMED_ANOMALY_SCHEMA
 from verifiers.ops.edges import placed, read_edges, within, write_edges
 from verifiers.ops.row_groups import whole_groups
 from verifiers.ops.search import MOST_EXAMPLES, REALTIME, Offence, Step, find_cycles, tangled
 from verifiers.spark.arrow import map_in_arrow
 
-CYCLES_SCHEMA = StructType(
-    [StructField("anomaly", StringType(), nullable=False), *OP_ANOMALY_SCHEMA.fields]
-)
+CYCLES_SCHEMA = NAMED_ANOMALY_SCHEMA
 """What is found in the graphs: one row per component and name.
 
 `op` is the first op of the component, `key` and `value` are null. `detail` says for at least the 8
@@ -35,16 +33,6 @@ EMPTY = "empty-transaction-graph"
 _MOST_OPS = 32
 _TOGETHER = 200_000
 """Edges of small stretches are searched together, so many at a time; a larger one by itself."""
-_ARROW = pa.schema(
-    [
-        pa.field("anomaly", pa.string(), nullable=False),
-        pa.field("run", pa.int32(), nullable=False),
-        pa.field("key", pa.string()),
-        pa.field("value", pa.int64()),
-        pa.field("op", pa.int64()),
-        pa.field("detail", pa.string(), nullable=False),
-    ]
-)
 _DEPENDING = ("send", "poll", "txn")
 
 
@@ -132,7 +120,7 @@ def search_edges(edges: pa.Table) -> pa.Table:
         edges: the columns of `edges.read_edges`, of any runs, each stretch whole.
     """
     edges = tangled(edges)
-    columns: dict[str, list[Any]] = {name: [] for name in _ARROW.names}
+    columns: dict[str, list[Any]] = {name: [] for name in CYCLES_SCHEMA.names}
     shown: dict[tuple[int, str], int] = defaultdict(int)
     for offence in find_cycles(edges):
         for name, detail in _told(offence, edges, shown):
@@ -141,7 +129,7 @@ def search_edges(edges: pa.Table) -> pa.Table:
             columns["op"].append(offence.ops[0])
             columns["detail"].append(json.dumps(detail))
     columns["key"] = columns["value"] = [None] * len(columns["run"])
-    return pa.table(columns, schema=_ARROW)
+    return pa.table(columns, schema=to_arrow_schema(CYCLES_SCHEMA))
 
 
 def _told(

@@ -28,9 +28,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from verifiers.ops.graph import Flags, Longs
 from verifiers.ops.row_groups import whole_groups
+from verifiers.spark.columns import INT, LONG, TEXT, declared, struct
 
 OK: Final = 0
 INFO: Final = 1
@@ -44,15 +47,11 @@ _MOST_ROWS = 4_000_000
 _MOST_STEPS = 1_000
 """A key with more strange steps than that is suspected whatever the assigns say."""
 
-_ARROW = pa.schema(
-    [
-        pa.field("run", pa.int32(), nullable=False),
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("process", pa.int64()),
-        pa.field("before_op", pa.int64()),
-        pa.field("op", pa.int64()),
-    ]
+KEY_SCHEMA = declared(run=INT, key=TEXT)
+SUSPECT_SCHEMA = StructType(
+    [*KEY_SCHEMA.fields, *struct(process=LONG, before_op=LONG, op=LONG).fields]
 )
+"""What `screened` yields."""
 
 
 def screened(batches: Iterator[pa.RecordBatch], *, ww_deps: bool) -> Iterator[pa.RecordBatch]:
@@ -146,7 +145,7 @@ def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
             told["key"],
             *(pa.chunked_array([nulls, pa.array(column)]) for column in steps),
         ],
-        schema=_ARROW,
+        schema=to_arrow_schema(SUSPECT_SCHEMA),
     )
 
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
 
-from verifiers.ops.checker import OP_ANOMALY_SCHEMA
+from verifiers.ops.checker import NAMED_ANOMALY_SCHEMA
 
 MOST_SHOWN = 32
 """So many processes, keys, values and causes of a history are told by name."""
@@ -20,9 +19,7 @@ WORST, OF_PROCESS, OF_KEY = "worst-realtime-lag", "realtime-lag-process", "realt
 CONSUMED, REPEATED = "consume-counts", "consume-counts-repeated"
 CAUSES = "info-txn-causes"
 
-METRIC_SCHEMA = StructType(
-    [StructField("anomaly", StringType(), nullable=False), *OP_ANOMALY_SCHEMA.fields]
-)
+METRIC_SCHEMA = NAMED_ANOMALY_SCHEMA
 """What is measured: a row per record, `anomaly` is the name of the measure.
 
 They go the way of anomalies, and are named apart from them (`measure_of`). `value` is the rank of a

@@ -34,17 +34,17 @@ def undisturbed(steps: DataFrame, ops: DataFrame) -> DataFrame:
 
 
 def _offences(rows: DataFrame, log: DataFrame | None) -> DataFrame:
-    told = {
+    facts: dict[str, Column | str] = {
         "values": F.array("before", "value"),
-        "delta": F.col("delta"),
+        "delta": "delta",
         "ops": F.array("before_op", "op"),
-        "process": F.col("process"),
-        "mop": F.col("mop"),
+        "process": "process",
+        "mop": "mop",
     }
     if log is not None:
         rows = _with_skipped(rows, log)
-        told["skipped"] = F.col("skipped")
-    return op_offences(rows, value=F.col("value"), op=F.col("op"), **told)
+        facts["skipped"] = "skipped"
+    return op_offences(rows, value="value", op="op", **facts)
 
 
 def _with_skipped(rows: DataFrame, log: DataFrame) -> DataFrame:

@@ -2,37 +2,32 @@
 
 from pyspark.sql.types import (
     ArrayType,
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
     StringType,
     StructField,
     StructType,
 )
 
+from verifiers.spark.columns import BYTE, INT, LONG, TEXT, declared
 
-def _column(name: str, kind: DataType, *, null: bool = False) -> StructField:
-    return StructField(name, kind, nullable=null)
-
-
-_TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
 _KEYS = ArrayType(StringType(), containsNull=False)
 
-OPS_SCHEMA = StructType(
-    [
-        _column("run", _INT),
-        _column("op", _LONG),
-        _column("invoked", _LONG),
-        _column("process", _LONG),
-        _column("type", _TEXT),
-        _column("f", _TEXT),
-        _column("invoke_ns", _LONG, null=True),
-        _column("complete_ns", _LONG, null=True),
-        _column("keys", _KEYS, null=True),
-        _column("rebalanced", _KEYS, null=True),
-        _column("error", _TEXT, null=True),
-    ]
+OPS_SCHEMA = declared(
+    "invoke_ns",
+    "complete_ns",
+    "keys",
+    "rebalanced",
+    "error",
+    run=INT,
+    op=LONG,
+    invoked=LONG,
+    process=LONG,
+    type=TEXT,
+    f=TEXT,
+    invoke_ns=LONG,
+    complete_ns=LONG,
+    keys=_KEYS,
+    rebalanced=_KEYS,
+    error=TEXT,
 )
 """One row per op.
 
@@ -42,21 +37,20 @@ the index of its invocation and whose `complete_ns` is null. `keys` are those of
 subscribe, `rebalanced` those that its rebalance-log names.
 """
 
-MOPS_SCHEMA = StructType(
-    [
-        _column("run", _INT),
-        _column("op", _LONG),
-        _column("process", _LONG),
-        _column("type", _TEXT),
-        _column("f", _TEXT),
-        _column("mop", _INT),
-        _column("position", _INT),
-        _column("kind", _TEXT),
-        _column("key", _TEXT),
-        _column("offset", _LONG, null=True),
-        _column("value", _LONG),
-        _column("invoked", _LONG),
-    ]
+MOPS_SCHEMA = declared(
+    "offset",
+    run=INT,
+    op=LONG,
+    process=LONG,
+    type=TEXT,
+    f=TEXT,
+    mop=INT,
+    position=INT,
+    kind=TEXT,
+    key=TEXT,
+    offset=LONG,
+    value=LONG,
+    invoked=LONG,
 )
 """One row per value that an op sent or polled.
 
@@ -67,10 +61,7 @@ the sends of its invocation, without offsets. `invoked` is as in OPS_SCHEMA.
 
 PARSED_SCHEMA = StructType(
     [
-        _column("row", ByteType()),
-        _column("run", _INT),
-        _column("split", _INT),
-        _column("line", _INT, null=True),
+        *declared("line", row=BYTE, run=INT, split=INT, line=INT).fields,
         *(
             StructField(field.name, field.dataType, nullable=True)
             for field in [*OPS_SCHEMA.fields[1:], *MOPS_SCHEMA.fields[5:-1]]

@@ -1,9 +1,7 @@
 """Pieces of op histories, each parsed by a worker by itself."""
 
-import logging
 import uuid
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,55 +12,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
     StructType,
 )
 
-from verifiers.ops.first_look import suspects_of
-from verifiers.ops.lag_tracker import LagTracker
-from verifiers.ops.parser import OP_COLUMNS, WITH_KEYS, Parser, Row, Stretch, split_lines
-from verifiers.ops.schema import LAG, MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA, SUSPECT
-
-_LOG = logging.getLogger(__name__)
+from verifiers.ops.parser import OP_COLUMNS, Parser, Row, Stretch, split_lines
+from verifiers.ops.schema import MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA
+from verifiers.ops.whole_file import LAG_COLUMNS, SUSPECT_COLUMNS, WholeFile
+from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared
 
 SPLIT_BYTES = 64 << 20
 """A file is divided into pieces of so many bytes, each parsed by itself. One that is a single piece
 is looked at while it is in memory, which saves more than a second core would."""
 
-MOST_SUSPECTS = 1_000
-"""So many keys of a file are suspected by name; of a file with more, all are."""
-
 _BATCH_ROWS = 65_536
-SPLITS_SCHEMA = StructType(
-    [
-        StructField("run", IntegerType(), nullable=False),
-        StructField("split", IntegerType(), nullable=False),
-        StructField("path", StringType(), nullable=False),
-        StructField("begin", LongType(), nullable=False),
-        StructField("end", LongType(), nullable=False),
-        StructField("whole", BooleanType(), nullable=False),
-    ]
-)
-_ARROW: dict[str, pa.DataType] = {
-    "tinyint": pa.int8(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "string": pa.string(),
-    "array<string>": pa.list_(pa.field("element", pa.string(), nullable=False)),
-}
+SPLITS_SCHEMA = declared(run=INT, split=INT, path=TEXT, begin=LONG, end=LONG, whole=BOOL)
 
 
 def _arrow(schema: StructType) -> pa.Schema:
-    return pa.schema([pa.field(f.name, _ARROW[f.dataType.simpleString()]) for f in schema.fields])
+    # Rows of a kind fill their own columns only.
+    return pa.schema([field.with_nullable(nullable=True) for field in to_arrow_schema(schema)])
 
 
-_SUSPECT_COLUMNS = ("row", "key", "value")
-_LAG_COLUMNS = ("row", "process", "key", "value", "invoke_ns", "op")
 _PARSED, _OPS, _MOPS = _arrow(PARSED_SCHEMA), _arrow(OPS_SCHEMA), _arrow(MOPS_SCHEMA)
 
 
@@ -155,72 +127,17 @@ class _Writer:
 
 def _parse_split(split: Mapping[str, Any], writer: _Writer) -> Iterator[pa.RecordBatch]:
     parser = Parser(first=split["split"] == 0)
-    memory = _Memory() if split["whole"] else None
+    whole = WholeFile() if split["whole"] else None
     for lines in split_lines(_bytes_of(split)):
         parser.feed(lines)
         if len(parser.ops) + len(parser.mops) >= _BATCH_ROWS:
-            yield from _batches(parser, split, writer, memory)
+            yield from _batches(parser, split, writer, whole)
     parser.finish()
-    yield from _batches(parser, split, writer, memory)
-    if memory is not None:
-        for columns, rows in ((_SUSPECT_COLUMNS, memory.suspects()), (_LAG_COLUMNS, memory.lags())):
+    yield from _batches(parser, split, writer, whole)
+    if whole is not None:
+        for columns, rows in ((SUSPECT_COLUMNS, whole.suspects()), (LAG_COLUMNS, whole.lags())):
             if rows:
                 yield _batch(columns, rows, split, _PARSED)
-
-
-class _Memory:
-    """What is kept of a whole file until it is looked at."""
-
-    def __init__(self) -> None:
-        self._mops: list[pa.RecordBatch] = []
-        self._assigns: list[tuple[int, int, Collection[str]]] = []
-        self._lags = LagTracker()
-
-    def keep(
-        self, ops: Iterable[Row], stretches: Iterable[Stretch], mops: Iterable[pa.RecordBatch]
-    ) -> None:
-        """Keep some rows in OP_COLUMNS, their values, and the same as rows of MOPS_SCHEMA."""
-        self._mops += mops
-        touched: dict[int, dict[str, int]] = defaultdict(dict)
-        for stretch in stretches:
-            highest = max((offset for offset in stretch.offset if offset is not None), default=None)
-            if highest is not None:
-                of_op = touched[stretch.op]
-                of_op[stretch.key] = max(highest, of_op.get(stretch.key, highest))
-        for row in ops:
-            op = dict(zip(OP_COLUMNS, row, strict=True))
-            if op["type"] not in ("ok", "info") or op["f"] is None:
-                continue
-            if op["f"] in WITH_KEYS:
-                self._assigns.append((op["op"], op["process"], op["keys"]))
-            self._lags.take(
-                op=op["op"],
-                process=op["process"],
-                ok=op["type"] == "ok",
-                f=op["f"],
-                invoke_ns=op["invoke_ns"],
-                complete_ns=op["complete_ns"],
-                keys=op["keys"] or (),
-                touched=touched[op["op"]],
-            )
-
-    def lags(self) -> list[Row]:
-        """Return the worst lags, as rows in _LAG_COLUMNS."""
-        return [
-            (LAG, process, key, lag, time, op) for process, key, lag, time, op in self._lags.worst()
-        ]
-
-    def suspects(self) -> list[Row]:
-        """Return the keys that are suspected, as rows in _SUSPECT_COLUMNS."""
-        try:
-            found = suspects_of(pa.Table.from_batches(self._mops, _MOPS), self._assigns)
-        except Exception:  # noqa: BLE001  (logged)
-            # A look decides nothing: whatever it fails of, the checkers are there for.
-            _LOG.exception("The first look at the keys crashed: the checkers look at all of them.")
-            return [(SUSPECT, None, 0)]
-        if len(found) > MOST_SUSPECTS:
-            return [(SUSPECT, None, 0)]
-        return [(SUSPECT, key, int(against)) for key, against in found]
 
 
 def _bytes_of(split: Mapping[str, Any]) -> bytes:
@@ -242,7 +159,7 @@ def _ends_a_line(file: Any) -> bool:  # noqa: ANN401  (any binary file)
 
 
 def _batches(
-    parser: Parser, split: Mapping[str, Any], writer: _Writer, memory: "_Memory | None"
+    parser: Parser, split: Mapping[str, Any], writer: _Writer, whole: WholeFile | None
 ) -> Iterator[pa.RecordBatch]:
     ops = [row for row in parser.ops if row[0] == OP]
     loose = [row for row in parser.ops if row[0] != OP]
@@ -257,10 +174,10 @@ def _batches(
     if values:
         batch = _values(values, split, _MOPS)
         writer.write("mops", batch)
-    if memory is not None:
+    if whole is not None:
         # Of a file that is not divided, the others are what ops sent that never completed.
         unfinished = [_values(others, split, _MOPS)] if others else []
-        memory.keep(parser.ops, values, [batch, *unfinished] if values else unfinished)
+        whole.keep(parser.ops, values, [batch, *unfinished] if values else unfinished)
     parser.ops.clear()
     parser.mops.clear()
 

@@ -5,29 +5,23 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.description import Described
 from verifiers.ops.edges import place_of
-from verifiers.ops.first_look import FAIL, INFO, OK, POLL, SEND, screened
+from verifiers.ops.first_look import (
+    FAIL,
+    INFO,
+    KEY_SCHEMA,
+    OK,
+    POLL,
+    SEND,
+    SUSPECT_SCHEMA,
+    screened,
+)
 from verifiers.ops.neighbours import remembered
 from verifiers.spark.arrow import frame_of, map_in_arrow
-
-_KEYS = StructType(
-    [
-        StructField("run", IntegerType(), nullable=False),
-        StructField("key", StringType(), nullable=False),
-    ]
-)
-_SCHEMA = StructType(
-    [
-        *_KEYS.fields,
-        StructField("process", LongType(), nullable=True),
-        StructField("before_op", LongType(), nullable=True),
-        StructField("op", LongType(), nullable=True),
-    ]
-)
 
 
 def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
@@ -52,7 +46,7 @@ def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
         F.when(kind == "send", SEND).otherwise(POLL).cast("byte").alias("kind"),
     )
     together = numbers.repartition("run", "key").sortWithinPartitions("run", "key")
-    return map_in_arrow(together, partial(screened, ww_deps=ww_deps), _SCHEMA)
+    return map_in_arrow(together, partial(screened, ww_deps=ww_deps), SUSPECT_SCHEMA)
 
 
 def suspects(found: DataFrame, ops: DataFrame, mops: DataFrame, *, ww_deps: bool) -> DataFrame:
@@ -92,14 +86,14 @@ def told(described: Sequence[Described], mops: DataFrame, *, ww_deps: bool) -> D
         if ww_deps or not against
     }
     keys = frame_of(
-        mops.sparkSession, sorted((run, key) for run, key in named if key is not None), _KEYS
+        mops.sparkSession, sorted((run, key) for run, key in named if key is not None), KEY_SCHEMA
     )
     whole = [(run,) for run, key in sorted(named, key=str) if key is None]
     if whole:
-        runs = frame_of(mops.sparkSession, whole, StructType(_KEYS.fields[:1]))
+        runs = frame_of(mops.sparkSession, whole, StructType(KEY_SCHEMA.fields[:1]))
         keys = keys.unionByName(_all_keys(mops, runs))
     none = F.lit(None).cast("long")
-    return keys.select("*", *(none.alias(field.name) for field in _SCHEMA.fields[2:]))
+    return keys.select("*", *(none.alias(field.name) for field in SUSPECT_SCHEMA.fields[2:]))
 
 
 def _all_keys(mops: DataFrame, runs: DataFrame) -> DataFrame:

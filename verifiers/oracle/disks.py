@@ -2,11 +2,8 @@
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import (
-    ALONE_AND_DESTROYED,
     CUTS_BY_HIGH_WATERMARK,
-    LAST_REPLICA_DESTROYED,
     READS_RACE_APPENDS,
-    SHOWN_ALONE_AND_DESTROYED,
 )
 from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
 
@@ -62,9 +59,9 @@ DISKS = (
         anomaly="hw-regression",
         means="Within one leader epoch a partition's high watermark went down.",
         rows=(
-            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
-            permitted(reasons.SHOWN_ALONE, given=SHOWN_ALONE_AND_DESTROYED, by="Kafka before 3.7"),
-            forbidden(reasons.LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED),
+            reasons.single_copy(),
+            reasons.shown_by_one(),
+            reasons.LAST_REPLICA,
             forbidden(
                 Reason(
                     "What a leader has once shown as committed stays so while it leads: no "

@@ -2,7 +2,6 @@
 
 from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import ALONE_AND_DESTROYED, UNCLEAN
 from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
 
 _SEMANTICS = "Kafka documentation, message delivery semantics"
@@ -38,7 +37,7 @@ GROUPS = (
                 "auto-delivered",
                 by="automatic commits of what was handed over",
             ),
-            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
+            reasons.unclean_election(),
             forbidden(
                 Reason(
                     "What is committed only after it has been processed is processed at least "
@@ -62,8 +61,8 @@ GROUPS = (
                 "uncommitted",
                 by="at-least-once processing",
             ),
-            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
-            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            reasons.unclean_election(),
+            reasons.single_copy(),
             forbidden(
                 Reason(
                     "Who commits before processing processes only what an acknowledged commit "
@@ -81,8 +80,8 @@ GROUPS = (
         anomaly="lost-commit",
         means="A group was told of an earlier offset than one whose commit was acknowledged.",
         rows=(
-            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
-            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            reasons.unclean_election(),
+            reasons.single_copy(),
             forbidden(_COMMIT_STAYS),
         ),
     ),

@@ -1,7 +1,7 @@
 """What was read was written, as it was written, and by whom it may be read."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import ALONE_AND_DESTROYED, DECIDES_LATE, UNCLEAN
+from verifiers.oracle.circumstances import DECIDES_LATE
 from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
 
 _UNCOMMITTED = Reason(
@@ -51,8 +51,8 @@ INTEGRITY = (
         anomaly="torn-transaction",
         means="Some records of a committed transaction can be read, and others never.",
         rows=(
-            permitted(reasons.UNCLEAN_LEADER, given=UNCLEAN, by="unclean election"),
-            permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
+            reasons.unclean_election(),
+            reasons.single_copy(),
             forbidden(_DECIDED_LATE, given=DECIDES_LATE),
             forbidden(
                 Reason(

@@ -2,12 +2,10 @@
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import (
-    ALONE_AND_DESTROYED,
     EARLY_IDEMPOTENCE,
     MAY_LOSE,
     MAY_REORDER,
     MAY_REPEAT,
-    SHOWN_ALONE_AND_DESTROYED,
     UNCLEAN,
 )
 from verifiers.oracle.row import Chapter, Reason, Row, forbidden, permitted
@@ -46,8 +44,8 @@ _IN_ONE_POLL = Reason(
 _MOVED: tuple[Row, ...] = (
     permitted(_REBALANCED, "subscribe", by="subscribing in a group"),
     permitted(_RESTARTED, given=UNCLEAN, by="unclean election"),
-    permitted(reasons.ONE_COPY, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"),
-    permitted(reasons.SHOWN_ALONE, given=SHOWN_ALONE_AND_DESTROYED, by="Kafka before 3.7"),
+    reasons.single_copy(),
+    reasons.shown_by_one(),
     forbidden(_IN_ORDER),
 )
 
@@ -58,16 +56,9 @@ ORDER = (
         kinds=("log", "moved"),
         rows=(
             permitted(reasons.WRITTEN_AGAIN, given=MAY_REPEAT, by=_RETRYING),
-            permitted(reasons.UNCLEAN_LEADER, "moved", given=UNCLEAN, by="unclean election"),
-            permitted(
-                reasons.ONE_COPY, "moved", given=ALONE_AND_DESTROYED, by="min.insync.replicas=1"
-            ),
-            permitted(
-                reasons.SHOWN_ALONE,
-                "moved",
-                given=SHOWN_ALONE_AND_DESTROYED,
-                by="Kafka before 3.7",
-            ),
+            reasons.unclean_election("moved"),
+            reasons.single_copy("moved"),
+            reasons.shown_by_one("moved"),
             forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
             forbidden(
                 Reason(

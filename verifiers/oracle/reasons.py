@@ -1,6 +1,13 @@
-"""Reasons that several chapters give."""
+"""Reasons that several chapters give, and rows that several chapters have."""
 
-from verifiers.oracle.row import Reason
+from verifiers.oracle.circumstances import (
+    ALONE_AND_DESTROYED,
+    CUTS_BY_HIGH_WATERMARK,
+    LAST_REPLICA_DESTROYED,
+    SHOWN_ALONE_AND_DESTROYED,
+    UNCLEAN,
+)
+from verifiers.oracle.row import Reason, Row, forbidden, permitted
 
 ACKS_0_PROMISES_NOTHING = Reason(
     "Under acks=0 a producer waits for nothing: what it calls sent may never have arrived.",
@@ -57,3 +64,21 @@ OUTSIDE_THE_ISR = Reason(
     "before it is let in again.",
     "Kafka documentation, replication design; KIP-101",
 )
+
+CUT_BY_HIGH_WATERMARK = forbidden(KIP_101, given=CUTS_BY_HIGH_WATERMARK)
+LAST_REPLICA = forbidden(LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED)
+
+
+def unclean_election(*kinds: str) -> Row:
+    """Return the row that permits these kinds, or all kinds, under unclean leader election."""
+    return permitted(UNCLEAN_LEADER, *kinds, given=UNCLEAN, by="unclean election")
+
+
+def single_copy(*kinds: str) -> Row:
+    """Return the row that permits these kinds where one broker had the only copy and lost it."""
+    return permitted(ONE_COPY, *kinds, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1")
+
+
+def shown_by_one(*kinds: str) -> Row:
+    """Return the row that permits these kinds where old brokers show what only one of them has."""
+    return permitted(SHOWN_ALONE, *kinds, given=SHOWN_ALONE_AND_DESTROYED, by="Kafka before 3.7")

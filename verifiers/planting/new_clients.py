@@ -6,14 +6,14 @@ A send or a read of their own leaves the order in which the run's own clients di
 from typing import Any
 
 from harness.core.op import value_of
-from verifiers.planting.run_contents import Place
 from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.folder import TopicPartition
 
 
 def new_producer_sends(
     copy: RunCopy,
     kind: str,
-    place: Place,
+    place: TopicPartition,
     offset: int | None,
     *,
     sequence: int = 0,
@@ -49,7 +49,7 @@ def new_producer_ends_transaction(copy: RunCopy, kind: str) -> int:
     return 0
 
 
-def finally_read(copy: RunCopy, place: Place, offset: int, value: int) -> None:
+def finally_read(copy: RunCopy, place: TopicPartition, offset: int, value: int) -> None:
     """Let the final read hold a record more."""
     finals = copy.contents.rows("final")
     reader = int(finals.numbers("process")[0]) if finals.count else copy.contents.new_process + 1
@@ -58,7 +58,7 @@ def finally_read(copy: RunCopy, place: Place, offset: int, value: int) -> None:
 
 def new_consumer_polls(
     copy: RunCopy,
-    place: Place,
+    place: TopicPartition,
     offset: int,
     value: int,
     **more: Any,  # noqa: ANN401  (cells)
@@ -70,7 +70,7 @@ def new_consumer_polls(
 
 
 def _read(
-    copy: RunCopy, dataset: str, reader: int, place: Place, offset: int, value: int,
+    copy: RunCopy, dataset: str, reader: int, place: TopicPartition, offset: int, value: int,
     **more: Any,  # noqa: ANN401  (cells)
 ) -> None:  # fmt: skip
     told = {

@@ -1,10 +1,13 @@
 """What a plant is, and where plants are found: an anomaly put into a copy of a run on purpose."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from harness.core.registry import Registry
+from verifiers.planting.run_contents import Record
 from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.folder import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,29 @@ class Offence:
         told += [f"process {self.process}"] if self.process is not None else []
         told += [f"kind {self.kind}"] if self.kind else []
         return f"{self.anomaly}{where} {', '.join(told)}".rstrip()
+
+
+def offence_at(
+    anomaly: str,
+    place: TopicPartition,
+    offset: int | None = None,
+    value: int | None = None,
+    process: int | None = None,
+    **more: Any,  # noqa: ANN401  (the other attributes)
+) -> Offence:
+    """Return an offence at a place of a partition."""
+    topic, partition = place
+    return Offence(
+        anomaly=anomaly, topic=topic, partition=partition, offset=offset, value=value,
+        process=process, **more,
+    )  # fmt: skip
+
+
+def offence_of(anomaly: str, record: Record, **more: Any) -> Offence:  # noqa: ANN401  (as above)
+    """Return an offence about a record, at its offset, by its producer unless `more` says so."""
+    return replace(
+        offence_at(anomaly, record.place, record.offset, record.value, record.process), **more
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,18 +19,21 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from harness.core.run_dir import RunDir
-from verifiers.run_folder.folder import RunInput, read_run
+from verifiers.run_folder.folder import RunInput, TopicPartition, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import read_sealed
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Place = tuple[str, int]
 
 NONE = -(1 << 62)
 """Stands for null in a column of numbers."""
 
 _MS_NS = 1_000_000
+
+
+class NothingToPlant(Exception):
+    """The run holds nothing that the plant could change; the text says what it lacks."""
 
 
 class Rows:
@@ -124,9 +127,14 @@ class Record:
     final: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """Topic and partition."""
         return (self.topic, self.partition)
+
+    @property
+    def name(self) -> str:
+        """Topic, partition and offset, for a sentence: orders/0 @17."""
+        return f"{self.topic}/{self.partition} @{self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,11 +206,31 @@ class RunContents:
         return max([*(int(some.max()) for some in last if len(some)), *samples, *phases]) + _MS_NS
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[TopicPartition, ...]:
         """The partitions that were finally read to their ends."""
         return tuple((end.topic, end.partition) for end in self.run.ends if end.complete)
 
-    def free_offset(self, place: Place) -> int:
+    @property
+    def some_place(self) -> TopicPartition:
+        """A partition that was finally read to its end.
+
+        Raises:
+            NothingToPlant: there is none.
+        """
+        if not self.places:
+            raise NothingToPlant("no partition was finally read to its end")
+        return self.places[0]
+
+    def demand_transactions(self) -> None:
+        """Reject a run without transactions.
+
+        Raises:
+            NothingToPlant: it has none.
+        """
+        if not self.has("txn"):
+            raise NothingToPlant("the run has no transactions")
+
+    def free_offset(self, place: TopicPartition) -> int:
         """Return an offset of a partition above all that anybody named; those above are free."""
         highest = [end.high for end in self.run.ends if (end.topic, end.partition) == place]
         for dataset in ("send", "poll", "final", "event"):
@@ -210,7 +238,7 @@ class RunContents:
             highest.append(int(offsets.max()) + 1 if len(offsets) else 0)
         return max(highest)
 
-    def in_place(self, dataset: str, place: Place) -> Flags:
+    def in_place(self, dataset: str, place: TopicPartition) -> Flags:
         """Return which rows of a dataset name a partition."""
         rows = self.rows(dataset)
         here: Flags = (rows.words("topic") == place[0]) & (rows.numbers("partition") == place[1])
@@ -302,7 +330,7 @@ class RunContents:
         clients = self.run.meta.get("clients", [])
         return next((c for c in clients if c["process"] == process), {})
 
-    def has_any(self, anomalies: Iterable[str], place: Place) -> bool:
+    def has_any(self, anomalies: Iterable[str], place: TopicPartition) -> bool:
         """Tell whether the run as it is has any of some anomalies in a partition."""
         names = set(anomalies)
         return any(

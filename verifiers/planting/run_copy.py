@@ -26,10 +26,6 @@ _WRITTEN = frozenset(
 """What a verification writes into the folder: a copy begins without."""
 
 
-class NothingToPlant(Exception):
-    """The run holds nothing that the plant could change; the text says what it lacks."""
-
-
 def copy_run(source: Path, target: Path, *, raw: bool) -> None:
     """Make a tree of links to all that a run recorded.
 
@@ -67,6 +63,11 @@ class RunCopy:
         self._dropped: dict[str, Flags] = {}
         self._put: dict[str, list[tuple[Flags, dict[str, Any]]]] = {}
         self._added: dict[str, list[dict[str, Any]]] = {}
+
+    @property
+    def new_process(self) -> int:
+        """The number of a process that the run does not have."""
+        return self.contents.new_process
 
     # -- the history -------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from harness.history.seal import seal
 from verifiers.checking.checker import CHECKERS
 from verifiers.judging.job import Report, verify_all
 from verifiers.planting.plant import PLANTS, Offence, Plant, Planted
-from verifiers.planting.run_contents import FoundRow, RunContents, read_found
-from verifiers.planting.run_copy import NothingToPlant, RunCopy, copy_run
+from verifiers.planting.run_contents import FoundRow, NothingToPlant, RunContents, read_found
+from verifiers.planting.run_copy import RunCopy, copy_run
 
 MOST_SHOWN = 8
 """So many offences of a plant that was missed, or falsely raised, are named."""

@@ -11,25 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
-from verifiers.replicas.copied import Copied, Place, Replica
+from verifiers.replicas.copied import (
+    Copied,
+    Replica,
+)
 from verifiers.replicas.segments import HEADERS, read_headers
+from verifiers.run_folder.folder import TopicPartition
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import INT, LONG, TEXT, declared
 
-_KEY = (
-    StructField("broker", IntegerType(), nullable=False),
-    StructField("topic", StringType(), nullable=False),
-    StructField("partition", IntegerType(), nullable=False),
-    StructField("segment", StringType(), nullable=False),
-)
-BATCH_SCHEMA = StructType(
-    [
-        *_KEY,
-        *(StructField(one.name, from_arrow_type(one.type), nullable=True) for one in HEADERS),
-    ]
-)
+_KEY = declared(broker=INT, topic=TEXT, partition=INT, segment=TEXT)
+BATCH_SCHEMA = StructType([*_KEY.fields, *from_arrow_schema(HEADERS).fields])
 """One row per batch of a replica; `segment` is the file's path within the run's folder,
 `position` a byte in it.
 
@@ -38,7 +33,7 @@ offsets lie between the batch before it in the file and itself. A row with a `pr
 of bytes, `size` long, that is no batch: nothing else is known of it.
 """
 
-_BOUND_SCHEMA = StructType([*_KEY[1:3], StructField("bound", LongType(), nullable=False)])
+_BOUND_SCHEMA = declared(topic=TEXT, partition=INT, bound=LONG)
 
 _FEW_BYTES = 64 * 1024**2
 """So much is read here: a worker takes longer to start than to read this."""
@@ -218,7 +213,7 @@ def _index(root: str, kept: str, files: Iterable[File], number: int) -> int:
     return count
 
 
-def known_bounds(copied: Copied, ends: Mapping[Place, int]) -> dict[Place, int]:
+def known_bounds(copied: Copied, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the high watermark at rest of each partition.
 
     That is where the final read ended, which consumers cannot pass. Where there was none, the
@@ -237,7 +232,7 @@ def known_bounds(copied: Copied, ends: Mapping[Place, int]) -> dict[Place, int]:
 
 
 def summarise(
-    batches: DataFrame, copied: Copied, bounds: Mapping[Place, int]
+    batches: DataFrame, copied: Copied, bounds: Mapping[TopicPartition, int]
 ) -> tuple[Summary, ...]:
     """Return what each replica's batches come to, in one job."""
     rows = [(*place, bound) for place, bound in bounds.items()]

@@ -7,9 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from verifiers.frames.lost import lost
+from verifiers.frames.records import lost
 from verifiers.replicas.batches import (
     BATCH_SCHEMA,
     Summary,
@@ -17,23 +16,19 @@ from verifiers.replicas.batches import (
     known_bounds,
     summarise,
 )
-from verifiers.replicas.copied import Copied, Place
+from verifiers.replicas.copied import (
+    Copied,
+)
 from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
 from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions, of_replicas
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
+from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.member import MEMBER, Member, number_of
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import INT, LONG, TEXT, struct
 
-EPOCH_SCHEMA = StructType(
-    [
-        StructField("broker", IntegerType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("leader_epoch", IntegerType()),
-        StructField("since", LongType()),
-        StructField("until", LongType()),
-        StructField("log_start", LongType()),
-    ]
+EPOCH_SCHEMA = struct(
+    broker=INT, topic=TEXT, partition=INT, leader_epoch=INT, since=LONG, until=LONG, log_start=LONG
 )
 """One row per entry of a leader-epoch checkpoint: the epoch's offsets, from `since` to before
 `until`; below `log_start` it says nothing any more.
@@ -68,7 +63,7 @@ class Comparison:
     copied: Mapping[int, Copied]
     replicas: Copied
     summaries: tuple[Summary, ...]
-    bounds: Mapping[Place, int]
+    bounds: Mapping[TopicPartition, int]
     batches: DataFrame
     differences: DataFrame
     disordered: DataFrame
@@ -162,7 +157,7 @@ def compare(
     batches = batches_of(spark, replicas.replicas, folder, target)
     kept: list[DataFrame] = []
     summaries: tuple[Summary, ...] = ()
-    bounds: dict[Place, int] = {}
+    bounds: dict[TopicPartition, int] = {}
     differing = spark.createDataFrame([], DIFFERENCE_SCHEMA)
     disordered = disjoint = spark.createDataFrame([], BATCH_SCHEMA)
     hurt = spark.createDataFrame([], DAMAGE_SCHEMA)
@@ -237,7 +232,7 @@ def _is_of(one: Summary, member: Member) -> bool:
     return number_of(one.replica.topic) == member.number
 
 
-def _among(one: Summary, member: Member) -> Place:
+def _among(one: Summary, member: Member) -> TopicPartition:
     return (member.named(one.replica.topic), one.replica.partition)
 
 

@@ -9,12 +9,10 @@ from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import REPLICA_EPOCHS, REPLICAS_MANIFEST, RunDir
 from verifiers.replicas.checkpoints import read_epochs, read_offsets
 from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
+from verifiers.run_folder.folder import TopicPartition
 
 FOR_EVER = (1 << 63) - 1
 """An offset that no log comes to."""
-
-Place = tuple[str, int]
-"""A topic and a partition of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +45,7 @@ class Replica:
     leads: bool
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """Where it belongs."""
         return (self.topic, self.partition)
 
@@ -95,9 +93,9 @@ class Copied:
         """Those that hold any replica, by id."""
         return tuple(sorted({replica.broker for replica in self.replicas}))
 
-    def by_place(self) -> dict[Place, list[Replica]]:
+    def by_place(self) -> dict[TopicPartition, list[Replica]]:
         """Return the replicas of each partition."""
-        found: dict[Place, list[Replica]] = {}
+        found: dict[TopicPartition, list[Replica]] = {}
         for replica in self.replicas:
             found.setdefault(replica.place, []).append(replica)
         return found
@@ -144,7 +142,7 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     return Copied(replicas=tuple(replicas), cuts=told, reasons=tuple(reasons))
 
 
-def _last_states(folder: RunDir) -> dict[Place, Mapping[str, Any]]:
+def _last_states(folder: RunDir) -> dict[TopicPartition, Mapping[str, Any]]:
     """Return leader and ISR of each partition, as last seen."""
     return {
         (str(line["topic"]), int(line["partition"])): line
@@ -153,7 +151,7 @@ def _last_states(folder: RunDir) -> dict[Place, Mapping[str, Any]]:
 
 
 def _replicas(
-    home: Path, broker: int, wanted: set[str], last: Mapping[Place, Mapping[str, Any]]
+    home: Path, broker: int, wanted: set[str], last: Mapping[TopicPartition, Mapping[str, Any]]
 ) -> Iterator[Replica]:
     for disk in sorted(home.glob("data*")):
         if not disk.is_dir():
@@ -183,10 +181,12 @@ def _replicas(
 
 
 def _missing(
-    replicas: list[Replica], meta: Mapping[str, Any], last: Mapping[Place, Mapping[str, Any]]
+    replicas: list[Replica],
+    meta: Mapping[str, Any],
+    last: Mapping[TopicPartition, Mapping[str, Any]],
 ) -> list[str]:
     """Return, in sentences, what keeps the replicas from being compared in full."""
-    counts: dict[Place, int] = {}
+    counts: dict[TopicPartition, int] = {}
     for replica in replicas:
         counts[replica.place] = counts.get(replica.place, 0) + 1
     words = []

@@ -8,18 +8,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
 )
 
 from harness.core.op import SEQUENCE_BITS
 from verifiers.replicas.batches import Summary
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
 
 SHOWN_VALUES = 8
 """So many values of each side are put into words."""
@@ -27,27 +22,21 @@ SHOWN_VALUES = 8
 _KEY = ("base_offset", "last_offset", "crc", "leader_epoch")
 
 
-def _whole(name: str) -> StructField:
-    return StructField(name, LongType(), nullable=True)
-
-
-DIFFERENCE_SCHEMA = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        _whole("first"),
-        _whole("last"),
-        StructField("broker", IntegerType()),
-        StructField("other_broker", IntegerType()),
-        StructField("in_sync", BooleanType()),
-        StructField("same_records", BooleanType()),
-        _whole("epoch"),
-        _whole("other_epoch"),
-        _whole("value"),
-        _whole("other_value"),
-        StructField("holds", StringType()),
-        StructField("other_holds", StringType()),
-    ]
+DIFFERENCE_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    first=LONG,
+    last=LONG,
+    broker=INT,
+    other_broker=INT,
+    in_sync=BOOL,
+    same_records=BOOL,
+    epoch=LONG,
+    other_epoch=LONG,
+    value=LONG,
+    other_value=LONG,
+    holds=TEXT,
+    other_holds=TEXT,
 )
 """One row per pair of batches that two replicas hold for the same offsets, from `first` to `last`.
 
@@ -168,27 +157,9 @@ def differences(
     )
 
 
-_MEMBERS_SCHEMA = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("bound", LongType()),
-        StructField("reference", LongType()),
-        StructField(
-            "members",
-            ArrayType(
-                StructType(
-                    [
-                        StructField("broker", IntegerType()),
-                        StructField("bit", LongType()),
-                        StructField("start", LongType()),
-                        StructField("end", LongType()),
-                        StructField("in_sync", BooleanType()),
-                    ]
-                )
-            ),
-        ),
-    ]
+_MEMBER = struct(broker=INT, bit=LONG, start=LONG, end=LONG, in_sync=BOOL)
+_MEMBERS_SCHEMA = struct(
+    topic=TEXT, partition=INT, bound=LONG, reference=LONG, members=ArrayType(_MEMBER)
 )
 
 
@@ -280,7 +251,7 @@ def _with_place(pairs: DataFrame, batches: DataFrame, who: str, sign: str) -> Da
     return pairs.join(lie, ["topic", "partition", who, batch], "left")
 
 
-_SIDE_SCHEMA = StructType([_whole("value"), StructField("holds", StringType())])
+_SIDE_SCHEMA = struct(value=LONG, holds=TEXT)
 
 
 def _reader(folder: Path) -> Callable[..., Column]:

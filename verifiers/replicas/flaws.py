@@ -5,31 +5,25 @@ from collections.abc import Collection, Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
     StructType,
 )
 
 from verifiers.replicas.batches import Stretch, Summary
-from verifiers.replicas.copied import Place
+from verifiers.run_folder.folder import TopicPartition
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
 
-DAMAGE_SCHEMA = StructType(
-    [
-        StructField("broker", IntegerType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("segment", StringType()),
-        StructField("position", LongType()),
-        StructField("size", LongType()),
-        StructField("offset", LongType()),
-        StructField("last_offset", LongType()),
-        StructField("in_sync", BooleanType()),
-        StructField("problem", StringType()),
-    ]
+DAMAGE_SCHEMA = struct(
+    broker=INT,
+    topic=TEXT,
+    partition=INT,
+    segment=TEXT,
+    position=LONG,
+    size=LONG,
+    offset=LONG,
+    last_offset=LONG,
+    in_sync=BOOL,
+    problem=TEXT,
 )
 """One row per batch below the high watermark that is not as its leader appended it.
 
@@ -38,13 +32,10 @@ are no batch at all, and `last_offset` is null. `in_sync` tells whether the repl
 at the end.
 """
 
-_REPLICA_SCHEMA = StructType(
-    [DAMAGE_SCHEMA["broker"], DAMAGE_SCHEMA["topic"], DAMAGE_SCHEMA["partition"],
-     DAMAGE_SCHEMA["in_sync"], StructField("bound", LongType())]
-)  # fmt: skip
+_REPLICA_SCHEMA = struct(broker=INT, topic=TEXT, partition=INT, in_sync=BOOL, bound=LONG)
 
 
-def is_damaged(summaries: Sequence[Summary], bounds: Mapping[Place, int]) -> bool:
+def is_damaged(summaries: Sequence[Summary], bounds: Mapping[TopicPartition, int]) -> bool:
     """Tell whether `damaged` has any row."""
     return any(one.damaged or _lost(one, bounds) for one in summaries)
 
@@ -53,7 +44,7 @@ def damaged(
     spark: SparkSession,
     batches: DataFrame,
     summaries: Sequence[Summary],
-    bounds: Mapping[Place, int],
+    bounds: Mapping[TopicPartition, int],
 ) -> DataFrame:
     """Return the batches below the high watermark that are not as they were (DAMAGE_SCHEMA).
 
@@ -93,7 +84,7 @@ def damaged(
     return changed.unionByName(frame_of(spark, garbage, DAMAGE_SCHEMA))
 
 
-def _lost(one: Summary, bounds: Mapping[Place, int]) -> list[Stretch]:
+def _lost(one: Summary, bounds: Mapping[TopicPartition, int]) -> list[Stretch]:
     """Return the stretches in place of which records must lie.
 
     Half a batch at the end of a log outside the ISR is how a killed broker leaves it: it lags.
@@ -107,7 +98,7 @@ def _lost(one: Summary, bounds: Mapping[Place, int]) -> list[Stretch]:
     ]
 
 
-def of_partitions(batches: DataFrame, places: Collection[Place]) -> DataFrame:
+def of_partitions(batches: DataFrame, places: Collection[TopicPartition]) -> DataFrame:
     """Return the batches of all replicas of some partitions."""
     schema = StructType([DAMAGE_SCHEMA["topic"], DAMAGE_SCHEMA["partition"]])
     chosen = frame_of(batches.sparkSession, sorted(places), schema)

@@ -5,27 +5,26 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StructType
 
 from verifiers.replicas.copied import FOR_EVER, Copied, Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import INT, LONG, TEXT, struct
 
 _BLOCK_BITS = 8
 
-LOCATION_SCHEMA = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("value", LongType()),
-        StructField("held_by", StringType()),
-        StructField("lacking", StringType()),
-        StructField("cut_by", StringType()),
-        StructField("cut_to", StringType()),
-        StructField("cut_at_utc", StringType()),
-        StructField("cut_epoch", StringType()),
-    ]
+LOCATION_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    value=LONG,
+    held_by=TEXT,
+    lacking=TEXT,
+    cut_by=TEXT,
+    cut_to=TEXT,
+    cut_at_utc=TEXT,
+    cut_epoch=TEXT,
 )
 """One row per lost record whose offset is known.
 
@@ -35,17 +34,12 @@ in the same order; null if nobody told. `cut_epoch` is the leader epoch whose in
 offset now: the one under which the log went on without the record.
 """
 
-_RECORDS_SCHEMA = ArrayType(
-    StructType([StructField("offset", LongType()), StructField("value", LongType())])
-)
+_RECORDS_SCHEMA = ArrayType(struct(offset=LONG, value=LONG))
 _STRETCH_SCHEMA = StructType(
     [
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("since", LongType()),
-        StructField("until", LongType()),
+        *struct(topic=TEXT, partition=INT, since=LONG, until=LONG).fields,
         *LOCATION_SCHEMA.fields[5:],
-        StructField("replicas", StringType()),
+        *struct(replicas=TEXT).fields,
     ]
 )
 

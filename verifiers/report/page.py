@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from verifiers.report import (
@@ -20,26 +19,18 @@ from verifiers.report import (
 )
 from verifiers.report.model import Anomaly, Example, FaultRecord, Leadership, Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, TimeAxis
+from verifiers.report.templates import LONGEST_TEXT, page_template
 
-_TEMPLATES = Path(__file__).parent
+_HERE = Path(__file__).parent
 _PARTITIONS_FIRST = 4
 _LANES_BUDGET_BYTES = 1_000_000
-_TEXT_LIMIT = 20_000
 _EXAMPLES_OPEN = 5
 
 
 def render(record: RunRecord) -> str:
     """Return the report as one HTML document."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_printable,
-    )
-    environment.filters.update(
-        count=units.count,
+    template = page_template(
+        _HERE / "page.html.j2",
         instant=units.instant,
         span=units.span,
         anchor=interval_lanes.anchor,
@@ -48,7 +39,7 @@ def render(record: RunRecord) -> str:
     )
     axis = axis_of(record)
     pictures = _pictures(record, axis)
-    return environment.get_template("page.html.j2").render(
+    return template.render(
         record=record,
         judgement=record.judgement,
         mark={"VALID": "✓", "UNKNOWN": "?", "INVALID": "✗"}[record.judgement.verdict.name],
@@ -75,9 +66,9 @@ def render(record: RunRecord) -> str:
         pace=liveness.sentences(record),
         causes=causes.lines(record),
         brokers=record.node_ids,
-        style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
+        style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
         timing=sentences.timing(record),
-        script=Markup((_TEMPLATES / "page.js").read_text(encoding="utf-8")),  # noqa: S704 - ours
+        script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704 - ours
         data=_data(record, axis, pictures.drawn),
     )
 
@@ -228,7 +219,7 @@ def _pretty(document: object) -> str:
     if document is None:
         return ""
     text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
-    return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT] + "\n… cut here"
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "\n… cut here"
 
 
 def _data(record: RunRecord, axis: TimeAxis, drawn: tuple[Partition, ...]) -> Markup:
@@ -263,10 +254,3 @@ def _data(record: RunRecord, axis: TimeAxis, drawn: tuple[Partition, ...]) -> Ma
 def _force(fault: FaultRecord, axis: TimeAxis) -> list[Any]:
     end = axis.to_s if fault.healed_s is None else fault.healed_s
     return [units.visible(fault.title), fault.from_s, end, fault.proven]
-
-
-def _printable(value: object) -> object:
-    """Keep control signs of foreign text out of the page; text over several lines stays so."""
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return value
-    return "\n".join(units.visible(line, _TEXT_LIMIT + 20) for line in value.split("\n"))

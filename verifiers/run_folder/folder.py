@@ -13,6 +13,9 @@ from harness.core.run_dir import RunDir
 from verifiers.run_folder.group import GroupRecord, read_group
 from verifiers.run_folder.result import JudgedFault
 
+TopicPartition = tuple[str, int]
+"""A topic, and the number of one of its partitions."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:

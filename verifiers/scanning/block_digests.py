@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from verifiers.frames.history import FOREIGN_PROBLEMS, History
 from verifiers.scanning.scan import (
@@ -25,6 +26,7 @@ from verifiers.scanning.scan import (
     starts_of,
 )
 from verifiers.spark.arrow import BatchFunction
+from verifiers.spark.columns import INT, LONG, TEXT, struct
 
 BLOCK_BITS = 6
 """A tally is of 2 to the power of this many neighbours: as many as a long has bits."""
@@ -34,30 +36,20 @@ PRODUCERS, FINAL_READ = -1, -2
 
 Hashes = npt.NDArray[np.uint64]
 
-BLOCK_SCHEMA = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("block", LongType()),
-        StructField("witness", IntegerType()),
-        StructField("bits", LongType()),
-        StructField("records", LongType()),
-        StructField("legible", LongType()),
-        StructField("digest", LongType()),
-    ]
+BLOCK_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    block=LONG,
+    witness=INT,
+    bits=LONG,
+    records=LONG,
+    legible=LONG,
+    digest=LONG,
 )
 """What a witness says of the offsets from `block << 6`: which it names, in how many records, how
 many of these have a value that means something, and the exclusive or of their hashes."""
 
-STRETCH_SCHEMA = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("stretch", LongType()),
-        StructField("sends", LongType()),
-        StructField("values", LongType()),
-        StructField("placeless", LongType()),
-    ]
-)
+STRETCH_SCHEMA = struct(topic=TEXT, stretch=LONG, sends=LONG, values=LONG, placeless=LONG)
 """Which of the values from `stretch << 6` were sent, in how many sends, and how many of these were
 acknowledged without a place."""
 
@@ -198,13 +190,14 @@ def _folded(
 
 
 def _batch(schema: StructType, *columns: pa.Array | Numbers | list[object]) -> pa.RecordBatch:
-    kinds = {"string": pa.string(), "integer": pa.int32(), "long": pa.int64()}
-    arrays = []
-    for field, column in zip(schema.fields, columns, strict=True):
-        kind = kinds[field.dataType.typeName()]
-        array = column if isinstance(column, pa.Array) else pa.array(column)
-        arrays.append(array if array.type == kind else array.cast(kind))
-    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+    arrow = to_arrow_schema(schema)
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for field, column in zip(arrow, columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(
+        [array.cast(field.type) for field, array in zip(arrow, arrays, strict=True)], schema=arrow
+    )
 
 
 def _lengths(starts: Numbers, end: int) -> Numbers:

@@ -10,18 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from verifiers.frames.history import History
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.scanning.block_digests import BLOCK_BITS
 from verifiers.scanning.scan import Flags, Numbers, codes, numbers, scan
 from verifiers.spark.arrow import BatchFunction
+from verifiers.spark.columns import LONG, TEXT, struct
 
 _BLOCK_SHIFT = 40
 """A block of a partition is one number: there are fewer than 2^40 blocks of 64 offsets."""
 
-_KEY = StructType([StructField("topic", StringType()), StructField("value", LongType())])
+_KEY = struct(topic=TEXT, value=LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def excerpt(history: History, wanted: Wanted) -> History:
 
 
 def _nullable(schema: StructType) -> StructType:
-    return StructType([StructField(field.name, field.dataType) for field in schema.fields])
+    return struct(**{field.name: field.dataType for field in schema.fields})
 
 
 def _keys(wanted: Wanted) -> BatchFunction:

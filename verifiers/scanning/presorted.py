@@ -23,12 +23,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from verifiers.frames.history import History
 from verifiers.run_folder.schema import POLL_SCHEMA, SEND_SCHEMA
 from verifiers.scanning.scan import Flags, Numbers, codes, grouped, is_one_of, numbers, scan
 from verifiers.spark.arrow import BatchFunction
+from verifiers.spark.columns import INT, LONG, struct
 
 UNSORTED = -1
 """The place of rows whose lane is not sorted within its batch."""
@@ -98,13 +99,7 @@ def is_sorted(skimmed: DataFrame) -> bool:
 
 
 def _kept_of(schema: StructType, columns: Sequence[str]) -> StructType:
-    return StructType(
-        [
-            *(StructField(name, schema[name].dataType) for name in columns),
-            StructField("batch", LongType()),
-            StructField("place", IntegerType()),
-        ]
-    )
+    return struct(**{name: schema[name].dataType for name in columns}, batch=LONG, place=INT)
 
 
 def _not_refused(batch: pa.RecordBatch) -> pa.RecordBatch:

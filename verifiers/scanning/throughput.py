@@ -8,13 +8,13 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from harness.core.run_dir import write_atomically
 from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member, number_column
 from verifiers.run_folder.result import Counts
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import INT, LONG, struct
 
 SECOND_NS = 1_000_000_000
 MOST_BINS = 2000
@@ -24,13 +24,7 @@ FINE_NS = 10_000_000
 QUANTILES = (0.5, 0.95, 0.99)
 """Of the latencies that a bin tells."""
 _ACCURACY = 1000
-_AXIS_SCHEMA = StructType(
-    [
-        StructField(MEMBER, IntegerType()),
-        StructField("origin_ns", LongType()),
-        StructField("bin_ns", LongType()),
-    ]
-)
+_AXIS_SCHEMA = struct(member=INT, origin_ns=LONG, bin_ns=LONG)
 
 
 _Cell = Mapping[str, Any] | Row

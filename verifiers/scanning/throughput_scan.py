@@ -16,11 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
     StructType,
 )
 
@@ -40,6 +37,7 @@ from verifiers.scanning.scan import (
 )
 from verifiers.scanning.throughput import FINE_NS, QUANTILES, Throughput, assembled, bin_ns_of
 from verifiers.spark.arrow import BatchFunction
+from verifiers.spark.columns import INT, LONG, TEXT, struct
 
 _STRETCH_ROWS = 4_000_000
 _FEWEST_ROWS = 500_000
@@ -54,20 +52,17 @@ _SENT = StructType(
     [SEND_SCHEMA[name] for name in ("type", "topic", "partition", "invoke_ns", "complete_ns")]
 )
 _ACKED = ("acked", "first_ns", "last_ns", "gap_ns", "gap_from_ns", "gap_to_ns")
-_DRAWN = StructType(
-    [
-        StructField("bin", LongType()),
-        *(StructField(name, LongType()) for name in _KINDS),
-        *(StructField(f"latency_{number}", LongType()) for number in range(len(QUANTILES))),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("stretch", LongType()),
-        *(StructField(name, LongType()) for name in _ACKED),
-    ]
+_DRAWN = struct(
+    bin=LONG,
+    **dict.fromkeys((*_KINDS, *(f"latency_{number}" for number in range(len(QUANTILES)))), LONG),
+    topic=TEXT,
+    partition=INT,
+    stretch=LONG,
+    **dict.fromkeys(_ACKED, LONG),
 )
 """Of a stretch: a row a bin, without a topic; and a row a partition, with one."""
 
-_POLLED = StructType([StructField("bin", LongType()), StructField("polled", LongType())])
+_POLLED = struct(bin=LONG, polled=LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,9 +215,7 @@ def _draw(axis: _Bins, edges: Sequence[int], stretch: int) -> BatchFunction:
         rows_drawn: list[dict[str, Any]] = [*_bins(sent)] if sent else []
         for topic, tables in acked.items():
             rows_drawn += _gaps(stretch, topic, tables)
-        kinds = {"string": pa.string(), "integer": pa.int32(), "long": pa.int64()}
-        schema = pa.schema([(f.name, kinds[f.dataType.typeName()]) for f in _DRAWN.fields])
-        yield pa.RecordBatch.from_pylist(rows_drawn, schema=schema)
+        yield pa.RecordBatch.from_pylist(rows_drawn, schema=to_arrow_schema(_DRAWN))
 
     return draw
 

@@ -20,11 +20,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
 )
 
 from harness.core.run_dir import RunDir
@@ -32,6 +27,7 @@ from harness.core.version import numbers
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.member import Member
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import INT, LONG, TEXT, struct
 from verifiers.timeline.metrics import measured
 from verifiers.timeline.partition_states import Timeline, read_timeline, write_states
 from verifiers.timeline.windows import (
@@ -43,39 +39,30 @@ from verifiers.timeline.windows import (
     shortages,
 )
 
-_PLACE = (StructField("topic", StringType()), StructField("partition", IntegerType()))
-
-
-def _whole(*names: str) -> tuple[StructField, ...]:
-    return tuple(StructField(name, LongType()) for name in names)
-
-
-WATERMARK_SCHEMA = StructType(
-    [
-        *_PLACE,
-        StructField("leader_epoch", IntegerType()),
-        *_whole("asked_ns", "answered_ns", "offset"),
-    ]
+WATERMARK_SCHEMA = struct(
+    topic=TEXT, partition=INT, leader_epoch=INT, asked_ns=LONG, answered_ns=LONG, offset=LONG
 )
 """One row per sample: the partition's high watermark at some moment between the two times."""
 
-CEILING_SCHEMA = StructType(
-    [
-        *_PLACE,
-        StructField("leader_epoch", IntegerType()),
-        *_whole("from_ns", "to_ns", "high_watermark", "asked_ns"),
-    ]
+CEILING_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    leader_epoch=INT,
+    from_ns=LONG,
+    to_ns=LONG,
+    high_watermark=LONG,
+    asked_ns=LONG,
 )
 """One row per stretch of time, in which nobody may have been given `high_watermark` or beyond."""
 
-SHORTAGE_SCHEMA = StructType(
-    [
-        *_PLACE,
-        *_whole("from_ns", "to_ns"),
-        StructField("leader", IntegerType()),
-        StructField("isr", StringType()),
-        StructField("producers", ArrayType(IntegerType())),
-    ]
+SHORTAGE_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    from_ns=LONG,
+    to_ns=LONG,
+    leader=INT,
+    isr=TEXT,
+    producers=ArrayType(INT),
 )
 """One row per stretch of time, in which the leader knew its ISR to be too small.
 
@@ -83,7 +70,7 @@ SHORTAGE_SCHEMA = StructType(
 the run: scripts of claims send with others too.
 """
 
-DEMAND_SCHEMA = StructType([_PLACE[0], *_whole("from_ns", "to_ns", "bound_ns")])
+DEMAND_SCHEMA = struct(topic=TEXT, from_ns=LONG, to_ns=LONG, bound_ns=LONG)
 """One row per topic and stretch of time in which all its partitions must be writable within the
 bound.
 """

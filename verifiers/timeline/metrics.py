@@ -5,7 +5,10 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from verifiers.timeline.partition_states import Place, Timeline
+from verifiers.run_folder.folder import TopicPartition
+from verifiers.timeline.partition_states import (
+    Timeline,
+)
 
 _Line = Mapping[str, Any]
 
@@ -32,7 +35,7 @@ def measured(
         replica of its partition: `records`, `broker`, `topic`, `partition` and `at_ns`; null if
         none was sampled.
     """
-    history: dict[Place, list[_Line]] = {}
+    history: dict[TopicPartition, list[_Line]] = {}
     for line in timeline.lines:
         history.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
     copies = {topic["name"]: topic["replication_factor"] for topic in meta.get("topics", [])}
@@ -87,7 +90,7 @@ def _spans(faults: Sequence[_Line]) -> list[tuple[str, dict[str, _Line]]]:
 
 def _of_fault(
     span: Mapping[str, _Line],
-    history: Mapping[Place, Sequence[_Line]],
+    history: Mapping[TopicPartition, Sequence[_Line]],
     copies: Mapping[str, int],
     until_ns: int | None,
 ) -> dict[str, float | None]:

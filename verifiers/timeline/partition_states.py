@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.run_dir import RunDir, write_atomically
+from verifiers.run_folder.folder import TopicPartition
 from verifiers.timeline.clock import Clock
 from verifiers.timeline.metadata_log import Change, MetadataLog, read_metadata_log
-
-Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ class Timeline:
         clock: of the brokers' machine.
     """
 
-    states: Mapping[Place, Sequence[PartitionState]]
+    states: Mapping[TopicPartition, Sequence[PartitionState]]
     samples: Sequence[Mapping[str, Any]]
     lines: Sequence[Mapping[str, Any]]
     log: MetadataLog | None
@@ -102,12 +101,12 @@ def write_states(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
         target.unlink(missing_ok=True)
 
 
-def _by_log(log: MetadataLog, clock: Clock) -> dict[Place, list[PartitionState]]:
+def _by_log(log: MetadataLog, clock: Clock) -> dict[TopicPartition, list[PartitionState]]:
     last_ns = clock.earliest_ns(log.last_ms)
-    changes: dict[Place, list[Change]] = {}
+    changes: dict[TopicPartition, list[Change]] = {}
     for change in log.changes:
         changes.setdefault((change.topic, change.partition), []).append(change)
-    found: dict[Place, list[PartitionState]] = {}
+    found: dict[TopicPartition, list[PartitionState]] = {}
     for place, some in changes.items():
         began = [(clock.earliest_ns(one.at_ms), clock.latest_ns(one.at_ms)) for one in some]
         if last_ns is None or any(None in moments for moments in began):
@@ -131,12 +130,12 @@ def _by_log(log: MetadataLog, clock: Clock) -> dict[Place, list[PartitionState]]
     return found
 
 
-def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[Place, list[PartitionState]]:
-    seen: dict[Place, list[Mapping[str, Any]]] = {}
+def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, list[PartitionState]]:
+    seen: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for line in lines:
         if line.get("version") is not None:
             seen.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
-    found: dict[Place, list[PartitionState]] = {}
+    found: dict[TopicPartition, list[PartitionState]] = {}
     for place, some in seen.items():
         for line, following in pairwise(some):
             found.setdefault(place, []).append(_spell(found.get(place), line, following))

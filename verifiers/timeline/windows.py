@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from verifiers.timeline.partition_states import PartitionState, Place, Timeline
+from verifiers.run_folder.folder import TopicPartition
+from verifiers.timeline.partition_states import (
+    PartitionState,
+    Timeline,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +123,7 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
     that was deposed and does not know it answers with what it had. So a stretch lies within one
     epoch, by the committed states.
     """
-    sampled: dict[tuple[Place, int], list[Mapping[str, Any]]] = {}
+    sampled: dict[tuple[TopicPartition, int], list[Mapping[str, Any]]] = {}
     for sample in high_watermarks(timeline):
         place = (str(sample["topic"]), int(sample["partition"]))
         sampled.setdefault((place, int(sample["leader_epoch"])), []).append(sample)

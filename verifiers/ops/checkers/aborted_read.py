@@ -23,10 +23,4 @@ def aborted_read(reads: DataFrame) -> DataFrame:
         .select("run", "key", "value", "op", "writer")
         .distinct()
     )
-    return op_offences(
-        rows,
-        value=F.col("value"),
-        op=F.col("op"),
-        writer=F.col("writer"),
-        reader=F.col("op"),
-    )
+    return op_offences(rows, value="value", op="op", writer="writer", reader="op")

@@ -27,10 +27,4 @@ def duplicate(values: DataFrame, log: DataFrame) -> DataFrame:
         .groupBy("run", "key", "value", "writer", "places")
         .agg(F.sort_array(F.collect_set("offset")).alias("offsets"))
     )
-    return op_offences(
-        rows,
-        value=F.col("value"),
-        op=F.col("writer"),
-        count=F.col("places"),
-        offsets=F.col("offsets"),
-    )
+    return op_offences(rows, value="value", op="writer", count="places", offsets="offsets")

@@ -26,10 +26,5 @@ def inconsistent_offsets(log: DataFrame) -> DataFrame:
         F.sort_array(F.collect_set("value")).alias("values")
     )
     return op_offences(
-        rows,
-        value=F.col("lowest"),
-        op=None,
-        offset=F.col("offset"),
-        index=F.col("index"),
-        values=F.col("values"),
+        rows, value="lowest", op=None, offset="offset", index="index", values="values"
     )

@@ -37,11 +37,11 @@ def lost_write(values: DataFrame, committed: DataFrame) -> DataFrame:
     )
     return op_offences(
         rows,
-        value=F.col("value"),
-        op=F.col("writer"),
-        index=F.col("first"),
-        max_read_index=F.col("bound"),
-        max_read_op=F.col("max_read_op"),
-        writer=F.col("writer"),
-        writer_type=F.col("writer_type"),
+        value="value",
+        op="writer",
+        index="first",
+        max_read_index="bound",
+        max_read_op="max_read_op",
+        writer="writer",
+        writer_type="writer_type",
     )

@@ -19,10 +19,4 @@ def phantom(values: DataFrame) -> DataFrame:
         One row per value; op is the first OK op that read it, null if only others did.
     """
     rows = values.where(F.col("writer").isNull())
-    return op_offences(
-        rows,
-        value=F.col("value"),
-        op=F.col("reader"),
-        index=F.col("first"),
-        reader=F.col("reader"),
-    )
+    return op_offences(rows, value="value", op="reader", index="first", reader="reader")

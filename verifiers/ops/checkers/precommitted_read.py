@@ -23,4 +23,4 @@ def precommitted_read(reads: DataFrame) -> DataFrame:
     own = reads.where(F.col("writer") == F.col("op"))
     first = own.groupBy("run", "op").agg(F.min(F.struct("key", "value")).alias("first"))
     rows = first.select("run", "op", "first.*")
-    return op_offences(rows, value=F.col("value"), op=F.col("op"))
+    return op_offences(rows, value="value", op="op")

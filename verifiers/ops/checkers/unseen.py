@@ -21,10 +21,4 @@ def unseen(values: DataFrame) -> DataFrame:
     Source: the unseen analysis of jepsen.tests.kafka.
     """
     rows = values.where(F.col("acked") & F.col("reader").isNull())
-    return op_offences(
-        rows,
-        value=F.col("value"),
-        op=F.col("writer"),
-        index=F.col("first"),
-        writer=F.col("writer"),
-    )
+    return op_offences(rows, value="value", op="writer", index="first", writer="writer")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from verifiers.ops.lags import stands
 from verifiers.ops.plots.axes import Axes, axes_frame, bin_of
 from verifiers.ops.plots.threads import threads_in
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import INT, LONG, declared
 
 BINS = 400
 """Each keeps the stretch that ends furthest behind, and the one that began first."""
@@ -22,12 +22,7 @@ MOST_MEMBERS = 24
 THREAD, KEY, THREAD_KEY = "thread", "key", "thread-key"
 GROUPINGS = (THREAD, KEY, THREAD_KEY)
 
-_THREADS_SCHEMA = StructType(
-    [
-        StructField("run", IntegerType(), nullable=False),
-        StructField("threads", LongType(), nullable=False),
-    ]
-)
+_THREADS_SCHEMA = declared(run=INT, threads=LONG)
 _MEMBER = ("run", "grouping", "thread", "of")
 
 

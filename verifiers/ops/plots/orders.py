@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from verifiers.ops.checkers.duplicate import duplicate
 from verifiers.ops.checkers.lost_write import lost_write
 from verifiers.ops.checkers.unseen import unseen
 from verifiers.ops.versions import Versions
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import INT, LONG, TEXT, declared
 
 ANOMALIES = ("inconsistent-offsets", "duplicate", "lost-write", "G1a", "unseen")
 """Keys with one of these have a picture; values of the first of them are looked at first."""
@@ -32,14 +33,7 @@ MOST_COLUMNS, MOST_ROWS = 60, 100
 _KEY = ["run", "key"]
 _VALUE = ["run", "key", "value"]
 _FOUND = (*_VALUE, "rank")
-_FOUND_SCHEMA = StructType(
-    [
-        StructField("run", IntegerType(), nullable=False),
-        StructField("key", StringType(), nullable=False),
-        StructField("value", LongType(), nullable=False),
-        StructField("rank", IntegerType(), nullable=False),
-    ]
-)
+_FOUND_SCHEMA = declared(run=INT, key=TEXT, value=LONG, rank=INT)
 _KEY_SCHEMA = StructType(_FOUND_SCHEMA.fields[:2])
 
 

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -20,6 +19,7 @@ from verifiers.ops.plots.plane import palette
 from verifiers.ops.plots.series import Series
 from verifiers.ops.plots.unseen_picture import unseen_picture
 from verifiers.report import units
+from verifiers.report.templates import page_template
 
 _MOST_REASONS = 8
 
@@ -62,12 +62,12 @@ def write_plots(
     Raises:
         OSError: a file cannot be written.
     """
-    templates = _templates()
+    template = page_template(Path(__file__).with_name("page.html.j2"))
     names = safe_names([verdict.described.path.stem for verdict in verdicts])
     told = []
     for run, (name, verdict) in enumerate(zip(names, verdicts, strict=True)):
         if run in series:
-            _write_history(folder / name, series[run], verdict, templates)
+            _write_history(folder / name, series[run], verdict, template)
         told.append(
             {
                 "history": verdict.history,
@@ -77,12 +77,12 @@ def write_plots(
                 or ("cannot be judged" if verdict.malformed else "nothing"),
             }
         )
-    page = templates.render(title="Plots of op histories", style=_style(), histories=told)
+    page = template.render(title="Plots of op histories", style=_style(), histories=told)
     write_atomically(folder / "index.html", page)
 
 
 def _write_history(
-    folder: Path, series: Series, verdict: HistoryVerdict, templates: jinja2.Template
+    folder: Path, series: Series, verdict: HistoryVerdict, template: jinja2.Template
 ) -> None:
     orders = folder / "orders"
     orders.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def _write_history(
     if not of_keys:
         orders.rmdir()
     more = series.orders.keys - len(keys)
-    page = templates.render(
+    page = template.render(
         title=f"{verdict.verdict.name} · {verdict.history}",
         style=_style(),
         verdict=verdict.verdict.name,
@@ -124,23 +124,3 @@ def _pictures(drawn: Mapping[str, tuple[str, str]]) -> list[Picture]:
 
 def _style() -> Markup:
     return Markup(palette())  # noqa: S704 - ours
-
-
-def _templates() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_printable,
-    )
-    environment.filters.update(count=units.count)
-    return environment.get_template("page.html.j2")
-
-
-def _printable(value: Any) -> Any:  # noqa: ANN401  (whatever a template prints)
-    """Keep control signs of foreign text out of the page."""
-    return (
-        units.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-    )

@@ -7,9 +7,9 @@ from typing import Any
 
 from harness.core.op import producer_of
 from harness.core.run_dir import REPLICA_EPOCHS
-from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.run_contents import RunContents
-from verifiers.planting.run_copy import NothingToPlant, RunCopy
+from verifiers.planting.plant import Offence, Planted, offence_at, plant
+from verifiers.planting.run_contents import NothingToPlant, RunContents
+from verifiers.planting.run_copy import RunCopy
 from verifiers.replicas.copied import Replica, read_copied
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.replicas.segments import read_headers
@@ -46,10 +46,7 @@ class Log:
 
     def offence(self, anomaly: str, offset: int, **more: Any) -> Offence:  # noqa: ANN401 (columns)
         """Return an offence at an offset of this replica."""
-        return Offence(
-            anomaly=anomaly, topic=self.replica.topic, partition=self.replica.partition,
-            offset=offset, **more,
-        )  # fmt: skip
+        return offence_at(anomaly, self.replica.place, offset, **more)
 
     @property
     def name(self) -> str:

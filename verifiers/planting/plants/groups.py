@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
-from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.run_contents import NONE, Record, RunContents
-from verifiers.planting.run_copy import NothingToPlant, RunCopy
+from verifiers.planting.plant import Planted, offence_at, offence_of, plant
+from verifiers.planting.run_contents import NONE, NothingToPlant, Record, RunContents
+from verifiers.planting.run_copy import RunCopy
 
 _JOINS = ("subscribe", "assign")
 
@@ -32,13 +32,11 @@ def consume_skip(copy: RunCopy) -> Planted:
     chosen[done.row] = True
     copy.drop("event", chosen)
     return Planted(
-        told=f"group {done.group} never processed {_name(done.record)}",
+        told=f"group {done.group} never processed {done.record.name}",
         offences=(
-            Offence(
-                anomaly="consume-skip", topic=done.record.topic, partition=done.record.partition,
-                offset=done.record.offset, value=done.record.value,
-                process=groups.given_to(done), kind=groups.way(done.group),
-                detail={"group": done.group},
+            offence_of(
+                "consume-skip", done.record, process=groups.given_to(done),
+                kind=groups.way(done.group), detail={"group": done.group},
             ),
         ),
     )  # fmt: skip
@@ -53,12 +51,11 @@ def consume_repeat(copy: RunCopy) -> Planted:
     copy.add("event", **(event | {"op": None, "time_ns": copy.contents.after_ns}))
     ways = groups.members[done.process, done.group]
     return Planted(
-        told=f"group {done.group} processed {_name(done.record)} again",
+        told=f"group {done.group} processed {done.record.name} again",
         offences=(
-            Offence(
-                anomaly="consume-repeat", topic=done.record.topic,
-                partition=done.record.partition, offset=done.record.offset,
-                process=done.process, kind=EXACTLY_ONCE if ways == EXACTLY_ONCE else "committed",
+            offence_of(
+                "consume-repeat", done.record, value=None, process=done.process,
+                kind=EXACTLY_ONCE if ways == EXACTLY_ONCE else "committed",
                 detail={"group": done.group, "after_process": str(done.process)},
             ),
         ),
@@ -80,9 +77,9 @@ def lost_commit(copy: RunCopy) -> Planted:
         told=f"group {group} was told {offset - 1} of {topic}/{partition}, having committed "
         f"{offset}",
         offences=(
-            Offence(
-                anomaly="lost-commit", topic=topic, partition=partition, offset=offset,
-                process=asker, detail={"group": group, "fetched": str(offset - 1)},
+            offence_at(
+                "lost-commit", (topic, partition), offset, process=asker,
+                detail={"group": group, "fetched": str(offset - 1)},
             ),
         ),
     )  # fmt: skip
@@ -187,7 +184,3 @@ class Groups:
             int(self._events.numbers("partition")[row]),
             int(self._events.numbers("offset")[row]),
         )
-
-
-def _name(record: Record) -> str:
-    return f"{record.topic}/{record.partition} @{record.offset}"

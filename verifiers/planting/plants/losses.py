@@ -4,9 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from verifiers.planting.new_clients import new_consumer_polls, new_producer_sends
-from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.run_contents import Place, Record, RunContents
-from verifiers.planting.run_copy import NothingToPlant, RunCopy
+from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant
+from verifiers.planting.run_contents import (
+    NothingToPlant,
+    Record,
+    RunContents,
+)
+from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.folder import TopicPartition
 
 _MOST = 3
 
@@ -23,7 +28,7 @@ def lost_write(copy: RunCopy) -> Planted:
     return Planted(
         told=f"the last {len(records)} records of {_name(records[0].place)} were never read",
         offences=(
-            *(_of_send("lost-write", one) for one in records),
+            *(offence_of("lost-write", one) for one in records),
             *_torn(copy.contents, records),
         ),
     )
@@ -47,40 +52,24 @@ def unseen(copy: RunCopy) -> Planted:
     copy.edit_json("history/ends.json", cut)
     return Planted(
         told=f"the final read of {_name(place)} ended at {reached}",
-        offences=tuple(_of_send("unseen", one) for one in records),
+        offences=tuple(offence_of("unseen", one) for one in records),
     )
 
 
 @plant("dirty-read")
 def dirty_read(copy: RunCopy) -> Planted:
     """Let a consumer be given a record behind the log's end: a send in doubt, gone later."""
-    place = some_place(copy.contents)
+    place = copy.contents.some_place
     offset = copy.contents.free_offset(place)
     value = new_producer_sends(copy, "info", place, None)
     reader = new_consumer_polls(copy, place, offset, value)
     return Planted(
         told=f"a consumer was given {_name(place)} @{offset}, which the final read lacks",
-        offences=(
-            Offence(
-                anomaly="dirty-read", topic=place[0], partition=place[1], offset=offset,
-                value=value, process=reader,
-            ),
-        ),
-    )  # fmt: skip
+        offences=(offence_at("dirty-read", place, offset, value, reader),),
+    )
 
 
-def some_place(contents: RunContents) -> Place:
-    """Return a partition that was finally read to its end.
-
-    Raises:
-        NothingToPlant: there is none.
-    """
-    if not contents.places:
-        raise NothingToPlant("no partition was finally read to its end")
-    return contents.places[0]
-
-
-def _name(place: Place) -> str:
+def _name(place: TopicPartition) -> str:
     return f"{place[0]}/{place[1]}"
 
 
@@ -110,13 +99,6 @@ def _forget(copy: RunCopy, records: Sequence[Record]) -> None:
         copy.drop(dataset, copy.contents.of_value(dataset, values))
 
 
-def _of_send(anomaly: str, record: Record, because: str = "") -> Offence:
-    return Offence(
-        anomaly=anomaly, topic=record.topic, partition=record.partition, offset=record.offset,
-        value=record.value, process=record.process, because=because,
-    )  # fmt: skip
-
-
 def _torn(contents: RunContents, records: Sequence[Record]) -> list[Offence]:
     """Return what becomes of transactions of which only a part is gone."""
     torn = []
@@ -130,7 +112,6 @@ def _torn(contents: RunContents, records: Sequence[Record]) -> list[Offence]:
                 (one for one in records if (one.process, one.txn) == key),
                 key=lambda one: (one.topic, one.partition, one.offset),
             )
-            torn.append(
-                _of_send("torn-transaction", first, "the rest of its transaction is still there")
-            )
+            because = "the rest of its transaction is still there"
+            torn.append(offence_of("torn-transaction", first, because=because))
     return torn

@@ -6,9 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from verifiers.checking.polling import RESETS
-from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.run_contents import NONE, Flags, Numbers, Record, RunContents
-from verifiers.planting.run_copy import NothingToPlant, RunCopy
+from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant
+from verifiers.planting.run_contents import (
+    NONE,
+    Flags,
+    NothingToPlant,
+    Numbers,
+    Record,
+    RunContents,
+)
+from verifiers.planting.run_copy import RunCopy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +97,8 @@ def nonmonotonic_send(copy: RunCopy) -> Planted:
         told=f"process {first.process} finds @{first.offset} and @{second.offset} of "
         f"{first.topic}/{first.partition} reversed",
         offences=(
-            Offence(
-                anomaly="nonmonotonic-send", topic=second.topic, partition=second.partition,
-                offset=first.offset, value=second.value, process=second.process, kind="order",
+            offence_of(
+                "nonmonotonic-send", second, offset=first.offset, kind="order",
                 detail={"after_value": str(first.value), "after_offset": str(second.offset)},
             ),
         ),
@@ -100,11 +106,10 @@ def nonmonotonic_send(copy: RunCopy) -> Planted:
 
 
 def _turn(anomaly: str, given: Given, *, kind: str | None = None, skipped: int = 0) -> Offence:
-    return Offence(
-        anomaly=anomaly, topic=given.topic, partition=given.partition, offset=given.offset,
-        value=given.value, process=given.process, kind=kind,
-        detail={"skipped": str(skipped)} if skipped else {},
-    )  # fmt: skip
+    place, detail = (given.topic, given.partition), {"skipped": str(skipped)} if skipped else {}
+    return offence_at(
+        anomaly, place, given.offset, given.value, given.process, kind=kind, detail=detail
+    )
 
 
 def _name(given: Given) -> str:

@@ -9,9 +9,16 @@ import numpy as np
 from harness.core.op import producer_of
 from harness.core.version import numbers
 from verifiers.planting.new_clients import new_consumer_polls
-from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.run_contents import NONE, Flags, Place, Record, RunContents
-from verifiers.planting.run_copy import NothingToPlant, RunCopy
+from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant
+from verifiers.planting.run_contents import (
+    NONE,
+    Flags,
+    NothingToPlant,
+    Record,
+    RunContents,
+)
+from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.folder import TopicPartition
 from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load
 from verifiers.timeline.partition_states import PartitionState, Timeline, read_timeline
 from verifiers.timeline.windows import ceilings, demands, high_watermarks
@@ -35,9 +42,9 @@ def hw_regression(copy: RunCopy) -> Planted:
             told=f"the leader of {place[0]}/{place[1]} told {higher['offset']}, then "
             f"{last['offset']}",
             offences=(
-                Offence(
-                    anomaly="hw-regression", topic=place[0], partition=place[1],
-                    offset=int(last["offset"]), detail={"was": str(higher["offset"])},
+                offence_at(
+                    "hw-regression", place, int(last["offset"]),
+                    detail={"was": str(higher["offset"])},
                 ),
             ),
         )  # fmt: skip
@@ -51,7 +58,7 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
     _demand_monotone(contents)
     if any(fault.destroys_data for fault in contents.run.faults):
         raise NothingToPlant("a fault destroyed data on disk, so no high watermark binds")
-    first: dict[Place, list[Record]] = {}
+    first: dict[TopicPartition, list[Record]] = {}
     for record in contents.plain:
         first.setdefault(record.place, []).append(record)
     for bound in ceilings(read_timeline(contents.path)):
@@ -64,10 +71,8 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
                 told=f"a consumer was given {place[0]}/{place[1]} @{record.offset} when the high "
                 f"watermark was {bound.high_watermark}",
                 offences=(
-                    Offence(
-                        anomaly="read-beyond-hw", topic=place[0], partition=place[1],
-                        offset=record.offset, value=record.value,
-                        process=producer_of(record.value),
+                    offence_of(
+                        "read-beyond-hw", record, process=producer_of(record.value),
                         detail={"high_watermark": str(bound.high_watermark)},
                     ),
                 ),
@@ -154,7 +159,7 @@ def unavailable(copy: RunCopy) -> Planted:
     return Planted(
         told=f"nothing was acknowledged in {place[0]}/{place[1]} for "
         f"{(end_ns - begin_ns) / 1e9:.1f} s",
-        offences=(Offence(anomaly="unavailable", topic=place[0], partition=place[1]),),
+        offences=(offence_at("unavailable", place),),
     )
 
 
@@ -191,7 +196,7 @@ def _add_sample(copy: RunCopy, sample: Mapping[str, Any]) -> None:
 
 def _small(
     contents: RunContents, timeline: Timeline
-) -> Iterator[tuple[int, Place, PartitionState]]:
+) -> Iterator[tuple[int, TopicPartition, PartitionState]]:
     """Yield the stretches of a small ISR, with the contract under which it was too small.
 
     Such as no other stretch follows that would belong to it. Those that are too small as it is
@@ -220,7 +225,7 @@ def _small(
 
 
 def _acked_within(
-    contents: RunContents, place: Place, producers: Sequence[int], state: PartitionState
+    contents: RunContents, place: TopicPartition, producers: Sequence[int], state: PartitionState
 ) -> list[int]:
     """Return the sends that were invoked and acknowledged within a stretch, by invocation."""
     sends = contents.rows("send")
@@ -233,15 +238,14 @@ def _acked_within(
 
 def _of_send(contents: RunContents, row: int, state: PartitionState) -> Offence:
     send = contents.rows("send").row(row)
-    return Offence(
-        anomaly="acked-below-min-isr", topic=send["topic"], partition=send["partition"],
-        offset=send["offset"], value=send["value"], process=send["process"],
-        detail={"leader": str(state.leader), "isr": ",".join(map(str, state.isr))},
+    return offence_at(
+        "acked-below-min-isr", (send["topic"], send["partition"]), send["offset"], send["value"],
+        send["process"], detail={"leader": str(state.leader), "isr": ",".join(map(str, state.isr))},
     )  # fmt: skip
 
 
 def _widest_ns(
-    contents: RunContents, place: Place, acked: Flags, spans: Sequence[tuple[int, int]]
+    contents: RunContents, place: TopicPartition, acked: Flags, spans: Sequence[tuple[int, int]]
 ) -> int:
     """Return the longest time without an acknowledgement of a partition, where it counts."""
     times = np.sort(

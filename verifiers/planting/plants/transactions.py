@@ -8,9 +8,12 @@ from verifiers.planting.new_clients import (
     new_producer_ends_transaction,
     new_producer_sends,
 )
-from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.run_contents import NONE, Place, RunContents
-from verifiers.planting.run_copy import NothingToPlant, RunCopy
+from verifiers.planting.plant import Offence, Planted, offence_at, plant
+from verifiers.planting.run_contents import (
+    NONE,
+    NothingToPlant,
+)
+from verifiers.planting.run_copy import RunCopy
 
 
 @plant("torn-transaction")
@@ -19,7 +22,8 @@ def torn_transaction(copy: RunCopy) -> Planted:
 
     In doubt, because a record of a committed one that is not there would be lost as well.
     """
-    place = _place(copy.contents)
+    copy.contents.demand_transactions()
+    place = copy.contents.some_place
     there = copy.contents.free_offset(place)
     number = new_producer_ends_transaction(copy, "info")
     first = new_producer_sends(copy, "info", place, there, sequence=0, txn=number)
@@ -28,9 +32,8 @@ def torn_transaction(copy: RunCopy) -> Planted:
     return Planted(
         told=f"of a transaction @{there} of {place[0]}/{place[1]} is there, @{there + 1} is not",
         offences=(
-            Offence(
-                anomaly="torn-transaction", topic=place[0], partition=place[1], offset=there + 1,
-                value=second, process=copy.contents.new_process,
+            offence_at(
+                "torn-transaction", place, there + 1, second, copy.new_process,
                 detail={"type": "info", "found": "1", "lacking": "1"},
             ),
         ),
@@ -40,19 +43,19 @@ def torn_transaction(copy: RunCopy) -> Planted:
 @plant("precommitted-read")
 def precommitted_read(copy: RunCopy) -> Planted:
     """Let a transaction be given a record of its own."""
-    place = _place(copy.contents)
+    copy.contents.demand_transactions()
+    place = copy.contents.some_place
     offset = copy.contents.free_offset(place)
     number = new_producer_ends_transaction(copy, "ok")
     value = new_producer_sends(copy, "ok", place, offset, txn=number)
     finally_read(copy, place, offset, value)
-    new_consumer_polls(copy, place, offset, value, process=copy.contents.new_process, txn=number)
+    new_consumer_polls(copy, place, offset, value, process=copy.new_process, txn=number)
     return Planted(
         told=f"a transaction was given its own record, {place[0]}/{place[1]} @{offset}",
         offences=(
-            Offence(
-                anomaly="precommitted-read", topic=place[0], partition=place[1], offset=offset,
-                value=value, process=copy.contents.new_process, kind="read_committed",
-                detail={"txn": str(number), "records": "1"},
+            offence_at(
+                "precommitted-read", place, offset, value, copy.new_process,
+                kind="read_committed", detail={"txn": str(number), "records": "1"},
             ),
         ),
     )  # fmt: skip
@@ -62,7 +65,7 @@ def precommitted_read(copy: RunCopy) -> Planted:
 def zombie_commit(copy: RunCopy) -> Planted:
     """Let another client have taken over before a transaction was committed."""
     contents = copy.contents
-    _place(contents)
+    contents.demand_transactions()
     txns, events = contents.rows("txn"), contents.rows("event")
     taken = set(
         zip(
@@ -83,11 +86,3 @@ def zombie_commit(copy: RunCopy) -> Planted:
                 ),
             )
     raise NothingToPlant("no transaction was committed")
-
-
-def _place(contents: RunContents) -> Place:
-    if not contents.has("txn"):
-        raise NothingToPlant("the run has no transactions")
-    if not contents.places:
-        raise NothingToPlant("no partition was finally read to its end")
-    return contents.places[0]

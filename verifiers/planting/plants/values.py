@@ -9,48 +9,47 @@ from verifiers.planting.new_clients import (
     new_producer_ends_transaction,
     new_producer_sends,
 )
-from verifiers.planting.plant import Offence, Planted, plant
-from verifiers.planting.run_contents import NONE, Place, Record, RunContents
-from verifiers.planting.run_copy import NothingToPlant, RunCopy
+from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant
+from verifiers.planting.run_contents import (
+    NONE,
+    NothingToPlant,
+    Record,
+    RunContents,
+)
+from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.folder import TopicPartition
 
 
 @plant("duplicate")
 def duplicate(copy: RunCopy) -> Planted:
-    """Let a record lie a second time at the log's end, as if it had been sent again.
+    """Let the log hold a record a second time, at its end, as if it had been sent again.
 
-    The last of its producer, behind whose copy nothing of his can come to lie earlier.
+    It is the last record of its producer, so that no later record lies before the copy.
     """
     record = _last_of_producer(copy.contents)
-    again = copy.contents.free_offset(record.place)
-    finally_read(copy, record.place, again, record.value)
+    offset = copy.contents.free_offset(record.place)
+    finally_read(copy, record.place, offset, record.value)
     return Planted(
-        told=f"{_name(record.place)} @{record.offset} lies at @{again} as well",
+        told=f"{record.name} lies at @{offset} as well",
         offences=(
-            Offence(
-                anomaly="duplicate", topic=record.topic, partition=record.partition,
-                offset=record.offset, value=record.value, process=record.process, kind="log",
-                detail={"last_offset": str(again)},
-            ),
+            offence_of("duplicate", record, kind="log", detail={"last_offset": str(offset)}),
         ),
-    )  # fmt: skip
+    )
 
 
 @plant("inconsistent-offsets")
 def acknowledged_twice(copy: RunCopy) -> Planted:
     """Let a second send be acknowledged at a record's offset."""
     record = some_record(copy.contents)
-    value = new_producer_sends(copy, "ok", record.place, record.offset)
+    value, process = new_producer_sends(copy, "ok", record.place, record.offset), copy.new_process
+    because = "an acknowledged record whose offset shows another one is lost"
     return Planted(
-        told=f"{_name(record.place)} @{record.offset} was acknowledged to two producers",
+        told=f"{record.name} was acknowledged to two producers",
         offences=(
-            _of_two(record, value, copy.contents.new_process, "acks"),
-            Offence(
-                anomaly="lost-write", topic=record.topic, partition=record.partition,
-                offset=record.offset, value=value, process=copy.contents.new_process,
-                because="an acknowledged record whose offset shows another one is lost",
-            ),
+            _of_two(record, value, process, "acks"),
+            offence_of("lost-write", record, value=value, process=process, because=because),
         ),
-    )  # fmt: skip
+    )
 
 
 @plant("inconsistent-offsets", "reads")
@@ -60,30 +59,26 @@ def read_twice(copy: RunCopy) -> Planted:
     value = new_producer_sends(copy, "info", record.place, None)
     finally_read(copy, record.place, record.offset, value)
     return Planted(
-        told=f"{_name(record.place)} @{record.offset} was read with two values",
-        offences=(_of_two(record, value, copy.contents.new_process, "reads"),),
+        told=f"{record.name} was read with two values",
+        offences=(_of_two(record, value, copy.new_process, "reads"),),
     )
 
 
 @plant("phantom")
 def phantom(copy: RunCopy) -> Planted:
     """Let the final read find a record that nobody sent."""
-    place = _place(copy.contents)
-    offset, value = copy.contents.free_offset(place), value_of(copy.contents.new_process, 0)
+    place = copy.contents.some_place
+    offset, value = copy.contents.free_offset(place), value_of(copy.new_process, 0)
     finally_read(copy, place, offset, value)
     return Planted(
-        told=f"{_name(place)} @{offset} holds a record that nobody sent",
-        offences=(
-            Offence(
-                anomaly="phantom", topic=place[0], partition=place[1], offset=offset, value=value
-            ),
-        ),
+        told=f"{place[0]}/{place[1]} @{offset} holds a record that nobody sent",
+        offences=(offence_at("phantom", place, offset, value),),
     )
 
 
 @plant("corrupt-record")
 def corrupt_record(copy: RunCopy) -> Planted:
-    """Let the checksum of a record be wrong as a reader was given it."""
+    """Let a reader be given a record with a wrong checksum."""
     contents = copy.contents
     record = some_record(contents)
     dataset = "poll" if contents.of_value("poll", [record.value]).any() else "final"
@@ -92,20 +87,15 @@ def corrupt_record(copy: RunCopy) -> Planted:
     copy.put(dataset, chosen, problem="checksum")
     reader = int(contents.rows(dataset).numbers("process")[chosen][0])
     return Planted(
-        told=f"{_name(record.place)} @{record.offset} was given with a wrong checksum",
-        offences=(
-            Offence(
-                anomaly="corrupt-record", topic=record.topic, partition=record.partition,
-                offset=record.offset, value=record.value, process=reader, kind="checksum",
-            ),
-        ),
-    )  # fmt: skip
+        told=f"{record.name} was given with a wrong checksum",
+        offences=(offence_of("corrupt-record", record, process=reader, kind="checksum"),),
+    )
 
 
 @plant("G1a")
 def refused_and_read(copy: RunCopy) -> Planted:
     """Let the final read find a record whose send failed."""
-    place = _place(copy.contents)
+    place = copy.contents.some_place
     offset = copy.contents.free_offset(place)
     value = new_producer_sends(copy, "fail", place, None)
     finally_read(copy, place, offset, value)
@@ -115,12 +105,7 @@ def refused_and_read(copy: RunCopy) -> Planted:
 @plant("G1a", "read_committed")
 def aborted_and_read(copy: RunCopy) -> Planted:
     """Let the final read find a record of a transaction that was aborted."""
-    if not copy.contents.has("txn"):
-        raise NothingToPlant("the run has no transactions")
-    place = _place(copy.contents)
-    offset = copy.contents.free_offset(place)
-    number = new_producer_ends_transaction(copy, "fail")
-    value = new_producer_sends(copy, "fail", place, offset, txn=number)
+    place, offset, value = _sent_and_aborted(copy)
     finally_read(copy, place, offset, value)
     told = "a record of an aborted transaction was finally read"
     return _aborted(copy, place, offset, value, "read_committed", told)
@@ -129,32 +114,32 @@ def aborted_and_read(copy: RunCopy) -> Planted:
 @plant("G1a", "read_uncommitted")
 def aborted_and_polled(copy: RunCopy) -> Planted:
     """Let a read_uncommitted consumer be given a record of a transaction that was aborted."""
+    copy.contents.demand_transactions()
     readers = sorted(copy.contents.run.uncommitted)
-    if not copy.contents.has("txn"):
-        raise NothingToPlant("the run has no transactions")
     if not readers:
         raise NothingToPlant("nobody read with isolation.level=read_uncommitted")
-    place = _place(copy.contents)
-    offset = copy.contents.free_offset(place)
-    number = new_producer_ends_transaction(copy, "fail")
-    value = new_producer_sends(copy, "fail", place, offset, txn=number)
+    place, offset, value = _sent_and_aborted(copy)
     new_consumer_polls(copy, place, offset, value, process=readers[0])
     told = "a read_uncommitted consumer was given a record of an aborted transaction"
     return _aborted(copy, place, offset, value, "read_uncommitted", told)
 
 
+def _sent_and_aborted(copy: RunCopy) -> tuple[TopicPartition, int, int]:
+    """Add a record of an aborted transaction; return its partition, offset and value."""
+    copy.contents.demand_transactions()
+    place = copy.contents.some_place
+    offset = copy.contents.free_offset(place)
+    number = new_producer_ends_transaction(copy, "fail")
+    return place, offset, new_producer_sends(copy, "fail", place, offset, txn=number)
+
+
 def _aborted(
-    copy: RunCopy, place: Place, offset: int, value: int, kind: str | None, told: str
+    copy: RunCopy, place: TopicPartition, offset: int, value: int, kind: str | None, told: str
 ) -> Planted:
     return Planted(
-        told=f"{told}: {_name(place)} @{offset}",
-        offences=(
-            Offence(
-                anomaly="G1a", topic=place[0], partition=place[1], offset=offset, value=value,
-                process=copy.contents.new_process, kind=kind,
-            ),
-        ),
-    )  # fmt: skip
+        told=f"{told}: {place[0]}/{place[1]} @{offset}",
+        offences=(offence_at("G1a", place, offset, value, copy.new_process, kind=kind),),
+    )
 
 
 def some_record(contents: RunContents) -> Record:
@@ -168,23 +153,12 @@ def some_record(contents: RunContents) -> Record:
     return contents.plain[len(contents.plain) // 2]
 
 
-def _place(contents: RunContents) -> Place:
-    if not contents.places:
-        raise NothingToPlant("no partition was finally read to its end")
-    return contents.places[0]
-
-
-def _name(place: Place) -> str:
-    return f"{place[0]}/{place[1]}"
-
-
 def _of_two(record: Record, value: int, process: int, kind: str) -> Offence:
-    # A new_process's values are higher than those of all who were there.
-    return Offence(
-        anomaly="inconsistent-offsets", topic=record.topic, partition=record.partition,
-        offset=record.offset, value=value, process=process, kind=kind,
-        detail={"other_value": str(record.value)},
-    )  # fmt: skip
+    # The values of a new process are higher than those of all others.
+    detail = {"other_value": str(record.value)}
+    return offence_of(
+        "inconsistent-offsets", record, value=value, process=process, kind=kind, detail=detail
+    )
 
 
 def _last_of_producer(contents: RunContents) -> Record:
