@@ -1,14 +1,17 @@
 """Which keys of op histories are looked at in detail."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from harness.core.verdict import Verdict
 from verifiers.ops.description import Described
+from verifiers.ops.job import verify_histories
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
-from verifiers.ops.suspect_keys import first_look, suspects, told
+from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 
 # What one process polls of three records, in two ops; the second goes back to the first record.
 SENT = [(0, 2, 0, "ok", "send", 0, 0, "send", "a", offset, offset, 1) for offset in (1, 2, 3)]
@@ -80,9 +83,32 @@ def test_suspects_that_a_parser_told_of_are_keys_or_all_keys_of_a_run(spark: Spa
     mops = spark.createDataFrame(rows, MOPS_SCHEMA)
 
     def found(*, ww_deps: bool) -> set[tuple[Any, ...]]:
-        keys = told(described, mops, ww_deps=ww_deps)
+        keys = suspect_frame(known_suspects(described, ww_deps=ww_deps), mops)
         assert keys.columns == first_look(mops, ww_deps=ww_deps).columns
         return {tuple(row)[:2] for row in keys.collect()}
 
     assert found(ww_deps=False) == {(1, "a"), (2, "a"), (2, "b")}
     assert found(ww_deps=True) == {(1, "a"), (1, "b"), (2, "a"), (2, "b"), (4, "c")}
+
+
+def test_that_no_key_of_whole_files_is_suspected_is_known_without_asking_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [
+        {"process": 0, "type": "invoke", "f": "send", "value": [["send", 0, 17]]},
+        {"process": 0, "type": "ok", "f": "send", "value": [["send", 0, [0, 17]]]},
+        {"process": 1, "type": "invoke", "f": "poll", "value": [["poll"]]},
+        {"process": 1, "type": "ok", "f": "poll", "value": [["poll", {"0": [[0, 17]]}]]},
+    ]
+    history = tmp_path / "history.jsonl"
+    lines = (json.dumps({"index": index, **event}) for index, event in enumerate(events))
+    history.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def ask(_: DataFrame) -> bool:
+        raise AssertionError("Spark was asked whether any key is suspected.")
+
+    monkeypatch.setattr(type(spark.range(1)), "isEmpty", ask)
+
+    (verdict,) = verify_histories([history], master="local[2]")
+
+    assert (verdict.verdict, verdict.reasons) == (Verdict.VALID, ())

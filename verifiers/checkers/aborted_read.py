@@ -33,9 +33,9 @@ def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataF
     """
     read = (F.col("polls") > 0) | (F.col("finals") > 0)
     transactional = F.broadcast(transactors.withColumn("transactional", F.lit(True)))
-    seen = values.where((F.col("type") == "fail") & read).join(transactional, "process", "left")
+    failed = values.where((F.col("type") == "fail") & read).join(transactional, "process", "left")
     shown = offences(
-        seen,
+        failed,
         partition=F.coalesce("final_partition", "poll_partition"),
         offset=F.coalesce("final_first", "poll_first"),
         time_ns="complete_ns",
@@ -51,7 +51,7 @@ def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataF
             F.min("complete_ns").alias("complete_ns"),
         )
         # What others were given as well is told above.
-        .join(seen.select("topic", "value"), ["topic", "value"], "left_anti")
+        .join(failed.select("topic", "value"), ["topic", "value"], "left_anti")
     )
     return shown.unionByName(
         offences(

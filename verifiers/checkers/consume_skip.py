@@ -39,7 +39,7 @@ def consume_skip(
 
     Source: at most once, in Kafka's documentation of message delivery semantics.
     """
-    told = (
+    commits = (
         acknowledged(events)
         .select("group", "topic", "partition", "committed")
         .unionByName(
@@ -48,7 +48,9 @@ def consume_skip(
             )
         )
     )
-    known = told.groupBy("group", "topic", "partition").agg(F.max("committed").alias("committed"))
+    known = commits.groupBy("group", "topic", "partition").agg(
+        F.max("committed").alias("committed")
+    )
     group_members = members(events)
     weak = F.when(F.col("commits").isin(*MAY_SKIP), F.col("commits"))
     kinds = group_members.groupBy("group").agg(

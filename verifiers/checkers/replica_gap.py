@@ -87,10 +87,10 @@ def _held_elsewhere(gaps: DataFrame, batches: DataFrame) -> DataFrame:
         .orderBy("at", F.col("holds").isNotNull())
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    seen = asked.unionByName(laid, allowMissingColumns=True).withColumn(
+    with_gaps = asked.unionByName(laid, allowMissingColumns=True).withColumn(
         "highest", F.max("holds").over(order)
     )
-    held = seen.where(F.col("broker").isNotNull() & (F.col("highest") >= F.col("expected")))
+    held = with_gaps.where(F.col("broker").isNotNull() & (F.col("highest") >= F.col("expected")))
     return held.groupBy(*gaps.columns).agg(
         F.array_join(F.array_sort(F.collect_set(F.col("other").cast("string"))), ",").alias(
             "held_by"

@@ -30,7 +30,7 @@ def torn_transaction(txns: DataFrame, parts: DataFrame) -> DataFrame:
 
     Source: atomicity of transactions, KIP-98.
     """
-    mine = txns.select("process", "txn", F.col("type").alias("outcome"))
+    outcomes = txns.select("process", "txn", F.col("type").alias("outcome"))
     lacking = ~F.col("found") & F.col("searched")
     first = F.struct("topic", "partition", "offset", "value")
     torn = (
@@ -42,7 +42,7 @@ def torn_transaction(txns: DataFrame, parts: DataFrame) -> DataFrame:
             F.max("complete_ns").alias("complete_ns"),
         )
         .where((F.col("present") > 0) & (F.col("absent") > 0))
-        .join(mine, ["process", "txn"])
+        .join(outcomes, ["process", "txn"])
     )
     return offences(
         torn.select("*", "first.*"),

@@ -99,12 +99,12 @@ def build(
         tell: receives, in sentences, what the digests showed.
     """
     log = offsets.log(history, by_scan=digest_first).persist()
-    seen = _where_digests_differ(history, log, tell) if digest_first else _Seen.of_all(history)
-    values = seen.values
-    turns = order.turns(history, seen.polls).persist()
+    checked = _where_digests_differ(history, log, tell) if digest_first else _Seen.of_all(history)
+    values = checked.values
+    turns = order.turns(history, checked.polls).persist()
     processing = consumption.processing(history.events)
     parts = transactions.parts(history, values).persist()
-    kept = (values, log, turns, parts, *seen.skimmed)
+    kept = (values, log, turns, parts, *checked.skimmed)
     counted = {
         "values": values,
         "turns": turns,
@@ -125,8 +125,8 @@ def build(
         "values": values,
         "log": log,
         "turns": turns,
-        "producing": order.producing(history, values, seen.sends),
-        "slots": offsets.slots(seen.history, values, log),
+        "producing": order.producing(history, values, checked.sends),
+        "slots": offsets.slots(checked.history, values, log),
         "processing": processing,
         "parts": parts,
         "transactors": history.txns.select("process").distinct(),
@@ -169,15 +169,18 @@ def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str]
         return replace(_Seen.of_all(history), skimmed=(stretches,))
     if in_doubt == 0:
         tell("All digests agree.")
-        values, told = digests.nothing_like(records.values(history)).persist(), []
+        values, suspicious = digests.nothing_like(records.values(history)).persist(), []
     else:
         tell(f"{in_doubt:,} records lie where digests differ: looking at each of them.")
         near = _persisted(digests.in_doubt(history, log, stretches))
         looked_at = (near.sends, near.polls, near.final)
         values = records.values(near).persist()
-        told = [row["value"] for row in values.select("value").collect()]
+        suspicious = [row["value"] for row in values.select("value").collect()]
     tell("Checking the order of sends and polls.")
-    polls, sends = presorted.polls(history).persist(), presorted.sends(history, told).persist()
+    polls, sends = (
+        presorted.polls(history).persist(),
+        presorted.sends(history, suspicious).persist(),
+    )
     return _Seen(
         history=near,
         values=values,
@@ -336,7 +339,7 @@ def _summary(rows: Sequence[Row]) -> Found:
             times[row["anomaly"]] = (min(since, row["from_ns"]), max(until, row["to_ns"]))
         columns = {column.name: row[column.name] for column in ANOMALY_SCHEMA.fields}
         examples.setdefault(row["anomaly"], []).append(OffenceExample(**columns))
-    lowest = {name: _lowest(some) for name, some in examples.items()}
+    lowest = {name: _lowest(offences) for name, offences in examples.items()}
     return Found(counts=counts, examples=lowest, times=times)
 
 
@@ -345,13 +348,15 @@ def _lowest(examples: Sequence[OffenceExample]) -> tuple[OffenceExample, ...]:
         # Unknown places come last.
         return tuple((getattr(example, c) is None, getattr(example, c) or 0) for c in _NUMBERS)
 
-    by_place = sorted(examples, key=lambda one: (one.topic or "", place(one), one.kind or ""))
+    by_place = sorted(
+        examples, key=lambda example: (example.topic or "", place(example), example.kind or "")
+    )
     return tuple(by_place[:MOST_EXAMPLES])
 
 
 def _note_crash(folders: Sequence[Path], name: str, error: Exception) -> str:
-    told = "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception(error))
     file = f"crash-{name}.txt"
     for folder in folders:
-        (folder / file).write_text(told, encoding="utf-8")
+        (folder / file).write_text(text, encoding="utf-8")
     return f"The checker {name} crashed ({first_line(error)}): its traceback is in {file}."

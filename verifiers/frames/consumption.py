@@ -31,8 +31,8 @@ def members(events: DataFrame) -> DataFrame:
     # A subscriber that does not process tells no group: nothing is asked of it here.
     # One that takes its partitions itself may work for a group as well.
     joins = F.col("f").isin(*TELLS_GROUP)
-    told = events.where(joins & F.col("detail").contains(" "))
-    return told.select(
+    joined = events.where(joins & F.col("detail").contains(" "))
+    return joined.select(
         "process",
         F.substring_index("detail", " ", 1).alias("commits"),
         F.expr("substr(detail, instr(detail, ' ') + 1)").alias("group"),
@@ -61,14 +61,14 @@ def acknowledged(events: DataFrame) -> DataFrame:
         committed: the offset committed: that of the next record to be read.
         committed_by, committed_ns: the member, and when it was told.
     """
-    told = events.where((F.col("f") == "committed") & F.col("offset").isNotNull()).select(
+    commits = events.where((F.col("f") == "committed") & F.col("offset").isNotNull()).select(
         F.col("process").alias("committed_by"),
         "topic",
         "partition",
         F.col("offset").alias("committed"),
         F.col("time_ns").alias("committed_ns"),
     )
-    return told.join(
+    return commits.join(
         F.broadcast(members(events).select(F.col("process").alias("committed_by"), "group")),
         "committed_by",
     )
@@ -82,7 +82,7 @@ def fetched(events: DataFrame) -> DataFrame:
         fetched: the committed offset; null if the coordinator knew of none.
         asked_ns, time_ns: when it was asked and when it was answered.
     """
-    told = events.where(F.col("f") == "offset-fetch").select(
+    answers = events.where(F.col("f") == "offset-fetch").select(
         "process",
         "topic",
         "partition",
@@ -90,4 +90,4 @@ def fetched(events: DataFrame) -> DataFrame:
         F.col("detail").cast("long").alias("asked_ns"),
         "time_ns",
     )
-    return told.join(F.broadcast(members(events).select("process", "group")), "process")
+    return answers.join(F.broadcast(members(events).select("process", "group")), "process")

@@ -76,13 +76,13 @@ def parts(history: History, values: DataFrame) -> DataFrame:
     sends = history.sends.where(inside & F.col("type").isin("ok", "info")).select(
         "process", "txn", "topic", "partition", "offset", "value", "type", "complete_ns"
     )
-    strange = values.where(
+    suspicious = values.where(
         ((F.col("type") == "ok") & (F.col("finals") == 0))
         | ((F.col("type") == "info") & (F.col("finals") > 0))
     ).select("topic", "value")
-    suspects = sends.join(strange, ["topic", "value"]).select("process", "txn")
+    suspects = sends.join(suspicious, ["topic", "value"]).select("process", "txn")
     members = sends.join(suspects.distinct(), ["process", "txn"])
-    seen = (
+    read = (
         readable(history.final)
         .join(members.select("topic", "value"), ["topic", "value"], "left_semi")
         .select("topic", "value", F.lit(True).alias("found"))
@@ -94,7 +94,7 @@ def parts(history: History, values: DataFrame) -> DataFrame:
     )  # fmt: skip
     place = F.coalesce("partition", F.lit(ANY_PARTITION))
     return (
-        members.join(seen, ["topic", "value"], "left")
+        members.join(read, ["topic", "value"], "left")
         .join(
             F.broadcast(ends),
             (F.col("topic") == F.col("end_topic")) & (place == F.col("end_partition")),

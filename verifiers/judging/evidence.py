@@ -67,7 +67,7 @@ def _of_each(
     def told(value: object) -> str:
         if not isinstance(value, Mapping):
             return f"{label} {spoken(value)}"
-        return ", ".join(say(node, one) for node, one in value.items()) or nothing
+        return ", ".join(say(node, known) for node, known in value.items()) or nothing
 
     return told
 

@@ -82,39 +82,39 @@ def verify_all(
     tell = say or _LOG.info
     found: dict[int, Report | KafkaChaosError] = {}
     ready: dict[int, LoadedRun] = {}
-    for place, run_dir in enumerate(run_dirs):
+    for number, run_dir in enumerate(run_dirs):
         try:
-            ready[place] = load_run(run_dir)
+            ready[number] = load_run(run_dir)
         except EnvironmentBroken:
             raise
         except KafkaChaosError as error:
-            found[place] = error
+            found[number] = error
     if ready:
         stopwatch = Stopwatch()
         with stopwatch("verify: start Spark"):
             spark = open_session(master)
-        for places in _jobs(ready):
-            some = [ready[place] for place in places]
-            judged = _judge(spark, some, tell, Stopwatch(dict(stopwatch.seconds)), exact=exact)
-            found |= dict(zip(places, judged, strict=True))
-    return tuple(found[place] for place in range(len(run_dirs)))
+        for numbers in _jobs(ready):
+            runs = [ready[number] for number in numbers]
+            judged = _judge(spark, runs, tell, Stopwatch(dict(stopwatch.seconds)), exact=exact)
+            found |= dict(zip(numbers, judged, strict=True))
+    return tuple(found[number] for number in range(len(run_dirs)))
 
 
 def _jobs(ready: Mapping[int, LoadedRun]) -> Iterator[list[int]]:
     """Yield which runs are verified together, by place."""
     short: list[int] = []
     rows = processes = 0
-    for place, one in ready.items():
-        if one.history.rows >= FEW_ROWS:
-            yield [place]
+    for number, loaded in ready.items():
+        if loaded.history.rows >= FEW_ROWS:
+            yield [number]
             continue
-        most = most_members(span_of(max(processes, one.history.processes)))
-        if short and (rows + one.history.rows > _MOST_ROWS or len(short) >= most):
+        most = most_members(span_of(max(processes, loaded.history.processes)))
+        if short and (rows + loaded.history.rows > _MOST_ROWS or len(short) >= most):
             yield short
             short, rows, processes = [], 0, 0
-        short.append(place)
-        rows += one.history.rows
-        processes = max(processes, one.history.processes)
+        short.append(number)
+        rows += loaded.history.rows
+        processes = max(processes, loaded.history.processes)
     if short:
         yield short
 
@@ -139,10 +139,10 @@ def _judge(
         except HistoryUnreadable as error:
             judged = [error] * len(runs)
     return [
-        replace(one, timing_s={**one.timing_s, **stopwatch.seconds})
-        if isinstance(one, Report)
-        else one
-        for one in judged
+        replace(report, timing_s={**report.timing_s, **stopwatch.seconds})
+        if isinstance(report, Report)
+        else report
+        for report in judged
     ]
 
 
@@ -157,21 +157,21 @@ def _judge_one(ready: LoadedRun, context: Context) -> list[Report]:
 
 
 def _judge_several(runs: Sequence[LoadedRun], context: Context) -> list[Report | KafkaChaosError]:
-    span = span_of(max(one.history.processes for one in runs))
-    members = [Member(run=one.run, number=number, span=span) for number, one in enumerate(runs)]
+    span = span_of(max(run.history.processes for run in runs))
+    members = [Member(run=run.run, number=number, span=span) for number, run in enumerate(runs)]
     context.tell(f"Gathering {len(runs)} runs into one job.")
     with context.stopwatch("verify: gather"):
-        histories = [(one, runs[one.number].history.files) for one in members]
+        histories = [(member, runs[member.number].history.files) for member in members]
         gathered = gather(histories, context.scratch / "history")
-    sound = [one for one in members if one.number not in gathered.failures]
+    sound = [member for member in members if member.number not in gathered.failures]
     found: dict[int, Report | KafkaChaosError] = {**gathered.failures}
     if sound:
         reports = Verification(
-            members={one: runs[one.number] for one in sound},
+            members={member: runs[member.number] for member in sound},
             files=gathered.files,
             folder=laid_out(sound, context.scratch / "runs"),
             batches=context.scratch / "batches",
             context=context,
         ).reports()
-        found |= {one.number: report for one, report in zip(sound, reports, strict=True)}
+        found |= {member.number: report for member, report in zip(sound, reports, strict=True)}
     return [found[number] for number in range(len(runs))]

@@ -86,7 +86,7 @@ class Verification:
             HistoryUnreadable: what was recorded is damaged.
             EnvironmentBroken: the Spark master went away.
         """
-        rows = sum(one.history.rows for one in self.members.values())
+        rows = sum(loaded.history.rows for loaded in self.members.values())
         if rows >= FEW_ROWS:
             self.context.tell(f"Verifying {rows:,} rows of history.")
         with (
@@ -138,7 +138,7 @@ class Verification:
             ends=frame_of(self.context.spark, reached, ENDS_SCHEMA),
             aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted),
             subscribed=self._processes(lambda run: run.subscribed),
-            transactional=any(one.history.files["txn"] for one in self.members.values()),
+            transactional=any(loaded.history.files["txn"] for loaded in self.members.values()),
             files={
                 dataset: tuple(map(str, self.files[dataset]))
                 for dataset in ("send", "poll", "final")
@@ -163,7 +163,7 @@ class Verification:
         self, history: History, drawing: Future[dict[int, Throughput]]
     ) -> Mapping[int, Sequence[Cause]]:
         """Return why outcomes are unknown, by the number of the member."""
-        doubtful = any(one.counts.indeterminate for one in drawing.result().values())
+        doubtful = any(throughput.counts.indeterminate for throughput in drawing.result().values())
         # Most runs end without a doubt, and then there is nothing to ask for.
         if not doubtful and not history.transactional:
             return {}
@@ -172,7 +172,7 @@ class Verification:
 
     def _compare(self) -> Comparison:
         with self.context.stopwatch("verify: compare replicas"):
-            copied = {member: one.copied for member, one in self.members.items()}
+            copied = {member: loaded.copied for member, loaded in self.members.items()}
             return compare(self.context.spark, copied, folder=self.folder, target=self.batches)
 
     def _find(
@@ -188,13 +188,17 @@ class Verification:
             kept += compared.kept
             values = built.by_name["values"]
             built = built.with_more(compared.frames(self.context.spark, values), compared.empty)
-            rows = together((member, one.seen) for member, one in self.members.items())
+            rows = together((member, loaded.seen) for member, loaded in self.members.items())
             unseen = frozenset(name for name in SCHEMAS if not rows[name])
             built = built.with_more(frames_of(self.context.spark, rows), unseen)
             with self.context.stopwatch("verify: run checkers"):
                 found = run_checkers(self.context.spark, built, members, self.context.scratch)
             located: dict[int, dict[str, Any]] = {}
-            if any(anomaly == "lost-write" for one in found.values() for anomaly, _ in one.counts):
+            if any(
+                anomaly == "lost-write"
+                for found_in_run in found.values()
+                for anomaly, _ in found_in_run.counts
+            ):
                 located = located_in(found_in(self.context.spark, self.context.scratch))
             hand_out(self.context.scratch / FOUND, members, "anomalies", FOUND_SCHEMA)
             if compared.summaries and len(members) > 1:

@@ -21,7 +21,7 @@ from verifiers.ops.measured import Measured
 from verifiers.ops.metrics import MEASURES, marked, measure_of
 from verifiers.ops.neighbours import remembered, strange
 from verifiers.ops.reading import OpHistories
-from verifiers.ops.suspect_keys import first_look, suspects, told
+from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 from verifiers.ops.versions import versions_of
 
 _LOG = logging.getLogger(__name__)
@@ -104,9 +104,12 @@ def check_histories(
         exact: leave out the first look. The verdicts are the same.
     """
     kept: list[DataFrame] = []
+    may_be_spared = not any(map(can_find, OP_CHECKERS.values()))
+    if may_be_spared and not exact and _is_clear(histories, ww_deps=ww_deps):
+        return _run(_history(histories), None, ww_deps=ww_deps)
     try:
         keys = None if exact else _suspects(histories, kept, ww_deps=ww_deps)
-        if keys is not None and keys.isEmpty() and not any(map(can_find, OP_CHECKERS.values())):
+        if may_be_spared and keys is not None and keys.isEmpty():
             return _run(_history(histories), None, ww_deps=ww_deps)
         by_name = _frames(histories, keys, kept)
         where = places(by_name, ww_deps=ww_deps).persist()
@@ -117,14 +120,23 @@ def check_histories(
             frame.unpersist()
 
 
+def _is_clear(histories: OpHistories, *, ww_deps: bool) -> bool:
+    """Tell whether it is known without Spark that no key of any history is suspected.
+
+    With `ww_deps` a history whose ops are all concurrent is suspected too, and Spark tells which.
+    """
+    known = known_suspects(histories.described, ww_deps=ww_deps)
+    return not (known or histories.divided or ww_deps)
+
+
 def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -> DataFrame | None:
-    """Return the keys that are not plainly in order: run, key; None if that failed."""
-    described, mops = histories.described, histories.mops
-    found = told(described, mops, ww_deps=ww_deps)
+    """Return the suspected keys: run, key; None if the first look failed."""
+    mops = histories.mops
+    found = suspect_frame(known_suspects(histories.described, ww_deps=ww_deps), mops)
     if divided := histories.divided:
-        some = first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps).persist()
-        kept.append(some)
-        found = found.unionByName(some)
+        looked_at = first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps).persist()
+        kept.append(looked_at)
+        found = found.unionByName(looked_at)
     elif not ww_deps:
         return found.select("run", "key")
     keys = suspects(found, histories.ops, mops, ww_deps=ww_deps).persist()
@@ -132,7 +144,7 @@ def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -
     try:
         keys.isEmpty()
     except SPARK_ERRORS:
-        _LOG.warning("The first look at the keys crashed: all are looked at.", exc_info=True)
+        _LOG.warning("The first look at the keys crashed: all are checked.", exc_info=True)
         return None
     return keys
 
@@ -145,11 +157,11 @@ def _frames(
     histories: OpHistories, keys: DataFrame | None, kept: list[DataFrame]
 ) -> dict[str, DataFrame]:
     """Return the shared frames by name; `keys` as for `versions_of`."""
-    indeterminate = sum(one.counts.get(("send", "info"), 0) for one in histories.described)
-    indeterminate += sum(one.pending for one in histories.described)
+    indeterminate = sum(history.counts.get(("send", "info"), 0) for history in histories.described)
+    indeterminate += sum(history.pending for history in histories.described)
     shared = versions_of(histories.mops, indeterminate=indeterminate, keys=keys)
-    odd = strange(shared.mops, shared.values).persist()
-    kept += [*shared.kept, odd]
+    suspicious = strange(shared.mops, shared.values).persist()
+    kept += [*shared.kept, suspicious]
     return {
         **_history(histories),
         "log": shared.log,
@@ -157,9 +169,9 @@ def _frames(
         "versions": shared.versions,
         "writers": shared.writers,
         "committed": shared.committed,
-        "reads": odd.where(F.col("kind") == "poll"),
-        "steps": remembered(odd.where(F.col("delta") != 1), histories.ops),
-        "backward": odd.where("backward"),
+        "reads": suspicious.where(F.col("kind") == "poll"),
+        "steps": remembered(suspicious.where(F.col("delta") != 1), histories.ops),
+        "backward": suspicious.where("backward"),
     }
 
 
@@ -249,10 +261,10 @@ def _bare(rows: DataFrame) -> DataFrame:
     given = {"detail": F.lit("{}")}
     return rows.select(
         *(
-            F.col(one.name)
-            if one.name in rows.columns
-            else given.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name)
-            for one in OP_ANOMALY_SCHEMA.fields
+            F.col(column.name)
+            if column.name in rows.columns
+            else given.get(column.name, F.lit(None)).cast(column.dataType).alias(column.name)
+            for column in OP_ANOMALY_SCHEMA.fields
         )
     )
 

@@ -34,14 +34,14 @@ class Crashes:
             called: its name for people; the file of the traceback has it too.
         """
         _LOG.error("The %s %s crashed.", kind, called, exc_info=error)
-        told = f"The {kind} {called} crashed ({first_line(error)})"
+        sentence = f"The {kind} {called} crashed ({first_line(error)})"
         try:
             file = self._written(f"crash-{called}.txt", error)
         except OSError as failure:
             why = failure.strerror or type(failure).__name__
-            self.sentences[name] = f"{told}: its traceback could not be written down ({why})."
+            self.sentences[name] = f"{sentence}: its traceback could not be written down ({why})."
         else:
-            self.sentences[name] = f"{told}: its traceback is in {file}."
+            self.sentences[name] = f"{sentence}: its traceback is in {file}."
 
     def _written(self, name: str, error: Exception) -> Path:
         if self._folder is None:

@@ -139,8 +139,8 @@ def _told(
     shown[offence.run, kind.companion] += 1
     yield kind.name, _cycle(offence.steps, edges) if offence.steps else {}
     few = shown[offence.run, kind.companion] <= MOST_EXAMPLES
-    told = {"size": len(offence.ops), "ops": list(offence.ops[:_MOST_OPS])}
-    yield kind.companion, told if few else {}
+    component = {"size": len(offence.ops), "ops": list(offence.ops[:_MOST_OPS])}
+    yield kind.companion, component if few else {}
 
 
 def _cycle(steps: tuple[Step, ...], edges: pa.Table) -> dict[str, Any]:
@@ -153,6 +153,6 @@ def _step(step: Step, edges: pa.Table) -> dict[str, Any]:
     if step.row == REALTIME:
         return {"type": "realtime", **ends}
     (edge,) = edges.slice(step.row, 1).to_pylist()
-    told = ("key", "value", "next_value", "from_mop", "to_mop")
-    known = {name.replace("_", "-"): edge[name] for name in told if edge[name] is not None}
+    names = ("key", "value", "next_value", "from_mop", "to_mop")
+    known = {name.replace("_", "-"): edge[name] for name in names if edge[name] is not None}
     return {"type": edge["kind"], **ends, **known}

@@ -101,14 +101,16 @@ def _disordered(splits: Sequence[Any], before: Mapping[int, int]) -> list[Proble
         if split["op"] is None:
             continue
         if split["op"] <= last:
-            words = f"has index {split['op']} after {last}: indices must rise line by line"
-            problems.append(Problem(line=before[split["split"]] + 1, words=words))
+            problem = f"has index {split['op']} after {last}: indices must rise line by line"
+            problems.append(Problem(line=before[split["split"]] + 1, words=problem))
         last = split["invoked"]
     return problems
 
 
-def _mixed_keys(seen: Sequence[tuple[int, str]]) -> list[Problem]:
-    first = {kind: min(line for line, k in seen if k == kind) for kind in {k for _, k in seen}}
+def _mixed_keys(key_kinds: Sequence[tuple[int, str]]) -> list[Problem]:
+    first = {
+        kind: min(line for line, k in key_kinds if k == kind) for kind in {k for _, k in key_kinds}
+    }
     if len(first) < 2:
         return []
     words = {"int": "whole numbers", "str": "strings"}

@@ -112,10 +112,12 @@ def suspects_of(
         if suspected[at]:
             continue
         past = by_process[process]
-        some = past[bisect_left(past, before, key=_op_of) : bisect_right(past, op, key=_op_of)]
-        suspected[at] = all(names[at] in named for _, named in some)
-    told = [(names[at], False) for at in np.flatnonzero(suspected)]
-    return told + [(names[at], True) for at in np.flatnonzero(look.against & ~suspected)]
+        assigns_between = past[
+            bisect_left(past, before, key=_op_of) : bisect_right(past, op, key=_op_of)
+        ]
+        suspected[at] = all(names[at] in named for _, named in assigns_between)
+    by_themselves = [(names[at], False) for at in np.flatnonzero(suspected)]
+    return by_themselves + [(names[at], True) for at in np.flatnonzero(look.against & ~suspected)]
 
 
 def _op_of(assign: tuple[int, Collection[str]]) -> int:
@@ -138,11 +140,11 @@ def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
     certain = np.flatnonzero(suspected)
     nulls = pa.nulls(len(certain), pa.int64())
     at = pa.array(np.concatenate([first[certain], first[owner]]))
-    told = table.select(["run", "key"]).take(at)
+    keys = table.select(["run", "key"]).take(at)
     return pa.table(
         [
-            told["run"],
-            told["key"],
+            keys["run"],
+            keys["key"],
             *(pa.chunked_array([nulls, pa.array(column)]) for column in steps),
         ],
         schema=to_arrow_schema(SUSPECT_SCHEMA),
@@ -266,10 +268,10 @@ class _Look:
     def _look_at_outcomes(self, index: Longs) -> None:
         rows = self._rows
         polled = self._known[self._is_poll & (rows.type == OK)]
-        seen = np.bincount(polled, minlength=len(self._group_of)) > 0
+        was_read = np.bincount(polled, minlength=len(self._group_of)) > 0
         outcome = rows.type[self._writer]
-        missing = ~seen & ((outcome == OK) | ((outcome == INFO) & (index >= 0)))
-        self._suspect(self._group_of[missing | (seen & (outcome == FAIL))])
+        missing = ~was_read & ((outcome == OK) | ((outcome == INFO) & (index >= 0)))
+        self._suspect(self._group_of[missing | (was_read & (outcome == FAIL))])
 
     def _look_at_readers(self) -> None:
         rows, polls = self._rows, np.flatnonzero(self._is_poll)

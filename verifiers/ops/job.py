@@ -78,7 +78,7 @@ def verify_histories(
     )
     if plotter is not None:
         plotter.write(verdicts)
-    ops = sum(one.to_json()["counts"]["ops"] for one in verdicts)
+    ops = sum(verdict.to_json()["counts"]["ops"] for verdict in verdicts)
     tell(f"Checked {ops:,} ops of {len(paths):,} histories with {len(checked.checkers)} checkers.")
     return verdicts
 

@@ -189,14 +189,18 @@ def _unknown(name: str) -> str:
 
 
 def _malformed(history: str, described: Described) -> tuple[str, ...]:
-    told = [
+    sentences = [
         f"{history}: {problem.words}."
         if problem.line is None
         else f"{history}, line {problem.line}, {problem.words}."
         for problem in described.problems
     ]
-    more = described.problem_count - len(told)
-    return (*told, f"{more} more lines of {history} have problems.") if more > 0 else tuple(told)
+    more = described.problem_count - len(sentences)
+    return (
+        (*sentences, f"{more} more lines of {history} have problems.")
+        if more > 0
+        else tuple(sentences)
+    )
 
 
 def _doubts(described: Described, found: OpFound, checked: OpChecked) -> tuple[str, ...]:
@@ -219,9 +223,9 @@ def _doubts(described: Described, found: OpFound, checked: OpChecked) -> tuple[s
 
 
 def _counts(described: Described) -> dict[str, int]:
-    told = described.counts
-    ops = {kind: told.get(("op", kind), 0) for kind in ("ok", "fail", "info")}
-    sends = {kind: told.get(("send", kind), 0) for kind in ("ok", "fail", "info")}
+    counts = described.counts
+    ops = {kind: counts.get(("op", kind), 0) for kind in ("ok", "fail", "info")}
+    sends = {kind: counts.get(("send", kind), 0) for kind in ("ok", "fail", "info")}
     return {
         "lines": described.lines,
         "ops": sum(ops.values()) + described.open,
@@ -233,6 +237,6 @@ def _counts(described: Described) -> dict[str, int]:
         "failed": sends["fail"],
         "indeterminate": sends["info"] + described.pending,
         "reserved": 0,
-        "read": sum(told.get(("poll", kind), 0) for kind in ("ok", "fail", "info")),
+        "read": sum(counts.get(("poll", kind), 0) for kind in ("ok", "fail", "info")),
         "final": 0,
     }

@@ -48,31 +48,31 @@ class LagTracker:
             keys: of an assign or subscribe.
             touched: the highest known offset of each key that it sent or polled.
         """
-        mine = self._places[process]
+        places = self._places[process]
         if ok and f in ("assign", "subscribe"):
-            for key, left in mine.items():
+            for key, left in places.items():
                 self._stand(process, key, left)
             kept = keys if f == "assign" else ()
-            self._places[process] = {key: (mine.get(key, (-1, 0))[0], op) for key in kept}
+            self._places[process] = {key: (places.get(key, (-1, 0))[0], op) for key in kept}
             return
         polls = ok and f in ("poll", "txn")
         for key, high in touched.items():
             if complete_ns is not None:
                 self._known[key].append((high, complete_ns))
-            place = mine.get(key)
+            place = places.get(key)
             if place is not None:
                 self._stand(process, key, place)
             if polls:
-                mine[key] = (high if place is None else max(high, place[0]), op)
+                places[key] = (high if place is None else max(high, place[0]), op)
             elif place is not None:
-                mine[key] = (place[0], op)
+                places[key] = (place[0], op)
         if polls and invoke_ns is not None:
             self._polls[process] = (op, invoke_ns)
 
     def worst(self) -> Iterator[Worst]:
         """Yield the worst lag of each process and key that was polled; there are no ops to come."""
-        for process, mine in self._places.items():
-            for key, place in mine.items():
+        for process, places in self._places.items():
+            for key, place in places.items():
                 self._stand(process, key, place)
         for key, stands in self._stands.items():
             known = sorted(self._known[key])

@@ -28,52 +28,54 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         """Return `metrics` of the document (docs/op-history.md)."""
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             WORST: _with_seconds(self._worst or _NO_LAG),
             LAGS: {
                 "processes": self._many(OF_PROCESS),
                 "keys": self._many(OF_KEY),
-                "by-process": [_with_seconds(one) for one in self._of(OF_PROCESS)],
-                "by-key": [_with_seconds(one) for one in self._of(OF_KEY)],
+                "by-process": [_with_seconds(record) for record in self._of(OF_PROCESS)],
+                "by-key": [_with_seconds(record) for record in self._of(OF_KEY)],
             },
             CONSUMED: {
-                "distribution": {str(one["times"]): one["values"] for one in self._of(CONSUMED)},
+                "distribution": {
+                    str(record["times"]): record["values"] for record in self._of(CONSUMED)
+                },
                 "repeated": self._many(REPEATED),
-                "examples": [_bare(one) for one in self._of(REPEATED)],
+                "examples": [_bare(record) for record in self._of(REPEATED)],
             },
             CAUSES: {
                 "distinct": self._many(CAUSES),
                 "causes": [
-                    {"error": one.get("error"), "ops": one["ops"]} for one in self._of(CAUSES)
+                    {"error": cause.get("error"), "ops": cause["ops"]} for cause in self._of(CAUSES)
                 ],
             },
         }
         for part in self.crashes:
-            told |= dict.fromkeys((WORST, LAGS) if part == LAGS else (part,))
-        return told | ({"crashed": list(self.crashes.values())} if self.crashes else {})
+            document |= dict.fromkeys((WORST, LAGS) if part == LAGS else (part,))
+        return document | ({"crashed": list(self.crashes.values())} if self.crashes else {})
 
     @property
     def sentence(self) -> str | None:
         """What there is to say of it in one line; None if nothing."""
-        told = []
+        parts = []
         worst = self._worst
         if worst is not None and worst["lag"] > 0:
-            told.append(
+            parts.append(
                 f"worst realtime lag {worst['lag'] / 1e9:.3g} s (process {worst['process']}, "
                 f"key {worst['key']}, op {worst['op']})"
             )
         again = self._many(REPEATED)
         if again:
             plural = "value" if again == 1 else "values"
-            told.append(f"{again} {plural} given out more than once to one subscriber")
+            parts.append(f"{again} {plural} given out more than once to one subscriber")
         causes = self._of(CAUSES)
         if causes:
-            named = [f"{_cause(one)} ({one['ops']})" for one in causes[:_MOST_CAUSES]]
+            named = [f"{_cause(cause)} ({cause['ops']})" for cause in causes[:_MOST_CAUSES]]
             more = self._many(CAUSES) - len(named)
             named += [f"{more} more"] if more > 0 else []
-            told.append(f"outcomes unknown by {', '.join(named)}")
-        told += self.crashes.values()
-        return "; ".join(told) or None
+            parts.append(f"outcomes unknown by {', '.join(named)}")
+        parts += self.crashes.values()
+        return "; ".join(parts) or None
 
     @property
     def _worst(self) -> Record | None:
@@ -84,7 +86,7 @@ class Measured:
 
     def _many(self, measure: str) -> int:
         """Return how many records there are, told or not."""
-        return next((int(one["of"]) for one in self._of(measure)), 0)
+        return next((int(record["of"]) for record in self._of(measure)), 0)
 
 
 def _bare(record: Record) -> dict[str, Any]:
@@ -97,5 +99,5 @@ def _with_seconds(record: Record) -> dict[str, Any]:
 
 
 def _cause(record: Record) -> str:
-    words = str(record.get("error", _UNSAID))
-    return words if len(words) <= 60 else f"{words[:60]}…"
+    error = str(record.get("error", _UNSAID))
+    return error if len(error) <= 60 else f"{error[:60]}…"

@@ -57,13 +57,13 @@ def worst_lags(lags: DataFrame) -> DataFrame:
         .when(F.grouping("key") == 1, OF_PROCESS)
         .otherwise(OF_KEY)
     )
-    told = lags.groupingSets(sets, "run", "process", "key").agg(
+    worst = lags.groupingSets(sets, "run", "process", "key").agg(
         named.alias("measure"), most.alias("most")
     )
     alike = Window.partitionBy("run", "measure")
     largest = alike.orderBy(F.desc("most.worst.lag"), "most.worst.time", "most.by", "most.of")
     return _records(
-        _first(told.withColumn("of", F.count("*").over(alike)), largest),
+        _first(worst.withColumn("of", F.count("*").over(alike)), largest),
         F.col("measure"),
         process=F.col("most.by"),
         key=F.col("most.of"),

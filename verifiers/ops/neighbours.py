@@ -66,26 +66,14 @@ def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
 
     both = (F.col("place") >= 0) & (either("near_place", "far_place") >= 0)
     delta = F.when(both, F.col("place") - either("near_place", "far_place"))
-    found = compared.select(
-        "run",
-        "op",
-        "process",
-        "type",
-        "f",
-        "mop",
-        "position",
-        "kind",
-        "key",
-        "value",
-        "writer",
-        "writer_type",
-        "internal",
-        either("near_op", "far_op").alias("before_op"),
-        either("near", "far").alias("before"),
-        F.coalesce(delta, F.lit(1)).alias("delta"),
-        "place",
-        "from_place",
-        place_of().alias("to_place"),
+    named = {
+        "before_op": either("near_op", "far_op"),
+        "before": either("near", "far"),
+        "delta": F.coalesce(delta, F.lit(1)),
+        "to_place": place_of(),
+    }
+    found = compared.withColumns(named).drop(
+        "near", "near_op", "near_place", "far", "far_op", "far_place", "last", "invoked"
     )
     polled = F.col("kind") == "poll"
     aborted = polled & (F.col("type") == "ok") & (F.col("writer_type") == "fail")

@@ -52,16 +52,16 @@ def stitching_problems(stitched: DataFrame) -> DataFrame:
         F.col("prev_op"),
     )
     orphan = F.col("row") == ORPHAN
-    words = (
+    problem = (
         F.when((F.col("row") == BEGIN) & before, overtaken)
         .when(orphan & ~F.coalesce(before, F.lit(False)), alone)
         .when(orphan & (F.col("f") != F.col("prev_f")), other)
     )
     columns = [F.col(name) for name in PARSED_SCHEMA.names if name not in ("row", "error", "value")]
-    return stitched.where(words.isNotNull()).select(
+    return stitched.where(problem.isNotNull()).select(
         *columns,
         F.lit(PROBLEM).cast("tinyint").alias("row"),
-        words.alias("error"),
+        problem.alias("error"),
         F.lit(1).cast("long").alias("value"),
     )
 

@@ -119,8 +119,8 @@ class Parser:
                 continue
             # What it polled, nobody knows.
             self.mops += [mop for mop in mops if mop.kind == "send"]
-            told = (OPEN, self._line, index, index, process, "info", f, time)
-            self.ops.append((*told, None, keys, None, None, None, None))
+            common = (OPEN, self._line, index, index, process, "info", f, time)
+            self.ops.append((*common, None, keys, None, None, None, None))
         self._line = lines
         for kind, line in self._key_lines.items():
             self.ops.append((KEYS, line, *(None,) * 10, kind, None))
@@ -206,10 +206,10 @@ class Parser:
         log = event.get("rebalance-log")
         rebalanced = None if log is None else self._rebalanced(log)
         error = event.get("error")
-        words = None if error is None else error if isinstance(error, str) else _json(error)
-        told = (process, kind, f, None if invoked is None else invoked[1], time)
+        reason = None if error is None else error if isinstance(error, str) else _json(error)
+        common = (process, kind, f, None if invoked is None else invoked[1], time)
         row = (OP, None) if invoked else (ORPHAN, self._line)
-        self.ops.append((*row, index, before, *told, keys, rebalanced, words, None, None))
+        self.ops.append((*row, index, before, *common, keys, rebalanced, reason, None, None))
 
     def _mops(self, f: str, value: object, head: _Head) -> list[Stretch]:
         if f not in WITH_MOPS:

@@ -66,8 +66,8 @@ class OpHistories:
         """The runs in the frames that no worker has held as a whole."""
         return [
             run
-            for run, one in enumerate(self.described)
-            if one.suspects is None and not one.problems
+            for run, history in enumerate(self.described)
+            if history.suspects is None and not history.problems
         ]
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
         else describe(path, by_run[run])
         for run, path in enumerate(paths)
     )
-    bad = [run for run, one in enumerate(described) if one.problems]
+    bad = [run for run, history in enumerate(described) if history.problems]
 
     def good(frame: DataFrame) -> DataFrame:
         return frame.where(~F.col("run").isin(bad)) if bad else frame
@@ -154,11 +154,11 @@ def _scratch(spark: SparkSession, paths: Sequence[Path]) -> Path:
 
 def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]]:
     """Parse, and return what is known of each run's file: a few rows a split."""
-    told = parsed.where(F.col("row").isin(PROBLEM, KEYS, COUNT, SPLIT, SUSPECT))
+    described = parsed.where(F.col("row").isin(PROBLEM, KEYS, COUNT, SPLIT, SUSPECT))
     if paired is not None:
-        told = told.unionByName(stitching_problems(paired))
+        described = described.unionByName(stitching_problems(paired))
     rows = (
-        told.select(*TOLD_COLUMNS)
+        described.select(*TOLD_COLUMNS)
         .unionByName(how_many(never(parsed, paired), "open"))
         .unionByName(how_many(pending(parsed, paired), "pending"))
         .collect()

@@ -21,14 +21,14 @@ def whole_groups(
     pending: list[pa.RecordBatch] = []
     held, cut = 0, None
     for batch in batches:
-        some = batch
+        part = batch
         if cut is not None:
-            some = batch.slice(_first_other(batch, by, cut))
-            if not some.num_rows:
+            part = batch.slice(_first_other(batch, by, cut))
+            if not part.num_rows:
                 continue
             cut = None
-        pending.append(some)
-        held += some.num_rows
+        pending.append(part)
+        held += part.num_rows
         if held < rows:
             continue
         table = pa.Table.from_batches(pending)

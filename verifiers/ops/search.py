@@ -118,7 +118,7 @@ def find_cycles(edges: pa.Table) -> Iterator[Offence]:
     shown: dict[tuple[int, str], int] = defaultdict(int)
     cyclic = {kind.name: _Projection.of(graph, kind) for kind in (WRITES, READS, WRITES_IN_TIME)}
     cyclic[READS_IN_TIME.name] = _Projection(edges=everything, labels=labels)
-    has = {name: _any_within(labels, one.is_cyclic()) for name, one in cyclic.items()}
+    has = {name: _any_within(labels, projection.is_cyclic()) for name, projection in cyclic.items()}
     for nodes in members:
         label = int(labels[nodes[0]])
         run = int(graph.run[nodes[0]])
@@ -226,8 +226,8 @@ def _walk(part: Graph, *, realtime: bool) -> _Steps:
     best: _Steps = []
     visits = 0
     for start in range(part.size):
-        found, seen = _around(part, order, begins, latest, start)
-        visits += seen
+        found, visited = _around(part, order, begins, latest, start)
+        visits += visited
         if found and (not best or len(found) < len(best)):
             best = found
         if len(best) == 3 or (

@@ -82,7 +82,10 @@ def dealt(splits: Sequence[Split], cores: int) -> list[tuple[Any, ...]]:
     # splits out first, one to each.
     largest = sorted(splits, key=lambda split: split.begin - split.end)
     in_turn = [split for core in range(cores) for split in largest[core::cores]]
-    return [(one.run, one.number, one.path, one.begin, one.end, one.whole) for one in in_turn]
+    return [
+        (split.run, split.number, split.path, split.begin, split.end, split.whole)
+        for split in in_turn
+    ]
 
 
 def parse(scratch: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

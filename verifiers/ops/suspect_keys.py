@@ -1,6 +1,6 @@
-"""Which keys of op histories have to be looked at in detail: those that a first look leaves."""
+"""Which keys of op histories the checkers have to check: those that the first look suspects."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -25,7 +25,7 @@ from verifiers.spark.arrow import frame_of, map_in_arrow
 
 
 def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
-    """Return what a first look at each key leaves to be looked at (`screen.screened`).
+    """Return what the first look at each key leaves to the checkers (`first_look.screened`).
 
     Args:
         mops: the values that ops sent and polled (MOPS_SCHEMA).
@@ -50,10 +50,10 @@ def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
 
 
 def suspects(found: DataFrame, ops: DataFrame, mops: DataFrame, *, ww_deps: bool) -> DataFrame:
-    """Return the keys that have to be looked at in detail: run, key.
+    """Return the keys that the checkers have to check: run, key.
 
     Args:
-        found: what `first_look` and `told` returned, of different runs.
+        found: what `first_look` and `suspect_frame` returned, of different runs.
         ops: the ops (OPS_SCHEMA).
         mops: as for `first_look`.
         ww_deps: as for `first_look`. Such edges lead from key to key: of a run with one suspect,
@@ -68,29 +68,36 @@ def suspects(found: DataFrame, ops: DataFrame, mops: DataFrame, *, ww_deps: bool
     return _all_keys(mops, runs)
 
 
-def told(described: Sequence[Described], mops: DataFrame, *, ww_deps: bool) -> DataFrame:
-    """Return the suspects of the histories that were looked at while they were parsed.
+def known_suspects(described: Sequence[Described], *, ww_deps: bool) -> set[tuple[int, str | None]]:
+    """Return the keys that the first look suspected while their files were parsed.
 
     Args:
         described: what is known of each history; the position is `run`.
-        mops: as for `first_look`.
         ww_deps: as for `first_look`.
 
     Returns:
-        The columns of `first_look`; a row without steps for each.
+        Run and key; a key of None stands for all keys of the run.
     """
-    named = {
+    return {
         (run, key)
-        for run, one in enumerate(described)
-        for key, against in one.suspects or ()
-        if ww_deps or not against
+        for run, history in enumerate(described)
+        for key, by_order_only in history.suspects or ()
+        if ww_deps or not by_order_only
     }
-    keys = frame_of(
-        mops.sparkSession, sorted((run, key) for run, key in named if key is not None), KEY_SCHEMA
-    )
-    whole = [(run,) for run, key in sorted(named, key=str) if key is None]
+
+
+def suspect_frame(known: Collection[tuple[int, str | None]], mops: DataFrame) -> DataFrame:
+    """Return what `known_suspects` returned in the columns of `first_look`, without steps.
+
+    Args:
+        known: runs and keys.
+        mops: as for `first_look`.
+    """
+    spark = mops.sparkSession
+    keys = frame_of(spark, sorted((run, key) for run, key in known if key is not None), KEY_SCHEMA)
+    whole = sorted((run,) for run, key in known if key is None)
     if whole:
-        runs = frame_of(mops.sparkSession, whole, StructType(KEY_SCHEMA.fields[:1]))
+        runs = frame_of(spark, whole, StructType(KEY_SCHEMA.fields[:1]))
         keys = keys.unionByName(_all_keys(mops, runs))
     none = F.lit(None).cast("long")
     return keys.select("*", *(none.alias(field.name) for field in SUSPECT_SCHEMA.fields[2:]))

@@ -129,7 +129,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
     """
     sent, ok = F.col("kind") == "send", F.col("type") == "ok"
     none = F.lit(None).cast("long")
-    told = mops.select(
+    touched = mops.select(
         *_VALUE,
         F.when(sent, F.col("op")).alias("writer"),
         F.when(sent, _code(F.col("type"))).alias("code"),
@@ -150,7 +150,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
         F.when(F.col("value") == F.col("lowest"), F.col("index")).alias("order"),
     )
     return (
-        told.unionByName(lying)
+        touched.unionByName(lying)
         .groupBy(*_VALUE)
         .agg(
             F.max("writer").alias("writer"),

@@ -76,7 +76,9 @@ LAST_REPLICA_DESTROYED = Condition(
 )
 MAY_LOSE = Condition(
     "the contract permits lost-write",
-    lambda at: any(one.holds(at) for one in (ACKS_0, ACKS_1, UNCLEAN, ALONE_AND_DESTROYED)),
+    lambda at: any(
+        condition.holds(at) for condition in (ACKS_0, ACKS_1, UNCLEAN, ALONE_AND_DESTROYED)
+    ),
 )
 MAY_REPEAT = Condition(
     "idempotence off (as before 0.11), and retries",

@@ -98,11 +98,11 @@ class Chapter:
         last = self.rows[-1] if self.rows else None
         if last is None or last.kinds or last.given is not ALWAYS:
             raise UsageError(f"The last row of the chapter {self.anomaly!r} must fit always.")
-        strange = {kind for row in self.rows for kind in row.kinds} - set(self.kinds)
-        if strange:
+        unknown = {kind for row in self.rows for kind in row.kinds} - set(self.kinds)
+        if unknown:
             raise UsageError(
                 f"The chapter {self.anomaly!r} has rows for kinds it does not name: "
-                f"{', '.join(sorted(strange))}."
+                f"{', '.join(sorted(unknown))}."
             )
 
     def row(self, kind: str | None, circumstances: Circumstances) -> Row:

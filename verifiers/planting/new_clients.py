@@ -13,7 +13,7 @@ from verifiers.run_folder.folder import TopicPartition
 def new_producer_sends(
     copy: RunCopy,
     kind: str,
-    place: TopicPartition,
+    tp: TopicPartition,
     offset: int | None,
     *,
     sequence: int = 0,
@@ -24,15 +24,15 @@ def new_producer_sends(
     Args:
         copy: the copy.
         kind: ok, fail or info.
-        place: topic and partition.
+        tp: topic and partition.
         offset: as told to the producer.
         sequence: its number there.
         txn: the number of its transaction.
     """
-    process, now_ns = copy.contents.new_process, copy.contents.after_ns
-    value = value_of(process, sequence)
+    process, now_ns = copy.new_process, copy.contents.after_ns
+    (topic, partition), value = tp, value_of(process, sequence)
     copy.add(
-        "send", process=process, op=sequence, type=kind, topic=place[0], partition=place[1],
+        "send", process=process, op=sequence, type=kind, topic=topic, partition=partition,
         offset=offset, value=value, invoke_ns=now_ns, complete_ns=now_ns, txn=txn,
         error=None if kind == "ok" else "planted",
     )  # fmt: skip
@@ -49,32 +49,38 @@ def new_producer_ends_transaction(copy: RunCopy, kind: str) -> int:
     return 0
 
 
-def finally_read(copy: RunCopy, place: TopicPartition, offset: int, value: int) -> None:
+def finally_read(copy: RunCopy, tp: TopicPartition, offset: int, value: int) -> None:
     """Let the final read hold a record more."""
     finals = copy.contents.rows("final")
     reader = int(finals.numbers("process")[0]) if finals.count else copy.contents.new_process + 1
-    _read(copy, "final", reader, place, offset, value)
+    _read(copy, "final", reader, tp, offset, value)
 
 
 def new_consumer_polls(
     copy: RunCopy,
-    place: TopicPartition,
+    tp: TopicPartition,
     offset: int,
     value: int,
     **more: Any,  # noqa: ANN401  (cells)
 ) -> int:
     """Add a record that a new consumer was given, and return the consumer's number."""
     reader = int(more.pop("process", copy.contents.new_process + 1))
-    _read(copy, "poll", reader, place, offset, value, **more)
+    _read(copy, "poll", reader, tp, offset, value, **more)
     return reader
 
 
 def _read(
-    copy: RunCopy, dataset: str, reader: int, place: TopicPartition, offset: int, value: int,
+    copy: RunCopy,
+    dataset: str,
+    reader: int,
+    tp: TopicPartition,
+    offset: int,
+    value: int,
     **more: Any,  # noqa: ANN401  (cells)
-) -> None:  # fmt: skip
-    told = {
-        "process": reader, "op": 1 << 30, "position": 0, "topic": place[0], "partition": place[1],
+) -> None:
+    topic, partition = tp
+    row = {
+        "process": reader, "op": 1 << 30, "position": 0, "topic": topic, "partition": partition,
         "offset": offset, "value": value, "time_ns": copy.contents.after_ns,
     }  # fmt: skip
-    copy.add(dataset, **(told | more))
+    copy.add(dataset, **(row | more))

@@ -41,23 +41,23 @@ class Offence:
         """For a sentence: lost-write at orders/0 offset 17, value 42."""
         where = "" if self.topic is None else f" at {self.topic}"
         where += "" if self.partition is None else f"/{self.partition}"
-        told = [f"offset {self.offset}"] if self.offset is not None else []
-        told += [f"value {self.value}"] if self.value is not None else []
-        told += [f"process {self.process}"] if self.process is not None else []
-        told += [f"kind {self.kind}"] if self.kind else []
-        return f"{self.anomaly}{where} {', '.join(told)}".rstrip()
+        facts = [f"offset {self.offset}"] if self.offset is not None else []
+        facts += [f"value {self.value}"] if self.value is not None else []
+        facts += [f"process {self.process}"] if self.process is not None else []
+        facts += [f"kind {self.kind}"] if self.kind else []
+        return f"{self.anomaly}{where} {', '.join(facts)}".rstrip()
 
 
 def offence_at(
     anomaly: str,
-    place: TopicPartition,
+    tp: TopicPartition,
     offset: int | None = None,
     value: int | None = None,
     process: int | None = None,
     **more: Any,  # noqa: ANN401  (the other attributes)
 ) -> Offence:
     """Return an offence at a place of a partition."""
-    topic, partition = place
+    topic, partition = tp
     return Offence(
         anomaly=anomaly, topic=topic, partition=partition, offset=offset, value=value,
         process=process, **more,
@@ -67,7 +67,8 @@ def offence_at(
 def offence_of(anomaly: str, record: Record, **more: Any) -> Offence:  # noqa: ANN401  (as above)
     """Return an offence about a record, at its offset, by its producer unless `more` says so."""
     return replace(
-        offence_at(anomaly, record.place, record.offset, record.value, record.process), **more
+        offence_at(anomaly, record.topic_partition, record.offset, record.value, record.process),
+        **more,
     )
 
 

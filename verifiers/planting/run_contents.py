@@ -84,9 +84,9 @@ class Rows:
             column = self._column(name)
             if len(column):
                 column = column.dictionary_encode()
-                told = np.array([*column.dictionary.to_pylist(), None], dtype=object)
-                codes = pc.fill_null(column.indices, len(told) - 1)
-                self._words[name] = told[codes.to_numpy(zero_copy_only=False)]
+                texts = np.array([*column.dictionary.to_pylist(), None], dtype=object)
+                codes = pc.fill_null(column.indices, len(texts) - 1)
+                self._words[name] = texts[codes.to_numpy(zero_copy_only=False)]
             else:
                 self._words[name] = np.array([], dtype=object)
         return self._words[name]
@@ -127,7 +127,7 @@ class Record:
     final: int
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """Topic and partition."""
         return (self.topic, self.partition)
 
@@ -189,7 +189,17 @@ class RunContents:
         known = [self.rows(dataset).numbers("process") for dataset in HISTORY_SCHEMAS]
         clients = [int(client["process"]) for client in self.run.meta.get("clients", [])]
         written = [int(values.max()) >> 40 for values in self._values() if len(values)]
-        return max([0, *(int(some.max()) for some in known if len(some)), *clients, *written]) + 1
+        return (
+            max(
+                [
+                    0,
+                    *(int(processes.max()) for processes in known if len(processes)),
+                    *clients,
+                    *written,
+                ]
+            )
+            + 1
+        )
 
     def _values(self) -> Iterator[Numbers]:
         for dataset in ("send", "poll", "final"):
@@ -203,23 +213,25 @@ class RunContents:
         last = [self.rows(dataset).numbers(name) for dataset, name in columns.items()]
         samples = [int(line.get("answered_ns", 0)) for line in self.folder.lines("samples.jsonl")]
         phases = [int(phase["to_ns"] or 0) for phase in self.run.meta.get("phases", [])]
-        return max([*(int(some.max()) for some in last if len(some)), *samples, *phases]) + _MS_NS
+        return (
+            max([*(int(times.max()) for times in last if len(times)), *samples, *phases]) + _MS_NS
+        )
 
     @cached_property
-    def places(self) -> tuple[TopicPartition, ...]:
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
         """The partitions that were finally read to their ends."""
         return tuple((end.topic, end.partition) for end in self.run.ends if end.complete)
 
     @property
-    def some_place(self) -> TopicPartition:
+    def some_partition(self) -> TopicPartition:
         """A partition that was finally read to its end.
 
         Raises:
             NothingToPlant: there is none.
         """
-        if not self.places:
+        if not self.topic_partitions:
             raise NothingToPlant("no partition was finally read to its end")
-        return self.places[0]
+        return self.topic_partitions[0]
 
     def demand_transactions(self) -> None:
         """Reject a run without transactions.
@@ -230,24 +242,24 @@ class RunContents:
         if not self.has("txn"):
             raise NothingToPlant("the run has no transactions")
 
-    def free_offset(self, place: TopicPartition) -> int:
+    def free_offset(self, tp: TopicPartition) -> int:
         """Return an offset of a partition above all that anybody named; those above are free."""
-        highest = [end.high for end in self.run.ends if (end.topic, end.partition) == place]
+        highest = [end.high for end in self.run.ends if (end.topic, end.partition) == tp]
         for dataset in ("send", "poll", "final", "event"):
-            offsets = self.rows(dataset).numbers("offset")[self.in_place(dataset, place)]
+            offsets = self.rows(dataset).numbers("offset")[self.in_partition(dataset, tp)]
             highest.append(int(offsets.max()) + 1 if len(offsets) else 0)
         return max(highest)
 
-    def in_place(self, dataset: str, place: TopicPartition) -> Flags:
+    def in_partition(self, dataset: str, tp: TopicPartition) -> Flags:
         """Return which rows of a dataset name a partition."""
         rows = self.rows(dataset)
-        here: Flags = (rows.words("topic") == place[0]) & (rows.numbers("partition") == place[1])
+        here: Flags = (rows.words("topic") == tp[0]) & (rows.numbers("partition") == tp[1])
         return here
 
     def of_value(self, dataset: str, values: Iterable[int]) -> Flags:
         """Return which rows of a dataset hold one of some values."""
-        told = np.fromiter(values, dtype=np.int64)
-        chosen: Flags = np.isin(self.rows(dataset).numbers("value"), told)
+        wanted = np.fromiter(values, dtype=np.int64)
+        chosen: Flags = np.isin(self.rows(dataset).numbers("value"), wanted)
         return chosen
 
     @cached_property
@@ -310,15 +322,15 @@ class RunContents:
         by_value = np.argsort(finals.numbers("value"), kind="stable")
         known = finals.numbers("value")[by_value]
         at = np.minimum(np.searchsorted(known, values), max(0, len(known) - 1))
-        strange = ~_isnull(polls.words("problem"))
+        disputed = ~_isnull(polls.words("problem"))
         if len(known):
             met = by_value[at]
-            strange |= known[at] != values
-            strange |= finals.words("topic")[met] != polls.words("topic")
+            disputed |= known[at] != values
+            disputed |= finals.words("topic")[met] != polls.words("topic")
             for name in ("partition", "offset"):
-                strange |= finals.numbers(name)[met] != polls.numbers(name)
-        named = [one.value for one in self.found if one.value is not None]
-        return np.concatenate([values[strange], np.array(named, dtype=np.int64)])
+                disputed |= finals.numbers(name)[met] != polls.numbers(name)
+        named = [row.value for row in self.found if row.value is not None]
+        return np.concatenate([values[disputed], np.array(named, dtype=np.int64)])
 
     @cached_property
     def by_value(self) -> Mapping[int, Record]:
@@ -330,16 +342,14 @@ class RunContents:
         clients = self.run.meta.get("clients", [])
         return next((c for c in clients if c["process"] == process), {})
 
-    def has_any(self, anomalies: Iterable[str], place: TopicPartition) -> bool:
+    def has_any(self, anomalies: Iterable[str], tp: TopicPartition) -> bool:
         """Tell whether the run as it is has any of some anomalies in a partition."""
         names = set(anomalies)
-        return any(
-            one.anomaly in names and (one.topic, one.partition) == place for one in self.found
-        )
+        return any(row.anomaly in names and (row.topic, row.partition) == tp for row in self.found)
 
 
-def _isnull(words: npt.NDArray[np.object_]) -> Flags:
-    return np.array([word is None for word in words], dtype=np.bool_)
+def _isnull(texts: npt.NDArray[np.object_]) -> Flags:
+    return np.array([text is None for text in texts], dtype=np.bool_)
 
 
 def _once(values: Numbers) -> Numbers:

@@ -37,16 +37,16 @@ def copy_run(source: Path, target: Path, *, raw: bool) -> None:
     """
     for folder, folders, files in os.walk(source):
         here = Path(folder)
-        place = here.relative_to(source)
+        below = here.relative_to(source)
         if here == source:
             folders[:] = [name for name in folders if name not in _WRITTEN]
             files = [f for f in files if f not in _WRITTEN and not f.startswith("crash-")]
-        if place == Path("history") and not raw:
+        if below == Path("history") and not raw:
             folders[:] = [name for name in folders if name != "raw"]
-        (target / place).mkdir(parents=True, exist_ok=True)
+        (target / below).mkdir(parents=True, exist_ok=True)
         for name in files:
             if not name.startswith(".") and not name.endswith(".draft"):
-                (target / place / name).symlink_to((here / name).resolve())
+                (target / below / name).symlink_to((here / name).resolve())
 
 
 class RunCopy:
@@ -93,16 +93,16 @@ class RunCopy:
         rows = self.contents.rows(dataset)
         added = list(self._added.get(dataset, ()))
         for number, (name, begin, end) in enumerate(rows.files):
-            mine = [row for row in added if f"{row['process']}.parquet" == name]
-            added = [row for row in added if row not in mine]
+            new_rows = [row for row in added if f"{row['process']}.parquet" == name]
+            added = [row for row in added if row not in new_rows]
             span = slice(begin, end)
             changes = [(mask[span], put) for mask, put in self._put.get(dataset, ())]
             dropped = self._dropped.get(dataset)
             drops = None if dropped is None else dropped[span]
             touched = any(mask.any() for mask, _ in changes) or (drops is not None and drops.any())
-            if mine or touched:
+            if new_rows or touched:
                 table = _changed(rows.tables[number], changes, drops)
-                self._write_table(dataset, name, _with_rows(table, mine))
+                self._write_table(dataset, name, _with_rows(table, new_rows))
         schema = rows.schema
         for process in sorted({int(row["process"]) for row in added}):
             new = [row for row in added if row["process"] == process]
@@ -139,7 +139,7 @@ class RunCopy:
 
         def lines(old: bytes) -> bytes:
             documents = [json.loads(line) for line in old.splitlines() if line.strip()]
-            return "".join(json.dumps(one) + "\n" for one in edit(documents)).encode()
+            return "".join(json.dumps(line) + "\n" for line in edit(documents)).encode()
 
         self.edit_bytes(name, lines)
 

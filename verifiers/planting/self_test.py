@@ -106,8 +106,8 @@ class SelfTest:
     @property
     def passed(self) -> bool:
         """Whether some plant was planted, every one was found, and nothing else."""
-        some = any(not one.not_planted for one in self.plants)
-        return some and all(one.passed for one in self.plants)
+        any_planted = any(not plant.not_planted for plant in self.plants)
+        return any_planted and all(plant.passed for plant in self.plants)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of `kafka-chaos verify --self-test --json`."""
@@ -116,7 +116,7 @@ class SelfTest:
             "run": self.run,
             "passed": self.passed,
             "baseline": dict(self.baseline),
-            "plants": [one.to_json() for one in self.plants],
+            "plants": [plant.to_json() for plant in self.plants],
             "seconds": self.seconds,
         }
 
@@ -158,7 +158,7 @@ def self_test(
         say(f"Verifying {source.name} as it is.")
         (report,) = verify_each([base], master=master, exact=exact)
         before = read_found(base / "anomalies")
-        contents = RunContents(base, [told for told, _ in before])
+        contents = RunContents(base, [row for row, _ in before])
         if not contents.has("send"):
             raise UsageError(f"{run_dir} has no send in its history: there is nothing to plant in.")
         planted, not_planted = _plant_all(scratch, base, contents, only)
@@ -166,13 +166,13 @@ def self_test(
         paths = [scratch / _folder(plant) for plant, _ in planted]
         reports = verify_each(paths, master=master, exact=exact)
         outcomes = [
-            _compared(plant, told, report, before, read_found(path / "anomalies"))
-            for (plant, told), report, path in zip(planted, reports, paths, strict=True)
+            _compared(plant, result, report, before, read_found(path / "anomalies"))
+            for (plant, result), report, path in zip(planted, reports, paths, strict=True)
         ]
     return SelfTest(
         run=source.name,
         baseline={name: finding.count for name, finding in report.anomalies.items()},
-        plants=tuple(sorted([*outcomes, *not_planted], key=lambda one: one.name)),
+        plants=tuple(sorted([*outcomes, *not_planted], key=lambda outcome: outcome.name)),
         seconds=round((time.monotonic_ns() - begin_ns) / 1e9, 3),
     )
 
@@ -197,15 +197,15 @@ def _plant_all(
             name=name, checker=name, not_planted=True,
             told="no plant is known for this checker: register one (verifiers/planting/plant.py)",
         )
-        for name in sorted(set(CHECKERS) - {one.checker for one in PLANTS.values()})
+        for name in sorted(set(CHECKERS) - {plant.checker for plant in PLANTS.values()})
         if not only
     ]  # fmt: skip
-    for plant in [one for one in PLANTS.values() if not only or one.name in only]:
+    for plant in [plant for plant in PLANTS.values() if not only or plant.name in only]:
         path = scratch / _folder(plant)
         copy_run(base, path, raw=False)
         copy = RunCopy(path, contents)
         try:
-            told = plant.apply(copy)
+            result = plant.apply(copy)
         except NothingToPlant as why:
             not_planted.append(
                 PlantOutcome(
@@ -214,7 +214,7 @@ def _plant_all(
             )
             continue
         copy.finish()
-        planted.append((plant, told))
+        planted.append((plant, result))
     return planted, not_planted
 
 
@@ -225,11 +225,11 @@ def _folder(plant: Plant) -> str:
 def _compared(
     plant: Plant, planted: Planted, report: Report, before: Rows, after: Rows
 ) -> PlantOutcome:
-    known = Counter(told for told, _ in before)
-    found = Counter(told for told, _ in after)
+    known = Counter(row for row, _ in before)
+    found = Counter(row for row, _ in after)
     more: dict[FoundRow, list[Mapping[str, str]]] = {}
-    for told, detail in after:
-        more.setdefault(told, []).append(detail)
+    for row, detail in after:
+        more.setdefault(row, []).append(detail)
     missed: list[Offence] = []
     fresh = found - known
     for offence in planted.offences:
@@ -263,9 +263,9 @@ def _crashes(report: Report) -> tuple[str, ...]:
     return tuple(f"The checker {name} crashed." for name in sorted(crashed))
 
 
-def _offences(told: Counter[FoundRow]) -> tuple[Offence, ...]:
+def _offences(rows: Counter[FoundRow]) -> tuple[Offence, ...]:
     return tuple(
-        Offence(**{name: getattr(one, name) for name in _COLUMNS}) for one in told.elements()
+        Offence(**{name: getattr(row, name) for name in _COLUMNS}) for row in rows.elements()
     )
 
 
@@ -273,6 +273,6 @@ def _shown(offences: Sequence[Offence]) -> dict[str, Any]:
     return {
         "count": len(offences),
         "examples": [
-            {name: getattr(one, name) for name in _COLUMNS} for one in offences[:MOST_SHOWN]
+            {name: getattr(offence, name) for name in _COLUMNS} for offence in offences[:MOST_SHOWN]
         ],
     }

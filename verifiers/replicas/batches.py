@@ -140,7 +140,7 @@ class Summary:
         """Whether epochs fall, or are not those of the checkpoint; true is worth a closer look."""
         runs = sorted((run for run in self.runs if run.epoch is not None), key=lambda r: r.first)
         epochs = [run.epoch for run in runs]
-        apart = all(one.last < other.first for one, other in pairwise(runs))
+        apart = all(before.last < after.first for before, after in pairwise(runs))
         if not apart or epochs != sorted(e for e in epochs if e is not None):
             return True
         return any(not _agrees(run, self.replica, self.start) for run in runs)
@@ -190,7 +190,9 @@ def batches_of(
         # Each task writes what it found: rows that came back one by one would cost more.
         tasks = min(len(files), 4 * spark.sparkContext.defaultParallelism)
         shares = spark.sparkContext.parallelize(files, tasks)
-        shares.mapPartitionsWithIndex(lambda task, some: [_index(root, kept, some, task)]).collect()
+        shares.mapPartitionsWithIndex(
+            lambda task, share: [_index(root, kept, share, task)]
+        ).collect()
     return spark.read.schema(BATCH_SCHEMA).parquet(str(target))
 
 
@@ -204,8 +206,8 @@ def _index(root: str, kept: str, files: Iterable[File], number: int) -> int:
             for rows in read_headers(Path(root) / file.segment):
                 key = (file.broker, file.topic, file.partition, file.segment)
                 keys = [
-                    pa.repeat(pa.scalar(one, field.type), rows.num_rows)
-                    for one, field in zip(key, schema, strict=False)
+                    pa.repeat(pa.scalar(value, field.type), rows.num_rows)
+                    for value, field in zip(key, schema, strict=False)
                 ]
                 arrays = [*keys, *rows.columns]
                 writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
@@ -224,10 +226,12 @@ def known_bounds(copied: Copied, ends: Mapping[TopicPartition, int]) -> dict[Top
         ends: the end that the final read found, by partition.
     """
     bounds = {}
-    for place, replicas in copied.by_place().items():
+    for tp, replicas in copied.by_partition().items():
         in_sync = [replica for replica in replicas if replica.in_sync] or replicas
-        noted = [one.high_watermark for one in in_sync if one.high_watermark is not None]
-        bounds[place] = ends.get(place, max(noted, default=0))
+        noted = [
+            replica.high_watermark for replica in in_sync if replica.high_watermark is not None
+        ]
+        bounds[tp] = ends.get(tp, max(noted, default=0))
     return bounds
 
 
@@ -235,7 +239,7 @@ def summarise(
     batches: DataFrame, copied: Copied, bounds: Mapping[TopicPartition, int]
 ) -> tuple[Summary, ...]:
     """Return what each replica's batches come to, in one job."""
-    rows = [(*place, bound) for place, bound in bounds.items()]
+    rows = [(*tp, bound) for tp, bound in bounds.items()]
     bounded = batches.join(
         F.broadcast(frame_of(batches.sparkSession, rows, _BOUND_SCHEMA)),
         ["topic", "partition"],
@@ -266,7 +270,8 @@ def summarise(
         key = (row["broker"], row["topic"], row["partition"])
         by_replica.setdefault(key, []).append(row)
     return tuple(
-        _summary(one, by_replica.get((one.broker, *one.place), [])) for one in copied.replicas
+        _summary(replica, by_replica.get((replica.broker, *replica.topic_partition), []))
+        for replica in copied.replicas
     )
 
 
@@ -297,11 +302,11 @@ def _runs(rows: list[Any]) -> tuple[Run, ...]:
     runs = [
         Run(
             epoch=epoch,
-            first=min(row["first"] for row in some),
-            last=max(row["last"] for row in some),
-            batches=sum(row["batches"] for row in some),
+            first=min(row["first"] for row in rows_of_epoch),
+            last=max(row["last"] for row in rows_of_epoch),
+            batches=sum(row["batches"] for row in rows_of_epoch),
         )
-        for epoch, some in epochs.items()
+        for epoch, rows_of_epoch in epochs.items()
     ]
     return tuple(sorted(runs, key=lambda run: run.first))
 
@@ -312,11 +317,11 @@ def _is_broken_between(rows: list[Any]) -> bool:
     for row in rows:
         segments.setdefault(row["segment"], []).append(row)
     following = None
-    for _, some in sorted(segments.items()):
-        head = min(some, key=lambda row: row["position"])["head"]
+    for _, groups in sorted(segments.items()):
+        head = min(groups, key=lambda row: row["position"])["head"]
         if following is not None and head != following:
             return True
-        following = max(some, key=lambda row: row["last_position"])["tail"] + 1
+        following = max(groups, key=lambda row: row["last_position"])["tail"] + 1
     return False
 
 
@@ -327,9 +332,9 @@ def _stretches(rows: list[Any], replica: Replica) -> tuple[Stretch, ...]:
         if row["problem"] is None:
             continue
         before = [
-            one["last"] + 1
-            for one in rows
-            if one["segment"] == row["segment"] and one["problem"] is None
+            other["last"] + 1
+            for other in rows
+            if other["segment"] == row["segment"] and other["problem"] is None
         ]
         name = Path(row["segment"]).stem
         named = int(name) if name.isdigit() else replica.first_segment
@@ -342,4 +347,4 @@ def _stretches(rows: list[Any], replica: Replica) -> tuple[Stretch, ...]:
                 problem=row["problem"],
             )
         )
-    return tuple(sorted(found, key=lambda one: one.segment))
+    return tuple(sorted(found, key=lambda stretch: stretch.segment))

@@ -97,23 +97,25 @@ class Comparison:
     def told(self, member: Member) -> "Told":
         """Return what the verdict on a member says of its replicas, but for what was located."""
         copied = self.copied[member.number]
-        own = [_own(one, member) for one in self.summaries if _is_of(one, member)]
+        own = [_own(summary, member) for summary in self.summaries if _is_of(summary, member)]
         brokers: dict[str, dict[str, Any]] = {}
-        for one in own:
-            replica = one.replica
+        for summary in own:
+            replica = summary.replica
             brokers.setdefault(str(replica.broker), {})[replica.name] = {
-                "leo": one.end,
+                "leo": summary.end,
                 "high_watermark": replica.high_watermark,
                 "recovery_point": replica.recovery_point,
-                "log_start": one.start,
-                "batches": one.batches,
-                "size_bytes": one.size_bytes,
+                "log_start": summary.start,
+                "batches": summary.batches,
+                "size_bytes": summary.size_bytes,
                 "epochs": [list(entry) for entry in (replica.epochs or ())[-_MOST_EPOCHS:]],
                 "in_sync": replica.in_sync,
                 "leader": replica.leads,
-                "problem": one.problem,
+                "problem": summary.problem,
             }
-        bounds = {one.replica.place: self.bounds[_among(one, member)] for one in own}
+        bounds = {
+            summary.replica.topic_partition: self.bounds[_among(summary, member)] for summary in own
+        }
         reasons = (*copied.reasons, *_damaged(own), *_short(group(own, bounds)))
         document = {
             "compared": not reasons,
@@ -170,17 +172,21 @@ def compare(
         }
         bounds = known_bounds(replicas, ends)
         summaries = summarise(batches, replicas, bounds)
-        unlike = [some for some in group(summaries, bounds) if not some.alike]
+        unlike = [
+            replicas_of_partition
+            for replicas_of_partition in group(summaries, bounds)
+            if not replicas_of_partition.alike
+        ]
         if unlike:
             differing = differences(spark, batches, unlike, folder).persist()
             kept.append(differing)
             if differing.limit(1).collect():
                 empty.discard("differences")
-        strange = [one for one in summaries if one.disordered]
-        if strange:
-            disordered = of_replicas(batches, strange)
+        disordered_logs = [summary for summary in summaries if summary.disordered]
+        if disordered_logs:
+            disordered = of_replicas(batches, disordered_logs)
             empty.discard("disordered")
-        broken = {one.replica.place for one in summaries if one.broken}
+        broken = {summary.replica.topic_partition for summary in summaries if summary.broken}
         if broken:
             disjoint = of_partitions(batches, broken)
             empty.discard("disjoint")
@@ -189,7 +195,7 @@ def compare(
             empty.discard("damaged")
     return Comparison(
         folder=folder,
-        copied={member.number: one for member, one in copied.items()},
+        copied={member.number: replicas_of_run for member, replicas_of_run in copied.items()},
         replicas=replicas,
         summaries=summaries,
         bounds=bounds,
@@ -217,34 +223,43 @@ def _together(copied: Mapping[Member, Copied], folder: Path) -> Copied:
                 topic=member.named(replica.topic),
                 segments=tuple(below(segment, member) for segment in replica.segments),
             )
-            for member, one in copied.items()
-            for replica in one.replicas
+            for member, replicas_of_run in copied.items()
+            for replica in replicas_of_run.replicas
         ),
         cuts=tuple(
             replace(cut, topic=member.named(cut.topic))
-            for member, one in copied.items()
-            for cut in one.cuts
+            for member, replicas_of_run in copied.items()
+            for cut in replicas_of_run.cuts
         ),
     )
 
 
-def _is_of(one: Summary, member: Member) -> bool:
-    return number_of(one.replica.topic) == member.number
+def _is_of(summary: Summary, member: Member) -> bool:
+    return number_of(summary.replica.topic) == member.number
 
 
-def _among(one: Summary, member: Member) -> TopicPartition:
-    return (member.named(one.replica.topic), one.replica.partition)
+def _among(summary: Summary, member: Member) -> TopicPartition:
+    return (member.named(summary.replica.topic), summary.replica.partition)
 
 
-def _own(one: Summary, member: Member) -> Summary:
-    return replace(one, replica=replace(one.replica, topic=member.own(one.replica.topic)))
+def _own(summary: Summary, member: Member) -> Summary:
+    return replace(
+        summary, replica=replace(summary.replica, topic=member.own(summary.replica.topic))
+    )
 
 
 def _epochs(summaries: tuple[Summary, ...]) -> list[tuple[object, ...]]:
     return [
-        (one.replica.broker, *one.replica.place, epoch, since, until, one.start)
-        for one in summaries
-        for epoch, since, until in one.replica.epoch_offsets
+        (
+            summary.replica.broker,
+            *summary.replica.topic_partition,
+            epoch,
+            since,
+            until,
+            summary.start,
+        )
+        for summary in summaries
+        for epoch, since, until in summary.replica.epoch_offsets
     ]
 
 
@@ -254,21 +269,21 @@ def _damaged(summaries: Sequence[Summary]) -> list[str]:
     A broker that is down may well have half a batch at its end: it cuts it when it starts.
     """
     return [
-        f"The log of {one.replica.name} on broker {one.replica.broker} cannot be read to its end: "
-        f"{one.problem}."
-        for one in summaries
-        if one.problem and one.replica.in_sync is not False
+        f"The log of {summary.replica.name} on broker {summary.replica.broker} cannot be read to "
+        f"its end: {summary.problem}."
+        for summary in summaries
+        if summary.problem and summary.replica.in_sync is not False
     ]
 
 
 def _short(groups: Sequence[Group]) -> list[str]:
     """Return, in sentences, where the log that all are compared with lacks what was read of it."""
     return [
-        f"The log of {some.reference.replica.name} that was copied from broker "
-        f"{some.reference.replica.broker} ends at {some.reference.end}, below the high watermark "
-        f"of {some.bound}."
-        for some in groups
-        if some.reference.end < some.bound
+        f"The log of {replicas.reference.replica.name} that was copied from broker "
+        f"{replicas.reference.replica.broker} ends at {replicas.reference.end}, below the high "
+        f"watermark of {replicas.bound}."
+        for replicas in groups
+        if replicas.reference.end < replicas.bound
     ]
 
 
@@ -304,9 +319,9 @@ def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
     )
     by_member: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
-        told = row.asDict()
-        by_member.setdefault(told.pop(MEMBER), []).append(told)
-    return {number: _located(some) for number, some in by_member.items()}
+        facts = row.asDict()
+        by_member.setdefault(facts.pop(MEMBER), []).append(facts)
+    return {number: _located(rows) for number, rows in by_member.items()}
 
 
 def _located(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

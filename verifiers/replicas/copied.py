@@ -45,7 +45,7 @@ class Replica:
     leads: bool
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """Where it belongs."""
         return (self.topic, self.partition)
 
@@ -93,11 +93,11 @@ class Copied:
         """Those that hold any replica, by id."""
         return tuple(sorted({replica.broker for replica in self.replicas}))
 
-    def by_place(self) -> dict[TopicPartition, list[Replica]]:
+    def by_partition(self) -> dict[TopicPartition, list[Replica]]:
         """Return the replicas of each partition."""
         found: dict[TopicPartition, list[Replica]] = {}
         for replica in self.replicas:
-            found.setdefault(replica.place, []).append(replica)
+            found.setdefault(replica.topic_partition, []).append(replica)
         return found
 
 
@@ -136,10 +136,10 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     cuts = [*cuts_by_faults(folder.lines("faults.jsonl")), *cuts]
     if not reasons:
         reasons += _missing(replicas, meta, last)
-    replicas.sort(key=lambda one: (one.topic, one.partition, one.broker))
-    ours = {replica.place for replica in replicas}
-    told = tuple(cut for cut in cuts if (cut.topic, cut.partition) in ours)
-    return Copied(replicas=tuple(replicas), cuts=told, reasons=tuple(reasons))
+    replicas.sort(key=lambda replica: (replica.topic, replica.partition, replica.broker))
+    ours = {replica.topic_partition for replica in replicas}
+    own_cuts = tuple(cut for cut in cuts if (cut.topic, cut.partition) in ours)
+    return Copied(replicas=tuple(replicas), cuts=own_cuts, reasons=tuple(reasons))
 
 
 def _last_states(folder: RunDir) -> dict[TopicPartition, Mapping[str, Any]]:
@@ -163,18 +163,18 @@ def _replicas(
             if log.name not in wanted or not log.is_dir():
                 continue
             topic, _, number = log.name.rpartition("-")
-            place = (topic, int(number))
+            tp = (topic, int(number))
             epochs = log / REPLICA_EPOCHS
-            state = last.get(place)
+            state = last.get(tp)
             yield Replica(
                 broker=broker,
                 topic=topic,
                 partition=int(number),
                 segments=tuple(sorted(log.glob("*.log"))),
                 epochs=read_epochs(epochs) if epochs.is_file() else None,
-                high_watermark=watermarks.get(place),
-                recovery_point=recovered.get(place),
-                log_start=starts.get(place, 0),
+                high_watermark=watermarks.get(tp),
+                recovery_point=recovered.get(tp),
+                log_start=starts.get(tp, 0),
                 in_sync=None if state is None else broker in state["isr"],
                 leads=state is not None and state["leader"] == broker,
             )
@@ -188,18 +188,18 @@ def _missing(
     """Return, in sentences, what keeps the replicas from being compared in full."""
     counts: dict[TopicPartition, int] = {}
     for replica in replicas:
-        counts[replica.place] = counts.get(replica.place, 0) + 1
-    words = []
+        counts[replica.topic_partition] = counts.get(replica.topic_partition, 0) + 1
+    missing = []
     for topic in meta.get("topics", []):
         for partition in range(topic["partitions"]):
-            place = (topic["name"], partition)
-            here, wanted = counts.get(place, 0), topic["replication_factor"]
+            tp = (topic["name"], partition)
+            here, wanted = counts.get(tp, 0), topic["replication_factor"]
             name = f"{topic['name']}-{partition}"
             if here < wanted:
-                words.append(f"{name} has {here} of its {wanted} replicas on disk")
-            elif place not in last:
-                words.append(f"who was in the ISR of {name} at the end is not known")
-    if not words:
+                missing.append(f"{name} has {here} of its {wanted} replicas on disk")
+            elif tp not in last:
+                missing.append(f"who was in the ISR of {name} at the end is not known")
+    if not missing:
         return []
-    shown = "; ".join(words[:5]) + ("; …" if len(words) > 5 else "")
+    shown = "; ".join(missing[:5]) + ("; …" if len(missing) > 5 else "")
     return [f"Not all replicas could be compared: {shown}."]

@@ -65,10 +65,10 @@ class Group:
     def alike(self) -> bool:
         """Whether all hold the same batches; false is worth a closer look."""
         return all(
-            one.start == self.reference.start
-            and one.digest == self.reference.digest
-            and one.compared == self.reference.compared
-            for one in self.others
+            summary.start == self.reference.start
+            and summary.digest == self.reference.digest
+            and summary.compared == self.reference.compared
+            for summary in self.others
         )
 
 
@@ -77,18 +77,23 @@ def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> l
 
     That is the leader at the end; where there is none, a member of the ISR, else the longest log.
     """
-    places: dict[tuple[str, int], list[Summary]] = {}
-    for one in summaries:
-        places.setdefault(one.replica.place, []).append(one)
+    topic_partitions: dict[tuple[str, int], list[Summary]] = {}
+    for summary in summaries:
+        topic_partitions.setdefault(summary.replica.topic_partition, []).append(summary)
 
-    def weight(one: Summary) -> tuple[bool, bool, int, int]:
-        return (one.replica.leads, bool(one.replica.in_sync), one.end, -one.replica.broker)
+    def weight(summary: Summary) -> tuple[bool, bool, int, int]:
+        return (
+            summary.replica.leads,
+            bool(summary.replica.in_sync),
+            summary.end,
+            -summary.replica.broker,
+        )
 
     groups = []
-    for place, some in places.items():
-        ordered = sorted(some, key=weight, reverse=True)
+    for tp, replicas in topic_partitions.items():
+        ordered = sorted(replicas, key=weight, reverse=True)
         groups.append(
-            Group(reference=ordered[0], others=tuple(ordered[1:]), bound=bounds.get(place, 0))
+            Group(reference=ordered[0], others=tuple(ordered[1:]), bound=bounds.get(tp, 0))
         )
     return groups
 
@@ -107,20 +112,20 @@ def differences(
         folder: of the run.
     """
     members = frame_of(spark, _members(groups), _MEMBERS_SCHEMA)
-    mine = batches.where(F.col("problem").isNull()).join(
+    compared = batches.where(F.col("problem").isNull()).join(
         F.broadcast(members), ["topic", "partition"]
     )
-    mine = mine.where(F.col("base_offset") < F.col("bound")).withColumn(
+    compared = compared.where(F.col("base_offset") < F.col("bound")).withColumn(
         "bit",
         F.aggregate(
             "members",
             F.lit(0).cast("long"),
-            lambda bits, one: bits.bitwiseOR(
-                F.when(one["broker"] == F.col("broker"), one["bit"]).otherwise(F.lit(0))
+            lambda bits, member: bits.bitwiseOR(
+                F.when(member["broker"] == F.col("broker"), member["bit"]).otherwise(F.lit(0))
             ),
         ),
     )
-    held = mine.groupBy("topic", "partition", *_KEY).agg(
+    held = compared.groupBy("topic", "partition", *_KEY).agg(
         F.bit_or("bit").alias("holders"),
         F.first("bound").alias("bound"),
         F.first("members").alias("members"),
@@ -132,14 +137,14 @@ def differences(
     pairs = _pairs(odd)
     placed = _with_place(_with_place(pairs, batches, "broker", ""), batches, "other_broker", "o_")
     read = _reader(folder)
-    told = placed.select(
+    sides = placed.select(
         "*",
         read("segment", "position", "size", "first", "last").alias("ours"),
         read("o_segment", "o_position", "o_size", "first", "last").alias("theirs"),
     )
     one, other = F.col("batch"), F.col("o_batch")
     same = [one[name] == other[name] for name in _KEY[:3]]
-    return told.select(
+    return sides.select(
         "topic",
         "partition",
         "first",
@@ -167,20 +172,28 @@ def _members(groups: Sequence[Group]) -> list[tuple[object, ...]]:
     """Return the partitions, each replica with a bit of its own; the reference has the first."""
     return [
         (
-            *some.reference.replica.place,
-            some.bound,
+            *replicas.reference.replica.topic_partition,
+            replicas.bound,
             1,
             [
-                (one.replica.broker, 1 << place, one.start, one.end, bool(one.replica.in_sync))
-                for place, one in enumerate((some.reference, *some.others))
+                (
+                    summary.replica.broker,
+                    1 << bit,
+                    summary.start,
+                    summary.end,
+                    bool(summary.replica.in_sync),
+                )
+                for bit, summary in enumerate((replicas.reference, *replicas.others))
             ],
         )
-        for some in groups
+        for replicas in groups
     ]
 
 
 def _all_bits() -> Column:
-    return F.aggregate("members", F.lit(0).cast("long"), lambda b, one: b.bitwiseOR(one["bit"]))
+    return F.aggregate(
+        "members", F.lit(0).cast("long"), lambda b, member: b.bitwiseOR(member["bit"])
+    )
 
 
 def _excused() -> Column:
@@ -188,11 +201,11 @@ def _excused() -> Column:
     return F.aggregate(
         "members",
         F.lit(0).cast("long"),
-        lambda bits, one: bits.bitwiseOR(
+        lambda bits, member: bits.bitwiseOR(
             F.when(
-                (F.col("last_offset") < one["start"])
-                | (~one["in_sync"] & (F.col("base_offset") >= one["end"])),
-                one["bit"],
+                (F.col("last_offset") < member["start"])
+                | (~member["in_sync"] & (F.col("base_offset") >= member["end"])),
+                member["bit"],
             ).otherwise(F.lit(0))
         ),
     )
@@ -205,7 +218,7 @@ def _pairs(odd: DataFrame) -> DataFrame:
         return F.col(bits).bitwiseAND(F.col("reference")) != 0
 
     def spread(rows: DataFrame, sign: str, which: Column) -> DataFrame:
-        chosen = F.filter("members", lambda one: one["bit"].bitwiseAND(which) != 0)
+        chosen = F.filter("members", lambda member: member["bit"].bitwiseAND(which) != 0)
         last = F.least(F.col("last_offset"), F.col("bound") - 1)
         return rows.select(
             "topic",
@@ -273,11 +286,11 @@ def _reader(folder: Path) -> Callable[..., Column]:
 def _in_words(held: Sequence[int | None]) -> str:
     if not held:
         return "a batch without records that could be read"
-    words = [
+    records = [
         "a record of no producer of ours"
         if value is None
         else f"{value >> SEQUENCE_BITS}:{value & ((1 << SEQUENCE_BITS) - 1)}"
         for value in held[:SHOWN_VALUES]
     ]
-    more = len(held) - len(words)
-    return " ".join(words) + (f" and {more} more" if more > 0 else "")
+    more = len(held) - len(records)
+    return " ".join(records) + (f" and {more} more" if more > 0 else "")

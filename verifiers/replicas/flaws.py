@@ -37,7 +37,7 @@ _REPLICA_SCHEMA = struct(broker=INT, topic=TEXT, partition=INT, in_sync=BOOL, bo
 
 def is_damaged(summaries: Sequence[Summary], bounds: Mapping[TopicPartition, int]) -> bool:
     """Tell whether `damaged` has any row."""
-    return any(one.damaged or _lost(one, bounds) for one in summaries)
+    return any(summary.damaged or _lost(summary, bounds) for summary in summaries)
 
 
 def damaged(
@@ -56,13 +56,13 @@ def damaged(
     """
     rows = [
         (
-            one.replica.broker,
-            *one.replica.place,
-            bool(one.replica.in_sync),
-            bounds[one.replica.place],
+            summary.replica.broker,
+            *summary.replica.topic_partition,
+            bool(summary.replica.in_sync),
+            bounds[summary.replica.topic_partition],
         )
-        for one in summaries
-        if one.damaged
+        for summary in summaries
+        if summary.damaged
     ]
     replicas = F.broadcast(frame_of(spark, rows, _REPLICA_SCHEMA))
     changed = (
@@ -75,33 +75,34 @@ def damaged(
     )
     garbage = [
         (
-            one.replica.broker, *one.replica.place, stretch.segment, stretch.position,
-            stretch.size_bytes, stretch.offset, None, bool(one.replica.in_sync), stretch.problem,
+            summary.replica.broker, *summary.replica.topic_partition, stretch.segment,
+            stretch.position, stretch.size_bytes, stretch.offset, None,
+            bool(summary.replica.in_sync), stretch.problem
         )
-        for one in summaries
-        for stretch in _lost(one, bounds)
+        for summary in summaries
+        for stretch in _lost(summary, bounds)
     ]  # fmt: skip
     return changed.unionByName(frame_of(spark, garbage, DAMAGE_SCHEMA))
 
 
-def _lost(one: Summary, bounds: Mapping[TopicPartition, int]) -> list[Stretch]:
+def _lost(summary: Summary, bounds: Mapping[TopicPartition, int]) -> list[Stretch]:
     """Return the stretches in place of which records must lie.
 
     Half a batch at the end of a log outside the ISR is how a killed broker leaves it: it lags.
     """
-    may_lag = one.replica.in_sync is False
+    may_lag = summary.replica.in_sync is False
     return [
         stretch
-        for stretch in one.garbage
-        if stretch.offset < bounds[one.replica.place]
+        for stretch in summary.garbage
+        if stretch.offset < bounds[summary.replica.topic_partition]
         and not (may_lag and stretch.problem == "truncated")
     ]
 
 
-def of_partitions(batches: DataFrame, places: Collection[TopicPartition]) -> DataFrame:
+def of_partitions(batches: DataFrame, topic_partitions: Collection[TopicPartition]) -> DataFrame:
     """Return the batches of all replicas of some partitions."""
     schema = StructType([DAMAGE_SCHEMA["topic"], DAMAGE_SCHEMA["partition"]])
-    chosen = frame_of(batches.sparkSession, sorted(places), schema)
+    chosen = frame_of(batches.sparkSession, sorted(topic_partitions), schema)
     whole = batches.where(F.col("problem").isNull())
     return whole.join(F.broadcast(chosen), schema.names, "left_semi")
 
@@ -109,6 +110,6 @@ def of_partitions(batches: DataFrame, places: Collection[TopicPartition]) -> Dat
 def of_replicas(batches: DataFrame, summaries: Sequence[Summary]) -> DataFrame:
     """Return the batches of some replicas."""
     schema = StructType(_REPLICA_SCHEMA.fields[:3])
-    rows = [(one.replica.broker, *one.replica.place) for one in summaries]
+    rows = [(summary.replica.broker, *summary.replica.topic_partition) for summary in summaries]
     chosen = frame_of(batches.sparkSession, rows, schema)
     return batches.join(F.broadcast(chosen), schema.names, "left_semi")

@@ -64,22 +64,22 @@ def isr_changes_in(text: str) -> list[IsrChange]:
 
     A leader says what it wants: where the controller refuses, the change is announced again.
     """
-    return [_change(found, line) for line in text.splitlines() if (found := _LINE.search(line))]
+    return [_change(match, line) for line in text.splitlines() if (match := _LINE.search(line))]
 
 
-def _change(found: re.Match[str], line: str) -> IsrChange:
-    when = datetime.fromisoformat(found["when"].replace(",", ".") + "+00:00")
+def _change(match: re.Match[str], line: str) -> IsrChange:
+    when = datetime.fromisoformat(match["when"].replace(",", ".") + "+00:00")
     out = [(int(node), int(end), caught) for node, end, caught in _OUT.findall(line)]
     return IsrChange(
-        topic=found["topic"],
-        partition=int(found["partition"]),
+        topic=match["topic"],
+        partition=int(match["partition"]),
         at_ms=round(when.timestamp() * 1000),
-        before=_ids(found["before"]),
-        after=_ids(found["after"]),
+        before=_ids(match["before"]),
+        after=_ids(match["after"]),
         caught_up_ms={node: int(caught) for node, _, caught in out if caught},
         end_offsets={node: end for node, end, _ in out},
     )
 
 
-def _ids(words: str) -> frozenset[int]:
-    return frozenset(int(word) for word in words.split(",") if word)
+def _ids(text: str) -> frozenset[int]:
+    return frozenset(int(number) for number in text.split(",") if number)

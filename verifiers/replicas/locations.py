@@ -124,11 +124,11 @@ def _stretches(copied: Copied) -> list[tuple[object, ...]]:
     dozen, however many records were lost.
     """
     rows: list[tuple[object, ...]] = []
-    for (topic, partition), replicas in copied.by_place().items():
-        cuts = [one for one in copied.cuts if (one.topic, one.partition) == (topic, partition)]
+    for (topic, partition), replicas in copied.by_partition().items():
+        cuts = [cut for cut in copied.cuts if (cut.topic, cut.partition) == (topic, partition)]
         epochs = _authority(replicas).epochs or ()
         points = sorted({0, *(cut.to for cut in cuts), *(first for _, first in epochs)})
-        everybody = ",".join(str(one.broker) for one in replicas)
+        everybody = ",".join(str(replica.broker) for replica in replicas)
         for since, until in zip(points, [*points[1:], FOR_EVER], strict=True):
             near = _nearest(cuts, since)
             epoch = [number for number, first in epochs if first <= since]
@@ -161,4 +161,6 @@ def _nearest(cuts: Sequence[Cut], offset: int) -> list[Cut]:
 
 
 def _authority(replicas: Sequence[Replica]) -> Replica:
-    return max(replicas, key=lambda one: (one.leads, bool(one.in_sync), -one.broker))
+    return max(
+        replicas, key=lambda replica: (replica.leads, bool(replica.in_sync), -replica.broker)
+    )

@@ -15,11 +15,13 @@ def lines(record: RunRecord) -> list[str]:
     metric = record.judgement.metrics.get("info-txn-causes")
     if not isinstance(metric, Mapping):
         return []
-    known = [one for one in metric.get("causes") or () if isinstance(one, Mapping)]
-    told = [_line(one) for one in known[:_MOST_LINES]]
+    known = [cause for cause in metric.get("causes") or () if isinstance(cause, Mapping)]
+    told_lines = [_line(cause) for cause in known[:_MOST_LINES]]
     distinct = metric.get("distinct")
-    more = (distinct if isinstance(distinct, int) else len(known)) - len(told)
-    return told + ([f"{units.counted(more, 'more error')}: see verdict.json"] if more > 0 else [])
+    more = (distinct if isinstance(distinct, int) else len(known)) - len(told_lines)
+    return told_lines + (
+        [f"{units.counted(more, 'more error')}: see verdict.json"] if more > 0 else []
+    )
 
 
 def _line(cause: Mapping[str, Any]) -> str:
@@ -29,5 +31,5 @@ def _line(cause: Mapping[str, Any]) -> str:
         for name, noun in (("sends", "send"), ("txns", "transaction"))
         if isinstance(number := cause.get(name), int) and number
     ]
-    words = units.visible(error, 200) if isinstance(error, str) else _UNSAID
-    return f"{words}: {', '.join(counts)}"
+    reason = units.visible(error, 200) if isinstance(error, str) else _UNSAID
+    return f"{reason}: {', '.join(counts)}"

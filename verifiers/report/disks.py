@@ -19,14 +19,14 @@ def table(replicas: Json) -> list[dict[str, str]]:
     if not isinstance(brokers, Mapping):
         return []
     rows = [
-        (name, int(broker), seen)
+        (name, int(broker), log)
         for broker, logs in brokers.items()
         if isinstance(logs, Mapping) and str(broker).isdigit()
-        for name, seen in logs.items()
-        if isinstance(seen, Mapping)
+        for name, log in logs.items()
+        if isinstance(log, Mapping)
     ]
     rows.sort(key=lambda row: (_place(row[0]), row[1]))
-    return [_row(name, broker, seen) for name, broker, seen in rows[:_MOST_ROWS]]
+    return [_row(name, broker, log) for name, broker, log in rows[:_MOST_ROWS]]
 
 
 def _place(name: str) -> tuple[str, int]:
@@ -34,22 +34,22 @@ def _place(name: str) -> tuple[str, int]:
     return (topic, int(number) if number.isdigit() else 0)
 
 
-def _row(name: str, broker: int, seen: Json) -> dict[str, str]:
-    in_sync = seen.get("in_sync")
+def _row(name: str, broker: int, log: Json) -> dict[str, str]:
+    in_sync = log.get("in_sync")
     role = "unknown" if in_sync is None else "in the ISR" if in_sync else "not in the ISR"
-    if seen.get("leader"):
+    if log.get("leader"):
         role = "leader"
     return {
         "partition": name,
         "broker": str(broker),
         "role": role,
-        "leo": _number(seen.get("leo")),
-        "high_watermark": _number(seen.get("high_watermark")),
-        "recovery_point": _number(seen.get("recovery_point")),
-        "batches": _number(seen.get("batches")),
-        "size": _number(seen.get("size_bytes")),
-        "epochs": _epochs(seen.get("epochs")),
-        "problem": str(seen.get("problem") or ""),
+        "leo": _number(log.get("leo")),
+        "high_watermark": _number(log.get("high_watermark")),
+        "recovery_point": _number(log.get("recovery_point")),
+        "batches": _number(log.get("batches")),
+        "size": _number(log.get("size_bytes")),
+        "epochs": _epochs(log.get("epochs")),
+        "problem": str(log.get("problem") or ""),
     }
 
 
@@ -60,27 +60,27 @@ def _number(value: object) -> str:
 def _epochs(entries: object) -> str:
     if not isinstance(entries, list) or not entries:
         return "—"
-    told = [
+    epochs = [
         f"{entry[0]} from {_number(entry[1])}"
         for entry in entries[-_MOST_EPOCHS:]
         if isinstance(entry, list) and len(entry) == 2
     ]
-    return ("… " if len(entries) > _MOST_EPOCHS else "") + ", ".join(told)
+    return ("… " if len(entries) > _MOST_EPOCHS else "") + ", ".join(epochs)
 
 
 def sentences(replicas: Json) -> list[str]:
     """Return what is to be said of the replicas: whether they agree, and where losses went."""
     if not replicas:
         return []
-    told = []
+    lines = []
     if replicas.get("compared"):
-        told.append("The replicas were compared batch by batch, up to the high watermark.")
+        lines.append("The replicas were compared batch by batch, up to the high watermark.")
     else:
-        told.append("The replicas were not compared in full: the reasons say why.")
+        lines.append("The replicas were not compared in full: the reasons say why.")
     located = replicas.get("located")
     if isinstance(located, Mapping) and located:
-        told += _located(located)
-    return told
+        lines += _located(located)
+    return lines
 
 
 def _located(located: Json) -> Iterator[str]:

@@ -23,14 +23,14 @@ def document(path: Path) -> Json | None:
     if not path.is_file():
         return None
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
             f"{path} cannot be read ({error}): restore it, or run the experiment again."
         ) from error
-    if not isinstance(told, Mapping):
+    if not isinstance(content, Mapping):
         raise UsageError(f"{path} holds no JSON object: it was not written by kafka-chaos.")
-    return told
+    return content
 
 
 def lines(path: Path, missing: list[str]) -> Iterator[Json]:
@@ -46,12 +46,12 @@ def lines(path: Path, missing: list[str]) -> Iterator[Json]:
     unreadable = 0
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            told = json.loads(line) if line.strip() else None
+            content = json.loads(line) if line.strip() else None
         except ValueError:
             unreadable += 1
             continue
-        if isinstance(told, Mapping):
-            yield told
+        if isinstance(content, Mapping):
+            yield content
     if unreadable:
         were = "line was" if unreadable == 1 else "lines were"
         missing.append(f"{path.name}: {unreadable} unreadable {were} passed over.")

@@ -70,9 +70,9 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
         later = [
             s[0] for s, r in zip(spans[number + 1 :], rows[number + 1 :], strict=True) if r == row
         ]
-        words = ", ".join(map(str, fault.victims)) + ("" if fault.proven else " not proven")
+        text = ", ".join(map(str, fault.victims)) + ("" if fault.proven else " not proven")
         label = Label(
-            text=words.strip(),
+            text=text.strip(),
             x0=x0,
             x1=x1,
             limit=min([RIGHT, *later]) - 2,

@@ -75,12 +75,12 @@ def _fault_case(fault: FaultRecord) -> TestCase:
     case = TestCase(f"fault {fault.id}: {fault.title}", "kafka-chaos.fault")
     if fault.injected_s is not None and fault.healed_s is not None:
         case.time = round(fault.healed_s - fault.injected_s, 3)
-    seen = (
+    evidence = (
         f"inject: {sentences.evidence(fault.inject.details)}\n"
         f"heal: {sentences.evidence(fault.heal.details)}"
     )
     if not fault.proven:
         case.result = [Error(sentences.shortcoming(fault), "not proven")]
-        case.result[0].text = seen
-    case.system_out = seen
+        case.result[0].text = evidence
+    case.system_out = evidence
     return case

@@ -11,12 +11,12 @@ _MOST_FAULTS = 60
 
 def verdict_line(record: RunRecord) -> str:
     """Return the verdict on liveness as one line; empty if nothing was asked for."""
-    told = record.judgement.liveness
-    bound_s, widest = told.get("bound_s"), told.get("widest")
+    judged = record.judgement.liveness
+    bound_s, widest = judged.get("bound_s"), judged.get("widest")
     if not isinstance(bound_s, int | float) or not isinstance(widest, Mapping):
         return ""
     return (
-        f"liveness {told.get('verdict')}: an acknowledgement within {units.span(bound_s)} was "
+        f"liveness {judged.get('verdict')}: an acknowledgement within {units.span(bound_s)} was "
         f"asked for; the widest time without one was {units.span(float(widest.get('gap_s', 0)))}, "
         f"{widest.get('topic')}/{widest.get('partition')}, "
         f"from {units.instant(float(widest.get('from_s', 0)))}"
@@ -25,24 +25,24 @@ def verdict_line(record: RunRecord) -> str:
 
 def sentences(record: RunRecord) -> list[str]:
     """Return what is to be said of shrinking, electing and recovering, a sentence a fault."""
-    told = record.judgement.timeline
+    timeline = record.judgement.timeline
     found = [line] if (line := verdict_line(record)) else []
-    times = told.get("faults")
+    times = timeline.get("faults")
     if isinstance(times, Mapping):
         faults = {fault.id: fault for fault in record.faults}
         known = [(faults[i], span) for i, span in times.items() if i in faults]
         found += [_of_fault(fault, span) for fault, span in known[:_MOST_FAULTS]]
-    found += [*_behind(told), *_controllers(told)]
+    found += [*_behind(timeline), *_controllers(timeline)]
     return [units.visible(sentence, 400) for sentence in found]
 
 
 def _of_fault(fault: FaultRecord, span: Mapping[str, Any]) -> str:
-    told = [
+    times = [
         f"{words} after {units.span(float(span[key]))}"
         for key, words in _WORDS.items()
         if isinstance(span.get(key), int | float)
     ]
-    return f"{fault.title}: {', '.join(told) or 'no leader and no ISR changed'}."
+    return f"{fault.title}: {', '.join(times) or 'no leader and no ISR changed'}."
 
 
 _WORDS = {
@@ -52,8 +52,8 @@ _WORDS = {
 }
 
 
-def _behind(told: Mapping[str, Any]) -> Iterator[str]:
-    lag = told.get("widest_lag")
+def _behind(timeline: Mapping[str, Any]) -> Iterator[str]:
+    lag = timeline.get("widest_lag")
     if isinstance(lag, Mapping) and isinstance(lag.get("records"), int):
         yield (
             f"Furthest behind of all replicas that were sampled: {lag.get('topic')}/"
@@ -61,8 +61,10 @@ def _behind(told: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _controllers(told: Mapping[str, Any]) -> Iterator[str]:
-    known = [one for one in told.get("controllers", ()) if isinstance(one, Mapping)]
+def _controllers(timeline: Mapping[str, Any]) -> Iterator[str]:
+    known = [change for change in timeline.get("controllers", ()) if isinstance(change, Mapping)]
     if known:
-        names = ", ".join(f"node {one.get('node')} at {one.get('at_utc')}" for one in known[:8])
+        names = ", ".join(
+            f"node {change.get('node')} at {change.get('at_utc')}" for change in known[:8]
+        )
         yield f"Active controllers, by their own clocks: {names}."

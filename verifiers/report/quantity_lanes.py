@@ -89,14 +89,14 @@ def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: TimeAxis) -> Drawing
 
 def latency_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
     """Return three percentiles of the latency of acknowledged sends, on a logarithmic scale."""
-    seen = [
+    latencies = [
         v
         for b in lanes.bins
         for v in (b.p50_ms, b.p95_ms, b.p99_ms)
         if v is not None and v > 0 and axis.shows(b.t_s)
     ]
-    low = math.floor(math.log10(min(seen, default=1.0)))
-    high = max(low + 1, math.ceil(math.log10(max(seen, default=10.0))))
+    low = math.floor(math.log10(min(latencies, default=1.0)))
+    high = max(low + 1, math.ceil(math.log10(max(latencies, default=10.0))))
     lane = Drawing(name="latency", height=_HEIGHT + 12, described="latency percentiles")
     bottom = _HEIGHT + 8.0
 

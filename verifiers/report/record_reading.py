@@ -247,10 +247,10 @@ def _timeline(
         if topic is not None and partition is not None and time_ns is not None:
             isr = tuple(sorted(i for i in fields.items(line, "isr") if isinstance(i, int)))
             change = ((time_ns - origin_ns) / 1e9, fields.integer(line, "leader"), isr)
-            told = changes.setdefault((topic, partition), [])
+            earlier = changes.setdefault((topic, partition), [])
             # A line may tell what else changed, or that nothing did until the end.
-            if not told or told[-1][1:] != change[1:]:
-                told.append(change)
+            if not earlier or earlier[-1][1:] != change[1:]:
+                earlier.append(change)
     timeline = {}
     for key in sorted(changes):
         ordered = sorted(changes[key], key=lambda change: change[0])

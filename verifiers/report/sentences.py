@@ -58,10 +58,10 @@ def headline(record: RunRecord) -> str:
 
 def broken(record: RunRecord) -> str:
     """Return what was broken, and whether it was seen to be: Broken and seen: partition."""
-    seen: dict[str, int] = {}
-    unseen: dict[str, int] = {}
+    proven_faults: dict[str, int] = {}
+    unproven_faults: dict[str, int] = {}
     for fault in record.faults:
-        names = seen if fault.proven else unseen
+        names = proven_faults if fault.proven else unproven_faults
         names[fault.name] = names.get(fault.name, 0) + 1
 
     def listed(names: Mapping[str, int]) -> str:
@@ -69,10 +69,12 @@ def broken(record: RunRecord) -> str:
 
     if not record.faults:
         return "Nothing was broken."
-    if not unseen:
-        return f"Broken and seen to be: {listed(seen)}."
-    proven = f"Broken and seen to be: {listed(seen)}; without" if seen else "Without"
-    return f"{proven} proof: {listed(unseen)}."
+    if not unproven_faults:
+        return f"Broken and seen to be: {listed(proven_faults)}."
+    proven = (
+        f"Broken and seen to be: {listed(proven_faults)}; without" if proven_faults else "Without"
+    )
+    return f"{proven} proof: {listed(unproven_faults)}."
 
 
 def _proven(record: RunRecord) -> str:
@@ -130,10 +132,10 @@ def counts(record: RunRecord) -> tuple[str, ...]:
 
 def members(record: RunRecord) -> tuple[str, ...]:
     """Return who was seen to come and go in a group: members: 5 joined, 2 left, 1 killed."""
-    seen = record.group.get("seen")
-    if not isinstance(seen, Mapping):
+    moves_seen = record.group.get("seen")
+    if not isinstance(moves_seen, Mapping):
         return ()
-    moves = ", ".join(f"{units.count(int(count))} {done}" for done, count in seen.items())
+    moves = ", ".join(f"{units.count(int(count))} {done}" for done, count in moves_seen.items())
     processed = units.count(int(record.group.get("processed", 0)))
     return (f"{processed} processed by a group", f"members: {moves}")
 
@@ -215,8 +217,8 @@ def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
     """Return the faults, those alike in one group, in the order of their first appearance."""
     groups: dict[tuple[str, bool, str], list[FaultRecord]] = {}
     for fault in record.faults:
-        seen = ", ".join(witnesses(fault))
-        proof = seen if fault.proven else shortcoming(fault, in_full=False)
+        witnesses_text = ", ".join(witnesses(fault))
+        proof = witnesses_text if fault.proven else shortcoming(fault, in_full=False)
         groups.setdefault((fault.name, fault.proven, proof), []).append(fault)
     return tuple(
         FaultGroup(

@@ -63,8 +63,8 @@ def markdown(record: RunRecord) -> str:
         f"- {_safe(' · '.join(sentences.counts(record)))}",
     ]
     if record.claim:
-        told = f"{record.claim.outcome} claim {record.claim.number}: {record.claim.words}"
-        lines.append(f"- {_safe(told)}")
+        claim = f"{record.claim.outcome} claim {record.claim.number}: {record.claim.words}"
+        lines.append(f"- {_safe(claim)}")
     if judgement.verdict is not Verdict.VALID:
         lines += _few([f"- {_safe(r)}" for r in sentences.reasons(record)], 3, "reasons", "- ")
     found = [

@@ -17,6 +17,12 @@ TopicPartition = tuple[str, int]
 """A topic, and the number of one of its partitions."""
 
 
+def name_of(tp: TopicPartition) -> str:
+    """Return a partition as sentences name it: orders/0."""
+    topic, partition = tp
+    return f"{topic}/{partition}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
     """How far the final read of one partition got.
@@ -81,17 +87,17 @@ class RunInput:
     def unread(self) -> tuple[str, ...]:
         """The partitions whose final read did not get to the end, each in words."""
         read = {(end.topic, end.partition): end for end in self.ends}
-        words: list[str] = []
+        sentences: list[str] = []
         for topic in self.meta.get("topics", []):
             for partition in range(topic["partitions"]):
                 end = read.get((topic["name"], partition))
                 if end is None:
-                    words.append(f"{topic['name']}-{partition} was not read at all")
+                    sentences.append(f"{topic['name']}-{partition} was not read at all")
                 elif not end.complete:
-                    words.append(
+                    sentences.append(
                         f"{topic['name']}-{partition} was read to {end.reached} of {end.high}"
                     )
-        return tuple(words)
+        return tuple(sentences)
 
 
 def read_run(path: Path) -> RunInput:
@@ -145,7 +151,7 @@ def _ends(path: Path) -> tuple[End, ...]:
 
 
 def _fold(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
-    told: dict[str, dict[str, Any]] = {}
+    events_by_fault: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(folder.lines("faults.jsonl"), start=1):
         try:
             event, fault_id = str(line["event"]), str(line["id"])
@@ -156,13 +162,15 @@ def _fold(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
                 f"{folder.path / 'faults.jsonl'}, line {number} is no event of a fault "
                 f"({error!r}): restore the file, or run again."
             ) from error
-        told.setdefault(fault_id, {})[event] = line
-    return tuple(_record(fault_id, events, origin_ns) for fault_id, events in told.items())
+        events_by_fault.setdefault(fault_id, {})[event] = line
+    return tuple(
+        _record(fault_id, events, origin_ns) for fault_id, events in events_by_fault.items()
+    )
 
 
 def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedFault:
     decided = events.get("decided", {})
-    seen = {
+    evidence = {
         phase: events[event].get("evidence", {})
         for phase, event in (("inject", "injected"), ("heal", "healed"))
         if event in events
@@ -175,15 +183,15 @@ def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedF
         victims=tuple(decided.get("victims", ())),
         injected_at_s=_at_s(events.get("injected"), origin_ns),
         healed_at_s=_at_s(events.get("healed"), origin_ns),
-        proven=len(seen) == 2 and all(_observed(seen.values())),
-        evidence=seen,
+        proven=len(evidence) == 2 and all(_observed(evidence.values())),
+        evidence=evidence,
         error=None if failed is None else str(failed.get("error", "no word why")),
         destroys_data=recorded_traits(decided).destroys_data,
     )
 
 
 def _observed(evidence: Iterable[Any]) -> list[bool]:
-    return [isinstance(one, dict) and bool(one.get("observed")) for one in evidence]
+    return [isinstance(phase, dict) and bool(phase.get("observed")) for phase in evidence]
 
 
 def _at_s(event: Mapping[str, Any] | None, origin_ns: int) -> float | None:

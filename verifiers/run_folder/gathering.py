@@ -81,8 +81,8 @@ def _part(target: Path, dataset: str, share: int) -> Path:
 
 
 def _each(files: Files) -> Iterator[tuple[str, Path]]:
-    for name, some in files.items():
-        for file in some:
+    for name, paths in files.items():
+        for file in paths:
             yield name, file
 
 
@@ -106,11 +106,11 @@ def _renamed(table: pa.Table, member: Member) -> pa.Table:
     if "f" in columns:
         # A member of a consumer group tells how it commits, a space, and the group's name.
         joins = pc.is_in(table["f"], pa.array(TELLS_GROUP))
-        told = pc.match_substring(table["detail"], " ")
+        has_group = pc.match_substring(table["detail"], " ")
         named = pc.replace_substring(
             table["detail"], " ", f" {member.named('')}", max_replacements=1
         )
-        columns["detail"] = pc.if_else(pc.and_(joins, told), named, table["detail"])
+        columns["detail"] = pc.if_else(pc.and_(joins, has_group), named, table["detail"])
     return pa.table(columns, schema=table.schema)
 
 

@@ -66,12 +66,12 @@ class GroupRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return what verdict.json says of it."""
-        seen = Counter(move.kind for move in self.moves if move.seen)
+        proven_moves = Counter(move.kind for move in self.moves if move.seen)
         return {
             "name": self.name,
             "assignor": self.assignor,
             "commits": self.commits,
-            "seen": {_DONE[kind].removeprefix("was "): seen[kind] for kind in _DONE},
+            "seen": {_DONE[kind].removeprefix("was "): proven_moves[kind] for kind in _DONE},
             "moves": len(self.moves),
             "rebalances": self.rebalances,
             "processed": self.processed,
@@ -123,14 +123,14 @@ def read_group(
     group = meta.get("group")
     if not isinstance(group, Mapping):
         return None
-    told: dict[str, dict[str, Mapping[str, Any]]] = {}
+    events_by_move: dict[str, dict[str, Mapping[str, Any]]] = {}
     others: dict[str, Mapping[str, Any]] = {}
     changes = 0
     for number, line in enumerate(lines, start=1):
         try:
             event, _ = str(line["event"]), int(line["time_ns"])
             if "id" in line:
-                told.setdefault(str(line["id"]), {})[event] = line
+                events_by_move.setdefault(str(line["id"]), {})[event] = line
         except (KeyError, TypeError, ValueError) as error:
             raise HistoryUnreadable(
                 f"members.jsonl, line {number} is no event of a group ({error!r}): restore the "
@@ -144,7 +144,7 @@ def read_group(
         assignor=str(group.get("assignor", "?")),
         commits=str(group.get("commits", "?")),
         churned=bool(group.get("churn_s")),
-        moves=tuple(_move(number, events, origin_ns) for number, events in told.items()),
+        moves=tuple(_move(number, events, origin_ns) for number, events in events_by_move.items()),
         caught_up="caught-up" in others,
         behind=tuple(_behind(others.get("behind", {}))),
         processed=int(counts.get("processed", 0)),

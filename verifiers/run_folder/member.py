@@ -111,12 +111,12 @@ def told_apart(found: DataFrame, members: Sequence[Member]) -> DataFrame:
         # A process that was read out of a value is the run's own number.
         return F.when(process >= span, process - base).otherwise(process)
 
-    def fact(name: Column, told: Column) -> Column:
-        process = of_process(told.cast("long")).cast("string")
+    def fact(name: Column, text: Column) -> Column:
+        process = of_process(text.cast("long")).cast("string")
         return (
             F.when(name.isin(*_PROCESS_FACTS), process)
-            .when(name.isin(*_NAMED_FACTS), _own(told))
-            .otherwise(told)
+            .when(name.isin(*_NAMED_FACTS), _own(text))
+            .otherwise(text)
         )
 
     own = {

@@ -48,8 +48,8 @@ def read_sealed(path: Path) -> Sealed:
         for dataset in HISTORY_SCHEMAS
     }
     rows, highest = 0, -1
-    for dataset, some in files.items():
-        for file in some:
+    for dataset, paths in files.items():
+        for file in paths:
             with unreadable_named(file):
                 footer = pq.read_metadata(file)
                 columns = footer.schema.to_arrow_schema().names
@@ -71,13 +71,13 @@ def _reject_gaps(file: Path, dataset: str, columns: Sequence[str]) -> None:
         )
 
 
-def _highest(file: Path, footer: pq.FileMetaData, place: int) -> int:
+def _highest(file: Path, footer: pq.FileMetaData, column: int) -> int:
     groups = range(footer.num_row_groups)
-    known = [footer.row_group(number).column(place).statistics for number in groups]
-    if all(one is not None and one.has_min_max for one in known):
-        return max((int(one.max) for one in known), default=-1)
-    seen = pc.max(pq.read_table(file, columns=["process"])["process"]).as_py()
-    return -1 if seen is None else int(seen)
+    known = [footer.row_group(number).column(column).statistics for number in groups]
+    if all(statistics is not None and statistics.has_min_max for statistics in known):
+        return max((int(statistics.max) for statistics in known), default=-1)
+    highest = pc.max(pq.read_table(file, columns=["process"])["process"]).as_py()
+    return -1 if highest is None else int(highest)
 
 
 @contextmanager

@@ -133,8 +133,8 @@ def _stretches_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         placed = numbers(batch, "partition")[1] & numbers(batch, "offset")[1]
         placeless = is_one_of(batch, "type", ("ok",)) & ~placed
         for number, name in enumerate(texts.to_pylist()):
-            mine = topic == number
-            yield from _stretches_of(name, value[mine], placeless[mine])
+            of_topic = topic == number
+            yield from _stretches_of(name, value[of_topic], placeless[of_topic])
 
 
 def _stretches_of(topic: str, value: Numbers, placeless: Flags) -> Iterator[pa.RecordBatch]:
@@ -160,22 +160,22 @@ def _put_together(
     tallied: Iterator[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
 ) -> Iterator[pa.RecordBatch]:
     """Return tallies of which those with one key are one, as far as one worker sees them."""
-    some: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = 0
     for batch in tallied:
-        some.append(batch)
+        pending.append(batch)
         rows += batch.num_rows
         if rows >= _MOST_TALLIES:
-            yield _folded(some, schema, folds)
-            some, rows = [], 0
+            yield _folded(pending, schema, folds)
+            pending, rows = [], 0
     if rows:
-        yield _folded(some, schema, folds)
+        yield _folded(pending, schema, folds)
 
 
 def _folded(
-    some: Sequence[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
+    batches: Sequence[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
 ) -> pa.RecordBatch:
-    (batch,) = pa.Table.from_batches(some).combine_chunks().to_batches()
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     topic, texts = codes(batch, "topic")
     keys = [name for name in schema.names if name not in folds and name != "topic"]
     key = [topic, *(numbers(batch, name)[0] for name in keys)]

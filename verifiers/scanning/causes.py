@@ -73,7 +73,10 @@ def _ordered(by_error: Mapping[str | None, Mapping[str, int]]) -> tuple[Cause, .
         for error, counts in by_error.items()
     ]
     return tuple(
-        sorted(found, key=lambda one: (-one.sends - one.txns, one.error is None, one.error or ""))
+        sorted(
+            found,
+            key=lambda cause: (-cause.sends - cause.txns, cause.error is None, cause.error or ""),
+        )
     )
 
 
@@ -82,7 +85,7 @@ def told(found: Sequence[Cause]) -> dict[str, Any]:
     return {
         "distinct": len(found),
         "causes": [
-            {"error": one.error, "sends": one.sends, "txns": one.txns}
-            for one in found[:MOST_CAUSES]
+            {"error": cause.error, "sends": cause.sends, "txns": cause.txns}
+            for cause in found[:MOST_CAUSES]
         ],
     }

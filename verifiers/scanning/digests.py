@@ -90,9 +90,11 @@ def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
         topic: np.sort(block_numbers(partition, block))
         for topic, (partition, block) in by_topic(_unlike(log), "partition", "block").items()
     }
-    asked = {topic: np.sort(some) for topic, (some,) in by_topic(stretches, "stretch").items()}
+    asked = {
+        topic: np.sort(numbers) for topic, (numbers,) in by_topic(stretches, "stretch").items()
+    }
     near = keys_of(history, Wanted(blocks=blocks, stretches=asked))
-    values = {topic: np.unique(some) for topic, (some,) in by_topic(near, "value").items()}
+    values = {topic: np.unique(numbers) for topic, (numbers,) in by_topic(near, "value").items()}
     return excerpt(history, Wanted(blocks=blocks, values=values))
 
 

@@ -50,10 +50,10 @@ def by_topic(frame: DataFrame, *columns: str) -> dict[str, list[Numbers]]:
     table = frame.select("topic", *columns).toArrow()
     return {
         topic: [
-            mine.column(name).to_numpy().astype(np.int64, copy=False) for name in columns
+            rows.column(name).to_numpy().astype(np.int64, copy=False) for name in columns
         ]
         for topic in pc.unique(table.column("topic")).to_pylist()
-        for mine in (table.filter(pc.equal(table.column("topic"), topic)),)
+        for rows in (table.filter(pc.equal(table.column("topic"), topic)),)
     }  # fmt: skip
 
 
@@ -125,10 +125,10 @@ def _wanted_of(batch: pa.RecordBatch, wanted: Wanted) -> Flags:
     return chosen
 
 
-def _is_in(some: Numbers, known: Numbers) -> Flags:
+def _is_in(numbers_asked: Numbers, known: Numbers) -> Flags:
     """Return which numbers are among some that are sorted."""
     if not len(known):
-        return np.zeros(len(some), dtype=np.bool_)
-    at = np.minimum(np.searchsorted(known, some), len(known) - 1)
-    found: Flags = known[at] == some
+        return np.zeros(len(numbers_asked), dtype=np.bool_)
+    at = np.minimum(np.searchsorted(known, numbers_asked), len(known) - 1)
+    found: Flags = known[at] == numbers_asked
     return found

@@ -94,8 +94,8 @@ def _by_witness(history: History) -> DataFrame:
 
 def suspects(values: DataFrame, log: DataFrame) -> DataFrame:
     """Return a row for each thing that makes `slots` look at offsets; if none, it finds none."""
-    told = values.where(values["first"].isNotNull()).select(F.lit(1).alias("one"))
-    return told.unionByName(_read_twice(log).select(F.lit(1).alias("one")))
+    suspicious = values.where(values["first"].isNotNull()).select(F.lit(1).alias("one"))
+    return suspicious.unionByName(_read_twice(log).select(F.lit(1).alias("one")))
 
 
 def _read_twice(log: DataFrame) -> DataFrame:
@@ -137,9 +137,9 @@ def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
     evidence = acknowledged.unionByName(reads).withColumn(
         "block", F.shiftright("offset", BLOCK_BITS)
     )
-    told = values.select("topic", "value").where(values["first"].isNotNull())
+    suspicious = values.select("topic", "value").where(values["first"].isNotNull())
     near = (
-        evidence.join(told, ["topic", "value"], "left_semi")
+        evidence.join(suspicious, ["topic", "value"], "left_semi")
         .select("topic", "partition", "block")
         .unionByName(_read_twice(log))
         .distinct()

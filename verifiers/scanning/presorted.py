@@ -50,23 +50,25 @@ def polls(history: History) -> DataFrame:
         batch: in which it was seen.
         place: its number among the rows of its lane there, or UNSORTED.
     """
-    kernel = _kernel(_POLL_ORDER, next_only=True, told=None)
+    kernel = _kernel(_POLL_ORDER, next_only=True, suspicious=None)
     return scan(history, "poll", _POLL_COLUMNS, kernel, _kept_of(POLL_SCHEMA, _POLL_COLUMNS))
 
 
-def sends(history: History, told: Sequence[int]) -> DataFrame:
+def sends(history: History, suspicious: Sequence[int]) -> DataFrame:
     """Return the sends, ok or info, that `producing` must see.
 
     Args:
         history: the recorded frames.
-        told: the values of which there is something to say, in any order.
+        suspicious: the values of which there is something to say, in any order.
 
     Columns:
         process, topic, partition, op, offset, value, complete_ns: as recorded.
-        batch, place: as of `polls`. A send without a place has no lane, and is always there: it is
-            no ground for complaint unless it was seen somewhere, and then it is one of `told`.
+        batch, place: as of `polls`. A send whose offset is not known has no lane and is always
+            kept: it is no offence unless its value was read, and then it is one of `suspicious`.
     """
-    kernel = _kernel(_SEND_ORDER, next_only=False, told=np.sort(np.asarray(told, dtype=np.int64)))
+    kernel = _kernel(
+        _SEND_ORDER, next_only=False, suspicious=np.sort(np.asarray(suspicious, dtype=np.int64))
+    )
 
     def skim(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return kernel(map(_not_refused, batches))
@@ -108,13 +110,13 @@ def _not_refused(batch: pa.RecordBatch) -> pa.RecordBatch:
     return rows.select(_SEND_COLUMNS)
 
 
-def _kernel(order: Sequence[str], *, next_only: bool, told: Numbers | None) -> BatchFunction:
+def _kernel(order: Sequence[str], *, next_only: bool, suspicious: Numbers | None) -> BatchFunction:
     def skim(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Unique among all tasks of a job, and their attempts.
         base = int.from_bytes(os.urandom(5), "little") << 22
         for number, batch in enumerate(batches):
             if batch.num_rows:
-                yield _kept(batch, base + number, order, next_only=next_only, told=told)
+                yield _kept(batch, base + number, order, next_only=next_only, suspicious=suspicious)
 
     return skim
 
@@ -125,7 +127,7 @@ def _kept(
     order: Sequence[str],
     *,
     next_only: bool,
-    told: Numbers | None,
+    suspicious: Numbers | None,
 ) -> pa.RecordBatch:
     by_lane, lane = _lanes(batch)
     same = lane[1:] == lane[:-1]
@@ -135,10 +137,12 @@ def _kept(
 
     grown = np.diff(numbers(batch, "offset")[0][by_lane])
     plain = (grown == 1) if next_only else (grown > 0)
-    if told is not None:
+    if suspicious is not None:
         value = numbers(batch, "value")[0][by_lane]
         # A value that somebody told something of lies in [before, after].
-        plain &= np.searchsorted(told, value[:-1]) == np.searchsorted(told, value[1:], "right")
+        plain &= np.searchsorted(suspicious, value[:-1]) == np.searchsorted(
+            suspicious, value[1:], "right"
+        )
 
     wanted = first | np.append(~same, True)
     notable = same & ~plain

@@ -106,16 +106,16 @@ def _shares(files: Sequence[str], cores: int) -> list[list[Part]]:
         for metadata in (pq.read_metadata(file),)
         for group in range(metadata.num_row_groups)
     ]
-    rows = sum(some for _, some, _ in groups)
+    rows = sum(count for _, count, _ in groups)
     most = min(max(rows // (_SHARES_EACH * cores), _FEWEST_ROWS), _MOST_ROWS)
     shares: list[list[Part]] = []
     filled = most
-    for _, some, part in sorted(groups):
+    for _, count, part in sorted(groups):
         if filled >= most:
             shares.append([])
             filled = 0
         shares[-1].append(part)
-        filled += some
+        filled += count
     return shares
 
 
@@ -124,8 +124,8 @@ def _begin_ns(group: pq.RowGroupMetaData) -> int:
     for number in range(group.num_columns):
         column = group.column(number)
         if column.path_in_schema in ("complete_ns", "time_ns"):
-            told = column.statistics
-            return int(told.min) if told is not None and told.has_min_max else 0
+            statistics = column.statistics
+            return int(statistics.min) if statistics is not None and statistics.has_min_max else 0
     return 0
 
 
@@ -150,8 +150,8 @@ def _rows_of(part: Part, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
                 ]
                 yield pa.RecordBatch.from_arrays(columns, names=wanted.names)
     except (OSError, pa.ArrowException) as error:
-        words = str(error).splitlines()[0]
-        raise HistoryUnreadable(f"{file} cannot be read ({words})") from error
+        reason = str(error).splitlines()[0]
+        raise HistoryUnreadable(f"{file} cannot be read ({reason})") from error
 
 
 def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:

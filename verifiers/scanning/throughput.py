@@ -94,12 +94,12 @@ class Throughput:
         """The longest time without an acknowledgement, and of which partition; None: no sends."""
         if not self.partitions:
             return None
-        one = max(self.partitions, key=lambda lane: lane.gap_to_ns - lane.gap_from_ns)
+        widest = max(self.partitions, key=lambda lane: lane.gap_to_ns - lane.gap_from_ns)
         return {
-            "topic": one.topic,
-            "partition": one.partition,
-            "gap_s": round((one.gap_to_ns - one.gap_from_ns) / SECOND_NS, 3),
-            "from_s": round((one.gap_from_ns - self.origin_ns) / SECOND_NS, 3),
+            "topic": widest.topic,
+            "partition": widest.partition,
+            "gap_s": round((widest.gap_to_ns - widest.gap_from_ns) / SECOND_NS, 3),
+            "from_s": round((widest.gap_from_ns - self.origin_ns) / SECOND_NS, 3),
         }
 
     def write(self, run_dir: Path) -> None:
@@ -146,8 +146,8 @@ def draw(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
     for row in _gaps(history.sends, members).collect():
         gaps.setdefault(row[MEMBER], []).append(row)
     return {
-        one.number: assembled(one, cells.get(one.number, []), gaps.get(one.number, []))
-        for one in members
+        member.number: assembled(member, cells.get(member.number, []), gaps.get(member.number, []))
+        for member in members
     }
 
 
@@ -187,7 +187,7 @@ def bin_ns_of(member: Member) -> int:
 
 def _on_axes(rows: DataFrame, members: Sequence[Member]) -> DataFrame:
     """Add whose each row is, and the zero and the bins of that run's time axis."""
-    axes = [(one.number, one.run.origin_ns, bin_ns_of(one)) for one in members]
+    axes = [(member.number, member.run.origin_ns, bin_ns_of(member)) for member in members]
     if len(axes) == 1:
         known = zip(axes[0], _AXIS_SCHEMA.names, strict=True)
         return rows.select("*", *(F.lit(value).alias(name) for value, name in known))

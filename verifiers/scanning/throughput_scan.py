@@ -122,7 +122,7 @@ def scan_throughput(history: History, member: Member) -> Throughput:
     for row in polls:
         cells.setdefault(row["bin"], {})["polled"] = row["polled"]
     cells.setdefault(None, {})["final"] = history.final.count()
-    ordered = sorted(cells.items(), key=lambda one: (one[0] is not None, one[0] or 0))
+    ordered = sorted(cells.items(), key=lambda item: (item[0] is not None, item[0] or 0))
     gaps = _joined([row.asDict() for row in drawn if row["topic"] is not None])
     return assembled(member, [_whole(number, cell) for number, cell in ordered], gaps)
 
@@ -138,9 +138,11 @@ def _groups(files: Sequence[str], axis: _Bins) -> list[_Group]:
         metadata = pq.read_metadata(file)
         where = metadata.schema.names.index("complete_ns")
         for number in range(metadata.num_row_groups):
-            told = metadata.row_group(number).column(where).statistics
-            known = told is not None and told.has_min_max
-            low, high = (told.min, told.max) if known else (axis.origin_ns, axis.origin_ns)
+            statistics = metadata.row_group(number).column(where).statistics
+            known = statistics is not None and statistics.has_min_max
+            low, high = (
+                (statistics.min, statistics.max) if known else (axis.origin_ns, axis.origin_ns)
+            )
             groups.append(
                 _Group(
                     part=(file, number),
@@ -148,7 +150,7 @@ def _groups(files: Sequence[str], axis: _Bins) -> list[_Group]:
                     low=(low - axis.origin_ns) // axis.bin_ns,
                     high=(high - axis.origin_ns) // axis.bin_ns,
                     known=known,
-                    whole=known and told.has_null_count and told.null_count == 0,
+                    whole=known and statistics.has_null_count and statistics.null_count == 0,
                 )
             )
     return groups
@@ -173,7 +175,7 @@ def _edges(groups: Sequence[_Group], cores: int) -> list[int]:
         density[end] -= group.rows / (end - begin)
     sent = np.cumsum(np.cumsum(density))
     at = np.searchsorted(sent, rows * np.arange(1, stretches) / stretches)
-    return [low + int(one) * step for one in np.unique(at) if one > 0]
+    return [low + int(step_number) * step for step_number in np.unique(at) if step_number > 0]
 
 
 def _shares(groups: Sequence[_Group], edges: Sequence[int]) -> list[list[Part]]:
@@ -257,9 +259,9 @@ def _acked(batch: pa.RecordBatch) -> Iterator[tuple[str, Numbers]]:
         ]
     )
     for number, name in enumerate(topics.to_pylist()):
-        mine = topic[starts] == number
-        if mine.any():
-            yield name, table[:, mine]
+        of_topic = topic[starts] == number
+        if of_topic.any():
+            yield name, table[:, of_topic]
 
 
 def _bins(sent: Sequence[tuple[Numbers, Numbers, Numbers]]) -> Iterator[dict[str, Any]]:
@@ -273,8 +275,8 @@ def _bins(sent: Sequence[tuple[Numbers, Numbers, Numbers]]) -> Iterator[dict[str
     starts = starts_of([within])
     for begin, end in zip(starts, np.append(starts[1:], len(within)), strict=True):
         counted = np.bincount(kind[begin:end], minlength=len(_KINDS)).tolist()
-        some = latency[begin:end]
-        known = some[some != _UNKNOWN]
+        latencies = latency[begin:end]
+        known = latencies[latencies != _UNKNOWN]
         cell: dict[str, Any] = dict(zip(_KINDS, counted, strict=True))
         cell["bin"] = None if number[begin] == _UNKNOWN else int(number[begin])
         if len(known):
@@ -317,14 +319,14 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         lanes.setdefault((row["topic"], row["partition"]), []).append(row)
     joined: list[dict[str, Any]] = []
-    for (topic, partition), some in sorted(lanes.items()):
-        some.sort(key=lambda row: row["stretch"])
+    for (topic, partition), stretches in sorted(lanes.items()):
+        stretches.sort(key=lambda row: row["stretch"])
         gaps = [
             (row["gap_ns"], row["gap_from_ns"], row["gap_to_ns"])
-            for row in some
+            for row in stretches
             if row["gap_ns"] is not None
         ]
-        for before, after in pairwise(some):
+        for before, after in pairwise(stretches):
             since, until = before["last_ns"], after["first_ns"]
             # What lies that near together is gathered before gaps are looked for.
             if since // FINE_NS != until // FINE_NS:
@@ -334,9 +336,9 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             {
                 "topic": topic,
                 "partition": partition,
-                "acked": sum(row["acked"] for row in some),
-                "first_ns": some[0]["first_ns"],
-                "last_ns": some[-1]["last_ns"],
+                "acked": sum(row["acked"] for row in stretches),
+                "first_ns": stretches[0]["first_ns"],
+                "last_ns": stretches[-1]["last_ns"],
                 "gap": None if widest is None else {"from_ns": widest[1], "to_ns": widest[2]},
             }
         )

@@ -157,9 +157,9 @@ def find_java() -> Path:
             return candidate
         if version is not None:
             found.append(f"{candidate} is version {version}")
-    seen = "; ".join(found) or "no Java was found"
+    tried = "; ".join(found) or "no Java was found"
     raise EnvironmentBroken(
-        f"The verifier needs Java {OLDEST_JAVA} or later, and {seen}: "
+        f"The verifier needs Java {OLDEST_JAVA} or later, and {tried}: "
         "install a JRE (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
     )
 
@@ -168,12 +168,12 @@ def _version_of(java: Path) -> int | None:
     if not java.is_file():
         return None
     try:
-        told = subprocess.run(  # noqa: S603  (a path we found, and no input of anybody's)
+        answer = subprocess.run(  # noqa: S603  (a path we found, and no input of anybody's)
             [str(java), "-version"], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(told.stderr + told.stdout)
+    match = _VERSION.search(answer.stderr + answer.stdout)
     return int(match[1]) if match else None
 
 

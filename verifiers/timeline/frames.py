@@ -102,20 +102,20 @@ def see(run: RunInput) -> Seen:
     write_states(timeline, [str(topic["name"]) for topic in run.meta.get("topics", [])], run.path)
     rows = _rows(timeline, run)
     folder = RunDir.open(run.path)
-    told = {
+    document = {
         "source": timeline.source,
         "samples": len(timeline.samples),
         "judged_s": {name: _seconds(rows[name]) for name in ("ceilings", "shortages", "demands")},
         **measured(timeline, list(folder.lines("faults.jsonl")), run.meta),
     }
-    return Seen(rows=rows, told=told)
+    return Seen(rows=rows, told=document)
 
 
 def together(seen: Iterable[tuple[Member, Seen]]) -> dict[str, list[Mapping[str, Any]]]:
     """Return the rows of all members, under the names that they go by among each other."""
     rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in SCHEMAS}
-    for member, one in seen:
-        for name, own in one.rows.items():
+    for member, timeline in seen:
+        for name, own in timeline.rows.items():
             rows[name] += [_among_others(row, member) for row in own]
     return rows
 
@@ -163,12 +163,12 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]
     spans = demands(faults, run.meta, load_ns) if bound_s and load_ns else []
     return {
         "watermarks": list(high_watermarks(timeline)) if is_monotone else [],
-        "ceilings": [_columns(one) for one in ceilings(timeline)]
+        "ceilings": [_columns(ceiling) for ceiling in ceilings(timeline)]
         if is_monotone and is_kept
         else [],
         "shortages": [
-            {**_columns(one), "producers": producers}
-            for one in shortages(timeline, _least_isr(run))
+            {**_columns(shortage), "producers": producers}
+            for shortage in shortages(timeline, _least_isr(run))
         ]
         if producers
         else [],
@@ -185,18 +185,18 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]
     }
 
 
-def _columns(one: Ceiling | Shortage) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+def _columns(window: Ceiling | Shortage) -> dict[str, Any]:
+    return {name: getattr(window, name) for name in window.__dataclass_fields__}
 
 
 def _least_isr(run: RunInput) -> int:
     """Return the lowest min.insync.replicas that was in force, or may have been."""
-    told = [
+    changed = [
         int(line["settings"]["min.insync.replicas"])
         for line in RunDir.open(run.path).lines("settings.jsonl")
         if "min.insync.replicas" in line["settings"]
     ]
-    return min([run.contract.min_isr, *told])
+    return min([run.contract.min_isr, *changed])
 
 
 def asking_all(path: Path) -> list[int]:

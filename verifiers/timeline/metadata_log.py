@@ -96,7 +96,7 @@ def read_metadata_log(cluster: Path) -> MetadataLog | None:
 
 
 def _read(home: Path) -> MetadataLog | None:
-    told = MetadataLog()
+    log = MetadataLog()
     topics: dict[bytes, str] = {}
     states: dict[tuple[bytes, int], Change] = {}
     segments = sorted(home.glob("**/*.log"))
@@ -108,15 +108,15 @@ def _read(home: Path) -> MetadataLog | None:
             for position, size, is_control, epoch, last in _batches(segment):
                 batch = read_batch(str(home), str(segment.relative_to(home)), position, size)
                 for record in records_in(batch):
-                    told.last_ms = max(told.last_ms, record.timestamp_ms)
+                    log.last_ms = max(log.last_ms, record.timestamp_ms)
                     if is_control:
-                        _add_controller(record, epoch, told)
+                        _add_controller(record, epoch, log)
                     else:
-                        _add(record, topics, states, told)
-                told.end = (epoch, last)
+                        _add(record, topics, states, log)
+                log.end = (epoch, last)
     except (*DAMAGE, KeyError, UnicodeDecodeError):
         return None
-    return told
+    return log
 
 
 def _batches(segment: Path) -> Iterator[tuple[int, int, bool, int, int]]:
@@ -130,19 +130,19 @@ def _batches(segment: Path) -> Iterator[tuple[int, int, bool, int, int]]:
                 )  # fmt: skip
 
 
-def _add_controller(record: Record, epoch: int, told: MetadataLog) -> None:
+def _add_controller(record: Record, epoch: int, log: MetadataLog) -> None:
     if record.key is None or record.value is None:
         return
     if _SHORTS.unpack_from(record.key)[1] == _LEADER_CHANGE:
         _, node_id = _LEADER_ID.unpack_from(record.value)
-        told.controllers.append(Controller(at_ms=record.timestamp_ms, node_id=node_id, epoch=epoch))
+        log.controllers.append(Controller(at_ms=record.timestamp_ms, node_id=node_id, epoch=epoch))
 
 
 def _add(
     record: Record,
     topics: dict[bytes, str],
     states: dict[tuple[bytes, int], Change],
-    told: MetadataLog,
+    log: MetadataLog,
 ) -> None:
     fields = _Fields(record.value or b"")
     _, kind, version = fields.varint(), fields.varint(), fields.varint()
@@ -153,12 +153,12 @@ def _add(
         number, topic = fields.integer(), fields.uuid()
         state = _partition(fields, version, topics[topic], number, record.timestamp_ms)
         states[topic, number] = state
-        told.changes.append(state)
+        log.changes.append(state)
     elif kind == _CHANGE:
         number, topic = fields.integer(), fields.uuid()
         state = _changed(states[topic, number], fields.tagged(), record.timestamp_ms)
         states[topic, number] = state
-        told.changes.append(state)
+        log.changes.append(state)
 
 
 def _partition(fields: "_Fields", version: int, topic: str, number: int, at_ms: int) -> Change:

@@ -47,8 +47,8 @@ def measured(
     return {
         "changes": sum(_changes(lines) for lines in history.values()),
         "controllers": [
-            {"at_utc": _utc(one.at_ms), "node": one.node_id, "epoch": one.epoch}
-            for one in (timeline.log.controllers if timeline.log else ())
+            {"at_utc": _utc(change.at_ms), "node": change.node_id, "epoch": change.epoch}
+            for change in (timeline.log.controllers if timeline.log else ())
         ],
         "faults": times,
         "widest_lag": _widest_lag(timeline.samples),
@@ -59,13 +59,17 @@ def _widest_lag(samples: Sequence[_Line]) -> dict[str, Any] | None:
     rounds: dict[tuple[int, str, int], list[_Line]] = {}
     for line in samples:
         if line["sample"] == "replica":
-            place = (int(line["asked_ns"]), str(line["topic"]), int(line["partition"]))
-            rounds.setdefault(place, []).append(line)
+            tp = (int(line["asked_ns"]), str(line["topic"]), int(line["partition"]))
+            rounds.setdefault(tp, []).append(line)
     # One round looks at one broker after the other: milliseconds of a producer's work lie between.
     lags = [
-        (max(int(one["log_end"]) for one in some) - int(line["log_end"]), -asked_ns, line)
-        for (asked_ns, _, _), some in rounds.items()
-        for line in some
+        (
+            max(int(sample["log_end"]) for sample in samples_of_round) - int(line["log_end"]),
+            -asked_ns,
+            line,
+        )
+        for (asked_ns, _, _), samples_of_round in rounds.items()
+        for line in samples_of_round
     ]
     if not lags:
         return None
@@ -81,11 +85,11 @@ def _widest_lag(samples: Sequence[_Line]) -> dict[str, Any] | None:
 
 def _spans(faults: Sequence[_Line]) -> list[tuple[str, dict[str, _Line]]]:
     """Return the events of each fault that had victims, in the order of their decisions."""
-    told: dict[str, dict[str, _Line]] = {}
+    events_by_fault: dict[str, dict[str, _Line]] = {}
     for line in faults:
-        told.setdefault(str(line["id"]), {})[str(line["event"])] = line
-    hit = [(i, e) for i, e in told.items() if e.get("decided", {}).get("victims")]
-    return sorted(hit, key=lambda one: int(one[1]["decided"]["time_ns"]))
+        events_by_fault.setdefault(str(line["id"]), {})[str(line["event"])] = line
+    hit = [(i, e) for i, e in events_by_fault.items() if e.get("decided", {}).get("victims")]
+    return sorted(hit, key=lambda item: int(item[1]["decided"]["time_ns"]))
 
 
 def _of_fault(
@@ -97,25 +101,25 @@ def _of_fault(
     decided_ns = int(span["decided"]["time_ns"])
     victims = set(span["decided"]["victims"])
     shrinks, elections, recoveries = [], [], []
-    for place, lines in history.items():
+    for tp, lines in history.items():
         before = [line for line in lines if line["time_ns"] <= decided_ns]
         after = [line for line in lines if line["time_ns"] > decided_ns]
         if not before:
             continue
         if victims & set(before[-1]["isr"]):
-            shrinks.append(_first(after, lambda one: not victims & set(one["isr"])))
+            shrinks.append(_first(after, lambda line: not victims & set(line["isr"])))
         if before[-1]["leader"] in victims:
             elections.append(
                 _first(
-                    after, lambda one: one["leader"] is not None and one["leader"] not in victims
+                    after, lambda line: line["leader"] is not None and line["leader"] not in victims
                 )
             )
         if "healed" in span:
             healed_ns = int(span["healed"]["time_ns"])
             known = [line for line in lines if line["time_ns"] <= healed_ns][-1]
             later = [known, *(line for line in lines if line["time_ns"] > healed_ns)]
-            full = copies.get(place[0], 0)
-            whole = _first(later, lambda one, full=full: len(one["isr"]) >= full)
+            full = copies.get(tp[0], 0)
+            whole = _first(later, lambda line, full=full: len(line["isr"]) >= full)
             recoveries.append(None if whole is None else max(whole, healed_ns))
     begin_ns = int(span["healed"]["time_ns"]) if "healed" in span else None
     return {
@@ -140,7 +144,7 @@ def _latest(moments: Sequence[int | None], since_ns: int, until_ns: int | None) 
 
 def _changes(lines: Sequence[_Line]) -> int:
     states = [(line["leader"], tuple(line["isr"])) for line in lines]
-    return sum(one != other for one, other in pairwise(states))
+    return sum(before != after for before, after in pairwise(states))
 
 
 def _utc(at_ms: int) -> str:

@@ -90,9 +90,9 @@ def write_states(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
     """Write the states of some topics to `spells.jsonl` in a run's folder; none, no file."""
     target = path / "spells.jsonl"
     rows = [
-        {"topic": place[0], "partition": place[1], **asdict(state)}
-        for place, states in sorted(timeline.states.items())
-        if place[0] in topics
+        {"topic": tp[0], "partition": tp[1], **asdict(state)}
+        for tp, states in sorted(timeline.states.items())
+        if tp[0] in topics
         for state in states
     ]
     if rows:
@@ -107,15 +107,20 @@ def _by_log(log: MetadataLog, clock: Clock) -> dict[TopicPartition, list[Partiti
     for change in log.changes:
         changes.setdefault((change.topic, change.partition), []).append(change)
     found: dict[TopicPartition, list[PartitionState]] = {}
-    for place, some in changes.items():
-        began = [(clock.earliest_ns(one.at_ms), clock.latest_ns(one.at_ms)) for one in some]
+    for tp, changes_of_partition in changes.items():
+        began = [
+            (clock.earliest_ns(change.at_ms), clock.latest_ns(change.at_ms))
+            for change in changes_of_partition
+        ]
         if last_ns is None or any(None in moments for moments in began):
             # The clock was set: what happened around that moment has no place on ours.
             continue
-        for number, (change, (after_ns, from_ns)) in enumerate(zip(some, began, strict=True)):
-            is_last = number + 1 == len(some)
+        for number, (change, (after_ns, from_ns)) in enumerate(
+            zip(changes_of_partition, began, strict=True)
+        ):
+            is_last = number + 1 == len(changes_of_partition)
             to_ns = last_ns if is_last else began[number + 1][0]
-            found.setdefault(place, []).append(
+            found.setdefault(tp, []).append(
                 PartitionState(
                     leader=change.leader,
                     isr=change.isr,
@@ -131,14 +136,16 @@ def _by_log(log: MetadataLog, clock: Clock) -> dict[TopicPartition, list[Partiti
 
 
 def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, list[PartitionState]]:
-    seen: dict[TopicPartition, list[Mapping[str, Any]]] = {}
+    lines_by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for line in lines:
         if line.get("version") is not None:
-            seen.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
+            lines_by_partition.setdefault((str(line["topic"]), int(line["partition"])), []).append(
+                line
+            )
     found: dict[TopicPartition, list[PartitionState]] = {}
-    for place, some in seen.items():
-        for line, following in pairwise(some):
-            found.setdefault(place, []).append(_spell(found.get(place), line, following))
+    for tp, lines_of_partition in lines_by_partition.items():
+        for line, following in pairwise(lines_of_partition):
+            found.setdefault(tp, []).append(_spell(found.get(tp), line, following))
     return found
 
 

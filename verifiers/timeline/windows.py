@@ -69,9 +69,9 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
     for sample in timeline.samples:
         if sample.get("sample") != "isr-count" or int(sample["count"]) >= min_isr:
             continue
-        place = (str(sample["topic"]), int(sample["partition"]))
+        tp = (str(sample["topic"]), int(sample["partition"]))
         asked_ns, answered_ns = int(sample["asked_ns"]), int(sample["answered_ns"])
-        states = timeline.states.get(place, ())
+        states = timeline.states.get(tp, ())
         for number, state in enumerate(states):
             if (
                 state.from_ns <= asked_ns
@@ -80,30 +80,31 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
                 and len(state.isr) < min_isr
             ):
                 to_ns = _lasts(states, number, min_isr)
+                isr = ",".join(map(str, state.isr))
                 found.append(
                     Shortage(
-                        topic=place[0], partition=place[1], from_ns=answered_ns, to_ns=to_ns,
-                        leader=int(sample["broker"]), isr=",".join(map(str, state.isr)),
+                        topic=tp[0], partition=tp[1], from_ns=answered_ns, to_ns=to_ns,
+                        leader=int(sample["broker"]), isr=isr,
                     )
                 )  # fmt: skip
     # A second answer about the same stretch adds nothing to the first.
     first: dict[tuple[str, int, int], Shortage] = {}
-    for one in sorted(found, key=lambda one: one.from_ns):
-        first.setdefault((one.topic, one.partition, one.to_ns), one)
+    for shortage in sorted(found, key=lambda shortage: shortage.from_ns):
+        first.setdefault((shortage.topic, shortage.partition, shortage.to_ns), shortage)
     return list(first.values())
 
 
 def _lasts(states: Sequence[PartitionState], number: int, min_isr: int) -> int:
     """Return until when the ISR stayed too small under one leader, for sure."""
-    one = states[number]
-    while one.joins_next and number + 1 < len(states):
+    state = states[number]
+    while state.joins_next and number + 1 < len(states):
         number += 1
         following = states[number]
-        same = (following.leader, following.leader_epoch) == (one.leader, one.leader_epoch)
+        same = (following.leader, following.leader_epoch) == (state.leader, state.leader_epoch)
         if not same or len(following.isr) >= min_isr:
             break
-        one = following
-    return one.to_ns
+        state = following
+    return state.to_ns
 
 
 def high_watermarks(timeline: Timeline) -> list[Mapping[str, Any]]:
@@ -125,15 +126,15 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
     """
     sampled: dict[tuple[TopicPartition, int], list[Mapping[str, Any]]] = {}
     for sample in high_watermarks(timeline):
-        place = (str(sample["topic"]), int(sample["partition"]))
-        sampled.setdefault((place, int(sample["leader_epoch"])), []).append(sample)
+        tp = (str(sample["topic"]), int(sample["partition"]))
+        sampled.setdefault((tp, int(sample["leader_epoch"])), []).append(sample)
     found: list[Ceiling] = []
-    for (place, epoch), samples in sampled.items():
-        reign = _reign(timeline.states.get(place, ()), epoch)
+    for (tp, epoch), samples in sampled.items():
+        reign = _reign(timeline.states.get(tp, ()), epoch)
         if reign is None:
             continue
-        ordered = sorted(samples, key=lambda one: int(one["asked_ns"]))
-        begins = [0, *(int(one["asked_ns"]) for one in ordered)]
+        ordered = sorted(samples, key=lambda sample: int(sample["asked_ns"]))
+        begins = [0, *(int(sample["asked_ns"]) for sample in ordered)]
         lowest: tuple[int, int] | None = None
         # What a sample shows bounds all that was read before it was asked for.
         for begin_ns, sample in reversed(list(zip(begins, ordered, strict=False))):
@@ -144,7 +145,7 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
             if from_ns < to_ns:
                 found.append(
                     Ceiling(
-                        topic=place[0], partition=place[1], from_ns=from_ns, to_ns=to_ns,
+                        topic=tp[0], partition=tp[1], from_ns=from_ns, to_ns=to_ns,
                         high_watermark=lowest[0], leader_epoch=epoch, asked_ns=lowest[1],
                     )
                 )  # fmt: skip
@@ -153,12 +154,12 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
 
 def _reign(states: Sequence[PartitionState], epoch: int) -> tuple[int, int] | None:
     """Return from when and until when an epoch certainly was the latest; None if never."""
-    mine = [state for state in states if state.leader_epoch == epoch]
-    if not mine:
+    own_states = [state for state in states if state.leader_epoch == epoch]
+    if not own_states:
         return None
     newer = [state.after_ns for state in states if state.leader_epoch > epoch]
     until_ns = min(newer) if newer else states[-1].to_ns
-    return mine[0].from_ns, until_ns
+    return own_states[0].from_ns, until_ns
 
 
 def demands(

@@ -24,8 +24,8 @@ def lost_write(values: DataFrame, committed: DataFrame) -> DataFrame:
 
     Source: the lost-write analysis of jepsen.tests.kafka.
     """
-    seen = values.where(F.col("reader").isNotNull() & F.col("first").isNotNull())
-    bounds = seen.groupBy("run", "key").agg(
+    read = values.where(F.col("reader").isNotNull() & F.col("first").isNotNull())
+    bounds = read.groupBy("run", "key").agg(
         F.max("first").alias("bound"),
         F.max_by("reader", F.struct("first", -F.col("reader"))).alias("max_read_op"),
     )

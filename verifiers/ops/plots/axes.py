@@ -58,7 +58,7 @@ def axes_of(ops: DataFrame, mops: DataFrame) -> Mapping[int, Axes]:
     times = F.array_compact(F.array("invoke_ns", "complete_ns"))
     sends_last = F.col("op") == F.col("last_send")
     polls_on = ok & f.isin("poll", "txn") & (F.col("invoked") > F.col("last_send"))
-    told = (
+    rows = (
         ops.join(F.broadcast(sent), "run", "left")
         .groupBy("run")
         .agg(
@@ -74,7 +74,7 @@ def axes_of(ops: DataFrame, mops: DataFrame) -> Mapping[int, Axes]:
         .collect()
     )
     axes = {}
-    for row in told:
+    for row in rows:
         drained = row["polls_on"] > 0
         timed = None
         if row["low"] is not None:

@@ -39,7 +39,7 @@ def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
         words = "Nothing was polled of a key that a process had, or the history has no times."
         parts.append(text("empty", _WIDTH / 2, 80, words))
         return picture(_WIDTH, 120, f"{TITLES[grouping]}: nothing could be measured", parts)
-    worst = [one.worst.lag_ns for one in lags.members if one.worst is not None]
+    worst = [member.worst.lag_ns for member in lags.members if member.worst is not None]
     highest = max(worst, default=0)
     scale = "" if len(lags.members) == 1 else "; all panels have one scale"
     parts.append(text("note", 12, 40, f"{_MEANING}{scale}"))
@@ -83,7 +83,7 @@ def _panel(
     name = fitted(called(grouping, member, lags), wide - text_width(facts) - 8)
     parts.append(text("name", plane.x.begin, plane.y.end - 7, name))
     parts.append(text("note end", plane.x.end, plane.y.end - 7, facts))
-    shapes = [_shape(one, plane, across, unit) for one in member.stretches]
+    shapes = [_shape(stretch, plane, across, unit) for stretch in member.stretches]
     parts.append(path("lag", shapes))
     if worst is not None:
         x, y = plane.x.at(across.told(worst.to_ns)), plane.y.at(worst.lag_ns / unit.size)
@@ -95,11 +95,11 @@ def _panel(
     return parts
 
 
-def _shape(one: Stretch, plane: Plane, across: HorizontalAxis, unit: Unit) -> str:
+def _shape(stretch: Stretch, plane: Plane, across: HorizontalAxis, unit: Unit) -> str:
     """Return the area under a stretch: the lag grows as fast as time passes, to its last poll."""
-    x0, x1 = (plane.x.at(across.told(ns)) for ns in (one.from_ns, one.to_ns))
-    before = max(0, one.lag_ns - (one.to_ns - one.from_ns))
-    y0, y1 = (plane.y.at(ns / unit.size) for ns in (before, one.lag_ns))
+    x0, x1 = (plane.x.at(across.told(ns)) for ns in (stretch.from_ns, stretch.to_ns))
+    before = max(0, stretch.lag_ns - (stretch.to_ns - stretch.from_ns))
+    y0, y1 = (plane.y.at(ns / unit.size) for ns in (before, stretch.lag_ns))
     base = num(plane.y.begin)
     return f"M{num(x0)} {base}V{num(y0)}L{num(x1)} {num(y1)}V{base}z"
 

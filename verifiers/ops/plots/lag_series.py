@@ -84,7 +84,7 @@ def lag_series(
 ) -> Mapping[int, Mapping[str, Lags]]:
     """Return the lags of each history by grouping, by run; of one without times there are none."""
     threads = threads_in(ops)
-    timed = [(run, one.times) for run, one in axes.items() if one.times is not None]
+    timed = [(run, axis.times) for run, axis in axes.items() if axis.times is not None]
     along = axes_frame(spark, timed, bins=BINS)
     known = F.broadcast(frame_of(spark, list(threads.items()), _THREADS_SCHEMA))
     found = stands(ops, mops).join(along, "run").join(known, "run", "left")
@@ -161,10 +161,15 @@ def _lags(rows: Sequence[Row], *, replaced: bool) -> Lags:
 
 def _member(rows: Sequence[Row]) -> MemberLag:
     found = {
-        _stretch(one) for row in rows for one in (row["highest"], row["longest"]) if one is not None
+        _stretch(kept)
+        for row in rows
+        for kept in (row["highest"], row["longest"])
+        if kept is not None
     }
-    stretches = sorted(found, key=lambda one: (one.from_ns, one.to_ns, one.op, one.key))
-    worst = max(stretches, key=lambda one: (one.lag_ns, -one.to_ns), default=None)
+    stretches = sorted(
+        found, key=lambda stretch: (stretch.from_ns, stretch.to_ns, stretch.op, stretch.key)
+    )
+    worst = max(stretches, key=lambda stretch: (stretch.lag_ns, -stretch.to_ns), default=None)
     return MemberLag(
         thread=rows[0]["thread"], key=rows[0]["of"], stretches=tuple(stretches), worst=worst
     )

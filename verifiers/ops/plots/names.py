@@ -8,7 +8,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST = 60
 
 
-def safe_names(words: Sequence[str]) -> tuple[str, ...]:
+def safe_names(texts: Sequence[str]) -> tuple[str, ...]:
     """Return a name for each of some words, in their order.
 
     A word that is a safe name already keeps it, unless one before it has that name, in whatever
@@ -16,12 +16,12 @@ def safe_names(words: Sequence[str]) -> tuple[str, ...]:
     """
     taken: set[str] = set()
     names = []
-    for word in words:
-        name = _safe(word)
+    for text in texts:
+        name = _safe(text)
         tries = 1
         while name.casefold() in taken:
             tries += 1
-            name = f"{_plain(word)}-{_hash(word)}-{tries}"
+            name = f"{_plain(text)}-{_hash(text)}-{tries}"
         taken.add(name.casefold())
         names.append(name)
     return tuple(names)

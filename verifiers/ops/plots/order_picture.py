@@ -55,7 +55,7 @@ class _Values:
         longest = max(map(len, texts), default=0)
         common = _beginning(texts) if longest > _MOST_SIGNS and len(texts) > 1 else ""
         self.without = common if len(common) > 3 and common not in texts else ""
-        shown = max((len(self.of(int(one))) for one in texts), default=0)
+        shown = max((len(self.of(int(text_of_value))) for text_of_value in texts), default=0)
         self.width = max(_CELL, shown * _SIGN + 8)
 
     def of(self, value: int) -> str:
@@ -66,8 +66,8 @@ class _Values:
 def _beginning(texts: Sequence[str]) -> str:
     """Return what all of some sorted texts begin with: whatever the first and the last share."""
     alike = 0
-    for one, other in zip(texts[0], texts[-1], strict=False):
-        if one != other:
+    for sign, last_sign in zip(texts[0], texts[-1], strict=False):
+        if sign != last_sign:
             break
         alike += 1
     return texts[0][:alike]

@@ -64,11 +64,11 @@ def write_plots(
     """
     template = page_template(Path(__file__).with_name("page.html.j2"))
     names = safe_names([verdict.described.path.stem for verdict in verdicts])
-    told = []
+    histories = []
     for run, (name, verdict) in enumerate(zip(names, verdicts, strict=True)):
         if run in series:
             _write_history(folder / name, series[run], verdict, template)
-        told.append(
+        histories.append(
             {
                 "history": verdict.history,
                 "folder": name if run in series else "",
@@ -77,7 +77,7 @@ def write_plots(
                 or ("cannot be judged" if verdict.malformed else "nothing"),
             }
         )
-    page = template.render(title="Plots of op histories", style=_style(), histories=told)
+    page = template.render(title="Plots of op histories", style=_style(), histories=histories)
     write_atomically(folder / "index.html", page)
 
 

@@ -62,8 +62,10 @@ def series_of(
 
 def _orders(mops: DataFrame, runs: list[int], histories: OpHistories) -> Mapping[int, Orders]:
     concerned = mops.where(F.col("run").isin(runs))
-    told = [histories.described[run] for run in runs]
-    indeterminate = sum(one.counts.get(("send", "info"), 0) + one.pending for one in told)
+    described = [histories.described[run] for run in runs]
+    indeterminate = sum(
+        history.counts.get(("send", "info"), 0) + history.pending for history in described
+    )
     shared = versions_of(concerned, indeterminate=indeterminate)
     try:
         return order_series(concerned, shared)

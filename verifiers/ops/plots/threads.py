@@ -42,8 +42,8 @@ def threads_in(ops: DataFrame) -> dict[int, int]:
     by_run: dict[int, list[Life]] = {}
     for row in few.where(F.col("many") <= MOST_PROCESSES).collect():
         by_run.setdefault(row["run"], []).append(_life(row))
-    told = {run: threads_of(lives) for run, lives in by_run.items()}
-    return {run: count for run, count in told.items() if count is not None}
+    counts = {run: threads_of(lives) for run, lives in by_run.items()}
+    return {run: count for run, count in counts.items() if count is not None}
 
 
 def threads_of(lives: Sequence[Life]) -> int | None:

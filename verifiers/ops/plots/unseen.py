@@ -58,7 +58,7 @@ def unseen_series(
     A value is sent when the first OK op that sent it completed, and seen when the first OK op that
     polled it did; what was seen before it was sent counts at no time.
     """
-    along = axes_frame(spark, ((run, one.moments) for run, one in axes.items()), bins=BINS)
+    along = axes_frame(spark, ((run, axis.moments) for run, axis in axes.items()), bins=BINS)
     steps = _steps(ops, mops, along).persist()
     try:
         rows = _thinned(steps).collect()
@@ -67,7 +67,7 @@ def unseen_series(
     by_run = defaultdict(list)
     for row in rows:
         by_run[row["run"]].append(row)
-    return {run: _series(told) for run, told in by_run.items()}
+    return {run: _series(steps_of_run) for run, steps_of_run in by_run.items()}
 
 
 def _steps(ops: DataFrame, mops: DataFrame, along: DataFrame) -> DataFrame:

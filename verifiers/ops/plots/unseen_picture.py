@@ -30,7 +30,9 @@ def unseen_picture(series: Unseen, axis: Axis | None) -> str:
         parts.append(text("empty", _WIDTH / 2, 90, "Nothing happened in this history."))
         return picture(_WIDTH, 120, "Sent and not yet seen: nothing happened", parts)
     across = HorizontalAxis.of(axis)
-    totals = [sum(counts) for counts in zip(*(one.counts for one in series.layers), strict=True)]
+    totals = [
+        sum(counts) for counts in zip(*(layer.counts for layer in series.layers), strict=True)
+    ]
     most = max(totals, default=0)
     plane = Plane(
         x=Scale(low=across.low, high=across.high, begin=_LEFT, end=_RIGHT),
@@ -93,11 +95,11 @@ def _between(
 
 
 def _steps(counts: Sequence[int], places: Sequence[float], plane: Plane) -> str:
-    told = "".join(
+    line = "".join(
         f"H{num(place)}V{num(plane.y.at(count))}"
         for place, count in zip(places, counts, strict=True)
     )
-    return f"{told}H{num(plane.x.end)}"
+    return f"{line}H{num(plane.x.end)}"
 
 
 def _legend(series: Unseen, top: float) -> tuple[list[Markup], float]:
@@ -121,7 +123,7 @@ def _legend(series: Unseen, top: float) -> tuple[list[Markup], float]:
 def _called(layer: Layer, series: Unseen) -> str:
     if layer.key is not None:
         return f"key {units.visible(layer.key)}"
-    named = sum(one.key is not None for one in series.layers)
+    named = sum(layer.key is not None for layer in series.layers)
     return units.counted(series.keys - named, "other key")
 
 

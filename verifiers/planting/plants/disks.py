@@ -46,7 +46,7 @@ class Log:
 
     def offence(self, anomaly: str, offset: int, **more: Any) -> Offence:  # noqa: ANN401 (columns)
         """Return an offence at an offset of this replica."""
-        return offence_at(anomaly, self.replica.place, offset, **more)
+        return offence_at(anomaly, self.replica.topic_partition, offset, **more)
 
     @property
     def name(self) -> str:
@@ -126,21 +126,25 @@ def late_epoch(copy: RunCopy) -> Planted:
         if not epochs:
             continue
         epoch = epochs[-1][0]
-        mine = [one for one in log.batches if one.epoch == epoch and one.magic == _V2]
+        batches = [batch for batch in log.batches if batch.epoch == epoch and batch.magic == _V2]
         # What lies below the log's start is asked of nobody.
-        if not mine or mine[0].last < log.replica.log_start or mine[0].first > epochs[-1][1]:
+        if (
+            not batches
+            or batches[0].last < log.replica.log_start
+            or batches[0].first > epochs[-1][1]
+        ):
             continue
-        begins = mine[0].last + 1
-        told = [*epochs[:-1], (epoch, begins)]
-        lines = "".join(f"{number} {first}\n" for number, first in told)
+        begins = batches[0].last + 1
+        entries = [*epochs[:-1], (epoch, begins)]
+        lines = "".join(f"{number} {first}\n" for number, first in entries)
         copy.write(
-            str(Path(log.segment).parent / REPLICA_EPOCHS), f"0\n{len(told)}\n{lines}".encode()
+            str(Path(log.segment).parent / REPLICA_EPOCHS), f"0\n{len(entries)}\n{lines}".encode()
         )
         return Planted(
             told=f"the checkpoint of {log.name} has epoch {epoch} begin at {begins}",
             offences=(
                 log.offence(
-                    "epoch-disorder", mine[0].first, kind="checkpoint",
+                    "epoch-disorder", batches[0].first, kind="checkpoint",
                     detail={"broker": str(log.replica.broker), "checkpoint_since": str(begins)},
                 ),
             ),
@@ -173,9 +177,9 @@ def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
         raise NothingToPlant("the brokers' logs were not copied")
     bounds = {(end.topic, end.partition): end.high for end in contents.run.ends}
     for replica in copied.replicas:
-        bound = bounds.get(replica.place, 0)
+        bound = bounds.get(replica.topic_partition, 0)
         follows = replica.in_sync and not replica.leads and replica.segments
-        if not follows or contents.has_any(_ON_DISKS, replica.place):
+        if not follows or contents.has_any(_ON_DISKS, replica.topic_partition):
             continue
         last = replica.segments[-1]
         rows = [row for rows in read_headers(last) for row in rows.to_pylist()]

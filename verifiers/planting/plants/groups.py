@@ -93,7 +93,7 @@ class Groups:
     """
 
     def __init__(self, contents: RunContents) -> None:
-        self._stock = contents
+        self._contents = contents
         self._events = contents.rows("event")
         self.members: dict[tuple[int, str], str] = {}
         for row in self._rows_of(*_JOINS):
@@ -111,21 +111,23 @@ class Groups:
     def one_processed(self) -> Done:
         """Return a plain record that a group processed once, and beyond which it committed."""
         committed = self._committed()
-        by_place = {(one.topic, one.partition, one.offset): one for one in self._stock.plain}
+        by_partition = {(one.topic, one.partition, one.offset): one for one in self._contents.plain}
         done = [
             (group, self._place(row), row)
             for row in self._rows_of("processed")
             for group in self._groups_of(row)
         ]
-        times = Counter((group, place) for group, place, _ in done)
-        for group, place, row in done[len(done) // 2 :] + done:
-            record = by_place.get(place)
+        times = Counter((group, tp) for group, tp, _ in done)
+        for group, tp, row in done[len(done) // 2 :] + done:
+            record = by_partition.get(tp)
             if (
                 record is not None
-                and times[group, place] == 1
+                and times[group, tp] == 1
                 and len(self._groups_of(row)) == 1
-                and record.offset < committed.get((group, *place[:2]), (0, -1))[1]
-                and not self._stock.has_any(("consume-skip", "consume-repeat"), record.place)
+                and record.offset < committed.get((group, *tp[:2]), (0, -1))[1]
+                and not self._contents.has_any(
+                    ("consume-skip", "consume-repeat"), record.topic_partition
+                )
             ):
                 process = int(self._events.numbers("process")[row])
                 return Done(row=row, group=group, process=process, record=record)
@@ -133,13 +135,13 @@ class Groups:
 
     def given_to(self, done: Done) -> int | None:
         """Return the member that was given a record last; None if none was."""
-        polls = self._stock.rows("poll")
-        mine = self._stock.of_value("poll", [done.record.value])
-        mine &= np.isin(
+        polls = self._contents.rows("poll")
+        rows_of_group = self._contents.of_value("poll", [done.record.value])
+        rows_of_group &= np.isin(
             polls.numbers("process"),
             np.array([process for process, of in self.members if of == done.group]),
         )
-        rows = np.flatnonzero(mine)
+        rows = np.flatnonzero(rows_of_group)
         if not len(rows):
             return None
         return int(polls.numbers("process")[max(rows, key=polls.numbers("time_ns").__getitem__)])
@@ -147,7 +149,7 @@ class Groups:
     def last_commit(self) -> tuple[str, str, int, int]:
         """Return group, topic, partition and offset of a partition's last commit."""
         for (group, topic, partition), (_, offset) in sorted(self._committed().items()):
-            if offset > 0 and not self._stock.has_any(("lost-commit",), (topic, partition)):
+            if offset > 0 and not self._contents.has_any(("lost-commit",), (topic, partition)):
                 return group, topic, partition, offset
         raise NothingToPlant("no commit of a group was acknowledged")
 
@@ -158,10 +160,10 @@ class Groups:
             topic, partition, offset = self._place(row)
             if offset == NONE:
                 continue
-            told = (int(self._events.numbers("time_ns")[row]), offset)
+            commit = (int(self._events.numbers("time_ns")[row]), offset)
             for group in self._groups_of(row):
                 key = (group, topic, partition)
-                found[key] = max(found.get(key, told), told)
+                found[key] = max(found.get(key, commit), commit)
         return found
 
     def _rows_of(self, *kinds: str) -> list[int]:

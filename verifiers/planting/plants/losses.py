@@ -11,7 +11,7 @@ from verifiers.planting.run_contents import (
     RunContents,
 )
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.folder import name_of
 
 _MOST = 3
 
@@ -25,10 +25,11 @@ def lost_write(copy: RunCopy) -> Planted:
     """
     records = _tail(copy.contents)
     _forget(copy, records)
+    partition = name_of(records[0].topic_partition)
     return Planted(
-        told=f"the last {len(records)} records of {_name(records[0].place)} were never read",
+        told=f"the last {len(records)} records of {partition} were never read",
         offences=(
-            *(offence_of("lost-write", one) for one in records),
+            *(offence_of("lost-write", record) for record in records),
             *_torn(copy.contents, records),
         ),
     )
@@ -39,55 +40,51 @@ def unseen(copy: RunCopy) -> Planted:
     """The same, and the final read did not get that far."""
     records = _tail(copy.contents)
     _forget(copy, records)
-    place, reached = records[0].place, records[0].offset
+    tp, reached = records[0].topic_partition, records[0].offset
 
     def cut(ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [
             {**end, "reached": reached, "complete": False}
-            if (end["topic"], end["partition"]) == place
+            if (end["topic"], end["partition"]) == tp
             else end
             for end in ends
         ]
 
     copy.edit_json("history/ends.json", cut)
     return Planted(
-        told=f"the final read of {_name(place)} ended at {reached}",
-        offences=tuple(offence_of("unseen", one) for one in records),
+        told=f"the final read of {name_of(tp)} ended at {reached}",
+        offences=tuple(offence_of("unseen", record) for record in records),
     )
 
 
 @plant("dirty-read")
 def dirty_read(copy: RunCopy) -> Planted:
     """Let a consumer be given a record behind the log's end: a send in doubt, gone later."""
-    place = copy.contents.some_place
-    offset = copy.contents.free_offset(place)
-    value = new_producer_sends(copy, "info", place, None)
-    reader = new_consumer_polls(copy, place, offset, value)
+    tp = copy.contents.some_partition
+    offset = copy.contents.free_offset(tp)
+    value = new_producer_sends(copy, "info", tp, None)
+    reader = new_consumer_polls(copy, tp, offset, value)
     return Planted(
-        told=f"a consumer was given {_name(place)} @{offset}, which the final read lacks",
-        offences=(offence_at("dirty-read", place, offset, value, reader),),
+        told=f"a consumer was given {name_of(tp)} @{offset}, which the final read lacks",
+        offences=(offence_at("dirty-read", tp, offset, value, reader),),
     )
-
-
-def _name(place: TopicPartition) -> str:
-    return f"{place[0]}/{place[1]}"
 
 
 def _tail(contents: RunContents) -> list[Record]:
     """Return the last records of a partition, if they are plain: where most are."""
     best: list[Record] = []
-    for place in contents.places:
-        rows = contents.in_place("final", place)
+    for tp in contents.topic_partitions:
+        rows = contents.in_partition("final", tp)
         offsets = contents.rows("final").numbers("offset")[rows]
         values = contents.rows("final").numbers("value")[rows]
-        mine: list[Record] = []
+        records: list[Record] = []
         for at in offsets.argsort()[::-1][:_MOST]:
             record = contents.by_value.get(int(values[at]))
             if record is None:
                 break
-            mine.append(record)
-        if len(mine) > len(best):
-            best = mine
+            records.append(record)
+        if len(records) > len(best):
+            best = records
     if not best:
         raise NothingToPlant("no partition that was finally read ends in a plain record")
     return best[::-1]
@@ -105,12 +102,14 @@ def _torn(contents: RunContents, records: Sequence[Record]) -> list[Offence]:
     gone = {record.value for record in records}
     finals = set(contents.rows("final").numbers("value").tolist())
     sends = contents.rows("send")
-    for key in dict.fromkeys((one.process, one.txn) for one in records if one.txn is not None):
-        mine = (sends.numbers("process") == key[0]) & (sends.numbers("txn") == key[1])
-        if set(sends.numbers("value")[mine].tolist()) & (finals - gone):
+    for key in dict.fromkeys(
+        (record.process, record.txn) for record in records if record.txn is not None
+    ):
+        same_transaction = (sends.numbers("process") == key[0]) & (sends.numbers("txn") == key[1])
+        if set(sends.numbers("value")[same_transaction].tolist()) & (finals - gone):
             first = min(
-                (one for one in records if (one.process, one.txn) == key),
-                key=lambda one: (one.topic, one.partition, one.offset),
+                (record for record in records if (record.process, record.txn) == key),
+                key=lambda record: (record.topic, record.partition, record.offset),
             )
             because = "the rest of its transaction is still there"
             torn.append(offence_of("torn-transaction", first, because=because))

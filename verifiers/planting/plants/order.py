@@ -49,8 +49,8 @@ def int_nonmonotonic_poll(copy: RunCopy) -> Planted:
     """Give a consumer its last record of a partition twice in one poll."""
     last = _last_given(copy.contents)
     polls = copy.contents.rows("poll")
-    mine = (polls.numbers("process") == last.process) & (polls.numbers("op") == last.op)
-    position = int(polls.numbers("position")[mine].max()) + 1
+    same_poll = (polls.numbers("process") == last.process) & (polls.numbers("op") == last.op)
+    position = int(polls.numbers("position")[same_poll].max()) + 1
     _give_again(copy, last, op=last.op, position=position, time_ns=last.time_ns)
     return Planted(
         told=f"process {last.process} was given its last record of {_name(last)} twice in a poll",
@@ -89,10 +89,10 @@ def int_poll_skip(copy: RunCopy) -> Planted:
 def nonmonotonic_send(copy: RunCopy) -> Planted:
     """Let two neighbouring records of a producer change places, wherever they were seen."""
     first, second = _neighbours(copy.contents)
-    for mine, other in ((first, second), (second, first)):
-        copy.put("send", copy.contents.of_value("send", [mine.value]), offset=other.offset)
+    for record, other in ((first, second), (second, first)):
+        copy.put("send", copy.contents.of_value("send", [record.value]), offset=other.offset)
         for dataset in ("poll", "final"):
-            copy.put(dataset, copy.contents.of_value(dataset, [mine.value]), value=other.value)
+            copy.put(dataset, copy.contents.of_value(dataset, [record.value]), value=other.value)
     return Planted(
         told=f"process {first.process} finds @{first.offset} and @{second.offset} of "
         f"{first.topic}/{first.partition} reversed",
@@ -106,9 +106,9 @@ def nonmonotonic_send(copy: RunCopy) -> Planted:
 
 
 def _turn(anomaly: str, given: Given, *, kind: str | None = None, skipped: int = 0) -> Offence:
-    place, detail = (given.topic, given.partition), {"skipped": str(skipped)} if skipped else {}
+    tp, detail = ((given.topic, given.partition), {"skipped": str(skipped)} if skipped else {})
     return offence_at(
-        anomaly, place, given.offset, given.value, given.process, kind=kind, detail=detail
+        anomaly, tp, given.offset, given.value, given.process, kind=kind, detail=detail
     )
 
 
@@ -182,7 +182,7 @@ def _calm(contents: RunContents) -> Iterator[tuple[Given, Given, Given]]:
         for before, record, after in zip(lane, lane[1:], lane[2:], strict=False):
             if (
                 before.offset + 1 == record.offset == after.offset - 1
-                and all(one.value in contents.by_value for one in (before, record, after))
+                and all(given.value in contents.by_value for given in (before, record, after))
                 and not moved & {before.op, record.op, after.op}
                 and not ((resets >= before.time_ns) & (resets <= after.time_ns)).any()
             ):
@@ -191,17 +191,17 @@ def _calm(contents: RunContents) -> Iterator[tuple[Given, Given, Given]]:
 
 def _resets(contents: RunContents, process: int) -> Numbers:
     events = contents.rows("event")
-    mine = (events.numbers("process") == process) & np.isin(
+    resets = (events.numbers("process") == process) & np.isin(
         events.words("f").astype(str), list(RESETS)
     )
-    times: Numbers = events.numbers("time_ns")[mine]
+    times: Numbers = events.numbers("time_ns")[resets]
     return times
 
 
 def _moved(contents: RunContents, process: int) -> set[int]:
     events = contents.rows("event")
-    mine = (events.numbers("process") == process) & (events.words("f") == "rebalance")
-    return set(events.numbers("op")[mine].tolist())
+    rebalances = (events.numbers("process") == process) & (events.words("f") == "rebalance")
+    return set(events.numbers("op")[rebalances].tolist())
 
 
 def _is_disturbed(
@@ -221,9 +221,9 @@ def _neighbours(contents: RunContents) -> tuple[Record, Record]:
     )
     rebuilt: set[int] = set(events.numbers("process")[events.words("f") == "error"].tolist())
     tainted = {
-        one.process
-        for one in contents.found
-        if one.anomaly == "nonmonotonic-send" and one.process is not None
+        row.process
+        for row in contents.found
+        if row.anomaly == "nonmonotonic-send" and row.process is not None
     }
     calm = counted & ~np.isin(
         sends.numbers("process"), np.array(sorted(unplaced | rebuilt | tainted), dtype=np.int64)

@@ -18,7 +18,7 @@ from verifiers.planting.run_contents import (
     RunContents,
 )
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.folder import TopicPartition, name_of
 from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load
 from verifiers.timeline.partition_states import PartitionState, Timeline, read_timeline
 from verifiers.timeline.windows import ceilings, demands, high_watermarks
@@ -34,16 +34,17 @@ def hw_regression(copy: RunCopy) -> Planted:
     Before and not after: what it told later would bound what consumers were given before.
     """
     for last in _last_samples(copy.contents):
-        place, asked_ns = (str(last["topic"]), int(last["partition"])), int(last["asked_ns"])
+        tp = (str(last["topic"]), int(last["partition"]))
+        asked_ns = int(last["asked_ns"])
         higher = {**last, "offset": int(last["offset"]) + 1}
         higher |= {"asked_ns": asked_ns - 1, "answered_ns": asked_ns - 1}
         _add_sample(copy, higher)
         return Planted(
-            told=f"the leader of {place[0]}/{place[1]} told {higher['offset']}, then "
+            told=f"the leader of {name_of(tp)} told {higher['offset']}, then "
             f"{last['offset']}",
             offences=(
                 offence_at(
-                    "hw-regression", place, int(last["offset"]),
+                    "hw-regression", tp, int(last["offset"]),
                     detail={"was": str(higher["offset"])},
                 ),
             ),
@@ -60,15 +61,15 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
         raise NothingToPlant("a fault destroyed data on disk, so no high watermark binds")
     first: dict[TopicPartition, list[Record]] = {}
     for record in contents.plain:
-        first.setdefault(record.place, []).append(record)
+        first.setdefault(record.topic_partition, []).append(record)
     for bound in ceilings(read_timeline(contents.path)):
-        place = (bound.topic, bound.partition)
-        beyond = [one for one in first.get(place, ()) if one.offset >= bound.high_watermark]
-        if beyond and not contents.has_any(("read-beyond-hw",), place):
+        tp = (bound.topic, bound.partition)
+        beyond = [record for record in first.get(tp, ()) if record.offset >= bound.high_watermark]
+        if beyond and not contents.has_any(("read-beyond-hw",), tp):
             record = beyond[0]
-            new_consumer_polls(copy, place, record.offset, record.value, time_ns=bound.to_ns - 1)
+            new_consumer_polls(copy, tp, record.offset, record.value, time_ns=bound.to_ns - 1)
             return Planted(
-                told=f"a consumer was given {place[0]}/{place[1]} @{record.offset} when the high "
+                told=f"a consumer was given {record.name} when the high "
                 f"watermark was {bound.high_watermark}",
                 offences=(
                     offence_of(
@@ -92,8 +93,8 @@ def acked_below_min_isr(copy: RunCopy) -> Planted:
     producers = asking_all(contents.path)
     if not producers:
         raise NothingToPlant("no producer is known to have asked for acks=all")
-    for min_isr, place, state in _small(contents, timeline):
-        sends = _acked_within(contents, place, producers, state)
+    for min_isr, tp, state in _small(contents, timeline):
+        sends = _acked_within(contents, tp, producers, state)
         if not sends:
             continue
         invoked = contents.rows("send").numbers("invoke_ns")
@@ -101,15 +102,15 @@ def acked_below_min_isr(copy: RunCopy) -> Planted:
         due = [row for row in sends if int(invoked[row]) >= asked_ns]
         _add_sample(
             copy,
-            {"sample": "isr-count", "topic": place[0], "partition": place[1],
+            {"sample": "isr-count", "topic": tp[0], "partition": tp[1],
              "asked_ns": asked_ns, "answered_ns": asked_ns, "broker": state.leader,
              "count": len(state.isr)},
         )  # fmt: skip
         contract = {**contents.run.meta["contract"], "min_isr": min_isr}
         copy.write("run.json", json.dumps({**contents.run.meta, "contract": contract}).encode())
         return Planted(
-            told=f"the leader of {place[0]}/{place[1]} said that {len(state.isr)} of {min_isr} "
-            f"replicas were in sync, and went on to acknowledge {len(due)} sends",
+            told=f"the leader of {name_of(tp)} said that {len(state.isr)} of "
+            f"{min_isr} replicas were in sync, and went on to acknowledge {len(due)} sends",
             offences=tuple(_of_send(contents, row, state) for row in due),
         )
     raise NothingToPlant("no send was acknowledged while an ISR was known to be small")
@@ -128,7 +129,7 @@ def unavailable(copy: RunCopy) -> Planted:
     spans = demands(faults, meta, load_ns) if load_ns else []
     acked = (sends.words("type") == "ok") & (sends.numbers("complete_ns") != NONE)
     placed = sends.numbers("partition") != NONE
-    places = sorted(
+    topic_partitions = sorted(
         set(
             zip(
                 sends.words("topic")[placed].tolist(),
@@ -137,29 +138,28 @@ def unavailable(copy: RunCopy) -> Planted:
             )
         )
     )
-    if not spans or not places:
+    if not spans or not topic_partitions:
         raise NothingToPlant("at no time did the faults leave enough brokers under load")
     given_s = meta.get("available_within_s")
-    widest_ns = max(_widest_ns(contents, place, acked, spans) for place in places)
+    widest_ns = max(_widest_ns(contents, tp, acked, spans) for tp in topic_partitions)
     bound_ns = round(float(given_s) * 1e9) if given_s else round(widest_ns * _MARGIN) + 1
     begin_ns, end_ns = max(spans, key=lambda span: span[1] - span[0])
-    fit = [place for place in places if not contents.has_any(("unavailable",), place)]
+    fit = [tp for tp in topic_partitions if not contents.has_any(("unavailable",), tp)]
     if end_ns - begin_ns <= bound_ns or not fit:
         raise NothingToPlant(
             f"the faults left enough for {(end_ns - begin_ns) / 1e9:.1f} s on end, and the bound "
             f"is {bound_ns / 1e9:.1f} s"
         )
-    place = fit[0]
+    tp = fit[0]
     times = sends.numbers("complete_ns")
-    late = acked & contents.in_place("send", place) & (times >= begin_ns) & (times <= end_ns)
+    late = acked & contents.in_partition("send", tp) & (times >= begin_ns) & (times <= end_ns)
     copy.put("send", late, complete_ns=end_ns + 1)
     if not given_s:
         bound_s = bound_ns / 1e9
         copy.edit_json("run.json", lambda old: {**old, "available_within_s": bound_s})
     return Planted(
-        told=f"nothing was acknowledged in {place[0]}/{place[1]} for "
-        f"{(end_ns - begin_ns) / 1e9:.1f} s",
-        offences=(offence_at("unavailable", place),),
+        told=f"nothing was acknowledged in {name_of(tp)} for {(end_ns - begin_ns) / 1e9:.1f} s",
+        offences=(offence_at("unavailable", tp),),
     )
 
 
@@ -180,11 +180,11 @@ def _last_samples(contents: RunContents) -> Iterator[Mapping[str, Any]]:
         key = (str(sample["topic"]), int(sample["partition"]), int(sample["leader_epoch"]))
         by_epoch.setdefault(key, []).append(sample)
     for (topic, partition, _), samples in by_epoch.items():
-        *others, last = sorted(samples, key=lambda one: int(one["asked_ns"]))
+        *others, last = sorted(samples, key=lambda sample: int(sample["asked_ns"]))
         in_order = all(
-            int(one["answered_ns"]) < int(last["asked_ns"]) - 1
-            and int(one["offset"]) <= int(last["offset"])
-            for one in others
+            int(sample["answered_ns"]) < int(last["asked_ns"]) - 1
+            and int(sample["offset"]) <= int(last["offset"])
+            for sample in others
         )
         if in_order and not contents.has_any(("hw-regression",), (topic, partition)):
             yield last
@@ -203,14 +203,14 @@ def _small(
     come first.
     """
     contract = contents.run.contract
-    asked = any(one.get("sample") == "isr-count" for one in timeline.samples)
+    asked = any(sample.get("sample") == "isr-count" for sample in timeline.samples)
     changed = any(contents.folder.lines("settings.jsonl"))
     wanted = [contract.min_isr]
     if not asked and not changed:
         # Else other stretches, already asked about, might become too small as well.
         wanted += range(contract.min_isr + 1, contract.replication_factor + 1)
     for min_isr in wanted:
-        for place, states in timeline.states.items():
+        for tp, states in timeline.states.items():
             for state, following in zip(states, [*states[1:], None], strict=True):
                 goes_on = (
                     following is not None
@@ -221,16 +221,16 @@ def _small(
                 )
                 small = state.leader is not None and len(state.isr) < min_isr
                 if small and not goes_on and state.from_ns < state.to_ns:
-                    yield min_isr, place, state
+                    yield min_isr, tp, state
 
 
 def _acked_within(
-    contents: RunContents, place: TopicPartition, producers: Sequence[int], state: PartitionState
+    contents: RunContents, tp: TopicPartition, producers: Sequence[int], state: PartitionState
 ) -> list[int]:
     """Return the sends that were invoked and acknowledged within a stretch, by invocation."""
     sends = contents.rows("send")
     invoked, completed = sends.numbers("invoke_ns"), sends.numbers("complete_ns")
-    chosen = contents.in_place("send", place) & (sends.words("type") == "ok")
+    chosen = contents.in_partition("send", tp) & (sends.words("type") == "ok")
     chosen &= (invoked >= state.from_ns) & (completed <= state.to_ns)
     chosen &= np.isin(sends.numbers("process"), np.array(producers, dtype=np.int64))
     return sorted(np.flatnonzero(chosen).tolist(), key=invoked.__getitem__)
@@ -245,11 +245,11 @@ def _of_send(contents: RunContents, row: int, state: PartitionState) -> Offence:
 
 
 def _widest_ns(
-    contents: RunContents, place: TopicPartition, acked: Flags, spans: Sequence[tuple[int, int]]
+    contents: RunContents, tp: TopicPartition, acked: Flags, spans: Sequence[tuple[int, int]]
 ) -> int:
     """Return the longest time without an acknowledgement of a partition, where it counts."""
     times = np.sort(
-        contents.rows("send").numbers("complete_ns")[acked & contents.in_place("send", place)]
+        contents.rows("send").numbers("complete_ns")[acked & contents.in_partition("send", tp)]
     )
     widest = 0
     for begin_ns, end_ns in spans:

@@ -14,6 +14,7 @@ from verifiers.planting.run_contents import (
     NothingToPlant,
 )
 from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.folder import name_of
 
 
 @plant("torn-transaction")
@@ -23,17 +24,17 @@ def torn_transaction(copy: RunCopy) -> Planted:
     In doubt, because a record of a committed one that is not there would be lost as well.
     """
     copy.contents.demand_transactions()
-    place = copy.contents.some_place
-    there = copy.contents.free_offset(place)
+    tp = copy.contents.some_partition
+    there = copy.contents.free_offset(tp)
     number = new_producer_ends_transaction(copy, "info")
-    first = new_producer_sends(copy, "info", place, there, sequence=0, txn=number)
-    second = new_producer_sends(copy, "info", place, there + 1, sequence=1, txn=number)
-    finally_read(copy, place, there, first)
+    first = new_producer_sends(copy, "info", tp, there, sequence=0, txn=number)
+    second = new_producer_sends(copy, "info", tp, there + 1, sequence=1, txn=number)
+    finally_read(copy, tp, there, first)
     return Planted(
-        told=f"of a transaction @{there} of {place[0]}/{place[1]} is there, @{there + 1} is not",
+        told=f"of a transaction in {name_of(tp)} @{there} is there, @{there + 1} is not",
         offences=(
             offence_at(
-                "torn-transaction", place, there + 1, second, copy.new_process,
+                "torn-transaction", tp, there + 1, second, copy.new_process,
                 detail={"type": "info", "found": "1", "lacking": "1"},
             ),
         ),
@@ -44,17 +45,17 @@ def torn_transaction(copy: RunCopy) -> Planted:
 def precommitted_read(copy: RunCopy) -> Planted:
     """Let a transaction be given a record of its own."""
     copy.contents.demand_transactions()
-    place = copy.contents.some_place
-    offset = copy.contents.free_offset(place)
+    tp = copy.contents.some_partition
+    offset = copy.contents.free_offset(tp)
     number = new_producer_ends_transaction(copy, "ok")
-    value = new_producer_sends(copy, "ok", place, offset, txn=number)
-    finally_read(copy, place, offset, value)
-    new_consumer_polls(copy, place, offset, value, process=copy.new_process, txn=number)
+    value = new_producer_sends(copy, "ok", tp, offset, txn=number)
+    finally_read(copy, tp, offset, value)
+    new_consumer_polls(copy, tp, offset, value, process=copy.new_process, txn=number)
     return Planted(
-        told=f"a transaction was given its own record, {place[0]}/{place[1]} @{offset}",
+        told=f"a transaction was given its own record, {name_of(tp)} @{offset}",
         offences=(
             offence_at(
-                "precommitted-read", place, offset, value, copy.new_process,
+                "precommitted-read", tp, offset, value, copy.new_process,
                 kind="read_committed", detail={"txn": str(number), "records": "1"},
             ),
         ),

@@ -17,7 +17,7 @@ from verifiers.planting.run_contents import (
     RunContents,
 )
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.folder import TopicPartition, name_of
 
 
 @plant("duplicate")
@@ -27,8 +27,8 @@ def duplicate(copy: RunCopy) -> Planted:
     It is the last record of its producer, so that no later record lies before the copy.
     """
     record = _last_of_producer(copy.contents)
-    offset = copy.contents.free_offset(record.place)
-    finally_read(copy, record.place, offset, record.value)
+    offset = copy.contents.free_offset(record.topic_partition)
+    finally_read(copy, record.topic_partition, offset, record.value)
     return Planted(
         told=f"{record.name} lies at @{offset} as well",
         offences=(
@@ -41,7 +41,10 @@ def duplicate(copy: RunCopy) -> Planted:
 def acknowledged_twice(copy: RunCopy) -> Planted:
     """Let a second send be acknowledged at a record's offset."""
     record = some_record(copy.contents)
-    value, process = new_producer_sends(copy, "ok", record.place, record.offset), copy.new_process
+    value, process = (
+        new_producer_sends(copy, "ok", record.topic_partition, record.offset),
+        copy.new_process,
+    )
     because = "an acknowledged record whose offset shows another one is lost"
     return Planted(
         told=f"{record.name} was acknowledged to two producers",
@@ -56,8 +59,8 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
 def read_twice(copy: RunCopy) -> Planted:
     """Let the final read find two records at one offset."""
     record = some_record(copy.contents)
-    value = new_producer_sends(copy, "info", record.place, None)
-    finally_read(copy, record.place, record.offset, value)
+    value = new_producer_sends(copy, "info", record.topic_partition, None)
+    finally_read(copy, record.topic_partition, record.offset, value)
     return Planted(
         told=f"{record.name} was read with two values",
         offences=(_of_two(record, value, copy.new_process, "reads"),),
@@ -67,12 +70,12 @@ def read_twice(copy: RunCopy) -> Planted:
 @plant("phantom")
 def phantom(copy: RunCopy) -> Planted:
     """Let the final read find a record that nobody sent."""
-    place = copy.contents.some_place
-    offset, value = copy.contents.free_offset(place), value_of(copy.new_process, 0)
-    finally_read(copy, place, offset, value)
+    tp = copy.contents.some_partition
+    offset, value = copy.contents.free_offset(tp), value_of(copy.new_process, 0)
+    finally_read(copy, tp, offset, value)
     return Planted(
-        told=f"{place[0]}/{place[1]} @{offset} holds a record that nobody sent",
-        offences=(offence_at("phantom", place, offset, value),),
+        told=f"{name_of(tp)} @{offset} holds a record that nobody sent",
+        offences=(offence_at("phantom", tp, offset, value),),
     )
 
 
@@ -95,20 +98,20 @@ def corrupt_record(copy: RunCopy) -> Planted:
 @plant("G1a")
 def refused_and_read(copy: RunCopy) -> Planted:
     """Let the final read find a record whose send failed."""
-    place = copy.contents.some_place
-    offset = copy.contents.free_offset(place)
-    value = new_producer_sends(copy, "fail", place, None)
-    finally_read(copy, place, offset, value)
-    return _aborted(copy, place, offset, value, None, "a record whose send had failed was read")
+    tp = copy.contents.some_partition
+    offset = copy.contents.free_offset(tp)
+    value = new_producer_sends(copy, "fail", tp, None)
+    finally_read(copy, tp, offset, value)
+    return _aborted(copy, tp, offset, value, None, "a record whose send had failed was read")
 
 
 @plant("G1a", "read_committed")
 def aborted_and_read(copy: RunCopy) -> Planted:
     """Let the final read find a record of a transaction that was aborted."""
-    place, offset, value = _sent_and_aborted(copy)
-    finally_read(copy, place, offset, value)
-    told = "a record of an aborted transaction was finally read"
-    return _aborted(copy, place, offset, value, "read_committed", told)
+    tp, offset, value = _sent_and_aborted(copy)
+    finally_read(copy, tp, offset, value)
+    what = "a record of an aborted transaction was finally read"
+    return _aborted(copy, tp, offset, value, "read_committed", what)
 
 
 @plant("G1a", "read_uncommitted")
@@ -118,27 +121,27 @@ def aborted_and_polled(copy: RunCopy) -> Planted:
     readers = sorted(copy.contents.run.uncommitted)
     if not readers:
         raise NothingToPlant("nobody read with isolation.level=read_uncommitted")
-    place, offset, value = _sent_and_aborted(copy)
-    new_consumer_polls(copy, place, offset, value, process=readers[0])
-    told = "a read_uncommitted consumer was given a record of an aborted transaction"
-    return _aborted(copy, place, offset, value, "read_uncommitted", told)
+    tp, offset, value = _sent_and_aborted(copy)
+    new_consumer_polls(copy, tp, offset, value, process=readers[0])
+    what = "a read_uncommitted consumer was given a record of an aborted transaction"
+    return _aborted(copy, tp, offset, value, "read_uncommitted", what)
 
 
 def _sent_and_aborted(copy: RunCopy) -> tuple[TopicPartition, int, int]:
     """Add a record of an aborted transaction; return its partition, offset and value."""
     copy.contents.demand_transactions()
-    place = copy.contents.some_place
-    offset = copy.contents.free_offset(place)
+    tp = copy.contents.some_partition
+    offset = copy.contents.free_offset(tp)
     number = new_producer_ends_transaction(copy, "fail")
-    return place, offset, new_producer_sends(copy, "fail", place, offset, txn=number)
+    return (tp, offset, new_producer_sends(copy, "fail", tp, offset, txn=number))
 
 
 def _aborted(
-    copy: RunCopy, place: TopicPartition, offset: int, value: int, kind: str | None, told: str
+    copy: RunCopy, tp: TopicPartition, offset: int, value: int, kind: str | None, what: str
 ) -> Planted:
     return Planted(
-        told=f"{told}: {place[0]}/{place[1]} @{offset}",
-        offences=(offence_at("G1a", place, offset, value, copy.new_process, kind=kind),),
+        told=f"{what}: {name_of(tp)} @{offset}",
+        offences=(offence_at("G1a", tp, offset, value, copy.new_process, kind=kind),),
     )
 
 
