@@ -37,7 +37,8 @@ def judged(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Mapping[s
         # A folder has what a timeline is made from; a story has what came of it.
         made = load_run(path)
         return replace(
-            made, seen=replace(made.seen, rows={**made.seen.rows, **paths[path].timeline})
+            made,
+            timeline=replace(made.timeline, rows={**made.timeline.rows, **paths[path].timeline}),
         )
 
     with pytest.MonkeyPatch.context() as patch:

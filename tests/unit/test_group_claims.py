@@ -118,7 +118,7 @@ def test_automatic_commits_are_judged_client_by_client(
     assert judged("62", tmp_path, lines=HANDS_62, anomalies=found) is outcome
 
 
-def test_committing_first_and_last_are_told_apart(tmp_path: Path) -> None:
+def test_committing_first_and_last_are_assigned_to_members(tmp_path: Path) -> None:
     lines = [hand("before", 0, 9), hand("before, half done", 4, 9), hand("after", 0, 9)]
     skipped = [*rows(SKIP, 0, 9, group="before"), *rows(SKIP, 4, 9, group="before, half done")]
     repeated = rows(REPEAT, 0, 9, group="after")

@@ -304,7 +304,7 @@ def test_an_assign_without_the_key_excuses_a_step(
     assert suspects_of(whole(*SENDS, *ALL, polled(10, (1, 1))), [assign]) == found
 
 
-def test_writers_against_the_log_are_told_apart() -> None:
+def test_writers_against_the_log_are_assigned_to_members() -> None:
     did = [sent(2, (2, 1)), sent(4, (1, 2), process=1), polled(8, (1, 2), (2, 1))]
 
     assert suspects_of(whole(*did), []) == [("0", True)]

@@ -77,7 +77,7 @@ def luminance(colour: Colour) -> float:
 
 
 @pytest.mark.parametrize("vision", VISIONS)
-def test_any_two_brokers_can_be_told_apart(vision: str) -> None:
+def test_any_two_brokers_can_be_assigned_to_members(vision: str) -> None:
     brokers = [seen(colour, vision) for colour in colours(r"\.b")]
 
     nearest = min(math.dist(one, other) for one, other in combinations(brokers, 2))

@@ -1,1 +1,1 @@
-"""One anomaly a file."""
+"""The checkers of run folders, one anomaly a file."""

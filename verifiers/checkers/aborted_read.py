@@ -1,4 +1,4 @@
-"""Refused or aborted, and read all the same."""
+"""Records that were read although their send failed or their transaction was aborted."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -50,7 +50,7 @@ def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataF
             F.max_by("process", "time_ns").alias("reader"),
             F.min("complete_ns").alias("complete_ns"),
         )
-        # What others were given as well is told above.
+        # Values that other readers were given too are among `shown`.
         .join(failed.select("topic", "value"), ["topic", "value"], "left_anti")
     )
     return shown.unionByName(

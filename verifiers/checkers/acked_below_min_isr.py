@@ -1,4 +1,4 @@
-"""An acknowledgement that its leader had no right to give."""
+"""Sends that a leader acknowledged while its ISR was smaller than min.insync.replicas."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""Processed by a group more than once."""
+"""Records that a consumer group processed more than once."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -17,7 +17,7 @@ _PLACE = ("group", "topic", "partition", "offset")
     many="records were processed again by a group",
 )
 def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -> DataFrame:
-    """Return the records that a group processed again.
+    """Return the records that a group processed more than once.
 
     Args:
         processing: what members of groups processed.
@@ -63,7 +63,7 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
         "committed",
         "committed_ns",
     )
-    # The commits are some a second and partition; the repeats few, or the group is ill.
+    # There are a few commits a second and partition, and few repeats.
     beyond = (
         (F.col("group") == F.col("of_group"))
         & (F.col("topic") == F.col("of_topic"))

@@ -1,4 +1,4 @@
-"""Committed by a group, and never processed by it."""
+"""Records below a group's committed offset that no member of the group processed."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,11 +20,11 @@ _PLACE = ("group", "topic", "partition", "offset")
 def consume_skip(
     processing: DataFrame, events: DataFrame, polls: DataFrame, final: DataFrame
 ) -> DataFrame:
-    """Return the records that a group passed over: below a committed offset, and not processed.
+    """Return the records below a group's committed offset that no member processed.
 
-    A group begins at the beginning of its partitions. What lies above the highest offset that is
-    known to have been committed may still be processed, so nothing is said about it; nor about
-    records that the final read lacks, which are lost to everybody.
+    A group begins at the beginning of its partitions. Records above the highest known committed
+    offset may still be processed, so they do not count. Records that the final read lacks do not
+    count either: they are lost to every reader.
 
     Args:
         processing: what members of groups processed.

@@ -1,4 +1,4 @@
-"""Not what its producer put in."""
+"""Records that differ from what their producer sent, as read or as stored on a disk."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ from verifiers.checking.details import columns
     many="records came back, or lie on a disk, damaged",
 )
 def corrupt_record(polls: DataFrame, final: DataFrame, damaged: DataFrame) -> DataFrame:
-    """Return the records that are not what their producer put in, read or on a disk.
+    """Return the records that differ from what their producer sent, as read or on a disk.
 
     Args:
         polls: records that consumers were given.

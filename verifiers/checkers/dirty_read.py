@@ -1,4 +1,4 @@
-"""Read, and gone."""
+"""Records that a consumer read and that are no longer in the log."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,9 +14,9 @@ from verifiers.checking.details import read_details
     many="records were read and then vanished",
 )
 def dirty_read(values: DataFrame) -> DataFrame:
-    """Return the values that a consumer was given during the run and that the final read lacks.
+    """Return the values that a consumer read during the run and that the final read lacks.
 
-    Only where the final read certainly looked.
+    Only offsets that the final read certainly covered count.
 
     Args:
         values: what is known of each value.

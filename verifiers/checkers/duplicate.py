@@ -1,4 +1,4 @@
-"""Written once, in the log twice."""
+"""Records that lie in the log at more than one offset."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

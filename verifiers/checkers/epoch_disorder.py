@@ -1,4 +1,4 @@
-"""Leader epochs that fall, or that do not name one batch."""
+"""Leader epochs that decrease along a log, or that do not identify one batch."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -16,7 +16,7 @@ _KNOWN = 0
     many="batches have a leader epoch that they must not have",
 )
 def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFrame) -> DataFrame:
-    """Return the batches whose leader epoch is not what it must be.
+    """Return the batches that have a wrong leader epoch.
 
     Batches of formats before v2 have no epoch.
 
@@ -41,7 +41,7 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
         kind=F.lit("decreases"),
         epoch_before=F.col("before"),
     )
-    # A replica without the file is not compared with it.
+    # A replica without a checkpoint file has nothing to be compared with.
     noted = epochs.select("broker", "topic", "partition", "log_start").distinct()
     key = ["broker", "topic", "partition"]
     against = known.join(noted, key).join(epochs.drop("log_start"), [*key, "leader_epoch"], "left")

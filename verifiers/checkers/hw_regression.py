@@ -1,4 +1,4 @@
-"""A high watermark that went down."""
+"""High watermarks that decreased within one leader epoch."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ from verifiers.checking.details import columns
     many="high watermarks went down",
 )
 def hw_regression(watermarks: DataFrame) -> DataFrame:
-    """Return where a leader told a lower high watermark than it had told before, in one epoch.
+    """Return the samples in which a leader reported a lower high watermark than before.
 
     Args:
         watermarks: what leaders told, with the epoch under which they led.

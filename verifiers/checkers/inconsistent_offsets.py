@@ -1,4 +1,4 @@
-"""One offset, two values."""
+"""Offsets at which two different records are known."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""Back, within one poll."""
+"""Polls that returned two records of a partition in the wrong order."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""Over a record, within one poll."""
+"""Polls that left out a record between two others of the same poll."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""A commit that was acknowledged, and that the coordinator no longer knows of."""
+"""Acknowledged offset commits that the group coordinator has lost."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,10 +15,10 @@ from verifiers.frames.consumption import acknowledged, fetched
     many="acknowledged offset commits were lost",
 )
 def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
-    """Return where a group was told of an earlier offset than it had committed.
+    """Return the answers that named an earlier offset than the group had committed.
 
     Args:
-        processing: what members of groups processed; where nobody did, nobody committed.
+        processing: what members of groups processed; without it there were no commits.
         events: their commits, and what they were told when they asked for them.
 
     Returns:
@@ -35,7 +35,7 @@ def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
         .where(F.col("committed_ns") < F.col("asked_ns"))
         .groupBy(*asked.columns)
         .agg(
-            # The last one, not the highest: a group may be set back on purpose.
+            # The last commit, not the highest: a group may be reset to an earlier offset.
             F.max_by("committed", "committed_ns").alias("offset"),
             F.max_by("committed_by", "committed_ns").alias("committed_by"),
             F.max("committed_ns").alias("committed_ns"),

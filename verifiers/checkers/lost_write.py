@@ -1,4 +1,4 @@
-"""Acknowledged, and gone."""
+"""Acknowledged records that are not in the final log."""
 
 from pyspark.sql import DataFrame
 
@@ -16,7 +16,7 @@ from verifiers.frames.records import lost
 def lost_write(values: DataFrame, located: DataFrame) -> DataFrame:
     """Return the acknowledged records that the final read lacks, the tail included.
 
-    Only where the final read certainly looked: elsewhere a record is unseen, not lost.
+    Only offsets that the final read certainly covered count: elsewhere a record is unseen.
 
     Args:
         values: what is known of each value.

@@ -1,4 +1,4 @@
-"""Back, from one poll to the next."""
+"""Polls that began at or before the end of the consumer's previous poll."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ from verifiers.checking.polling import poll_details, unprepared
     many="polls went back in the log",
 )
 def nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
-    """Return where a poll began at or below the place that the process had read up to.
+    """Return the polls that began at or before the last offset that the process had read.
 
     Args:
         turns: where consumers were given something other than the next offset.

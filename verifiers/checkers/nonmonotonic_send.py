@@ -1,4 +1,4 @@
-"""Sent later, and earlier in the log."""
+"""Sends that the log holds in the opposite order."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,11 +15,11 @@ from verifiers.frames.history import sequence_of
     many="sends were logged before earlier ones",
 )
 def nonmonotonic_send(producing: DataFrame) -> DataFrame:
-    """Return neighbouring sends of one producer to one partition that the log holds reversed.
+    """Return the pairs of consecutive sends that the log holds in the opposite order.
 
     Args:
         producing: such pairs, with their positions in the log; sends without a known position
-            are no ground for complaint.
+            do not count.
 
     Returns:
         One row per pair, named by the later send. Kind "lost" if the final read lacks one of

@@ -1,4 +1,4 @@
-"""Read, and never written."""
+"""Records that were read and that no producer of the run sent."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ from verifiers.checking.details import read_details
     many="records were read that nobody sent",
 )
 def phantom(values: DataFrame) -> DataFrame:
-    """Return the values that were read and that no recorded send wrote to that place.
+    """Return the values that were read and that no recorded send wrote to that partition.
 
     Sends of any outcome count, and so do sequence numbers that a killed producer had only
     reserved. A value read in another partition than it was acknowledged in is a phantom there.

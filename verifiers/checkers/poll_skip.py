@@ -1,4 +1,4 @@
-"""Over a record, from one poll to the next."""
+"""Polls that left out a record after the end of the consumer's previous poll."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ from verifiers.checking.polling import passed_over, poll_details, unprepared
     many="polls skipped records",
 )
 def poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
-    """Return where a poll began beyond a record that the process was never given.
+    """Return the polls that began beyond a record that the process never received.
 
     Args:
         turns: where consumers were given something other than the next offset.

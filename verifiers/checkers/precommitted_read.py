@@ -1,4 +1,4 @@
-"""Read by the transaction that sent it."""
+"""Transactions that read a record which they had sent and not yet committed."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""A record that a consumer was given before it was committed."""
+"""Records that a consumer read before they were committed."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""One offset, another record on each disk."""
+"""Offsets at which two replicas hold different batches on disk."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

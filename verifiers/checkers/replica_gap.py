@@ -1,4 +1,4 @@
-"""A replica's log that skips offsets, or has them twice."""
+"""Replica logs in which offsets are missing or occur twice."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -28,8 +28,8 @@ def replica_gap(disjoint: DataFrame) -> DataFrame:
         One row per place; offset is the first that the batch behind it has. Kind "gap" if offsets
         are missing before it that another replica holds: `missing_from` is the first of them,
         `held_by` who; "overlap" if it begins below the end of the batch before it; "backwards" if
-        it begins at or below that one's beginning. Where all replicas lack the same offsets
-        nothing is said: a leader may have lost its log's beginning, and compaction looks like it.
+        it begins at or below that one's beginning. Offsets that
+        all replicas lack do not count: retention and compaction remove records in the same way.
 
     Source: Kafka documentation, replication design: a log's offsets are assigned one by one by the
         leader, and followers copy its batches as they are.
@@ -67,10 +67,11 @@ def replica_gap(disjoint: DataFrame) -> DataFrame:
 
 
 def _held_elsewhere(gaps: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the gaps of which another replica holds an offset, with those that do.
+    """Return the gaps in which another replica holds a record, with the replicas that do.
 
-    Each gap is laid among the batches of every other replica, by offset: of those that begin
-    before the gap's end, the highest offset tells. One sort, however wide the gaps are.
+    Each gap is sorted by offset among the batches of every other replica. Of the batches that begin
+    before the gap ends, the highest offset tells whether the replica holds any of it. This takes
+    one sort, however wide the gaps are.
     """
     others = batches.select(*_PLACE, F.col("broker").alias("other")).distinct()
     asked = gaps.join(F.broadcast(others), list(_PLACE)).where(F.col("other") != F.col("broker"))
@@ -81,7 +82,7 @@ def _held_elsewhere(gaps: DataFrame, batches: DataFrame) -> DataFrame:
         F.col("base_offset").alias("at"),
         F.col("last_offset").alias("holds"),
     )
-    # A batch that begins at the gap's end comes behind the gap.
+    # A batch that begins where the gap ends comes after the gap.
     order = (
         Window.partitionBy(*_PLACE, "other")
         .orderBy("at", F.col("holds").isNotNull())

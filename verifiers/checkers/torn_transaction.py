@@ -1,4 +1,4 @@
-"""Committed, and there in part only."""
+"""Transactions of which the log holds some records and lacks others."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,9 +16,9 @@ from verifiers.checking.details import columns
 def torn_transaction(txns: DataFrame, parts: DataFrame) -> DataFrame:
     """Return the transactions of which the final read has some records and lacks others.
 
-    Asked of committed transactions, and of those whose outcome nobody knows: those too must be
-    there whole or not at all. What is there of aborted ones is G1a. A record that lies where the
-    final read did not get to is neither there nor lacking.
+    Committed transactions count, and transactions of unknown outcome: they too must be in the log
+    as a whole or not at all. Records of aborted transactions are G1a. A record beyond the end of
+    the final read counts as neither found nor lacking.
 
     Args:
         txns: transactions; without any there is nothing to tear.

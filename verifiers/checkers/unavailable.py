@@ -1,4 +1,4 @@
-"""A partition that could not be written though enough of the cluster was there."""
+"""Partitions that took no writes although the faults left enough brokers."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -13,7 +13,7 @@ from verifiers.checking.checker import Severity, checker, offences
     many="gaps without an acknowledgement were longer than the scenario allows",
 )
 def unavailable(sends: DataFrame, demands: DataFrame) -> DataFrame:
-    """Return where no send of a partition was acknowledged for longer than the scenario allows.
+    """Return the gaps between acknowledgements that are longer than the scenario allows.
 
     Args:
         sends: completed sends.
@@ -22,7 +22,7 @@ def unavailable(sends: DataFrame, demands: DataFrame) -> DataFrame:
 
     Returns:
         One row per gap: time_ns is when it begins, `gap_s` how long it is, `bound_s` how long it
-        may be. Of a partition that no send is known to have gone to nothing is said.
+        may be. Partitions to which no send is known to have gone do not count.
 
     Source: the liveness that a run's scenario asks for.
     """

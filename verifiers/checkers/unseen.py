@@ -1,4 +1,4 @@
-"""Acknowledged, and nobody looked."""
+"""Acknowledged records that nobody read, where the final read did not get that far."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,9 +14,9 @@ from verifiers.checking.details import send_details
     many="acknowledged records were never read",
 )
 def unseen(values: DataFrame) -> DataFrame:
-    """Return the acknowledged records that nobody read where the final read did not get to.
+    """Return the acknowledged records that nobody read, beyond the end of the final read.
 
-    They may be there: whether they are is unknown, and so is the run's verdict.
+    Whether they are in the log is unknown, so the verdict of the run is UNKNOWN.
 
     Args:
         values: what is known of each value.

@@ -1,4 +1,4 @@
-"""Committed by a client that had been fenced."""
+"""Transactions committed by a producer that another one had fenced."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

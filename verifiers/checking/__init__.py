@@ -1,1 +1,1 @@
-"""What a checker is, what checkers share, and how all of them are run in one job."""
+"""What a checker is, which frames checkers share, and how one job runs all checkers."""

@@ -1,17 +1,16 @@
-"""What a checker is, what frames it may ask for, and where checkers are found.
+"""What a checker is, which frames it may ask for, and how checkers are registered.
 
 A checker asks for frames by the names of its parameters:
 
 sends, txns, polls, final, events
     the history as it was recorded (docs/run-folder.md).
 values
-    what is known of each (topic, value) that is not plainly in order (frames/records.py). One
-    shuffle.
+    what is known of each (topic, value) that may not be in order (frames/records.py). One shuffle.
 log
     which offsets are known to hold a record, 64 to a row (scanning/offsets.py).
 turns
-    where a consumer was given something other than the next offset of a partition
-    (frames/order.py). One shuffle.
+    where a consumer received something other than the next offset of a partition (frames/order.py).
+    One shuffle.
 producing
     each producer's sends to each partition in the order it made them, where the log's order
     differs (frames/order.py). One shuffle.
@@ -28,9 +27,9 @@ parts
 processing
     what members of consumer groups processed (frames/consumption.py). A few rows of the events.
 
-Beside them, what replicas/comparison.py and timeline/frames.py tell. A history in good order leaves
-`values`, `turns`, `producing` and `slots` all but empty, so a checker costs what there is to say,
-not what was recorded.
+replicas/comparison.py and timeline/frames.py list further frames. For a history in order, `values`,
+`turns`, `producing` and `slots` are almost empty, so that the cost of a checker grows with the
+number of suspicious records and not with the size of the history.
 """
 
 import inspect
@@ -58,7 +57,7 @@ SUSPECTS = frozenset(
         "aborted_reads", "parts",
     }
 )  # fmt: skip
-"""The frames that hold only what is not plainly in order."""
+"""The frames that hold only what may not be in order."""
 
 NEEDED = frozenset({"processing", "txns", "watermarks", "shortages", "ceilings", "demands"})
 """The frames without which a checker that asks for them can find nothing."""
@@ -68,7 +67,7 @@ RECORDED = frozenset({"sends", "polls", "final", "producing"})
 
 
 class Severity(IntEnum):
-    """How bad an anomaly is. A report names the worst first, and equals by their names."""
+    """How bad an anomaly is: a report names the worst first, and sorts equals by name."""
 
     LOST = 1
     """An acknowledged record is gone."""
@@ -92,7 +91,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Checker:
-    """A registered checker, and what there is to say of the anomaly that it finds.
+    """A registered checker, and how reports and contracts speak of its anomaly.
 
     Attributes:
         find: returns the offences.
@@ -110,7 +109,7 @@ class Checker:
 
     @property
     def __wrapped__(self) -> Find:
-        """The function itself, for `inspect`: its parameters, docstring and origin."""
+        """The function itself, whose parameters, docstring and module `inspect` shows."""
         return self.find
 
     def __call__(self, **frames: DataFrame) -> DataFrame:
@@ -118,7 +117,7 @@ class Checker:
         return self.find(**frames)
 
     def phrase(self, count: int) -> str:
-        """Return what a sentence says of so many offences; empty if the checker does not say."""
+        """Return what a sentence says of `count` offences; empty if the checker does not say."""
         return self.one if count == 1 else self.many
 
 

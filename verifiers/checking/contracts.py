@@ -1,4 +1,4 @@
-"""The table on paper: docs/contracts.md, and the lines of `kafka-chaos list contracts`.
+"""The contracts as text: docs/contracts.md, and the lines of `kafka-chaos list contracts`.
 
 `python -m verifiers.checking.contracts docs/contracts.md` writes the page.
 """
@@ -69,7 +69,7 @@ def chapters() -> list[Chapter]:
 
 
 def markdown_page() -> str:
-    """Return the whole table as Markdown."""
+    """Return the page of all contracts as Markdown."""
     lines = [_INTRODUCTION, *_overview()]
     for chapter in chapters():
         lines += ["", f"## {chapter.anomaly}", "", chapter.means, ""]
@@ -109,7 +109,7 @@ def _mark(chapter: Chapter, at: Circumstances) -> str:
 
 
 def _rows(chapter: Chapter) -> list[str]:
-    """Return the rows as a table; the first that fits rules."""
+    """Return the rows of a chapter as a table; the first row that fits decides."""
     lines = ["| kind | if | is | because | source |", "|---|---|---|---|---|"]
     for number, row in enumerate(chapter.rows):
         kinds = ", ".join(f"`{kind}`" for kind in chapter.kinds if kind in row.kinds) or "any"
@@ -127,7 +127,7 @@ def _overlap(row: Row, other: Row) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the page to the file that is named; the exit code."""
+    """Write the page to the file named by the one argument; return the exit code."""
     if len(arguments) != 1:
         sys.stderr.write(f"Say where to: {COMMAND}\n")
         return 2

@@ -7,7 +7,7 @@ from verifiers.frames.history import producer_of, sequence_of
 
 
 def send_details() -> dict[str, Column]:
-    """Return, from a row of `values`, what its producer was told and who saw the record since."""
+    """Return, of a row of `values`, the send's outcome and who read the record later."""
     return {
         "producer": F.coalesce(F.col("process"), producer_of(F.col("value"))),
         "sequence": sequence_of(F.col("value")),
@@ -18,14 +18,14 @@ def send_details() -> dict[str, Column]:
 
 
 def read_details() -> dict[str, Column]:
-    """Return the same, and whether the send was known to have happened."""
+    """Return the facts of `send_details`, and the outcome of the send."""
     return send_details() | columns(
         send_type="type", finally_read="finals", sent_partition="partition"
     )
 
 
 def difference_details() -> dict[str, Column]:
-    """Return, from a row of `differences`, whose batches differ, until where, and what is held."""
+    """Return, of a row of `differences`, which replicas differ and what each of them holds."""
     return columns(
         *("broker", "other_broker", "epoch", "other_epoch", "holds", "other_holds"),
         last_offset="last",
@@ -33,7 +33,7 @@ def difference_details() -> dict[str, Column]:
 
 
 def columns(*names: str, **renamed: str) -> dict[str, Column]:
-    """Return columns as facts of a detail: under their own names, or under the ones given."""
+    """Return columns as facts of a detail, under their own names or under new ones."""
     return {
         name: F.col(column)
         for name, column in (dict(zip(names, names, strict=True)) | renamed).items()

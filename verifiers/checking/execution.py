@@ -1,4 +1,4 @@
-"""Running the checkers: frames once, one job for all, none that hides what another finds."""
+"""Running the checkers: shared frames, one job for all checkers, and what they found."""
 
 import logging
 import re
@@ -19,7 +19,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from verifiers.checking.checker import CHECKERS, Checker, can_find, frames_wanted
 from verifiers.frames import consumption, order, records, transactions
 from verifiers.frames.history import History
-from verifiers.run_folder.member import MEMBER, Member, told_apart
+from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import OffenceExample
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 from verifiers.scanning import digests, offsets, presorted
@@ -60,7 +60,7 @@ class Frames:
     empty: frozenset[str] = frozenset()
 
     def with_more(self, frames: Mapping[str, DataFrame], empty: frozenset[str]) -> "Frames":
-        """Return these and others, of whose suspects some are known to be none."""
+        """Return these frames and others, of which some are known to be empty."""
         return Frames(by_name={**self.by_name, **frames}, kept=self.kept, empty=self.empty | empty)
 
 
@@ -86,9 +86,9 @@ class Found:
 def build(
     history: History, *, digest_first: bool = False, tell: Callable[[str], None] = _LOG.debug
 ) -> Frames:
-    """Return the shared frames, the large shuffles behind them done, in one job.
+    """Return the shared frames; one job does the large shuffles.
 
-    What is kept is small, and Spark knows its size when it plans all that follows.
+    The persisted frames are small, and Spark knows their sizes when it plans the checkers.
 
     Args:
         history: the recorded frames.
@@ -99,12 +99,14 @@ def build(
         tell: receives, in sentences, what the digests showed.
     """
     log = offsets.log(history, by_scan=digest_first).persist()
-    checked = _where_digests_differ(history, log, tell) if digest_first else _Seen.of_all(history)
+    checked = (
+        _where_digests_differ(history, log, tell) if digest_first else _Suspicious.of_all(history)
+    )
     values = checked.values
     turns = order.turns(history, checked.polls).persist()
     processing = consumption.processing(history.events)
     parts = transactions.parts(history, values).persist()
-    kept = (values, log, turns, parts, *checked.skimmed)
+    kept = (values, log, turns, parts, *checked.kept)
     counted = {
         "values": values,
         "turns": turns,
@@ -135,30 +137,32 @@ def build(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What of a history must be looked at.
+class _Suspicious:
+    """The part of a history that has to be checked.
 
     Attributes:
-        history: the records of values that may not be in order, and of the places where more than
-            one may lie; it may hold others.
+        history: the records of values that may not be in order, and of the offsets that may hold
+            more than one value; possibly others.
         values: what is known of each value; kept.
-        polls: the polls that `turns` must see; None is all.
-        sends: the sends that `producing` must see; None is all.
-        skimmed: what occupies memory or disk for that.
+        polls: the polls that `turns` needs; None is all.
+        sends: the sends that `producing` needs; None is all.
+        kept: further frames that occupy memory or disk until they are unpersisted.
     """
 
     history: History
     values: DataFrame
     polls: DataFrame | None = None
     sends: DataFrame | None = None
-    skimmed: tuple[DataFrame, ...] = ()
+    kept: tuple[DataFrame, ...] = ()
 
     @classmethod
-    def of_all(cls, history: History) -> "_Seen":
+    def of_all(cls, history: History) -> "_Suspicious":
         return cls(history=history, values=records.values(history).persist())
 
 
-def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str], None]) -> _Seen:
+def _where_digests_differ(
+    history: History, log: DataFrame, tell: Callable[[str], None]
+) -> _Suspicious:
     tell("Comparing digests of what was acknowledged, polled and finally read.")
     stretches = digests.stretches_of(history).persist()
     in_doubt = digests.records_in_doubt(log, stretches)
@@ -166,7 +170,7 @@ def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str]
     looked_at: tuple[DataFrame, ...] = ()
     if in_doubt > digests.MOST_IN_DOUBT:
         tell(f"{in_doubt:,} records lie where digests differ: looking at every record.")
-        return replace(_Seen.of_all(history), skimmed=(stretches,))
+        return replace(_Suspicious.of_all(history), kept=(stretches,))
     if in_doubt == 0:
         tell("All digests agree.")
         values, suspicious = digests.nothing_like(records.values(history)).persist(), []
@@ -181,12 +185,12 @@ def _where_digests_differ(history: History, log: DataFrame, tell: Callable[[str]
         presorted.polls(history).persist(),
         presorted.sends(history, suspicious).persist(),
     )
-    return _Seen(
+    return _Suspicious(
         history=near,
         values=values,
         polls=polls if presorted.is_sorted(polls) else None,
         sends=sends if presorted.is_sorted(sends) else None,
-        skimmed=(stretches, polls, sends, *looked_at),
+        kept=(stretches, polls, sends, *looked_at),
     )
 
 
@@ -202,7 +206,7 @@ def _persisted(history: History) -> History:
 def run_checkers(
     spark: SparkSession, built: Frames, members: Sequence[Member], scratch: Path
 ) -> dict[int, Found]:
-    """Run every registered checker; what they find lies in `scratch` until it is handed out.
+    """Run every registered checker and write what they find into `scratch`.
 
     A checker that crashes leaves its traceback in the folders of the runs, `crash-<name>.txt`, and
     stops no other.
@@ -232,7 +236,7 @@ def run_checkers(
     except SPARK_ERRORS as error:
         if is_unreadable(error):
             raise
-        # One of them failed on the data; which one shows when each runs by itself.
+        # One checker failed on the data: to learn which one, each runs in a job of its own.
         shutil.rmtree(target)
         target.mkdir()
         for name, plan in plans.items():
@@ -255,7 +259,7 @@ def run_checkers(
 
 
 def _plans(built: Frames, folders: Sequence[Path], crashes: dict[str, str]) -> dict[str, DataFrame]:
-    """Return what each checker that can find anything makes of the frames, by its name."""
+    """Return the result of each checker that can find anything, by name, as a plan."""
     plans: dict[str, DataFrame] = {}
     for name in CHECKERS:
         if not can_find(CHECKERS[name], built.empty):
@@ -278,13 +282,13 @@ def is_unreadable(error: Exception) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says, shortened."""
-    return _said(error)[:160]
+    """Return the first line of an error's message, shortened."""
+    return _message(error)[:160]
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, Py4JJavaError):
-        # Its first line says only that something went wrong; the cause is an exception of Java's.
+        # Its own first line names no cause; the Java exception does.
         error = RuntimeError(error.java_exception.getMessage() or type(error).__name__)
     of_worker = _OF_WORKER.search(str(error))
     if of_worker is not None:
@@ -303,7 +307,7 @@ def _write(
 ) -> None:
     if not plans:
         return
-    found = told_apart(reduce(DataFrame.unionByName, plans), members)
+    found = assigned_to_members(reduce(DataFrame.unionByName, plans), members)
     writer = found.repartition(1).sortWithinPartitions(MEMBER, "anomaly", *_PLACE).write
     writer.mode(mode).partitionBy(MEMBER).option(
         "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
@@ -345,7 +349,7 @@ def _summary(rows: Sequence[Row]) -> Found:
 
 def _lowest(examples: Sequence[OffenceExample]) -> tuple[OffenceExample, ...]:
     def place(example: OffenceExample) -> tuple[tuple[bool, Any], ...]:
-        # Unknown places come last.
+        # Examples without a known place come last.
         return tuple((getattr(example, c) is None, getattr(example, c) or 0) for c in _NUMBERS)
 
     by_place = sorted(

@@ -1,4 +1,4 @@
-"""Order of what consumers were given: what excuses a jump, and what it passed over."""
+"""The order in which consumers received records: what excuses a jump, and what it skipped."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -11,7 +11,7 @@ RESETS = ("start", "assign", "subscribe", "seek", "crash")
 
 
 def unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the turns without an event between the two records that excuses them.
+    """Return the turns that no event between the two records excuses.
 
     An event that names a topic or a partition excuses only turns there.
     """
@@ -38,9 +38,9 @@ def untouched(turns: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
-    """Return the turns with a known record strictly between, and in `skipped` how many.
+    """Return the turns that skipped known records, with their number in `skipped`.
 
-    Offsets that hold no record, such as transaction markers, are nothing to be skipped.
+    Offsets without a record, such as transaction markers, are not skipped.
     """
     size = 1 << BLOCK_BITS
     blocks = F.sequence(
@@ -64,7 +64,7 @@ def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def poll_details() -> dict[str, Column]:
-    """Return, from a row of `turns`, the two records and the polls that gave them."""
+    """Return, of a row of `turns`, the two records and the polls that returned them."""
     before = {f"after_{name}": f"prev_{name}" for name in ("offset", "value", "ns")}
     return columns(poll="op", after_poll="prev_op", **before)
 

@@ -1,1 +1,1 @@
-"""Frames of a history that checkers share: what was recorded, and what is known of each record."""
+"""The frames of a history that checkers share: what was recorded, and what follows from it."""

@@ -1,8 +1,8 @@
-"""What consumer groups processed and committed: rows of the events that tell of it.
+"""What consumer groups processed and committed, from the events of their members.
 
-A client that only polls proves nothing about a group: what counts is what its members had done with
-a record when they died. So a member that processes records says so, one event a record, and says
-how it commits when it subscribes.
+A poll alone proves nothing about a group: what counts is whether a member had processed a record
+before it died. So a member records one event for each record that it processed, and records how it
+commits when it subscribes.
 """
 
 from pyspark.sql import DataFrame
@@ -12,7 +12,7 @@ EXACTLY_ONCE = "transactional"
 """How a group commits whose offsets are part of the transactions that it is polled in."""
 
 TELLS_GROUP = ("subscribe", "assign", "audit")
-"""The events by which a client tells its group; the last one only asks where the group is."""
+"""The events by which a client names its group; the last one only asks for committed offsets."""
 
 AT_MOST_ONCE = "before-processing"
 """How a group commits that processes only what an acknowledged commit covers already."""
@@ -28,8 +28,8 @@ def members(events: DataFrame) -> DataFrame:
         process, group.
         commits: how its offsets are committed, see `workloads.group_member`.
     """
-    # A subscriber that does not process tells no group: nothing is asked of it here.
-    # One that takes its partitions itself may work for a group as well.
+    # A subscriber that does not process records names no group and does not count here. A client
+    # that assigns its partitions itself may work for a group too.
     joins = F.col("f").isin(*TELLS_GROUP)
     joined = events.where(joins & F.col("detail").contains(" "))
     return joined.select(
@@ -75,7 +75,7 @@ def acknowledged(events: DataFrame) -> DataFrame:
 
 
 def fetched(events: DataFrame) -> DataFrame:
-    """Return what members were told when they asked where their group is.
+    """Return the committed offsets that members were told when they asked for them.
 
     Columns:
         group, process, topic, partition.

@@ -1,4 +1,4 @@
-"""The history of a run as it was recorded, in frames, and what its values mean."""
+"""The recorded history of a run, in frames, and what its values mean."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -61,16 +61,16 @@ class History:
 
 
 def readable(reads: DataFrame) -> DataFrame:
-    """Return the reads whose value means something.
+    """Return the reads whose value belongs to this run.
 
-    A record of another run, or one too broken to parse, proves nothing about our values; one
-    with a wrong checksum or in the wrong topic still shows that a record with its value is there.
+    A record of another run, or one that cannot be parsed, proves nothing about our values. A record
+    with a wrong checksum or in the wrong topic still shows that its value is in the log.
     """
     return reads.where(legible())
 
 
 def legible() -> Column:
-    """Return whether the value of a read means something, as `readable` has it."""
+    """Return whether the value of a read belongs to this run, as for `readable`."""
     foreign = F.coalesce(F.col("problem").isin(*FOREIGN_PROBLEMS), F.lit(False))
     return F.col("value").isNotNull() & ~foreign
 

@@ -1,4 +1,4 @@
-"""Where the order of records is not the plain one: the frames `turns` and `producing`."""
+"""Records that were read or written out of order: the frames `turns` and `producing`."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -6,12 +6,12 @@ from pyspark.sql import functions as F
 from verifiers.frames.history import History
 
 
-def turns(history: History, skimmed: DataFrame | None = None) -> DataFrame:
-    """Return where a consumer was given something other than a partition's next offset.
+def turns(history: History, presorted: DataFrame | None = None) -> DataFrame:
+    """Return where a consumer received something other than a partition's next offset.
 
-    Compared are neighbouring records of one process and one partition, in the order they were
-    given. Only `skimmed` records are looked at (scanning/presorted.py); if it is None, all are, and
-    sorted.
+    Consecutive records of one process and one partition are compared, in the order in which the
+    process received them. Only the records in `presorted` are compared (scanning/presorted.py); if
+    it is None, all polls are sorted and compared.
 
     Columns:
         process, topic, partition, mode: which consumer, where; mode is assign or subscribe.
@@ -20,17 +20,17 @@ def turns(history: History, skimmed: DataFrame | None = None) -> DataFrame:
         internal: whether one poll gave both.
     """
     order = Window.partitionBy("process", "topic", "partition").orderBy("time_ns", "op", "position")
-    # Between two rows that were skimmed off one batch, what was left out was next by next.
+    # Rows that were left out between two rows of one batch followed each other offset by offset.
     left_out = (F.col("batch") == F.lag("batch").over(order)) & (
         F.col("place") - F.lag("place").over(order) > 1
     )
-    neighbours = (history.polls if skimmed is None else skimmed).select(
+    neighbours = (history.polls if presorted is None else presorted).select(
         *("process", "topic", "partition", "op", "offset", "value", "time_ns"),
         F.lag("op").over(order).alias("prev_op"),
         F.lag("offset").over(order).alias("prev_offset"),
         F.lag("value").over(order).alias("prev_value"),
         F.lag("time_ns").over(order).alias("prev_ns"),
-        (F.lit(False) if skimmed is None else F.coalesce(left_out, F.lit(False))).alias("plain"),
+        (F.lit(False) if presorted is None else F.coalesce(left_out, F.lit(False))).alias("plain"),
     )
     mode = F.when(F.col("process").isin(*sorted(history.subscribed)), "subscribe")
     turned = (F.col("offset") != F.col("prev_offset") + 1) & ~F.col("plain")
@@ -41,17 +41,17 @@ def turns(history: History, skimmed: DataFrame | None = None) -> DataFrame:
     return neighbours.where(turned).withColumns(modes).drop("plain")
 
 
-def producing(history: History, values: DataFrame, skimmed: DataFrame | None = None) -> DataFrame:
-    """Return neighbouring sends of one producer to one partition that the log holds reversed.
+def producing(history: History, values: DataFrame, presorted: DataFrame | None = None) -> DataFrame:
+    """Return consecutive sends of one producer to one partition that the log holds reversed.
 
-    Neighbours in the order of sequence numbers, among sends that are ok or info and whose
-    partition is known. A send's position is its acknowledged offset; if that is unknown, where
-    its value was read; and if the value lies at several offsets, the last of them, as the
-    version order of the anomalies' definitions has it. A send without a known position is no
-    ground for complaint and no reference either. Nor are two sends compared between which the
-    producer was rebuilt: a request of the old one may still lie in the socket of a frozen broker,
-    and be appended after those of the new one. Only `skimmed` sends are looked at
-    (scanning/presorted.py); if it is None, all are, and sorted.
+    Sends that are ok or info and whose partition is known are compared in the order of their
+    sequence numbers. The position of a send is its acknowledged offset; if that is unknown, the
+    offset at which its value was read; if the value lies at several offsets, the last of them, as
+    in the version order of Jepsen. Sends without a known position are left out. Two sends are not
+    compared if the producer was rebuilt between them: a request of the old producer may still wait
+    in the socket of a frozen broker, and be appended after the requests of the new one. Only the
+    sends in `presorted` are compared (scanning/presorted.py); if it is None, all sends are sorted
+    and compared.
 
     Columns:
         process, topic, partition: which producer, where.
@@ -61,7 +61,7 @@ def producing(history: History, values: DataFrame, skimmed: DataFrame | None = N
             several offsets, else "order".
     """
     every = history.sends.where(F.col("type").isin("ok", "info"))
-    sends = (every if skimmed is None else skimmed).select(
+    sends = (every if presorted is None else presorted).select(
         "process", "topic", "value", "op", "complete_ns", "partition", "offset"
     )
     suspicious = values.where(values["type"].isin("ok", "info")).select(

@@ -1,4 +1,4 @@
-"""What is known of each record that is not plainly in order: the frame `values`."""
+"""What is known of each record that may not be in order: the frame `values`."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -9,15 +9,15 @@ _OK, _INFO, _FAIL, _POLL, _FINAL = range(5)
 
 
 def values(history: History) -> DataFrame:
-    """Return what is known of each (topic, value) about which there is anything to say.
+    """Return what is known of each (topic, value) that may not be in order.
 
-    Left out is what is plainly in order: values acknowledged once with an offset and found in
-    the final read exactly once, there, and polled nowhere else; and sends that were not
-    acknowledged and that nobody ever read.
+    Values in order are left out: those that were acknowledged once, found by the final read exactly
+    once, at the acknowledged offset, and polled at no other offset; and sends that were not
+    acknowledged and that nobody read.
 
     Args:
-        history: the recorded frames; or an excerpt that holds all evidence of the values about
-            which there may be anything to say (scanning/digests.py).
+        history: the recorded frames; or an excerpt that holds all evidence of the values that may
+            not be in order (scanning/digests.py).
 
     Columns:
         topic, value: the key; producer and sequence are in the value.
@@ -40,7 +40,7 @@ def values(history: History) -> DataFrame:
         "value",
         F.when(ok, _OK).when(F.col("type") == "info", _INFO).otherwise(_FAIL).alias("evidence"),
         "partition",
-        # The offset of a send that is not known to have happened is no evidence.
+        # The offset of a send proves nothing unless the send is known to have happened.
         F.when(ok, F.col("offset")).alias("offset"),
         F.col("invoke_ns").alias("begin_ns"),
         F.col("complete_ns").alias("end_ns"),
@@ -63,8 +63,8 @@ def values(history: History) -> DataFrame:
         read(history.final, _FINAL)
     )
     known = (
-        # Values are all but unique within a file: aggregating before the shuffle would only
-        # widen the rows.
+        # Values are almost unique within a file: aggregating before the shuffle would only widen
+        # the rows.
         evidence.repartition("value").groupBy("topic", "value").agg(*_value_columns())
     )
     suspicious = _with_search(known.where(~_in_order(known)), history.ends)
@@ -111,7 +111,7 @@ def _value_columns() -> list[Column]:
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
         F.max(F.when(found, F.col("partition"))).alias("final_partition_high"),
-        # Where a send was meant to go is evidence only if it is known to have happened.
+        # The partition of a send proves nothing unless the send is known to have happened.
         F.min(F.when(happened, F.col("partition"))).alias("partition_low"),
         F.max(F.when(happened, F.col("partition"))).alias("partition_high"),
     ]
@@ -153,9 +153,9 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
 def lost(values: DataFrame) -> DataFrame:
     """Return the rows of `values` that were acknowledged and that the final read lacks.
 
-    Only where the final read certainly looked: elsewhere a record is unseen, not lost.
+    Only offsets that the final read certainly covered count: elsewhere a record is unseen.
     """
-    # Of a value that lies in several partitions, its own may be one.
+    # A value may lie in several partitions, its own among them.
     elsewhere = ~F.col("partition").between(F.col("final_partition"), F.col("final_partition_high"))
     absent = (F.col("finals") == 0) | F.coalesce(elsewhere, F.lit(False))
     return values.where((F.col("type") == "ok") & F.col("searched") & absent)

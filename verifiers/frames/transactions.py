@@ -1,4 +1,4 @@
-"""Frames of transactions: what read_uncommitted readers saw early, and what became of each part."""
+"""Frames of transactions: early reads under read_uncommitted, and records that are missing."""
 
 from collections.abc import Set as AbstractSet
 
@@ -11,7 +11,7 @@ from verifiers.frames.history import ANY_PARTITION, History, readable
 def _open_ended(sends: DataFrame) -> DataFrame:
     """Return the sends in transactions that are not known to have been committed.
 
-    Those that a killed client had only reserved count: nobody can tell in which transaction.
+    Sends that a killed client had only reserved count too: their transaction is not known.
     """
     reserved = (F.col("type") == "info") & F.col("invoke_ns").isNull()
     return sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
@@ -24,8 +24,8 @@ def _by(uncommitted: AbstractSet[int]) -> Column:
 def committed_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet[int]) -> DataFrame:
     """Return the polls without what read_uncommitted readers saw of undecided transactions.
 
-    Such a reader is given records as they are appended. If their transaction is not committed
-    later, they are no evidence of what the log shows to others: nothing else is to trip over them.
+    Such a reader receives records as they are appended. If their transaction is not committed
+    later, these reads prove nothing about the log that other readers see: no checker may use them.
 
     Args:
         polls: all polls, columns of POLL_SCHEMA.
@@ -34,7 +34,7 @@ def committed_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet
     """
     if not uncommitted:
         return polls
-    # A damaged record stays, whoever was given it.
+    # A damaged record is kept, whichever reader received it.
     early = _by(uncommitted) & F.col("problem").isNull()
     rest = polls.where(early).join(
         _open_ended(sends).select("topic", "value"), ["topic", "value"], "left_anti"
@@ -60,10 +60,10 @@ def aborted_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet[i
 
 
 def parts(history: History, values: DataFrame) -> DataFrame:
-    """Return the sends of transactions of which the final read may hold a part only.
+    """Return the sends of the transactions of which the final read may hold only a part.
 
-    Those are the ones with an acknowledged record that it lacks, or with a record of unknown
-    outcome that it has. Sends that the client refused are no parts.
+    These transactions have an acknowledged record that the final read lacks, or a record of unknown
+    outcome that it has. Sends that the client refused do not count.
 
     Columns:
         process, txn: which transaction.
@@ -71,7 +71,7 @@ def parts(history: History, values: DataFrame) -> DataFrame:
         found: whether the final read has it.
         searched: whether it certainly looked where the record should be.
     """
-    # Where it is known that there are none, Spark sees that nothing need be read.
+    # If there are no transactions, this tells Spark that nothing has to be read.
     inside = F.lit(history.transactional) & F.col("txn").isNotNull()
     sends = history.sends.where(inside & F.col("type").isin("ok", "info")).select(
         "process", "txn", "topic", "partition", "offset", "value", "type", "complete_ns"

@@ -1,1 +1,1 @@
-"""From folders of runs to their verdicts: one job over what they hold, then the contract's word."""
+"""From run folders to verdicts: one Spark job finds anomalies, and the contracts judge them."""

@@ -1,4 +1,4 @@
-"""What witnesses saw of a fault, in words: the same for the verdict's reasons and the report."""
+"""The evidence of a fault in words, for the reasons of a verdict and for the report."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ Details = Mapping[str, Any]
 
 
 def in_words(details: Details) -> str:
-    """Return what was seen, as short text: 0 packets were dropped, probes: 1→2 answered."""
+    """Return evidence as short text: 0 packets were dropped, probes: 1→2 answered."""
     if not details:
         return "nothing was written down"
     # What was there before stands before what came of it, however a file has sorted them.
@@ -56,7 +56,7 @@ def _probes(value: object) -> str:
 def _of_each(
     label: str, say: Callable[[object, object], str], *, nothing: str = ""
 ) -> Callable[[object], str]:
-    """Return how something is said that is known of each broker.
+    """Return a function that words a fact which is known for each broker.
 
     Args:
         label: what it is called where it is not told by broker.

@@ -1,4 +1,4 @@
-"""The job: from the folders of runs to their verdicts."""
+"""The verification of run folders, from their paths to their verdicts."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 _MOST_ROWS = 20_000_000
-"""So many rows of short runs are gathered into one job; what is left goes into the next."""
+"""One job gathers short runs up to so many rows; further runs go into the next job."""
 
 
 def verify(
@@ -34,16 +34,16 @@ def verify(
     say: Say | None = None,
     exact: bool = False,
 ) -> Report:
-    """Return the verdict on a run, having written `anomalies/` and `lanes.json` into its folder.
+    """Verify a run, write `anomalies/` and `lanes.json` into its folder, and return its verdict.
 
     May be called again on the same folder, on any machine that has it.
 
     Args:
         run_dir: the folder of a run; its raw history is sealed first if it is not.
         master: a Spark master; None is all cores of this machine.
-        say: is told, in sentences, what is being done.
-        exact: look at every record, also in a long history whose digests agree
-            (scanning/digests.py); what is found is the same.
+        say: receives progress, in sentences.
+        exact: compare every record, also in a long history whose digests agree
+            (scanning/digests.py). The verdict is the same.
 
     Raises:
         UsageError: it is not a run folder.
@@ -65,16 +65,16 @@ def verify_all(
 ) -> tuple[Report | KafkaChaosError, ...]:
     """Return the verdicts on several runs, in their order, as `verify` does for one.
 
-    Short ones are gathered into one job (run_folder/gathering.py); of a long one each has its own.
+    Short runs share one job (run_folder/gathering.py); each long run has a job of its own.
 
     Args:
         run_dirs: folders of runs.
         master: a Spark master; None is all cores of this machine.
-        say: is told, in sentences, what is being done.
-        exact: look at every record, however long a history is.
+        say: receives progress, in sentences.
+        exact: compare every record, however long a history is.
 
     Returns:
-        For a folder that cannot be judged, why; it spoils no other.
+        For a folder that cannot be judged, the error; the other folders are judged all the same.
 
     Raises:
         EnvironmentBroken: there is no Java, or Spark did not start.
@@ -101,7 +101,7 @@ def verify_all(
 
 
 def _jobs(ready: Mapping[int, LoadedRun]) -> Iterator[list[int]]:
-    """Yield which runs are verified together, by place."""
+    """Yield the numbers of the runs that are verified together."""
     short: list[int] = []
     rows = processes = 0
     for number, loaded in ready.items():
@@ -123,7 +123,7 @@ def _judge(
     spark: SparkSession, runs: Sequence[LoadedRun], tell: Say, stopwatch: Stopwatch, *, exact: bool
 ) -> Sequence[Report | KafkaChaosError]:
     """Return the verdicts on runs that are verified together, in their order."""
-    # Beside the histories, where the workers of a cluster see it too.
+    # The workers of a Spark cluster can read the folder of a run, so scratch files lie there too.
     with (
         stopwatch("verify"),
         TemporaryDirectory(prefix=".verify-", dir=runs[0].run.path) as scratch,

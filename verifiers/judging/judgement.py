@@ -1,4 +1,4 @@
-"""Judging: what was found, under the contract, and what a pass would still need."""
+"""The judgement of a run: which findings its contract permits, and why it is not VALID."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import AnomalyFinding, Counts, JudgedFault
 
 FEWEST_ACKED = 100
-"""With fewer acknowledged sends than this a run has shown nothing, unless run.json says so."""
+"""A run with fewer acknowledged sends proves nothing, unless run.json names another number."""
 
 
 def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
-    """Return every anomaly that was found, the worst first, judged kind by kind."""
+    """Return every anomaly that was found, the worst first, each judged by its kinds."""
     circumstances = Circumstances(
         contract=run.contract,
         kafka=run.kafka,
@@ -31,7 +31,7 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
             kind: checker.chapter.rule(kind, circumstances) for kind in sorted(kinds, key=str)
         }
         permitted = all(ruling.permitted for ruling in rulings.values())
-        # Where some of it is forbidden, that is what is to be explained.
+        # If any kind is forbidden, only the forbidden kinds are explained.
         telling = [ruling for ruling in rulings.values() if ruling.permitted == permitted]
         whys = dict.fromkeys(ruling.why for ruling in telling)
         permits = dict.fromkeys(ruling.permits for ruling in telling if ruling.permits)
@@ -65,7 +65,7 @@ def judge_liveness(
     found: Mapping[tuple[str, str | None], int],
     widest: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the verdict on liveness: whether partitions could be written as soon as is asked.
+    """Return the verdict on liveness: whether partitions took writes within the bound.
 
     Args:
         meta: run.json; `available_within_s` is what is asked, if anything.
@@ -92,7 +92,7 @@ def why_not_valid(
     findings: Mapping[str, AnomalyFinding],
     uncompared: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return, in sentences, all that keeps the run from being VALID; what is forbidden first.
+    """Return, in sentences, why the run is not VALID; forbidden anomalies come first.
 
     Args:
         run: what was run.

@@ -1,4 +1,4 @@
-"""A run that is ready to be verified: all that is read of its folder without Spark."""
+"""A run as it is loaded for verification: everything that is read without Spark."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,28 +8,28 @@ from harness.history.seal import seal
 from verifiers.replicas.copied import Copied, read_copied
 from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.sealed import Sealed, read_sealed
-from verifiers.timeline.frames import Seen, see
+from verifiers.timeline.frames import TimelineRows, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedRun:
-    """What is known of a run before its history is looked at.
+    """A run before its history is read: its folder's other files.
 
     Attributes:
-        run: what its folder tells beside the history.
+        run: what its folder holds besides the history.
         history: the files of its history, and how large that is.
-        copied: what lay on the disks.
-        seen: what the timeline gives.
+        copied: the replicas copied from the brokers' disks.
+        timeline: the rows of the timeline frames.
     """
 
     run: RunInput
     history: Sealed
     copied: Copied
-    seen: Seen
+    timeline: TimelineRows
 
 
 def load_run(run_dir: Path) -> LoadedRun:
-    """Return a run that is ready to be verified; its raw history is sealed first if it is not.
+    """Return a loaded run; its raw history is sealed first if it is not yet.
 
     Raises:
         UsageError: it is not a run folder.
@@ -43,5 +43,5 @@ def load_run(run_dir: Path) -> LoadedRun:
         run=run,
         history=read_sealed(run.path),
         copied=read_copied(RunDir(run.path), run.meta),
-        seen=see(run),
+        timeline=read_rows(run),
     )

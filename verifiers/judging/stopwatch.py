@@ -1,4 +1,4 @@
-"""How long each step of a verification took."""
+"""How long each step of a verification takes."""
 
 import time
 from collections.abc import Iterator
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds by step, in whichever thread it was taken.
+    """The duration of each step, measured in any thread.
 
     Attributes:
-        seconds: what is known so far; to the millisecond.
+        seconds: the duration of each step that has ended, to the millisecond.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
-        """Take the time of a step."""
+        """Measure the duration of a step."""
         begin_ns = time.monotonic_ns()
         try:
             yield

@@ -1,4 +1,4 @@
-"""One pass of Spark over the histories of some runs, and the verdict on each."""
+"""The verification of one or several runs in one Spark session, and the verdict on each."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,7 +30,7 @@ from verifiers.replicas.batches import BATCH_SCHEMA
 from verifiers.replicas.comparison import Comparison, compare, located_in
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.gathering import hand_out
-from verifiers.run_folder.member import MEMBER, Member, told_apart
+from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
@@ -44,14 +44,14 @@ from verifiers.timeline.frames import SCHEMAS, frames_of, together
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a verification is carried out with, whatever is verified.
+    """What every verification needs, whichever runs it verifies.
 
     Attributes:
         spark: the session.
         scratch: an empty folder on the same disk as the runs.
-        tell: is told, in sentences, what is being done.
-        stopwatch: is told how long it took.
-        exact: whether to look at every record, however long the history is.
+        tell: receives progress, in sentences.
+        stopstopwatch: measures each step.
+        exact: whether to compare every record, however long the history is.
     """
 
     spark: SparkSession
@@ -63,14 +63,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """Runs that are verified together.
+    """One or several runs that are verified together.
 
     Attributes:
         members: the runs; not none.
         files: the Parquet files of all their histories, by dataset.
         folder: in which the segments of their replicas lie.
         batches: where the headers of those are kept.
-        means: what it is carried out with.
+        context: the session, and what else every verification needs.
     """
 
     members: Mapping[Member, LoadedRun]
@@ -80,7 +80,7 @@ class Verification:
     context: Context
 
     def reports(self) -> list[Report]:
-        """Return the verdict on each member, having written what belongs into its folder.
+        """Verify all members, write the results into their folders, and return their verdicts.
 
         Raises:
             HistoryUnreadable: what was recorded is damaged.
@@ -95,10 +95,10 @@ class Verification:
             tuned(self.context.spark, rows=rows),
         ):
             history = self._history()
-            # A short history is looked at sooner than its digests have been compared.
+            # Checking every record of a short history takes less time than comparing digests.
             digest_first = not self.context.exact and rows >= FEW_ROWS
-            # The lanes are small jobs that mostly wait for their plans: they fill the gaps of the
-            # large ones.
+            # The throughput takes small jobs that mostly wait for their plans: they run beside the
+            # large jobs.
             with ThreadPoolExecutor(1, "lanes") as aside:
                 comparing = aside.submit(self._compare)
                 drawing = aside.submit(self._draw, history, by_scan=digest_first)
@@ -122,7 +122,7 @@ class Verification:
         recorded: dict[str, DataFrame] = {}
         for dataset, schema in HISTORY_SCHEMAS.items():
             paths = [str(file) for file in self.files[dataset]]
-            # Parquet's own columns are all nullable, so the declared schema says names and types.
+            # All columns of Parquet files are nullable: only names and types of the schema count.
             reader = self.context.spark.read.schema(schema)
             recorded[dataset] = (
                 reader.parquet(*paths) if paths else self.context.spark.createDataFrame([], schema)
@@ -142,7 +142,7 @@ class Verification:
             files={
                 dataset: tuple(map(str, self.files[dataset]))
                 for dataset in ("send", "poll", "final")
-                # What some readers saw early is no part of the polls.
+                # Reads of uncommitted records are left out of the polls.
                 if dataset != "poll" or not uncommitted
             },
         )
@@ -164,7 +164,7 @@ class Verification:
     ) -> Mapping[int, Sequence[Cause]]:
         """Return why outcomes are unknown, by the number of the member."""
         doubtful = any(throughput.counts.indeterminate for throughput in drawing.result().values())
-        # Most runs end without a doubt, and then there is nothing to ask for.
+        # Most runs have no unknown outcome, and then no job is needed.
         if not doubtful and not history.transactional:
             return {}
         with self.context.stopwatch("verify: explain outcomes"):
@@ -178,7 +178,7 @@ class Verification:
     def _find(
         self, history: History, comparing: Future[Comparison], *, digest_first: bool
     ) -> tuple[dict[int, Found], Comparison, dict[int, dict[str, Any]]]:
-        """Return what checkers found, how replicas compare, and where lost records lie."""
+        """Return what checkers found, how replicas compare, and where lost records still lie."""
         members = list(self.members)
         with self.context.stopwatch("verify: build frames"):
             built = build(history, digest_first=digest_first, tell=self.context.tell)
@@ -188,7 +188,7 @@ class Verification:
             kept += compared.kept
             values = built.by_name["values"]
             built = built.with_more(compared.frames(self.context.spark, values), compared.empty)
-            rows = together((member, loaded.seen) for member, loaded in self.members.items())
+            rows = together((member, loaded.timeline) for member, loaded in self.members.items())
             unseen = frozenset(name for name in SCHEMAS if not rows[name])
             built = built.with_more(frames_of(self.context.spark, rows), unseen)
             with self.context.stopwatch("verify: run checkers"):
@@ -210,7 +210,7 @@ class Verification:
 
     def _hand_out_batches(self, batches: DataFrame) -> None:
         members, parts = list(self.members), self.context.scratch / "parts"
-        told_apart(batches, members).write.partitionBy(MEMBER).parquet(str(parts))
+        assigned_to_members(batches, members).write.partitionBy(MEMBER).parquet(str(parts))
         hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
 
     def _concluded(
@@ -222,13 +222,13 @@ class Verification:
         located: Mapping[int, Mapping[str, Any]],
         why: Sequence[Cause],
     ) -> Report:
-        run, timeline = member.run, self.members[member].seen.told
+        run, timeline = member.run, self.members[member].timeline.document
         lanes.write(run.path)
         self.context.tell(
             f"Checked {lanes.counts.sends:,} sends, {lanes.counts.read:,} reads and "
             f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
         )
-        replicas = compared.told(member)
+        replicas = compared.verdict_on(member)
         findings = judge_findings(run, found)
         reasons = why_not_valid(run, lanes.counts, found, findings, replicas.reasons)
         document = dict(replicas.document)
@@ -266,7 +266,7 @@ def _ends(member: Member) -> Iterator[tuple[str, int, int, bool]]:
 
 @contextmanager
 def _unreadable_named(paths: Sequence[Path]) -> Iterator[None]:
-    """Turn what Spark says of a damaged file into the error that the caller knows."""
+    """Turn Spark's error about a damaged file into HistoryUnreadable."""
     try:
         yield
     except SPARK_ERRORS as error:

@@ -1,6 +1,6 @@
-"""Making the class archive: a verification of a small history, whose classes are kept.
+"""The class archive of Spark's JVM, made by verifying a small history.
 
-Run as a program, `python -m verifiers.judging.warm_up`; it says where the archive lies.
+`python -m verifiers.judging.warm_up` makes the archive and prints its path.
 """
 
 import json
@@ -30,9 +30,10 @@ _SENT = 8
 
 
 def make_archive() -> Path:
-    """Return the archive for this machine's Java, made if there is none; this process is spent.
+    """Return the class archive for this machine's Java; make it if there is none.
 
-    A process can have one JVM, and an archive is written when that ends.
+    A process can have one JVM, which writes the archive when it ends: no other verification can
+    follow in this process.
 
     Raises:
         EnvironmentBroken: there is no Java, or its JVM wrote no archive.
@@ -78,7 +79,7 @@ def _end_jvm() -> None:
 
 
 def write_run(path: Path) -> Path:
-    """Write a run that gives every checker something to look at."""
+    """Write a run in which every checker has records to check."""
     sends = [
         _row(process=1, op=n, type="ok", partition=0, offset=n, invoke_ns=n, complete_ns=n + 1)
         for n in range(_SENT)

@@ -1,1 +1,1 @@
-"""What `verify --self-test` plants into copies of a run, and whether all that is found, no more."""
+"""`verify --self-test`: anomalies are planted into copies of a run, and have to be found."""

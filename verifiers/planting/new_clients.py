@@ -1,6 +1,6 @@
-"""Strangers: processes that a run did not have, and what plants let them do.
+"""Sends and reads of new clients, which the run does not have.
 
-A send or a read of their own leaves the order in which the run's own clients did things as it was.
+They leave the order of what the run's own clients did as it was.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def new_producer_ends_transaction(copy: RunCopy, kind: str) -> int:
 
 
 def finally_read(copy: RunCopy, tp: TopicPartition, offset: int, value: int) -> None:
-    """Let the final read hold a record more."""
+    """Add a record to the final read."""
     finals = copy.contents.rows("final")
     reader = int(finals.numbers("process")[0]) if finals.count else copy.contents.new_process + 1
     _read(copy, "final", reader, tp, offset, value)

@@ -1,4 +1,4 @@
-"""What a plant is, and where plants are found: an anomaly put into a copy of a run on purpose."""
+"""What a plant is: an anomaly put into a copy of a run on purpose; and the registry of plants."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -74,7 +74,7 @@ def offence_of(anomaly: str, record: Record, **more: Any) -> Offence:  # noqa: A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """What a plant did to the copy.
+    """The change that a plant made to the copy.
 
     Attributes:
         told: in one sentence.
@@ -95,7 +95,7 @@ class Plant:
     Attributes:
         name: the checker that must find it, with a word in brackets where it has several plants.
         checker: that checker.
-        apply: changes a copy; raises NothingToPlant if the run holds nothing that it could change.
+        apply: changes a copy; raises NothingToPlant if the run has nothing that it could change.
     """
 
     name: str
@@ -107,7 +107,7 @@ PLANTS: Registry[Plant] = Registry("plant", "verifiers.planting.plants")
 
 
 def plant(checker: str, kind: str = "") -> Callable[[PlantFunction], PlantFunction]:
-    """Return a decorator that files a function as a plant for a checker.
+    """Return a decorator that registers a function as a plant for a checker.
 
     Args:
         checker: its registered name.

@@ -1,8 +1,7 @@
-"""The contents: what a stored run holds, in arrays, and what of it plants may choose.
+"""The contents of a stored run, in arrays, and the records that plants may change.
 
-Plants put something strange among what is plainly in order. A record is *plain* if it was
-acknowledged once and is found once in the final read, there and undamaged, if nobody else's record
-is, and if all polls of it agree.
+Plants change records that are in order. A record is *plain* if it was acknowledged once, if the
+final read found it once, undamaged and alone at that offset, and if all polls of it agree.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 NONE = -(1 << 62)
-"""Stands for null in a column of numbers."""
+"""Null, in a column of numbers."""
 
 _MS_NS = 1_000_000
 
@@ -139,7 +138,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRow:
-    """One row of `anomalies/`, as far as it tells what was found where."""
+    """One row of `anomalies/`, without its time and detail."""
 
     anomaly: str
     topic: str | None
@@ -158,7 +157,7 @@ def read_found(anomalies: Path) -> list[tuple[FoundRow, dict[str, str]]]:
 
 
 class RunContents:
-    """What plants choose from.
+    """The contents of a run that plants choose from.
 
     Args:
         path: the folder of the run, its history sealed.
@@ -185,7 +184,7 @@ class RunContents:
 
     @cached_property
     def new_process(self) -> int:
-        """The number of a process that the run does not have; those above are free too."""
+        """The lowest number above those of all processes of the run."""
         known = [self.rows(dataset).numbers("process") for dataset in HISTORY_SCHEMAS]
         clients = [int(client["process"]) for client in self.run.meta.get("clients", [])]
         written = [int(values.max()) >> 40 for values in self._values() if len(values)]
@@ -243,7 +242,7 @@ class RunContents:
             raise NothingToPlant("the run has no transactions")
 
     def free_offset(self, tp: TopicPartition) -> int:
-        """Return an offset of a partition above all that anybody named; those above are free."""
+        """Return the lowest offset of a partition above all recorded ones."""
         highest = [end.high for end in self.run.ends if (end.topic, end.partition) == tp]
         for dataset in ("send", "poll", "final", "event"):
             offsets = self.rows(dataset).numbers("offset")[self.in_partition(dataset, tp)]
@@ -307,7 +306,7 @@ class RunContents:
         )
 
     def _is_alone(self) -> Flags:
-        """Return which records of the final read have their offset for themselves."""
+        """Return which records of the final read are alone at their offset."""
         finals = self.rows("final")
         topics = np.unique(finals.words("topic").astype(str), return_inverse=True)[1]
         keys = np.stack([topics, finals.numbers("partition"), finals.numbers("offset")])
@@ -316,7 +315,7 @@ class RunContents:
         return alone
 
     def _disputed(self) -> Numbers:
-        """Return the values of which something strange is known besides sends and final read."""
+        """Return the values that polls or findings contradict."""
         polls, finals = self.rows("poll"), self.rows("final")
         values = polls.numbers("value")
         by_value = np.argsort(finals.numbers("value"), kind="stable")
@@ -343,7 +342,7 @@ class RunContents:
         return next((c for c in clients if c["process"] == process), {})
 
     def has_any(self, anomalies: Iterable[str], tp: TopicPartition) -> bool:
-        """Tell whether the run as it is has any of some anomalies in a partition."""
+        """Tell whether the unchanged run has any of these anomalies in a partition."""
         names = set(anomalies)
         return any(row.anomaly in names and (row.topic, row.partition) == tp for row in self.found)
 

@@ -1,7 +1,7 @@
-"""A copy: the copy of a stored run in which one plant grows, and what may be done to it.
+"""A copy of a stored run, which one plant changes.
 
-A copy is a tree of links: only files that a plant changes are written anew, so it costs what is
-changed and the run itself is never touched.
+A copy is a tree of links: only files that the plant changes are written, and the run itself is
+never changed.
 """
 
 import json
@@ -72,16 +72,16 @@ class RunCopy:
     # -- the history -------------------------------------------------------------------------------
 
     def drop(self, dataset: str, rows: Flags) -> None:
-        """Leave rows of a dataset out; `rows` says of each row of the run whether."""
+        """Leave out the rows of a dataset for which `rows` is true."""
         before = self._dropped.get(dataset)
         self._dropped[dataset] = rows if before is None else before | rows
 
     def put(self, dataset: str, rows: Flags, **values: Any) -> None:  # noqa: ANN401  (cells)
-        """Give columns of some rows another value."""
+        """Replace the values of columns in the rows for which `rows` is true."""
         self._put.setdefault(dataset, []).append((rows, values))
 
     def add(self, dataset: str, **columns: Any) -> None:  # noqa: ANN401  (cells)
-        """Append a row, to the file of its process; what is not given is null."""
+        """Append a row to the file of its process; other columns are null."""
         self._added.setdefault(dataset, []).append(columns)
 
     def finish(self) -> None:
@@ -118,7 +118,7 @@ class RunCopy:
     # -- everything else ---------------------------------------------------------------------------
 
     def write(self, name: str, content: bytes) -> None:
-        """Give a file another content."""
+        """Replace the content of a file."""
         path = self.path / name
         # It may be a link to the run's own file.
         path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """The self-test: every kind of anomaly is planted into a copy of a run, and must be found.
 
-The planted offences exactly, and nothing else beyond what the run has without them: a verifier that
-finds nothing in a run in order, and this in its copies, has shown on that very run that it looks.
+A verification of the copy must find the planted offences, and otherwise only what it finds in the
+run itself. A verifier that passes has shown on this very run that it detects anomalies.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ Rows = Sequence[tuple[FoundRow, Mapping[str, str]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantOutcome:
-    """What came of one plant.
+    """The result of one plant.
 
     Attributes:
         name: of the plant.
@@ -89,7 +89,7 @@ class PlantOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTest:
-    """What came of all plants in copies of one run.
+    """The results of all plants in copies of one run.
 
     Attributes:
         run: name of the run.
@@ -149,7 +149,7 @@ def self_test(
     begin_ns = time.monotonic_ns()
     source = RunDir.open(run_dir)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-self-test-") as folder:
-        # Spark names files by their real paths.
+        # Spark reports files by their real paths.
         scratch = Path(folder).resolve()
         base = scratch / "as-it-is"
         copy_run(source.path, base, raw=True)
@@ -178,7 +178,7 @@ def self_test(
 
 
 def verify_each(paths: Sequence[Path], *, master: str | None, exact: bool) -> list[Report]:
-    """Return the verdicts on some run folders, in order; none of them may be damaged."""
+    """Return the verdicts on run folders, in order; none of them may be damaged."""
     reports = []
     for report in verify_all(paths, master=master, exact=exact):
         if isinstance(report, KafkaChaosError):
@@ -190,7 +190,7 @@ def verify_each(paths: Sequence[Path], *, master: str | None, exact: bool) -> li
 def _plant_all(
     scratch: Path, base: Path, contents: RunContents, only: Collection[str]
 ) -> tuple[list[tuple[Plant, Planted]], list[PlantOutcome]]:
-    """Make the copies; return what was planted, and what could not be."""
+    """Make the copies; return the planted ones, and the plants for which the run has no records."""
     planted: list[tuple[Plant, Planted]] = []
     not_planted = [
         PlantOutcome(

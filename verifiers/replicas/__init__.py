@@ -1,1 +1,1 @@
-"""What lies on the brokers' disks: batches, checkpoints, and who cut what away."""
+"""The replicas on the brokers' disks: batches, checkpoints and truncations."""

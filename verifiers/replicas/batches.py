@@ -1,4 +1,4 @@
-"""The batches of all replicas in one frame, and what they come to, replica by replica."""
+"""The batches of all replicas in one frame, and a summary of each replica."""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -36,12 +36,12 @@ of bytes, `size` long, that is no batch: nothing else is known of it.
 _BOUND_SCHEMA = declared(topic=TEXT, partition=INT, bound=LONG)
 
 _FEW_BYTES = 64 * 1024**2
-"""So much is read here: a worker takes longer to start than to read this."""
+"""The driver reads so much itself: starting a worker would take longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """One segment: whose, its path within the run's folder, and its size."""
+    """One segment: its broker and partition, its path within the run's folder, and its size."""
 
     broker: int
     topic: str
@@ -69,7 +69,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Bytes up to the end of a segment that are no batch.
+    """Bytes at the end of a segment that are no batch.
 
     Attributes:
         segment: its path within the run's folder.
@@ -96,13 +96,13 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What one replica's batches come to.
+    """A summary of one replica's batches.
 
     Attributes:
         replica: which.
         runs: by epoch.
         size_bytes: of all batches.
-        compared: how many batches lie below the bound up to which replicas are compared.
+        compared: how many batches lie below the bound, up to which replicas are compared.
         digest: of these; equal for equal batches.
         damaged: how many of these have a checksum that does not fit.
         broken: whether offsets are missing between its batches, or overlap.
@@ -137,7 +137,7 @@ class Summary:
 
     @property
     def disordered(self) -> bool:
-        """Whether epochs fall, or are not those of the checkpoint; true is worth a closer look."""
+        """Whether epochs decrease or differ from the checkpoint."""
         runs = sorted((run for run in self.runs if run.epoch is not None), key=lambda r: r.first)
         epochs = [run.epoch for run in runs]
         apart = all(before.last < after.first for before, after in pairwise(runs))
@@ -147,7 +147,7 @@ class Summary:
 
 
 def _agrees(run: Run, replica: Replica, start: int) -> bool:
-    """Tell whether a run lies within its epoch's offsets; below the log's start nobody asks."""
+    """Tell whether a run lies within its epoch's offsets, as far as it is above the log start."""
     if run.last < start or run.epoch == -1 or not replica.epochs:
         return True
     return any(
@@ -159,7 +159,7 @@ def _agrees(run: Run, replica: Replica, start: int) -> bool:
 def batches_of(
     spark: SparkSession, replicas: Iterable[Replica], folder: Path, target: Path
 ) -> DataFrame:
-    """Return the batches of replicas (BATCH_SCHEMA), headers only, kept as Parquet.
+    """Return the batch headers of replicas (BATCH_SCHEMA), stored as Parquet.
 
     Args:
         spark: the session.
@@ -187,7 +187,7 @@ def batches_of(
     if sum(file.size_bytes for file in files) <= _FEW_BYTES:
         _index(root, kept, files, 0)
     else:
-        # Each task writes what it found: rows that came back one by one would cost more.
+        # Each task writes its own file: returning rows one by one would cost more.
         tasks = min(len(files), 4 * spark.sparkContext.defaultParallelism)
         shares = spark.sparkContext.parallelize(files, tasks)
         shares.mapPartitionsWithIndex(
@@ -216,7 +216,7 @@ def _index(root: str, kept: str, files: Iterable[File], number: int) -> int:
 
 
 def known_bounds(copied: Copied, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the high watermark at rest of each partition.
+    """Return the high watermark of each partition after the run.
 
     That is where the final read ended, which consumers cannot pass. Where there was none, the
     highest that a replica in the ISR has checkpointed, or any replica if nobody knows the ISR.
@@ -238,7 +238,7 @@ def known_bounds(copied: Copied, ends: Mapping[TopicPartition, int]) -> dict[Top
 def summarise(
     batches: DataFrame, copied: Copied, bounds: Mapping[TopicPartition, int]
 ) -> tuple[Summary, ...]:
-    """Return what each replica's batches come to, in one job."""
+    """Return a summary of each replica's batches; runs one job."""
     rows = [(*tp, bound) for tp, bound in bounds.items()]
     bounded = batches.join(
         F.broadcast(frame_of(batches.sparkSession, rows, _BOUND_SCHEMA)),
@@ -312,7 +312,7 @@ def _runs(rows: list[Any]) -> tuple[Run, ...]:
 
 
 def _is_broken_between(rows: list[Any]) -> bool:
-    """Tell whether a segment begins elsewhere than where the one before it ends."""
+    """Tell whether a segment does not begin where the one before it ends."""
     segments: dict[str, list[Any]] = {}
     for row in rows:
         segments.setdefault(row["segment"], []).append(row)
@@ -326,7 +326,7 @@ def _is_broken_between(rows: list[Any]) -> bool:
 
 
 def _stretches(rows: list[Any], replica: Replica) -> tuple[Stretch, ...]:
-    """Return what is no batch, each with the offset that should lie there."""
+    """Return the bytes that are no batch, with the offsets that should lie there."""
     found = []
     for row in rows:
         if row["problem"] is None:

@@ -1,4 +1,4 @@
-"""The small text files in which a broker notes what it makes of its logs.
+"""The checkpoint files of a broker.
 
 `leader-epoch-checkpoint` has one entry `epoch start` a line; `replication-offset-checkpoint` (high
 watermarks), `recovery-point-offset-checkpoint` and `log-start-offset-checkpoint` have one `topic

@@ -1,4 +1,4 @@
-"""Replicas compared: the frames that checkers ask for, and what the verdict says of them."""
+"""The comparison of replicas: the frames for checkers, and the replicas' part of the verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ _MOST_EPOCHS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The replicas of one run or several, compared.
+    """The compared replicas of one or several runs.
 
     Attributes:
         folder: in which their segments lie.
@@ -49,9 +49,9 @@ class Comparison:
         summaries: each replica's batches, summed up; empty if there are none.
         bounds: the high watermark at rest of each partition.
         batches: of all replicas (BATCH_SCHEMA).
-        differences: where replicas differ (DIFFERENCE_SCHEMA).
-        disordered: the batches of replicas whose epochs are worth a closer look.
-        damaged: what is not as it was written (DAMAGE_SCHEMA).
+        differences: the batches in which replicas differ (DIFFERENCE_SCHEMA).
+        disordered: the batches of replicas whose epochs have to be checked.
+        damaged: the batches that are not as their leader appended them (DAMAGE_SCHEMA).
         disjoint: the batches of all replicas of the partitions in which one has a hole or an
             overlap.
         epochs: what their leader-epoch checkpoints say (EPOCH_SCHEMA).
@@ -78,7 +78,7 @@ class Comparison:
 
         Args:
             spark: the session.
-            values: what is known of each value (`verifiers.frames.history`).
+            values: what is known of each value (`verifiers.frames.records`).
         """
         located = (
             locate(spark, lost(values), self.batches, self.replicas, self.folder)
@@ -94,8 +94,8 @@ class Comparison:
             "located": located,
         }
 
-    def told(self, member: Member) -> "Told":
-        """Return what the verdict on a member says of its replicas, but for what was located."""
+    def verdict_on(self, member: Member) -> "ReplicaVerdict":
+        """Return the replicas' part of a member's verdict, without the located records."""
         copied = self.copied[member.number]
         own = [_own(summary, member) for summary in self.summaries if _is_of(summary, member)]
         brokers: dict[str, dict[str, Any]] = {}
@@ -123,16 +123,16 @@ class Comparison:
             "cuts": len(copied.cuts),
             "located": {},
         }
-        return Told(document=document, reasons=reasons)
+        return ReplicaVerdict(document=document, reasons=reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What is said of one run's replicas.
+class ReplicaVerdict:
+    """The replicas' part of one run's verdict.
 
     Attributes:
         document: as in verdict.json.
-        reasons: why they are not compared in full, in sentences.
+        reasons: why the replicas were not compared in full, in sentences.
     """
 
     document: Mapping[str, Any]
@@ -146,7 +146,7 @@ def compare(
     folder: Path,
     target: Path,
 ) -> Comparison:
-    """Return the replicas compared; a pass over all headers, and nothing more where all agree.
+    """Compare replicas, by one pass over all headers if they agree.
 
     Args:
         spark: the session.
@@ -211,7 +211,7 @@ def compare(
 
 
 def _together(copied: Mapping[Member, Copied], folder: Path) -> Copied:
-    """Return the replicas and cuts of all members, as they go among each other."""
+    """Return the replicas and truncations of all members, under their names among all members."""
 
     def below(segment: Path, member: Member) -> Path:
         return folder / member.named(str(segment.relative_to(member.run.path)))
@@ -264,9 +264,9 @@ def _epochs(summaries: tuple[Summary, ...]) -> list[tuple[object, ...]]:
 
 
 def _damaged(summaries: Sequence[Summary]) -> list[str]:
-    """Return, in sentences, which logs cannot be read to their end though they count.
+    """Return, in sentences, which logs in the ISR cannot be read to their end.
 
-    A broker that is down may well have half a batch at its end: it cuts it when it starts.
+    The log of a broker that is down may end in half a batch, which the broker cuts when it starts.
     """
     return [
         f"The log of {summary.replica.name} on broker {summary.replica.broker} cannot be read to "
@@ -277,7 +277,7 @@ def _damaged(summaries: Sequence[Summary]) -> list[str]:
 
 
 def _short(groups: Sequence[Group]) -> list[str]:
-    """Return, in sentences, where the log that all are compared with lacks what was read of it."""
+    """Return, in sentences, which reference logs end below the high watermark."""
     return [
         f"The log of {replicas.reference.replica.name} that was copied from broker "
         f"{replicas.reference.replica.broker} ends at {replicas.reference.end}, below the high "
@@ -288,10 +288,10 @@ def _short(groups: Sequence[Group]) -> list[str]:
 
 
 def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
-    """Return what became of the lost records on the disks, summed up, by member.
+    """Return, by member, on which disks lost records still lie.
 
     Args:
-        found: all anomalies, told apart (`verifiers.run_folder.member`).
+        found: all anomalies, assigned to members (`verifiers.run_folder.member`).
 
     Returns:
         `lost`, of which `held` still lie on a disk, `gone` on none, and `unplaced` have no offset

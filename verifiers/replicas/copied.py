@@ -1,4 +1,4 @@
-"""What was copied from the brokers' disks, and what their checkpoints and logs say of it."""
+"""The replicas that were copied from the brokers' disks, with their checkpoints and truncations."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
 from verifiers.run_folder.folder import TopicPartition
 
 FOR_EVER = (1 << 63) - 1
-"""An offset that no log comes to."""
+"""An offset that no log reaches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """One replica as it lies on a broker's disk.
+    """One replica on a broker's disk.
 
     Attributes:
         broker: node id.
@@ -46,12 +46,12 @@ class Replica:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where it belongs."""
+        """Its topic and partition."""
         return (self.topic, self.partition)
 
     @property
     def name(self) -> str:
-        """As Kafka names its folder."""
+        """The name of its folder on the broker."""
         return f"{self.topic}-{self.partition}"
 
     @property
@@ -65,12 +65,12 @@ class Replica:
 
     @property
     def first_segment(self) -> int:
-        """Offset that its first segment is called after; 0 if it has none."""
+        """The offset in the name of its first segment; 0 if it has none."""
         return int(self.segments[0].stem) if self.segments else 0
 
     @property
     def last_segment(self) -> int:
-        """Offset that its last segment is called after; 0 if it has none."""
+        """The offset in the name of its last segment; 0 if it has none."""
         return int(self.segments[-1].stem) if self.segments else 0
 
 
@@ -81,7 +81,7 @@ class Copied:
     Attributes:
         replicas: by topic, partition and broker.
         cuts: truncations of these that the brokers' logs tell of.
-        reasons: why they are not all that there should be, in sentences.
+        reasons: why replicas are missing, in sentences.
     """
 
     replicas: tuple[Replica, ...] = ()
@@ -132,7 +132,7 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
         raise HistoryUnreadable(
             f"{path} does not say what was copied ({error!r}): restore it, or run again."
         ) from error
-    # Those of a lost power stand in no log of a broker's; they come first.
+    # No broker's log tells of truncations by a power loss; they come first.
     cuts = [*cuts_by_faults(folder.lines("faults.jsonl")), *cuts]
     if not reasons:
         reasons += _missing(replicas, meta, last)
@@ -185,7 +185,7 @@ def _missing(
     meta: Mapping[str, Any],
     last: Mapping[TopicPartition, Mapping[str, Any]],
 ) -> list[str]:
-    """Return, in sentences, what keeps the replicas from being compared in full."""
+    """Return, in sentences, why the replicas cannot all be compared."""
     counts: dict[TopicPartition, int] = {}
     for replica in replicas:
         counts[replica.topic_partition] = counts.get(replica.topic_partition, 0) + 1

@@ -1,1 +1,1 @@
-"""A run's folder as the verifier reads it, alone or beside others in one job; its verdict.json."""
+"""The folder of a run: what the verifier reads there, and the verdict.json that it writes."""

@@ -1,4 +1,4 @@
-"""A run folder as the verifier reads it: what was run, what was broken, how far it was read."""
+"""What a run folder holds besides the history: settings, faults, the end of the final read."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -46,14 +46,14 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
-    """What is known of a run beside its history.
+    """What a run folder holds besides the history.
 
     Attributes:
         path: the folder.
         meta: run.json as it stands.
         contract: what the producers were promised.
         faults: the journal, one record a fault.
-        ends: how far the final read got.
+        ends: how far the final read of each partition got.
         origin_ns: the zero of the run's time axis.
         group: the group whose members came and went; None if there was none.
     """
@@ -85,7 +85,7 @@ class RunInput:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """The partitions whose final read did not get to the end, each in words."""
+        """One sentence for each partition whose final read did not reach the end."""
         read = {(end.topic, end.partition): end for end in self.ends}
         sentences: list[str] = []
         for topic in self.meta.get("topics", []):
@@ -101,7 +101,7 @@ class RunInput:
 
 
 def read_run(path: Path) -> RunInput:
-    """Return what a run folder tells beside its history.
+    """Return what a run folder holds besides its history.
 
     Raises:
         UsageError: it is not a run folder.
@@ -121,7 +121,7 @@ def read_run(path: Path) -> RunInput:
         path=folder.path,
         meta=meta,
         contract=contract,
-        faults=_fold(folder, origin_ns),
+        faults=_faults(folder, origin_ns),
         ends=_ends(folder.path / "history" / "ends.json"),
         origin_ns=origin_ns,
         group=read_group(meta, folder.lines("members.jsonl"), origin_ns),
@@ -150,7 +150,7 @@ def _ends(path: Path) -> tuple[End, ...]:
         ) from error
 
 
-def _fold(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
+def _faults(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
     events_by_fault: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(folder.lines("faults.jsonl"), start=1):
         try:

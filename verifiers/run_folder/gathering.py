@@ -1,7 +1,8 @@
-"""Short runs laid together: one history on disk, under names that no two runs share.
+"""The histories of short runs, gathered into files that one Spark job reads.
 
-A job for each of five hundred runs would mostly plan, and open files. So what short runs recorded
-is copied once, renamed (`verifiers.run_folder.member`), into a few files that one job reads.
+One job for each of five hundred runs would mostly plan and open files. So the histories of short
+runs are copied once, under names that no two runs share (`verifiers.run_folder.member`), into a few
+files.
 """
 
 import os
@@ -29,7 +30,7 @@ _SCHEMAS = {name: to_arrow_schema(schema) for name, schema in HISTORY_SCHEMAS.it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """The histories of several runs, in files that they share.
+    """The histories of several runs, in common files.
 
     Attributes:
         files: by dataset.
@@ -104,7 +105,7 @@ def _renamed(table: pa.Table, member: Member) -> pa.Table:
     if "topic" in columns:
         columns["topic"] = _prefixed(table["topic"], member)
     if "f" in columns:
-        # A member of a consumer group tells how it commits, a space, and the group's name.
+        # A member of a consumer group records how it commits, a space, and the group's name.
         joins = pc.is_in(table["f"], pa.array(TELLS_GROUP))
         has_group = pc.match_substring(table["detail"], " ")
         named = pc.replace_substring(
@@ -115,12 +116,12 @@ def _renamed(table: pa.Table, member: Member) -> pa.Table:
 
 
 def _prefixed(names: pa.ChunkedArray, member: Member) -> pa.ChunkedArray:
-    # Null where the name is null.
+    # The result is null where the name is null.
     return pc.binary_join_element_wise(pa.scalar(member.named("")), names, "")
 
 
 def laid_out(members: Sequence[Member], target: Path) -> Path:
-    """Make a folder that has the folder of each member under its number; return it."""
+    """Make a folder that links to the folder of each member under its number; return it."""
     target.mkdir()
     for member in members:
         (target / str(member.number)).symlink_to(member.run.path.resolve())
@@ -128,7 +129,7 @@ def laid_out(members: Sequence[Member], target: Path) -> Path:
 
 
 def hand_out(parts: Path, members: Sequence[Member], name: str, schema: StructType) -> None:
-    """Give each member what is its own of a dataset that was written by member.
+    """Move each member's part of a dataset into the folder of its run.
 
     Args:
         parts: the dataset, partitioned by MEMBER, on the same disk as the runs.

@@ -1,4 +1,4 @@
-"""The group of a run as members.jsonl tells it: who came and went, and how that was seen."""
+"""The consumer group of a run, by members.jsonl: who joined and left, and which witness saw it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ _DONE = {"join": "joined", "leave": "left", "crash": "was killed"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRecord:
-    """One coming or going.
+    """One member's joining, leaving or being killed.
 
     Attributes:
         id: its number in members.jsonl.
@@ -38,7 +38,7 @@ class MoveRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecord:
-    """The group of a run.
+    """The consumer group of a run.
 
     Attributes:
         name: of the group.
@@ -65,7 +65,7 @@ class GroupRecord:
     changes: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return what verdict.json says of it."""
+        """Return the group's part of verdict.json."""
         proven_moves = Counter(move.kind for move in self.moves if move.seen)
         return {
             "name": self.name,
@@ -79,7 +79,7 @@ class GroupRecord:
         }
 
     def why_not(self) -> list[str]:
-        """Return, in sentences, what keeps a run with this group from being a pass."""
+        """Return, in sentences, why a run with this group is not VALID."""
         reasons = [_unseen(move) for move in self.moves if not move.seen]
         if self.churned and all(move.kind == "join" for move in self.moves):
             reasons.append("No member of the group left or died: let the run last longer.")

@@ -1,10 +1,10 @@
-"""Several runs in one job: keys that no two of them share, and how their findings are told apart.
+"""Several runs in one job: keys that no two runs share, and how findings are assigned to runs.
 
-What one run calls `orders`, process 3, another does too. Where several are verified together, a
-member's topics are called `7/orders`, after its number, and its processes count from a base of its
-own: no topic of Kafka's has a slash in its name, and no process is as high as a base. So every
-frame that is keyed by topic or by process is keyed by run as well, and checkers know nothing of it.
-Offsets and values stand beside a topic wherever they are a key.
+Two runs may both have a topic `orders` and a process 3. Where several runs are verified together,
+the topics of a member are renamed to `7/orders`, after its number, and its processes are counted
+from a base of its own: no topic of Kafka has a slash in its name, and no process number is as high
+as a base. So every frame that is keyed by topic or by process is keyed by run too, and checkers
+need not know of it. Offsets and values are keys only together with a topic.
 
 A run that is verified alone keeps its names.
 """
@@ -19,7 +19,7 @@ from verifiers.frames.history import PROCESS_BITS
 from verifiers.run_folder.folder import RunInput
 
 MEMBER = "member"
-"""The column that has a member's number, in what is told apart."""
+"""The column that holds a member's number."""
 
 _SEPARATOR = "/"
 _PROCESS_FACTS = (
@@ -35,7 +35,7 @@ class Member:
     """One of the runs that are verified together.
 
     Attributes:
-        run: what is known of it beside its history.
+        run: what its folder holds besides the history.
         number: its place among them.
         span: no process of any of them has this number or a higher one; 0 if it is alone.
     """
@@ -46,24 +46,24 @@ class Member:
 
     @property
     def base(self) -> int:
-        """What its processes count from."""
+        """The number that its processes are counted from."""
         return (self.number + 1) * self.span
 
     def named(self, name: str) -> str:
-        """Return the name under which one of its topics, groups or files goes."""
+        """Return the name of one of its topics, groups or files among all members."""
         return f"{self.number}{_SEPARATOR}{name}" if self.span else name
 
     def own(self, name: str) -> str:
-        """Return what it calls the topic, group or file that goes by this name."""
+        """Return the original name of a topic, group or file."""
         return name.partition(_SEPARATOR)[2] if self.span else name
 
     def numbered(self, process: int) -> int:
-        """Return the number under which one of its processes goes."""
+        """Return the number of one of its processes among all members."""
         return self.base + process
 
 
 def span_of(processes: int) -> int:
-    """Return the span for runs none of which has a process of this number or a higher one."""
+    """Return the span for runs whose processes all have lower numbers than this."""
     return 1 << max(0, processes - 1).bit_length()
 
 
@@ -73,20 +73,20 @@ def most_members(span: int) -> int:
 
 
 def number_of(name: str) -> int:
-    """Return the number of the member whose topic goes by this name."""
+    """Return the number of the member that a renamed topic belongs to."""
     number, separator, _ = name.partition(_SEPARATOR)
     return int(number) if separator else 0
 
 
 def number_column(topic: Column | str, members: Sequence[Member]) -> Column:
-    """Return the number of the member that a topic belongs to."""
+    """Return, as a column, the number of the member that a renamed topic belongs to."""
     if len(members) == 1:
         return F.lit(members[0].number)
     return F.substring_index(topic, _SEPARATOR, 1).cast("int")
 
 
-def told_apart(found: DataFrame, members: Sequence[Member]) -> DataFrame:
-    """Return rows with topics, processes and groups as their runs have them, and whose they are.
+def assigned_to_members(found: DataFrame, members: Sequence[Member]) -> DataFrame:
+    """Return rows with the original names of topics, processes and groups, and the member's number.
 
     Args:
         found: with a column `topic`; `process`, `segment` and `detail` are seen to if it has them.
@@ -103,12 +103,12 @@ def told_apart(found: DataFrame, members: Sequence[Member]) -> DataFrame:
         by_process = F.floor(F.col("process") / span).cast("int") - 1
         number = F.coalesce(number, by_process)
 
-    # In a projection of its own: inside a lambda Spark would take the renamed topic for it.
+    # This needs a projection of its own: inside a lambda Spark would take the renamed topic.
     numbered = found.select(number.alias(MEMBER), "*")
     base = (F.col(MEMBER) + 1) * span
 
     def of_process(process: Column) -> Column:
-        # A process that was read out of a value is the run's own number.
+        # A process that is part of a value keeps the number that it has in its run.
         return F.when(process >= span, process - base).otherwise(process)
 
     def fact(name: Column, text: Column) -> Column:

@@ -1,4 +1,4 @@
-"""What a verification ends in: the report of a run, and its file `verdict.json`."""
+"""The result of a verification: the report of a run, and the file `verdict.json`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,7 +11,7 @@ from harness.core.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffenceExample:
-    """One offence; the columns of ANOMALY_SCHEMA.
+    """One offence, with the columns of ANOMALY_SCHEMA.
 
     Attributes:
         topic: where.
@@ -67,7 +67,7 @@ class AnomalyFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many operations there were.
+    """The numbers of operations.
 
     Attributes:
         sends: completed sends that were invoked.
@@ -90,7 +90,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedFault:
-    """One fault as the journal tells it.
+    """One fault as the journal records it, with the judgement whether it is proven.
 
     Attributes:
         id: its number in the journal.
@@ -119,7 +119,7 @@ class JudgedFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The verdict on a run, and all that carries it.
+    """The verdict on a run, and everything that supports it.
 
     Attributes:
         run: name of the run's folder.

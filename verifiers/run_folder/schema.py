@@ -1,4 +1,4 @@
-"""The declared columns of a run's history and of what is found in it."""
+"""The declared columns of a run's history, and of the anomalies that checkers find."""
 
 from pyspark.sql.types import (
     MapType,

@@ -1,4 +1,4 @@
-"""A sealed history as its files' footers tell it: what there is, whether it is whole, how large."""
+"""A sealed history by the footers of its files: which files there are, and how large it is."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,12 +18,12 @@ Files = Mapping[str, Sequence[Path]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A sealed history, all files of which are whole.
+    """A sealed history, all of whose files are complete.
 
     Attributes:
         files: by dataset; those of all datasets that there may be.
         rows: of all datasets together.
-        processes: no process of it has this number or a higher one.
+        processes: all its processes have lower numbers than this.
     """
 
     files: Files
@@ -32,10 +32,10 @@ class Sealed:
 
 
 def read_sealed(path: Path) -> Sealed:
-    """Return what the footers of a sealed history say, each of them read once.
+    """Return a sealed history by its footers, each of which is read once.
 
-    A footer that is missing or that lacks a column is found here, in milliseconds, rather than
-    as nulls or a trace of Spark's later on.
+    This finds a footer that is missing or that lacks a column within milliseconds, before Spark
+    would return nulls or fail.
 
     Args:
         path: the run's folder.
@@ -60,7 +60,7 @@ def read_sealed(path: Path) -> Sealed:
 
 
 def _reject_gaps(file: Path, dataset: str, columns: Sequence[str]) -> None:
-    # A transaction cannot do without its number; all else can.
+    # Only a transaction must have its number.
     optional = frozenset() if dataset == "txn" else YOUNGER_COLUMNS
     known = optional.union(columns)
     missing = [name for name in HISTORY_SCHEMAS[dataset].names if name not in known]
@@ -82,7 +82,7 @@ def _highest(file: Path, footer: pq.FileMetaData, column: int) -> int:
 
 @contextmanager
 def unreadable_named(file: Path) -> Iterator[None]:
-    """Turn what Arrow says of a damaged file into the error that callers know.
+    """Turn Arrow's error about a damaged file into HistoryUnreadable.
 
     Raises:
         HistoryUnreadable: the file could not be read.

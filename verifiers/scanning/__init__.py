@@ -1,1 +1,1 @@
-"""Whole histories at the speed of a scan: digests first, and single records only where in doubt."""
+"""Fast checks of long histories: digests first, and single records only where those differ."""

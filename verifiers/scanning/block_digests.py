@@ -1,8 +1,8 @@
-"""Tallies of a long history: what each witness says of 64 neighbouring offsets, and of 64 values.
+"""Digests of blocks: what each witness names of 64 consecutive offsets, and of 64 values.
 
-The same as an aggregation by Spark gives, in one pass of numpy over the files, of which a row per
-64 records reaches Spark. A block that a file's batches divide has several rows: they are yet to be
-put together.
+One pass of numpy over the files computes what an aggregation by Spark would, and one row per 64
+records reaches Spark. A block that is divided between batches of a file has several rows, which
+have to be merged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +29,10 @@ from verifiers.spark.arrow import BatchFunction
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 
 BLOCK_BITS = 6
-"""A tally is of 2 to the power of this many neighbours: as many as a long has bits."""
+"""A block has 2 to the power of this many offsets or values: as many as a long has bits."""
 
 PRODUCERS, FINAL_READ = -1, -2
-"""Stand for all producers and for the final read where consumers stand by their process."""
+"""The witnesses that are no consumers: all producers together, and the final read."""
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -46,12 +46,12 @@ BLOCK_SCHEMA = struct(
     legible=LONG,
     digest=LONG,
 )
-"""What a witness says of the offsets from `block << 6`: which it names, in how many records, how
-many of these have a value that means something, and the exclusive or of their hashes."""
+"""What a witness names of the offsets from `block << 6`: which offsets, in how many records, how
+many of these have a value of this run, and the exclusive or of their hashes."""
 
 STRETCH_SCHEMA = struct(topic=TEXT, stretch=LONG, sends=LONG, values=LONG, placeless=LONG)
 """Which of the values from `stretch << 6` were sent, in how many sends, and how many of these were
-acknowledged without a place."""
+acknowledged without an offset."""
 
 _BLOCK_FOLDS: Mapping[str, np.ufunc] = {
     "bits": np.bitwise_or, "records": np.add, "legible": np.add, "digest": np.bitwise_xor,
@@ -59,15 +59,15 @@ _BLOCK_FOLDS: Mapping[str, np.ufunc] = {
 _STRETCH_FOLDS: Mapping[str, np.ufunc] = {
     "sends": np.add, "values": np.bitwise_or, "placeless": np.add,
 }  # fmt: skip
-_MOST_TALLIES = 1_000_000
-"""So many are kept in a worker before they are put together."""
+_MOST_ROWS = 1_000_000
+"""A worker merges its rows whenever it has so many."""
 _SEEN = ["topic", "partition", "offset", "value"]
 _ONE = np.uint64(1)
 _LAST = np.uint64((1 << BLOCK_BITS) - 1)
 
 
 def blocks(history: History) -> DataFrame:
-    """Return the tallies of all acknowledgements, polls and final reads (BLOCK_SCHEMA)."""
+    """Return the digests of all acknowledgements, polls and final reads (BLOCK_SCHEMA)."""
     sent = scan(history, "send", [*_SEEN, "type"], _blocks(PRODUCERS), BLOCK_SCHEMA)
     polled = scan(history, "poll", [*_SEEN, "problem", "process"], _blocks(None), BLOCK_SCHEMA)
     final = scan(history, "final", [*_SEEN, "problem"], _blocks(FINAL_READ), BLOCK_SCHEMA)
@@ -75,16 +75,16 @@ def blocks(history: History) -> DataFrame:
 
 
 def stretches(history: History) -> DataFrame:
-    """Return the tallies of all sends (STRETCH_SCHEMA)."""
+    """Return the digests of the values of all sends (STRETCH_SCHEMA)."""
     return scan(history, "send", [*_SEEN, "type"], _stretches, STRETCH_SCHEMA)
 
 
 def _blocks(witness: int | None) -> BatchFunction:
-    def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tallied = (_blocks_of(batch, witness) for batch in batches if batch.num_rows)
-        return _put_together(tallied, BLOCK_SCHEMA, _BLOCK_FOLDS)
+    def digest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows_of_batches = (_blocks_of(batch, witness) for batch in batches if batch.num_rows)
+        return _merged(rows_of_batches, BLOCK_SCHEMA, _BLOCK_FOLDS)
 
-    return tally
+    return digest
 
 
 def _blocks_of(batch: pa.RecordBatch, witness: int | None) -> pa.RecordBatch:
@@ -123,7 +123,7 @@ def _blocks_of(batch: pa.RecordBatch, witness: int | None) -> pa.RecordBatch:
 
 
 def _stretches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return _put_together(_stretches_in(batches), STRETCH_SCHEMA, _STRETCH_FOLDS)
+    return _merged(_stretches_in(batches), STRETCH_SCHEMA, _STRETCH_FOLDS)
 
 
 def _stretches_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -156,16 +156,16 @@ def _stretches_of(topic: str, value: Numbers, placeless: Flags) -> Iterator[pa.R
     )
 
 
-def _put_together(
-    tallied: Iterator[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
+def _merged(
+    rows_of_batches: Iterator[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
 ) -> Iterator[pa.RecordBatch]:
-    """Return tallies of which those with one key are one, as far as one worker sees them."""
+    """Return the rows merged by their keys, as far as one worker has them."""
     pending: list[pa.RecordBatch] = []
     rows = 0
-    for batch in tallied:
+    for batch in rows_of_batches:
         pending.append(batch)
         rows += batch.num_rows
-        if rows >= _MOST_TALLIES:
+        if rows >= _MOST_ROWS:
             yield _folded(pending, schema, folds)
             pending, rows = [], 0
     if rows:

@@ -12,14 +12,14 @@ from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member
 
 MOST_CAUSES = 32
-"""So many errors of a run are told by name."""
+"""So many errors of a run are named."""
 
 METRIC = "info-txn-causes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One error, and what it left unknown.
+    """One error, and how many outcomes it left unknown.
 
     Attributes:
         error: as the client named it; None if none was recorded.
@@ -33,13 +33,13 @@ class Cause:
 
 
 def causes(history: History, members: Sequence[Member]) -> Mapping[int, tuple[Cause, ...]]:
-    """Return the causes of each member by its number, those of the most first; one small job.
+    """Return the causes of each member by its number, the most frequent first; runs one small job.
 
-    Sequence numbers that a killed producer had reserved are no sends, and have no cause.
+    Sequence numbers that a killed producer had reserved are not sends and have no cause.
 
     Args:
         history: the recorded frames, of one run or several.
-        members: whose they are; one that is not in the result has no unknown outcome.
+        members: the runs; one that is missing in the result has no unknown outcome.
     """
     counted = _counted(
         history.sends.where(F.col("invoke_ns").isNotNull()), "sends", members
@@ -60,7 +60,7 @@ def _counted(rows: DataFrame, what: str, members: Sequence[Member]) -> DataFrame
 
 
 def _number(members: Sequence[Member]) -> Column:
-    """Return whose a row is, by its process: transactions have no topic."""
+    """Return the number of a row's member by its process: transactions have no topic."""
     span = members[0].span
     if not span:
         return F.lit(members[0].number)

@@ -30,17 +30,17 @@ from verifiers.scanning import block_digests
 from verifiers.scanning.excerpt import Wanted, block_numbers, by_topic, excerpt, keys_of
 
 MOST_IN_DOUBT = 500_000
-"""With more records than this to look at, looking at all of them costs less than choosing."""
+"""With more records than this to check, checking all of them costs less than choosing."""
 
 
 def records_in_doubt(log: DataFrame, stretches: DataFrame) -> int:
-    """Return how many records there are to look at; 0 proves that every value is in order.
+    """Return how many records have to be checked; 0 proves that every value is in order.
 
     Runs one job.
 
     Args:
-        log: what places hold (offsets.py); it should be kept.
-        stretches: which values were sent (`stretches_of`); they should be kept.
+        log: what each block of offsets holds (offsets.py); it should be persisted.
+        stretches: the blocks of values to check (`stretches_of`); they should be persisted.
     """
     counts = (
         _unlike(log)
@@ -52,12 +52,12 @@ def records_in_doubt(log: DataFrame, stretches: DataFrame) -> int:
 
 
 def stretches_of(history: History) -> DataFrame:
-    """Return the stretches of 64 values of which something is to be looked at.
+    """Return the blocks of 64 values in which sends have to be checked.
 
     Columns:
         topic, stretch: the values from `stretch << 6`.
-        sends: how many there are of them: of a value more than one, or one that was acknowledged
-            without a place.
+        sends: how many sends it has; one value was sent twice, or one was acknowledged without an
+            offset.
     """
     return (
         block_digests.stretches(history)
@@ -76,15 +76,15 @@ def stretches_of(history: History) -> DataFrame:
 def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
     """Return a history that holds what is known of each value that may not be in order.
 
-    It holds some that are in order as well; and all that is known of the places that are not alike,
-    so that two values of one offset are there, too.
+    It holds some values that are in order as well, and all records in blocks that do not agree, so
+    that two values at one offset are both there.
 
-    Runs two small jobs, and scans the history once; what it returns is a scan yet to be run.
+    This runs two small jobs that scan the history once; the frames returned are further scans.
 
     Args:
         history: the recorded frames.
-        log: what places hold (offsets.py); it should be kept.
-        stretches: which values are to be looked at (`stretches_of`); they should be kept.
+        log: what each block of offsets holds (offsets.py); it should be persisted.
+        stretches: the blocks of values to check (`stretches_of`); they should be persisted.
     """
     blocks = {
         topic: np.sort(block_numbers(partition, block))
@@ -99,7 +99,7 @@ def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
 
 
 def nothing_like(frame: DataFrame) -> DataFrame:
-    """Return a frame of the same columns, known to Spark to be empty when it plans."""
+    """Return an empty frame of the same columns, which Spark knows to be empty when it plans."""
     return frame.sparkSession.createDataFrame([], frame.schema)
 
 

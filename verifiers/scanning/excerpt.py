@@ -1,6 +1,6 @@
-"""An excerpt of a history: the rows that lie at some places, or are of some values, and no others.
+"""An excerpt of a history: the rows of some blocks of offsets, or of some values.
 
-A scan (scan.py) for each dataset; what is wanted goes with it to the workers.
+Each dataset takes one scan (scan.py); the workers receive what is wanted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _KEY = struct(topic=TEXT, value=LONG)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rows are wanted: those to which any of these applies, by topic.
+    """Which rows an excerpt holds, by topic: those to which any of these applies.
 
     Attributes:
         blocks: the blocks of 64 offsets that they lie in, see `block_numbers`; sorted.
@@ -46,7 +46,7 @@ def block_numbers(partition: Numbers, block: Numbers) -> Numbers:
 
 
 def by_topic(frame: DataFrame, *columns: str) -> dict[str, list[Numbers]]:
-    """Return columns of whole numbers of a frame that has few rows, by topic."""
+    """Return columns of whole numbers, by topic, of a frame that has few rows."""
     table = frame.select("topic", *columns).toArrow()
     return {
         topic: [
@@ -58,7 +58,7 @@ def by_topic(frame: DataFrame, *columns: str) -> dict[str, list[Numbers]]:
 
 
 def keys_of(history: History, wanted: Wanted) -> DataFrame:
-    """Return topic and value of the rows that are wanted; a pair may come several times."""
+    """Return topic and value of the wanted rows; a pair may occur several times."""
     frames = [
         scan(history, dataset, ["topic", "partition", "offset", "value"], _keys(wanted), _KEY)
         for dataset in ("send", "poll", "final")
@@ -67,7 +67,7 @@ def keys_of(history: History, wanted: Wanted) -> DataFrame:
 
 
 def excerpt(history: History, wanted: Wanted) -> History:
-    """Return a history of which sends, polls and final reads are only those that are wanted."""
+    """Return a history that holds only the wanted sends, polls and final reads."""
     taken = {
         dataset: scan(history, dataset, schema.names, _rows(wanted), schema)
         for dataset in ("send", "poll", "final")
@@ -126,7 +126,7 @@ def _wanted_of(batch: pa.RecordBatch, wanted: Wanted) -> Flags:
 
 
 def _is_in(numbers_asked: Numbers, known: Numbers) -> Flags:
-    """Return which numbers are among some that are sorted."""
+    """Return which numbers occur among `known`, which are sorted."""
     if not len(known):
         return np.zeros(len(numbers_asked), dtype=np.bool_)
     at = np.minimum(np.searchsorted(known, numbers_asked), len(known) - 1)

@@ -1,4 +1,4 @@
-"""Frames by place: which offsets of a partition hold a record, and which hold more than one."""
+"""Frames by offset: which offsets of a partition hold a record, and which hold more than one."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,7 +11,7 @@ _BLOCK = ["topic", "partition", "block"]
 
 
 def log(history: History, *, by_scan: bool = False) -> DataFrame:
-    """Return which offsets are known to hold a record, and where all witnesses say the same.
+    """Return which offsets are known to hold a record, and in which blocks all witnesses agree.
 
     Witnesses are the producers' acknowledgements together, each consumer, and the final read.
 
@@ -25,11 +25,11 @@ def log(history: History, *, by_scan: bool = False) -> DataFrame:
         bits: bit i is set if offset `(block << 6) + i` was acknowledged, polled or read finally.
         final_bits, final_reads: the same of the final read alone, and how many records it gave:
             more than there are bits if an offset came twice.
-        alike: whether both producers and final read are witnesses here, and every witness names
-            the same offsets, each once, with the same values (see digests.py).
-        witnessed: how many records the witnesses name, all together.
+        alike: whether producers and final read are both witnesses here, and every witness names
+            the same offsets, each once, with the same values (digests.py).
+        witnessed: how many records all witnesses name together.
     """
-    by_witness = _put_together(block_digests.blocks(history)) if by_scan else _by_witness(history)
+    by_witness = _merged(block_digests.blocks(history)) if by_scan else _by_witness(history)
     final = F.col("witness") == FINAL_READ
     each_once = (F.col("records") == F.bit_count("bits")) & (F.col("legible") == F.col("records"))
     alike = (
@@ -48,8 +48,8 @@ def log(history: History, *, by_scan: bool = False) -> DataFrame:
     )
 
 
-def _put_together(blocks: DataFrame) -> DataFrame:
-    # One shuffle for this aggregation and the next.
+def _merged(blocks: DataFrame) -> DataFrame:
+    # The repartition serves this aggregation and the next one.
     return (
         blocks.repartition(*_BLOCK)
         .groupBy(*_BLOCK, "witness")
@@ -83,8 +83,8 @@ def _by_witness(history: History) -> DataFrame:
             F.bit_or(bit).alias("bits"),
             F.count("*").alias("records"),
             F.count("value").alias("legible"),
-            # Where each offset comes once, as is asked for below, the exclusive or of a set's
-            # hashes is as good as their sum, and cannot overflow.
+            # Where each offset occurs once, as `alike` demands, the exclusive or of the hashes is
+            # as good as their sum, and cannot overflow.
             F.bit_xor(F.when(F.col("value").isNotNull(), F.xxhash64("offset", "value"))).alias(
                 "digest"
             ),
@@ -93,7 +93,7 @@ def _by_witness(history: History) -> DataFrame:
 
 
 def suspects(values: DataFrame, log: DataFrame) -> DataFrame:
-    """Return a row for each thing that makes `slots` look at offsets; if none, it finds none."""
+    """Return a row for each reason to compute `slots`; without any, `slots` is empty."""
     suspicious = values.where(values["first"].isNotNull()).select(F.lit(1).alias("one"))
     return suspicious.unionByName(_read_twice(log).select(F.lit(1).alias("one")))
 
@@ -107,9 +107,8 @@ def _read_twice(log: DataFrame) -> DataFrame:
 def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
     """Return the offsets that are known to hold more than one value.
 
-    Two values at one offset cannot both be in order unless the final read gave that offset
-    twice. So only offsets near such reads, and near values that `values` names, are looked at
-    one by one.
+    Two values at one offset cannot both be in order unless the final read returned that offset
+    twice. So only offsets in the blocks of such reads, and of values in `values`, are compared.
 
     Columns:
         topic, partition, offset: the key.
@@ -144,7 +143,7 @@ def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
         .unionByName(_read_twice(log))
         .distinct()
     )
-    # There are never more blocks than a 64th of the offsets.
+    # There is at most one block for 64 offsets.
     suspects = F.broadcast(near)
     return (
         evidence.join(suspects, ["topic", "partition", "block"], "left_semi")
@@ -154,7 +153,7 @@ def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
             F.max("value").alias("high"),
             F.min("read").alias("read_low"),
             F.max("read").alias("read_high"),
-            # The final read comes long after whatever went wrong.
+            # The final read takes place long after the anomaly happened.
             F.coalesce(
                 F.max(F.when(F.col("read").isNull(), F.col("time_ns"))), F.max("time_ns")
             ).alias("time_ns"),

@@ -1,19 +1,20 @@
-"""Rows skimmed off a history that is already sorted: what order checks need to see, unshuffled.
+"""Order checks without a sort: the rows of presorted files that the order checks need.
 
-A sealed file holds what one client saw, in the order it saw it, so nearly all neighbours of an
-order check lie beside each other in the file. A pass over the files, batch by batch, keeps
+A sealed file holds what one client did, in the order in which it did it, so nearly all rows that an
+order check compares lie next to each other in the file. A pass over the files, batch by batch,
+keeps
 
--   each pair of neighbours whose step is not plain: the later offset is not the next one (polls),
-    or does not grow (sends);
--   each pair of sends that a value of which there is something to say belongs to, or lies between;
--   the first and the last row of each lane in each batch: their neighbours are in another batch.
+-   each pair of consecutive rows that is out of order: the later offset is not the next one
+    (polls), or is not higher (sends);
+-   each pair of sends that contains a suspicious value, or has one between them;
+-   the first and the last row of each lane in each batch: they are compared across batches.
 
-A lane is what one process did in one partition. Each row kept says in which batch it was seen and
-at which place of its lane there; so two rows kept of one batch between which rows were left out are
-known, and known to be plain all the way. A window over the rows kept finds what one over all would.
+A lane is what one process did in one partition. Each row kept names its batch and its number within
+its lane there, so it is known where rows were left out, and that these rows are in order. A window
+over the rows kept finds what a window over all rows would find.
 
-It holds only where batches do not overlap in the order of a lane. A file that somebody has written
-in another order is found out (`is_sorted`), and then all rows have to be sorted.
+This holds only if batches do not overlap in the order of a lane. `is_sorted` detects a file that
+was written in another order; then all rows have to be sorted.
 """
 
 import os
@@ -43,23 +44,23 @@ _SEND_COLUMNS = [*_LANE, "op", "offset", "value", "complete_ns"]
 
 
 def polls(history: History) -> DataFrame:
-    """Return the polled records that `turns` must see.
+    """Return the polled records that `turns` needs.
 
     Columns:
         process, topic, partition, op, position, offset, value, time_ns: as recorded.
-        batch: in which it was seen.
-        place: its number among the rows of its lane there, or UNSORTED.
+        batch: the batch that held it.
+        place: its number among the rows of its lane in that batch, or UNSORTED.
     """
     kernel = _kernel(_POLL_ORDER, next_only=True, suspicious=None)
     return scan(history, "poll", _POLL_COLUMNS, kernel, _kept_of(POLL_SCHEMA, _POLL_COLUMNS))
 
 
 def sends(history: History, suspicious: Sequence[int]) -> DataFrame:
-    """Return the sends, ok or info, that `producing` must see.
+    """Return the sends, ok or info, that `producing` needs.
 
     Args:
         history: the recorded frames.
-        suspicious: the values of which there is something to say, in any order.
+        suspicious: the values that may not be in order, in any order.
 
     Columns:
         process, topic, partition, op, offset, value, complete_ns: as recorded.
@@ -70,23 +71,23 @@ def sends(history: History, suspicious: Sequence[int]) -> DataFrame:
         _SEND_ORDER, next_only=False, suspicious=np.sort(np.asarray(suspicious, dtype=np.int64))
     )
 
-    def skim(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def keep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return kernel(map(_not_refused, batches))
 
     given = _kept_of(SEND_SCHEMA, _SEND_COLUMNS)
-    return scan(history, "send", [*_SEND_COLUMNS, "type"], skim, given)
+    return scan(history, "send", [*_SEND_COLUMNS, "type"], keep, given)
 
 
-def is_sorted(skimmed: DataFrame) -> bool:
-    """Return whether the files were sorted as a seal sorts them; runs a job over the rows kept.
+def is_sorted(kept: DataFrame) -> bool:
+    """Return whether the files are sorted as sealing sorts them; runs a job over the rows kept.
 
     Raises:
         ValueError: the frame is neither of this module's; a programming error.
     """
-    keys = _POLL_ORDER if "position" in skimmed.columns else _SEND_ORDER
-    if not {"batch", "place", *keys} <= set(skimmed.columns):
-        raise ValueError(f"No skimmed frame has the columns {skimmed.columns}.")
-    laned = skimmed.where(F.col("partition").isNotNull() & F.col("offset").isNotNull())
+    keys = _POLL_ORDER if "position" in kept.columns else _SEND_ORDER
+    if not {"batch", "place", *keys} <= set(kept.columns):
+        raise ValueError(f"No frame of presorted rows has the columns {kept.columns}.")
+    laned = kept.where(F.col("partition").isNotNull() & F.col("offset").isNotNull())
     key = F.struct(*keys)
     spans = laned.groupBy(*_LANE, "batch").agg(
         F.min(key).alias("begin"), F.max(key).alias("end"), F.min("place").alias("place")
@@ -111,14 +112,14 @@ def _not_refused(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _kernel(order: Sequence[str], *, next_only: bool, suspicious: Numbers | None) -> BatchFunction:
-    def skim(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def keep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Unique among all tasks of a job, and their attempts.
         base = int.from_bytes(os.urandom(5), "little") << 22
         for number, batch in enumerate(batches):
             if batch.num_rows:
                 yield _kept(batch, base + number, order, next_only=next_only, suspicious=suspicious)
 
-    return skim
+    return keep
 
 
 def _kept(
@@ -139,15 +140,15 @@ def _kept(
     plain = (grown == 1) if next_only else (grown > 0)
     if suspicious is not None:
         value = numbers(batch, "value")[0][by_lane]
-        # A value that somebody told something of lies in [before, after].
+        # A suspicious value lies in [before, after].
         plain &= np.searchsorted(suspicious, value[:-1]) == np.searchsorted(
             suspicious, value[1:], "right"
         )
 
     wanted = first | np.append(~same, True)
-    notable = same & ~plain
-    wanted[1:] |= notable
-    wanted[:-1] |= notable
+    out_of_order = same & ~plain
+    wanted[1:] |= out_of_order
+    wanted[:-1] |= out_of_order
     wanted |= lane < 0
 
     unsorted = np.unique(lane[1:][same & ~_rising(batch, by_lane, order)])
@@ -168,9 +169,9 @@ def _kept(
 
 
 def _lanes(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-    """Return an order of the rows in which lanes lie together, and the lane of each row in it.
+    """Return an order that keeps the rows of a lane together, and the lane of each row in it.
 
-    A lane is a number; -1 where the place of a row is not known.
+    A lane is a number; it is -1 where partition or offset are not known.
     """
     process = numbers(batch, "process")[0]
     topic = codes(batch, "topic")[0]

@@ -1,8 +1,8 @@
-"""Scans: a dataset of a history through a function of Arrow batches, read where the function runs.
+"""Scans: Spark's workers read a dataset's files and apply a function to its Arrow batches.
 
-What takes a number or two of every record of a long history is done by numpy in Spark's workers. A
-worker that reads a file's row groups by itself saves what costs most of such a scan: that the JVM
-reads the rows, and hands them over.
+Computations that need one or two numbers of every record of a long history run as numpy in Spark's
+workers. A worker that reads row groups itself avoids the most expensive part of such a scan: the
+JVM's reading the rows and handing them to Python.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from verifiers.frames.history import History
 from verifiers.spark.arrow import BatchFunction, map_in_arrow
 
 BATCH_ROWS = 131_072
-"""So many rows of a file a function sees at once: their columns fit into a processor's cache."""
+"""A function gets so many rows at once: their columns fit into a processor's cache."""
 
 _SHARES_EACH = 2
 _FEWEST_ROWS, _MOST_ROWS = 500_000, 8_000_000
@@ -39,7 +39,7 @@ def scan(
     kernel: BatchFunction,
     schema: StructType,
 ) -> DataFrame:
-    """Return what a function makes of the rows of a dataset, in columns of `schema`.
+    """Return the results of a function on the rows of a dataset, in columns of `schema`.
 
     The function sees the batches of a row group in their order, and row groups in any; text columns
     may be encoded by a dictionary. It must not matter to the result how rows are divided.
@@ -68,7 +68,7 @@ def scan_shares(
     kernel: Callable[[int], BatchFunction],
     schema: StructType,
 ) -> DataFrame:
-    """Return what functions make of the rows of some row groups, in columns of `schema`.
+    """Return the results of functions on the rows of row groups, in columns of `schema`.
 
     Args:
         session: the session.
@@ -89,12 +89,12 @@ def scan_shares(
                 for made in kernel(number)(rows):
                     yield made.cast(given) if made.schema != given else made
 
-    # One row, and so one share, a task.
+    # One row, and so one share, for each task.
     return map_in_arrow(session.range(0, len(shares), 1, len(shares)), read, schema)
 
 
 def _shares(files: Sequence[str], cores: int) -> list[list[Part]]:
-    """Return the row groups of files by their time, divided into about equal shares.
+    """Return the row groups of files in the order of time, divided into about equal shares.
 
     A task costs its worker as much as some hundred thousand rows: so there are a few for each core,
     and more only of a history so long that to repeat one would take long. What several clients did
@@ -120,7 +120,7 @@ def _shares(files: Sequence[str], cores: int) -> list[list[Part]]:
 
 
 def _begin_ns(group: pq.RowGroupMetaData) -> int:
-    """Return the first time in a row group, if the file tells it; it is only a matter of pace."""
+    """Return the first time in a row group if the file has it, else 0; only speed depends on it."""
     for number in range(group.num_columns):
         column = group.column(number)
         if column.path_in_schema in ("complete_ns", "time_ns"):
@@ -161,7 +161,7 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def numbers(batch: pa.RecordBatch, name: str) -> tuple[Numbers, Flags]:
-    """Return a column of whole numbers, and where it is known; 0 stands where it is not."""
+    """Return a column of whole numbers with 0 for null, and which rows are not null."""
     column = batch.column(name)
     if not column.null_count:
         known = np.ones(batch.num_rows, dtype=np.bool_)
@@ -171,7 +171,7 @@ def numbers(batch: pa.RecordBatch, name: str) -> tuple[Numbers, Flags]:
 
 
 def codes(batch: pa.RecordBatch, name: str) -> tuple[Numbers, pa.Array]:
-    """Return a number for each row's text, and the texts by these numbers; -1 where it is null."""
+    """Return a number for each row's text, -1 for null, and the texts by these numbers."""
     encoded = batch.column(name).dictionary_encode()
     indices = encoded.indices
     if indices.null_count:
@@ -180,15 +180,15 @@ def codes(batch: pa.RecordBatch, name: str) -> tuple[Numbers, pa.Array]:
 
 
 def is_one_of(batch: pa.RecordBatch, name: str, wanted: Sequence[str]) -> Flags:
-    """Return where a column's text is one of some."""
+    """Return which rows have a text that is among `wanted`."""
     number, texts = codes(batch, name)
     chosen = np.array([text in wanted for text in texts.to_pylist()] + [False], dtype=np.bool_)
-    # The last stands for null, whose number is -1.
+    # The last entry is for null, whose number is -1.
     return chosen[number]
 
 
 def grouped(keys: Sequence[Numbers]) -> Numbers:
-    """Return an order in which equal keys lie together; rows of one key keep their order.
+    """Return an order that keeps the rows of a key together, in their own order.
 
     Args:
         keys: small numbers, not negative; one array for each part of the key.
@@ -199,13 +199,13 @@ def grouped(keys: Sequence[Numbers]) -> Numbers:
         code = code * (int(more.max(initial=0)) + 1) + more
     if len(code) < 2 or bool((code[1:] >= code[:-1]).all()):
         return np.arange(len(code))
-    # Of 16 bits, a stable sort is a radix sort.
+    # A stable sort of 16-bit numbers is a radix sort.
     small = code.astype(np.uint16) if int(code.max()) < 1 << 16 else code
     return np.argsort(small, kind="stable")
 
 
 def starts_of(keys: Sequence[Numbers]) -> Numbers:
-    """Return where a key begins that differs from the one before it; there must be rows."""
+    """Return the rows whose key differs from the row before; there must be rows."""
     new = np.zeros(len(keys[0]), dtype=np.bool_)
     new[0] = True
     for key in keys:

@@ -1,4 +1,4 @@
-"""The lanes of a report: what was sent and read, second by second, and where acks stayed out."""
+"""Sends, reads and latencies over time, and the longest times without an acknowledgement."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _Cell = Mapping[str, Any] | Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionGap:
-    """Acknowledgements of one partition.
+    """The acknowledgements of one partition, and the longest time without one.
 
     Attributes:
         topic: its topic.
@@ -115,7 +115,7 @@ def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
     if not known:
         return SECOND_NS
     length = max(known) - min(int(begin) for begin in begins if begin is not None)
-    # Neither end of the run need fall on the edge of a bin.
+    # The run may begin and end within a bin.
     least = max(1, -(-length // (MOST_BINS - 2)))
     decade = _FINEST_BIN_NS
     while decade * 10 < least:
@@ -124,7 +124,7 @@ def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
 
 
 def draw(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
-    """Return the lanes of each member; two small aggregations, a row a bin reaches this process.
+    """Return the throughput of each member, by two aggregations that return a row for each bin.
 
     Args:
         history: the recorded frames, of one run or several.
@@ -152,7 +152,7 @@ def draw(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
 
 
 def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Throughput:
-    """Return the lanes of one member, of what was counted.
+    """Return the throughput of one member from its counts.
 
     Args:
         member: whose they are.
@@ -181,12 +181,12 @@ def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> 
 
 
 def bin_ns_of(member: Member) -> int:
-    """Return the width of the bins of a member's lanes."""
+    """Return the width of a member's bins."""
     return bin_width_ns(member.run.meta, member.run.origin_ns)
 
 
 def _on_axes(rows: DataFrame, members: Sequence[Member]) -> DataFrame:
-    """Add whose each row is, and the zero and the bins of that run's time axis."""
+    """Add to each row its member, and the origin and bin width of that member's time axis."""
     axes = [(member.number, member.run.origin_ns, bin_ns_of(member)) for member in members]
     if len(axes) == 1:
         known = zip(axes[0], _AXIS_SCHEMA.names, strict=True)
@@ -223,7 +223,7 @@ def _polled(history: History, members: Sequence[Member]) -> DataFrame:
         .groupBy(MEMBER, _bin("time_ns").alias("bin"))
         .agg(F.count("*").alias("polled"))
     )
-    # The final read is counted, and has no place on the axis of the workload.
+    # The final read is counted, but it is no part of the time axis.
     final = (
         _on_axes(history.final, members)
         .groupBy(MEMBER, F.lit(None).cast("long").alias("bin"))

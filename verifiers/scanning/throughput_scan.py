@@ -1,4 +1,4 @@
-"""The lanes of a long history: the same as Spark draws (throughput.py), by numpy and exactly.
+"""The throughput of a long history: what throughput.py computes, by numpy and exactly.
 
 Each task reads what was sent in one stretch of time, by whichever producer: the row groups whose
 times overlap it. So a percentile is that of all sends of its bin, nothing is shuffled, and memory
@@ -67,7 +67,7 @@ _POLLED = struct(bin=LONG, polled=LONG)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bins:
-    """The axis of time: where bins begin, and how wide they are."""
+    """The bins of the time axis: where the first begins, and how wide they are."""
 
     origin_ns: int
     bin_ns: int
@@ -79,7 +79,7 @@ class _Bins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """A row group: how many rows, and what the file tells of their times.
+    """A row group: how many rows it has, and the range of their times.
 
     Attributes:
         part: which one.
@@ -99,7 +99,7 @@ class _Group:
 
 
 def scan_throughput(history: History, member: Member) -> Throughput:
-    """Return the lanes of a run that is verified alone; its sends must be known by their files.
+    """Return the throughput of a run that is verified alone; the files of its sends must be known.
 
     Args:
         history: the recorded frames.
@@ -157,7 +157,7 @@ def _groups(files: Sequence[str], axis: _Bins) -> list[_Group]:
 
 
 def _edges(groups: Sequence[_Group], cores: int) -> list[int]:
-    """Return the bins with which stretches begin, but for the first; each has about as many sends.
+    """Return the first bins of all stretches but the first; all stretches have about as many sends.
 
     They are guessed from where row groups begin and end: a bad guess costs time.
     """
@@ -235,7 +235,7 @@ def _sent(batch: pa.RecordBatch, axis: _Bins) -> tuple[Numbers, Numbers, Numbers
 
 
 def _acked(batch: pa.RecordBatch) -> Iterator[tuple[str, Numbers]]:
-    """Return, for each topic, acknowledgements gathered so finely that gaps are not seen.
+    """Return acknowledgements by topic, merged where they lie less than FINE_NS apart.
 
     Rows of the table: partition, number of the fine bin, how many, the first and the last.
     """
@@ -268,7 +268,7 @@ def _bins(sent: Sequence[tuple[Numbers, Numbers, Numbers]]) -> Iterator[dict[str
     number, kind, latency = (np.concatenate(column) for column in zip(*sent, strict=True))
     known = number[number != _UNKNOWN]
     low = int(known.min()) if len(known) else 0
-    # Unknown ones come first.
+    # Sends of an unknown bin come first.
     within = np.where(number == _UNKNOWN, 0, number - low + 1)
     order = grouped([within])
     number, kind, latency, within = number[order], kind[order], latency[order], within[order]
@@ -314,7 +314,7 @@ def _gaps(stretch: int, topic: str, tables: Sequence[Numbers]) -> Iterator[dict[
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row a partition, with its widest gap within a stretch of time or between two."""
+    """Return a row for each partition, with its widest gap within a stretch or between two."""
     lanes: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for row in rows:
         lanes.setdefault((row["topic"], row["partition"]), []).append(row)
@@ -328,7 +328,7 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         ]
         for before, after in pairwise(stretches):
             since, until = before["last_ns"], after["first_ns"]
-            # What lies that near together is gathered before gaps are looked for.
+            # Acknowledgements this close together have been merged: there is no gap.
             if since // FINE_NS != until // FINE_NS:
                 gaps.append((until - since, since, until))
         widest = max(gaps, default=None)

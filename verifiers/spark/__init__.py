@@ -1,1 +1,1 @@
-"""The Spark session, small on one machine and quiet on a cluster, and what its workers are sent."""
+"""The Spark session, frames through Arrow, and the code that workers of a cluster receive."""

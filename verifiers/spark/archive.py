@@ -1,9 +1,9 @@
-"""The class archive of Spark's JVM: what it once loaded and checked, later runs map into memory.
+"""The class archive of Spark's JVM: later JVMs map the classes that an earlier one has loaded.
 
-Half of a short verification is a JVM that loads ten thousand classes. `verifiers.judging.warm_up`
-makes an archive of them in the cache folder; every session on this machine uses it from then on.
-Spark and Java of other versions, or from other folders, have archives of their own, for the JVM
-takes only one that fits; and if it does not fit after all, the JVM goes on without.
+Half of the time of a short verification goes into loading ten thousand classes.
+`verifiers.judging.warm_up` makes an archive of them in the cache folder, which every later session
+on this machine uses. Each version and each folder of Spark and Java has an archive of its own,
+because a JVM takes only one that fits; if it does not fit, the JVM goes on without it.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from harness.core.cache import cache_folder
 
 
 def archive_of(java: Path) -> Path:
-    """Return where the archive for this Java and our PySpark lies, or would lie."""
+    """Return the path of the archive for this Java and our PySpark, whether it exists or not."""
     home = java.resolve().parent.parent
     try:
         release = (home / "release").read_text(errors="replace")
@@ -27,6 +27,6 @@ def archive_of(java: Path) -> Path:
 
 
 def use_of(java: Path) -> list[str]:
-    """Return the JVM's options for using the archive; none if it was never made."""
+    """Return the JVM's options for using the archive; none if there is no archive."""
     archive = archive_of(java)
     return [f'"-XX:SharedArchiveFile={archive}"'] if archive.is_file() else []

@@ -1,4 +1,4 @@
-"""Frames from and through Arrow, in an environment without pandas."""
+"""Frames made from Arrow data or mapped through Arrow batches, without pandas."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,10 +15,10 @@ BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def frame_of(
     spark: SparkSession, rows: Sequence[Sequence[object]], schema: StructType
 ) -> DataFrame:
-    """Return a frame of a few rows, which Spark has at hand when it plans.
+    """Return a frame of a few rows, which Spark knows when it plans.
 
-    The same as `createDataFrame`, which leaves it to a Python worker to read the rows again: of a
-    short verification the start of that would be a tenth.
+    `createDataFrame` would let a Python worker read the rows again, and starting that worker would
+    take a tenth of a short verification.
 
     Args:
         spark: the session.
@@ -36,9 +36,9 @@ def frame_of(
 
 
 def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType) -> DataFrame:
-    """Return what a function makes of each partition's batches, in columns of `schema`.
+    """Return the results of a function on the batches of each partition, in columns of `schema`.
 
-    The same as `DataFrame.mapInArrow`, which asks for pandas on its way and then needs none of it.
+    The same as `DataFrame.mapInArrow`, which imports pandas although it needs none of it.
     """
     make = UserDefinedFunction(
         function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF

@@ -1,4 +1,4 @@
-"""The Spark session: small and quiet on one machine, out of the way on a cluster."""
+"""The Spark session: tuned for one machine, or with a cluster's own settings."""
 
 import logging
 import os
@@ -26,9 +26,9 @@ LOCAL_MASTER = "local[*]"
 HEAP_MIB = 2048
 """Heap of the local JVM, MiB; it is driver and executor in one."""
 FEW_ROWS = 1_000_000
-"""Below this a history is too short to be divided."""
+"""A shorter history is not divided."""
 MANY_ROWS = 5_000_000
-"""Below this it is read sooner than a plan has been adapted to it."""
+"""Reading a shorter history takes less time than adapting a plan to it."""
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _USUAL_PLACES = ("/usr/lib/jvm/default-java", "/usr/lib/jvm/java-21-openjdk-amd64",
@@ -56,20 +56,20 @@ def open_session(
         return active
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.parent.parent)
-    # Workers take whatever `python3` is first on the PATH unless they are told.
+    # Unless this is set, workers use the first `python3` on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Workers on this machine import what we import, also where nothing is installed.
+    # Workers on this machine import our packages even if they are not installed.
     ours = str(Path(__file__).parents[2])
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ours, *filter(None, known)]))
     if wanted.startswith("local"):
-        # Spark asks for this machine's address by its name, and ends where that does not resolve.
+        # Spark resolves this machine's name and fails if it does not resolve.
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
     conf = _configuration(wanted, heap_mib, _archive_options(java, archive_to))
-    # The JVM inherits the file and may go on writing to it; nobody reads it after the start.
+    # The JVM inherits the file and may go on writing to it; it is read only if the start fails.
     with tempfile.NamedTemporaryFile(prefix="kafka-chaos-spark-", suffix=".log") as log:
         try:
-            # A master that never answers lets the context start, and stops it a minute later.
+            # If a master never answers, the context starts and is stopped a minute later.
             session = SparkSession(_start(conf, log))
         except Exception as error:
             why = _last_words(log) or _first_line(error)
@@ -85,9 +85,9 @@ def open_session(
 
 @contextmanager
 def in_service(session: SparkSession) -> Iterator[None]:
-    """Say that the master has gone away, instead of whatever failed because of it.
+    """Raise EnvironmentBroken if the master went away, instead of the error that this caused.
 
-    A master that never answered looks the same: Spark starts, asks for a minute, and gives up.
+    A master that never answered looks the same: Spark starts, tries for a minute, and gives up.
 
     Raises:
         EnvironmentBroken: the session ended while it was needed.
@@ -114,7 +114,7 @@ def in_service(session: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
-    """Let a local session plan for so many rows; its own settings hold again afterwards."""
+    """Tune a local session for so many rows; restore its settings afterwards."""
     wanted: dict[str, str] = {}
     if str(session.sparkContext.master).startswith("local") and rows < MANY_ROWS:
         parts = 1 if rows < FEW_ROWS else session.sparkContext.defaultParallelism
@@ -134,7 +134,7 @@ def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what a Java error says of itself, without its forty frames."""
+    """Return the message of a Java error without its stack trace."""
     lines = [line.removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("java.")), lines[0] if lines else "?")
 
@@ -189,11 +189,11 @@ def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkC
         .setMaster(master)
         .setAppName("kafka-chaos verify")
         .set("spark.sql.session.timeZone", "UTC")
-        # Else every column notes where in our code it was made: five calls of Java each.
+        # Otherwise every column records where our code made it, by five calls to Java.
         .set("spark.python.sql.dataFrameDebugging.enabled", "false")
     )
     if not master.startswith("local"):
-        # All else is whatever its owner has set, as in spark-defaults.conf.
+        # A cluster keeps its other settings, as in spark-defaults.conf.
         return conf
     cores = os.cpu_count() or 1
     log4j = Path(__file__).with_name("log4j2.properties")
@@ -220,10 +220,10 @@ def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkC
 
 def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:
     if SparkContext._gateway is not None or SparkContext._active_spark_context is not None:
-        # Somebody's JVM is up in this process already; a second one cannot be had.
+        # This process has a JVM already and cannot start a second one.
         return SparkContext.getOrCreate(conf)
-    # The JVM's chatter (incubator modules, host names) goes to a file: it is of interest only if
-    # the start fails, and the console belongs to the verdict.
+    # The JVM's messages (incubator modules, host names) go to a file: they matter only if the start
+    # fails, and the console is for the verdict.
     gateway = launch_gateway(  # type: ignore[no-untyped-call]
         conf, popen_kwargs={"stdout": log, "stderr": log}
     )

@@ -1,7 +1,8 @@
-"""Our code, sent along to a Spark cluster: its workers import what the job refers to.
+"""Our code for a Spark cluster: its workers import the packages that the job refers to.
 
-Where we are installed on the workers too, what was sent comes first, so that driver and workers
-are never of two versions. Libraries cannot be sent: workers need numpy, pyarrow, crc32c and scipy,
+Where the workers have our packages installed, the sent ones come first, so that driver and
+workers always have the same version.
+Libraries cannot be sent: workers need numpy, pyarrow, crc32c and scipy,
 and the Python of the driver's minor version.
 """
 

@@ -1,1 +1,1 @@
-"""Who led, who was in sync, and how far it was committed: when, on our clock, and how surely."""
+"""Leaders, ISRs and high watermarks over time, on our clock, as far as they are certain."""

@@ -1,8 +1,8 @@
-"""The clock of the brokers' machine, and what its readings are worth on ours.
+"""The clock of the brokers' machine, and how its readings translate to our clock.
 
-The two are never compared: a broker's clock may show anything. But whoever asks what it shows, and
-notes his own time before and after, knows that it showed this between the two. From such readings
-every other one of the same clock gets an earliest and a latest moment on ours.
+The two clocks are never compared: a broker's clock may be wrong. But if we ask for its time, and
+note our own time before and after, we know that it showed this time in between. Such samples give
+every other reading of that clock an earliest and a latest moment on ours.
 """
 
 from bisect import bisect_left
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 _DRIFT_IN = 1000
-"""Two clocks that are steered drift apart by less than one part in so many."""
+"""Two synchronised clocks drift apart by less than one part in so many."""
 _NEAR = 4
 _MS_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Readings of one clock, in the order of what it showed.
+    """Samples of one clock, ordered by the time that it showed.
 
     Attributes:
         readings: what it showed, ns since 1970, and the least and the most that is to be added to
@@ -29,7 +29,7 @@ class Clock:
 
     @classmethod
     def read(cls, samples: Iterable[Mapping[str, Any]]) -> "Clock":
-        """Return the clock by the lines of samples.jsonl."""
+        """Return the clock that the lines of samples.jsonl describe."""
         found = [
             (
                 int(line["host_ns"]),
@@ -42,7 +42,7 @@ class Clock:
         return cls(readings=tuple(sorted(found)))
 
     def earliest_ns(self, at_ms: int) -> int | None:
-        """Return the earliest moment on our clock at which it may have shown this; None: unknown.
+        """Return the earliest moment on our clock at which it may have shown this, if known.
 
         Args:
             at_ms: what it showed, milliseconds since 1970, rounded down.
@@ -51,12 +51,12 @@ class Clock:
         return None if near is None else at_ms * _MS_NS + near[0]
 
     def latest_ns(self, at_ms: int) -> int | None:
-        """Return the latest such moment; None: unknown."""
+        """Return the latest moment on our clock at which it may have shown this, if known."""
         near = self._near(at_ms * _MS_NS)
         return None if near is None else (at_ms + 1) * _MS_NS + near[1]
 
     def _near(self, shown_ns: int) -> tuple[int, int] | None:
-        """Return what is to be added at the least and at the most, by the readings around."""
+        """Return the least and greatest difference between the clocks, by the samples around."""
         place = bisect_left(self.readings, (shown_ns,))
         around = self.readings[max(0, place - _NEAR) : place + _NEAR]
         if not around:
@@ -64,5 +64,5 @@ class Clock:
         drifts = [abs(shown_ns - host_ns) // _DRIFT_IN for host_ns, _, _ in around]
         least = max(low - drift for (_, low, _), drift in zip(around, drifts, strict=True))
         most = min(high + drift for (_, _, high), drift in zip(around, drifts, strict=True))
-        # Readings that contradict each other: the clock was set meanwhile.
+        # If samples contradict each other, the clock was set in between.
         return (least, most) if least <= most else None

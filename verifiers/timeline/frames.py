@@ -1,9 +1,9 @@
-"""The frames of the timeline that checkers ask for, by name.
+"""The timeline frames that checkers may ask for, by name.
 
 watermarks
-    the high watermarks that leaders told, one row a sample (WATERMARK_SCHEMA).
+    the high watermarks that leaders reported, one row a sample (WATERMARK_SCHEMA).
 ceilings
-    up to where consumers may have been given anything, and when (CEILING_SCHEMA).
+    the offsets below which all reads must lie, and when (CEILING_SCHEMA).
 shortages
     when a leader knew that its ISR was too small (SHORTAGE_SCHEMA).
 demands
@@ -80,20 +80,20 @@ MONOTONE_SINCE = (2, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What the timeline of one run gives: rows of the frames, and words for the verdict.
+class TimelineRows:
+    """The timeline of one run: the rows of its frames, and its part of the verdict.
 
     Attributes:
         rows: by name of the frame.
-        told: what verdict.json says of it.
+        document: the timeline's part of verdict.json.
     """
 
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
-    told: Mapping[str, Any]
+    document: Mapping[str, Any]
 
 
-def see(run: RunInput) -> Seen:
-    """Return what the folder of a run tells of its timeline, and write `spells.jsonl` into it.
+def read_rows(run: RunInput) -> TimelineRows:
+    """Return the timeline of a run, and write `spells.jsonl` into its folder.
 
     Raises:
         HistoryUnreadable: a file of it is damaged.
@@ -108,11 +108,11 @@ def see(run: RunInput) -> Seen:
         "judged_s": {name: _seconds(rows[name]) for name in ("ceilings", "shortages", "demands")},
         **measured(timeline, list(folder.lines("faults.jsonl")), run.meta),
     }
-    return Seen(rows=rows, told=document)
+    return TimelineRows(rows=rows, document=document)
 
 
-def together(seen: Iterable[tuple[Member, Seen]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the rows of all members, under the names that they go by among each other."""
+def together(seen: Iterable[tuple[Member, TimelineRows]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the rows of all members, under their names among all members."""
     rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in SCHEMAS}
     for member, timeline in seen:
         for name, own in timeline.rows.items():
@@ -130,7 +130,7 @@ def _among_others(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
 def frames_of(
     spark: SparkSession, rows: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Return the frames of some rows; one that is not given is empty."""
+    """Return the frames of these rows; a frame without rows is empty."""
     return {
         name: frame_of(
             spark,
@@ -153,8 +153,8 @@ SCHEMAS = {
 def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]]]:
     known = numbers(run.kafka)
     is_monotone = not known or known >= MONOTONE_SINCE
-    # Where a disk was destroyed a leader may come back, in its epoch, with less than it had shown:
-    # what it tells afterwards says nothing of what was read before.
+    # If a disk was destroyed, a leader may come back in its epoch with less than it had shown: its
+    # later high watermarks then say nothing about earlier reads.
     is_kept = not any(fault.destroys_data for fault in run.faults)
     producers = asking_all(run.path)
     bound_s = run.meta.get("available_within_s")
@@ -190,7 +190,7 @@ def _columns(window: Ceiling | Shortage) -> dict[str, Any]:
 
 
 def _least_isr(run: RunInput) -> int:
-    """Return the lowest min.insync.replicas that was in force, or may have been."""
+    """Return the lowest min.insync.replicas that may have been in force."""
     changed = [
         int(line["settings"]["min.insync.replicas"])
         for line in RunDir.open(run.path).lines("settings.jsonl")
@@ -200,7 +200,7 @@ def _least_isr(run: RunInput) -> int:
 
 
 def asking_all(path: Path) -> list[int]:
-    """Return the processes whose own settings say acks=all.
+    """Return the processes whose own settings have acks=all.
 
     Raises:
         HistoryUnreadable: the settings of a client cannot be read.
@@ -216,7 +216,7 @@ def asking_all(path: Path) -> list[int]:
 
 
 def load(meta: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return when the workload ran under the plan; None if it did not come to that."""
+    """Return when the workload ran under the plan; None if the run ended before."""
     phases = {str(phase["name"]): phase for phase in meta.get("phases", [])}
     begin = phases.get("steady", {}).get("to_ns")
     end = phases.get("faults", {}).get("to_ns")
@@ -224,7 +224,7 @@ def load(meta: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _seconds(rows: Sequence[Mapping[str, Any]]) -> float:
-    # What is asked of all topics at the same time counts once.
+    # A demand on all topics at the same time counts once.
     spans = {
         (row["topic"] if "partition" in row else "", row.get("partition"),
          int(row["from_ns"]), int(row["to_ns"]))

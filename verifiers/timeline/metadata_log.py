@@ -1,4 +1,4 @@
-"""The log of a KRaft cluster's metadata: every change of a partition's leader and ISR, in order.
+"""The metadata log of a KRaft cluster: every change of a partition's leader and ISR, in order.
 
 A record is a frame: its version, the kind of record and the kind's version, all unsigned varints,
 then the fields. Of interest are topics (2), partitions (3) and their changes (5); a change of the
@@ -57,7 +57,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:
-    """Who became the active controller, when, and in which epoch of the metadata's quorum."""
+    """The node that became the active controller, when, and in which epoch of the quorum."""
 
     at_ms: int
     node_id: int
@@ -66,7 +66,7 @@ class Controller:
 
 @dataclass(slots=True, kw_only=True)
 class MetadataLog:
-    """What the metadata log tells.
+    """The contents of a metadata log.
 
     Attributes:
         changes: of all partitions, in the order of the log.
@@ -83,7 +83,7 @@ class MetadataLog:
 
 
 def read_metadata_log(cluster: Path) -> MetadataLog | None:
-    """Return what the metadata log tells, of all copies of it the one that goes furthest.
+    """Return the contents of the metadata log, from the copy that reaches furthest.
 
     Args:
         cluster: the folder `cluster/` of a run.
@@ -101,7 +101,7 @@ def _read(home: Path) -> MetadataLog | None:
     states: dict[tuple[bytes, int], Change] = {}
     segments = sorted(home.glob("**/*.log"))
     if not segments or int(segments[0].stem) != 0:
-        # Its beginning was cleaned away: what changes tell hangs in the air.
+        # The beginning of the log was deleted, so changes cannot be applied to a state.
         return None
     try:
         for segment in segments:
@@ -122,7 +122,7 @@ def _read(home: Path) -> MetadataLog | None:
 def _batches(segment: Path) -> Iterator[tuple[int, int, bool, int, int]]:
     for rows in read_headers(segment):
         for row in rows.to_pylist():
-            # A log that is copied while it is written may end in half a batch.
+            # A log that was copied while it was written may end in half a batch.
             if row["problem"] is None and row["magic"] == 2:
                 yield (
                     row["position"], row["size"], row["is_control"], row["leader_epoch"],

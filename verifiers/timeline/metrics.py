@@ -1,4 +1,4 @@
-"""How fast the cluster came to terms with each fault."""
+"""How fast leaders, ISRs and replicas reacted to each fault."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ _Line = Mapping[str, Any]
 def measured(
     timeline: Timeline, faults: Sequence[_Line], meta: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the times that the timeline gives, for verdict.json.
+    """Return the reaction times of the cluster, for verdict.json.
 
     Times are those at which the monitor saw a change, up to a quarter of a second late.
 
@@ -61,7 +61,7 @@ def _widest_lag(samples: Sequence[_Line]) -> dict[str, Any] | None:
         if line["sample"] == "replica":
             tp = (int(line["asked_ns"]), str(line["topic"]), int(line["partition"]))
             rounds.setdefault(tp, []).append(line)
-    # One round looks at one broker after the other: milliseconds of a producer's work lie between.
+    # A round samples one broker after the other, so replicas may differ by milliseconds of work.
     lags = [
         (
             max(int(sample["log_end"]) for sample in samples_of_round) - int(line["log_end"]),

@@ -1,4 +1,4 @@
-"""Partition states: how long a partition had one leader and one ISR, as surely as it is known.
+"""Partition states: from when to when a partition certainly had one leader and one ISR.
 
 Under KRaft every change stands in the metadata log, with the time at which the controller appended
 it, by the clock of its machine, which samples.jsonl lets us place on ours (`Clock`). Under
@@ -47,7 +47,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What is known of leaders and ISRs, and what was sampled.
+    """The known leaders and ISRs of a run, and its samples.
 
     Attributes:
         states: of each partition, in the order of time; those of whose time nothing is known are
@@ -73,7 +73,7 @@ class Timeline:
 
 
 def read_timeline(path: Path) -> Timeline:
-    """Return what a run's folder tells of leaders, ISRs and high watermarks.
+    """Return the leaders, ISRs and high watermarks that a run folder holds.
 
     Raises:
         HistoryUnreadable: a line is no JSON.
@@ -87,7 +87,7 @@ def read_timeline(path: Path) -> Timeline:
 
 
 def write_states(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
-    """Write the states of some topics to `spells.jsonl` in a run's folder; none, no file."""
+    """Write the states of some topics to `spells.jsonl` in a run folder, if there are any."""
     target = path / "spells.jsonl"
     rows = [
         {"topic": tp[0], "partition": tp[1], **asdict(state)}
@@ -113,7 +113,7 @@ def _by_log(log: MetadataLog, clock: Clock) -> dict[TopicPartition, list[Partiti
             for change in changes_of_partition
         ]
         if last_ns is None or any(None in moments for moments in began):
-            # The clock was set: what happened around that moment has no place on ours.
+            # The brokers' clock was set: these changes have no time on our clock.
             continue
         for number, (change, (after_ns, from_ns)) in enumerate(
             zip(changes_of_partition, began, strict=True)
@@ -145,16 +145,16 @@ def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, lis
     found: dict[TopicPartition, list[PartitionState]] = {}
     for tp, lines_of_partition in lines_by_partition.items():
         for line, following in pairwise(lines_of_partition):
-            found.setdefault(tp, []).append(_spell(found.get(tp), line, following))
+            found.setdefault(tp, []).append(_state(found.get(tp), line, following))
     return found
 
 
-def _spell(
+def _state(
     earlier: Sequence[PartitionState] | None, line: Mapping[str, Any], following: Mapping[str, Any]
 ) -> PartitionState:
-    """Return what is known of a state between the line that tells it and the next one.
+    """Return the state that a line of timeline.jsonl names, up to the next line.
 
-    The last line of a partition tells its last state again.
+    The last line of a partition repeats its last state.
     """
     return PartitionState(
         leader=line["leader"],

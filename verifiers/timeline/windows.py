@@ -1,7 +1,7 @@
-"""What follows from states and samples.
+"""Windows of time in which checkers may expect something.
 
-When too few were in sync, up to where might be read, and when the faults left enough brokers for
-the cluster to go on.
+When too few replicas were in sync, up to which offset consumers could read, and when the faults
+left enough brokers for partitions to be writable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ class Ceiling(Window):
 
 
 def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
-    """Return when an ISR was too small, for sure.
+    """Return when an ISR certainly was too small.
 
     It begins when the leader itself has said that it holds so few in sync, while the committed
     state was the same: metadata that the leader has not heard of binds nobody. It ends before the
@@ -87,7 +87,7 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
                         leader=int(sample["broker"]), isr=isr,
                     )
                 )  # fmt: skip
-    # A second answer about the same stretch adds nothing to the first.
+    # A second answer within the same stretch adds nothing to the first.
     first: dict[tuple[str, int, int], Shortage] = {}
     for shortage in sorted(found, key=lambda shortage: shortage.from_ns):
         first.setdefault((shortage.topic, shortage.partition, shortage.to_ns), shortage)
@@ -95,7 +95,7 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
 
 
 def _lasts(states: Sequence[PartitionState], number: int, min_isr: int) -> int:
-    """Return until when the ISR stayed too small under one leader, for sure."""
+    """Return until when the ISR certainly stayed too small under one leader."""
     state = states[number]
     while state.joins_next and number + 1 < len(states):
         number += 1
@@ -117,7 +117,7 @@ def high_watermarks(timeline: Timeline) -> list[Mapping[str, Any]]:
 
 
 def ceilings(timeline: Timeline) -> list[Ceiling]:
-    """Return up to where might be read, from one sample of a partition to the next.
+    """Return up to which offset could be read, from one sample of a partition to the next.
 
     A high watermark does not fall within a leader epoch, so what it is found to be later bounds
     what consumers may have been given before; but only while nobody else can have led: a leader
@@ -136,7 +136,7 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
         ordered = sorted(samples, key=lambda sample: int(sample["asked_ns"]))
         begins = [0, *(int(sample["asked_ns"]) for sample in ordered)]
         lowest: tuple[int, int] | None = None
-        # What a sample shows bounds all that was read before it was asked for.
+        # The high watermark of a sample bounds every earlier read.
         for begin_ns, sample in reversed(list(zip(begins, ordered, strict=False))):
             offset, asked_ns = int(sample["offset"]), int(sample["asked_ns"])
             if lowest is None or offset <= lowest[0]:
@@ -167,7 +167,7 @@ def demands(
     meta: Mapping[str, Any],
     load_ns: tuple[int, int],
 ) -> list[tuple[int, int]]:
-    """Return when every partition must be writable: the faults leave enough, and clients send.
+    """Return when partitions must be writable: the faults leave enough brokers, and clients send.
 
     Enough are min.insync.replicas of any partition's replicas, and a majority of the controllers.
     A fault hits its victims from its decision until it is healed, whatever it does to them.

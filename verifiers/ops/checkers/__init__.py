@@ -1,1 +1,1 @@
-"""One anomaly of op histories a file."""
+"""The checkers of op histories, one anomaly a file."""

@@ -1,4 +1,4 @@
-"""Read, although the op that wrote it failed."""
+"""Values that an OK op read although the op that wrote them failed."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

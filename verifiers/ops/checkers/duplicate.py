@@ -1,4 +1,4 @@
-"""One value, two offsets."""
+"""Values that lie at more than one offset of a key's log."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""One offset, two values."""
+"""Offsets of a key at which more than one value lies."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""Back, within one op."""
+"""Ops that polled two values of a key in the wrong order."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

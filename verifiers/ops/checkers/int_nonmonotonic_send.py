@@ -1,4 +1,4 @@
-"""Sends of one op, reversed in the log."""
+"""Ops whose sends lie in the log in the opposite order."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

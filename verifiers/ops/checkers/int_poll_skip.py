@@ -1,4 +1,4 @@
-"""Over a value, within one op."""
+"""Ops that polled two values of a key and left out one between them."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""A foreign value between the sends of one op."""
+"""Ops whose sends have a value of another op between them in the log."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

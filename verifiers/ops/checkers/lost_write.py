@@ -1,4 +1,4 @@
-"""Written, passed by in the log, and never read."""
+"""Written values that no op read although later values of the key were read."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

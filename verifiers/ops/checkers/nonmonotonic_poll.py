@@ -1,4 +1,4 @@
-"""Back, from one op to the next."""
+"""Ops that began to poll a key at or before the end of their process' last poll."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

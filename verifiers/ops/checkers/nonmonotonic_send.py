@@ -1,4 +1,4 @@
-"""Sends of one process, reversed in the log."""
+"""Sends of one process that lie in the log in the opposite order."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""There, and sent by nobody."""
+"""Values that were polled and that no op sent."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

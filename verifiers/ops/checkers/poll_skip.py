@@ -1,4 +1,4 @@
-"""Over a value, from one op to the next."""
+"""Ops that began to poll a key beyond the next value of their process."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""Read by the op that sent it, before it could be committed."""
+"""Ops that polled a value which they had sent themselves."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

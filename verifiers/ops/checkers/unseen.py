@@ -1,4 +1,4 @@
-"""Acknowledged, and read by nobody until the end."""
+"""Values that an OK op sent and that no OK op read until the history ended."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,1 +1,1 @@
-"""Plants, a family of anomalies a file."""
+"""The plants, a family of anomalies a file."""

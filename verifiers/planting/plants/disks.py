@@ -1,4 +1,4 @@
-"""What brokers have on their disks: bytes, batches and epochs that are not as they should be."""
+"""Plants on the brokers' disks: damaged bytes, missing batches, wrong epochs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ def late_epoch(copy: RunCopy) -> Planted:
             continue
         epoch = epochs[-1][0]
         batches = [batch for batch in log.batches if batch.epoch == epoch and batch.magic == _V2]
-        # What lies below the log's start is asked of nobody.
+        # Checkers ignore batches below the log start.
         if (
             not batches
             or batches[0].last < log.replica.log_start
@@ -163,7 +163,7 @@ def _log(contents: RunContents, *, batches: int) -> Log:
 
 
 def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
-    """Yield the followers in the ISR that are as they should be.
+    """Yield the followers in the ISR whose logs have no anomaly.
 
     Args:
         contents: of the run.

@@ -1,4 +1,4 @@
-"""What consumer groups processed and committed."""
+"""Plants in what consumer groups processed and committed."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Done:
 
 @plant("consume-skip")
 def consume_skip(copy: RunCopy) -> Planted:
-    """Let nobody have processed a record that lies below a committed offset."""
+    """Remove the event by which a member processed a record below a committed offset."""
     groups = Groups(copy.contents)
     done = groups.one_processed()
     chosen = np.zeros(copy.contents.rows("event").count, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Records that are gone, or that nobody looked for."""
+"""Plants of lost and unseen records."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def lost_write(copy: RunCopy) -> Planted:
 
 @plant("unseen")
 def unseen(copy: RunCopy) -> Planted:
-    """The same, and the final read did not get that far."""
+    """Remove the last records of a partition, and let the final read end before them."""
     records = _tail(copy.contents)
     _forget(copy, records)
     tp, reached = records[0].topic_partition, records[0].offset

@@ -1,4 +1,4 @@
-"""Records that were given, or sent, out of order."""
+"""Plants of records that were polled or sent out of order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def int_nonmonotonic_poll(copy: RunCopy) -> Planted:
 @plant("poll-skip")
 def poll_skip(copy: RunCopy) -> Planted:
     """Withhold a record from a consumer, the last one of a poll."""
-    for before, record, after in _calm(copy.contents):
+    for before, record, after in _in_order(copy.contents):
         if before.op != after.op:
             copy.drop("poll", _row(copy.contents, record))
             return Planted(
@@ -74,7 +74,7 @@ def poll_skip(copy: RunCopy) -> Planted:
 @plant("int-poll-skip")
 def int_poll_skip(copy: RunCopy) -> Planted:
     """Withhold a record from a consumer, from the middle of a poll."""
-    for before, record, after in _calm(copy.contents):
+    for before, record, after in _in_order(copy.contents):
         if before.op == after.op:
             copy.drop("poll", _row(copy.contents, record))
             return Planted(
@@ -157,7 +157,7 @@ def _lanes(contents: RunContents) -> Iterator[list[Given]]:
 
 
 def _last_given(contents: RunContents) -> Given:
-    """Return a record, plain, behind which its consumer was given none of its partition."""
+    """Return a plain record that was the last that its consumer received of a partition."""
     for lane in _lanes(contents):
         last = lane[-1]
         if (
@@ -172,8 +172,8 @@ def _last_given(contents: RunContents) -> Given:
 _POLL_ANOMALIES = ("nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip")
 
 
-def _calm(contents: RunContents) -> Iterator[tuple[Given, Given, Given]]:
-    """Yield three neighbouring plain records that a consumer was given in order, undisturbed."""
+def _in_order(contents: RunContents) -> Iterator[tuple[Given, Given, Given]]:
+    """Yield three consecutive plain records that a consumer received in order, without a reset."""
     for lane in _lanes(contents):
         if not lane or contents.has_any(_POLL_ANOMALIES, (lane[0].topic, lane[0].partition)):
             continue

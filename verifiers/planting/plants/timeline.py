@@ -1,4 +1,4 @@
-"""What leaders told while the run went on: high watermarks, ISRs, acknowledgements."""
+"""Plants in high watermarks, ISR sizes and times of acknowledgements."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +29,9 @@ _MARGIN = 1.05
 
 @plant("hw-regression")
 def hw_regression(copy: RunCopy) -> Planted:
-    """Let a leader have told, right before its last answer, of a record more.
+    """Add a sample right before a leader's last one, with a higher high watermark.
 
-    Before and not after: what it told later would bound what consumers were given before.
+    A later sample would bound earlier reads.
     """
     for last in _last_samples(copy.contents):
         tp = (str(last["topic"]), int(last["partition"]))

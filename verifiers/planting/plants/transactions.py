@@ -1,4 +1,4 @@
-"""Transactions that are not whole, or not their client's any more."""
+"""Plants of torn transactions, early reads and fenced commits."""
 
 import numpy as np
 

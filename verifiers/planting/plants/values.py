@@ -1,4 +1,4 @@
-"""Records that lie where they should not, or are not what they should be."""
+"""Plants of duplicate, unexpected and damaged records."""
 
 from collections import defaultdict
 
@@ -176,7 +176,7 @@ def _last_of_producer(contents: RunContents) -> Record:
     ):  # fmt: skip
         last[process, partition] = max(last[process, partition], op)
     for record in reversed(contents.plain):
-        # One whose partition is not known may have gone to any.
+        # A send of unknown partition may have gone to any.
         if record.op == last[record.process, record.partition] > last[record.process, NONE]:
             return record
     raise NothingToPlant("no producer's last record is plainly in order")
