@@ -15,7 +15,7 @@ from tests.op_graphs import Deed, Past, check_cycle, edges_of, expected, pasts
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.dependencies import dependencies, places
 from verifiers.ops.edges import placed, read_edges, stretches
-from verifiers.ops.neighbours import strange
+from verifiers.ops.neighbours import suspicious_steps
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
 from verifiers.ops.versions import versions_of
 
@@ -58,7 +58,7 @@ def search(spark: SparkSession, pasts: Sequence[Past], *, ww_deps: bool) -> list
     shared = versions_of(mops, indeterminate=1)
     by_name = {
         "mops": mops,
-        "backward": strange(mops, shared.values).where("backward"),
+        "backward": suspicious_steps(mops, shared.values).where("backward"),
         "log": order.withColumn("lowest", F.col("value")),
     }
     where = places(by_name, ww_deps=ww_deps).persist()

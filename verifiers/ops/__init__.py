@@ -1,1 +1,1 @@
-"""Op histories in JSON lines, read, checked and judged as Jepsen's Kafka checker defines it."""
+"""Op histories in JSON lines: reading, checking and judging them as Jepsen's Kafka checker does."""

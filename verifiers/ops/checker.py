@@ -1,4 +1,4 @@
-"""What a checker of op histories is, and where such checkers are found."""
+"""What a checker of op histories is, which frames it may ask for, and how it is registered."""
 
 from collections.abc import Callable
 
@@ -14,9 +14,9 @@ OpChecker = Callable[..., DataFrame]
 """A pure function of shared frames, asked for by the names of its parameters.
 
 ops, mops, committed
-    the history (schema.py), and which ops of unknown outcome happened (versions.py).
+    the history (schema.py), and the ops of unknown outcome that happened (versions.py).
 log, values, versions, writers
-    what lies where, and what is known of each value (versions.py).
+    the values at each offset, and what is known of each value (versions.py).
 reads, steps
     the suspicious ones (neighbours.py): values that an OK op read although a failed op wrote them,
     values that an op read although it wrote them itself, and values that are out of order.

@@ -1,4 +1,4 @@
-"""Running the op checkers: all histories and all anomalies in one job."""
+"""Running the op checkers on all histories in one job."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from verifiers.ops.cycles import concurrent
 from verifiers.ops.dependencies import dependencies, places
 from verifiers.ops.measured import Measured
 from verifiers.ops.metrics import MEASURES, marked, measure_of
-from verifiers.ops.neighbours import remembered, strange
+from verifiers.ops.neighbours import remembered, suspicious_steps
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 from verifiers.ops.versions import versions_of
@@ -37,14 +37,14 @@ class OpExample:
     detail: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is known of it, by name."""
+        """Return the offence as it stands in the document."""
         named = {"key": self.key, "value": self.value, "op": self.op}
         return {name: what for name, what in named.items() if what is not None} | dict(self.detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpFound:
-    """What was found in one history.
+    """The findings in one history.
 
     Attributes:
         counts: offences by anomaly.
@@ -61,10 +61,10 @@ class OpFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpChecked:
-    """What was found in all histories.
+    """The findings in all histories.
 
     Attributes:
-        by_run: by position of the history; one that is not there has no offence.
+        by_run: by position of the history; a history without offences is not in it.
         checkers: "ran" or "crashed", by name.
         crashes: one sentence for each that crashed.
         unmeasured: one sentence for each measure that crashed, by name.
@@ -81,8 +81,8 @@ class OpChecked:
 
 
 _REPEATED, _TANGLED, _LONELY = "\0repeated", "\0tangled", "\0lonely"
-"""Stand among the anomalies for what is none: values that were sent twice, histories that may have
-a cycle, and histories whose ops are all concurrent."""
+"""Rows among the anomalies that are none: values that were sent twice, histories that may have a
+cycle, and histories whose ops are all concurrent."""
 
 _CYCLES = "cycles"
 _LOOKED_FOR = {_REPEATED: "repeated-values", _TANGLED: _CYCLES, _LONELY: _CYCLES}
@@ -160,7 +160,7 @@ def _frames(
     indeterminate = sum(history.counts.get(("send", "info"), 0) for history in histories.described)
     indeterminate += sum(history.pending for history in histories.described)
     shared = versions_of(histories.mops, indeterminate=indeterminate, keys=keys)
-    suspicious = strange(shared.mops, shared.values).persist()
+    suspicious = suspicious_steps(shared.mops, shared.values).persist()
     kept += [*shared.kept, suspicious]
     return {
         **_history(histories),
@@ -176,7 +176,7 @@ def _frames(
 
 
 def _run(by_name: Mapping[str, DataFrame], where: DataFrame | None, *, ww_deps: bool) -> OpChecked:
-    """Run what there is to run; `where` is None if there is nothing for any checker."""
+    """Run metrics and checkers; `where` is None if no checker has to run."""
     crashes = Crashes()
     plans = _measure_plans(by_name, crashes)
     if where is not None:
@@ -195,7 +195,7 @@ def _run(by_name: Mapping[str, DataFrame], where: DataFrame | None, *, ww_deps: 
         for name in list(crashes.sentences)
         if (part := measure_of(name)) is not None
     }
-    # Without knowing where cycles can be, nobody can say that there is none.
+    # If the search for places of cycles crashed, it is unknown whether there are cycles.
     crashed = {
         _CYCLES if name in (_TANGLED, _LONELY) else name: sentence
         for name, sentence in crashes.sentences.items()
@@ -242,11 +242,11 @@ def _note(crashes: Crashes, name: str, error: Exception) -> None:
 
 
 def _rows_of(plans: Mapping[str, DataFrame], crashes: Crashes) -> list[Any]:
-    """Return what some plans find, from one job, or each by itself if that fails."""
+    """Return the rows of all plans from one job; if it fails, each plan runs in its own job."""
     try:
         return _first(list(plans.values()))
     except SPARK_ERRORS:
-        # One of them failed on the data; which one shows when each runs by itself.
+        # One plan failed on the data: to learn which one, each runs in a job of its own.
         rows: list[Any] = []
         for name, plan in plans.items():
             try:
@@ -257,7 +257,7 @@ def _rows_of(plans: Mapping[str, DataFrame], crashes: Crashes) -> list[Any]:
 
 
 def _bare(rows: DataFrame) -> DataFrame:
-    """Return some rows as far as they say anything in the columns of OP_ANOMALY_SCHEMA."""
+    """Return rows in the columns of OP_ANOMALY_SCHEMA; columns that they lack are null."""
     given = {"detail": F.lit("{}")}
     return rows.select(
         *(
@@ -275,7 +275,7 @@ def _named(found: DataFrame, name: str) -> DataFrame:
 
 
 def _first(plans: Sequence[DataFrame]) -> list[Any]:
-    """Return the first offences of each anomaly and history, each with the count of all."""
+    """Return the first offences of each anomaly and history, each with the total count."""
     alike = Window.partitionBy("run", "anomaly")
     order = alike.orderBy(
         F.col("detail") == "{}", F.col("key").asc_nulls_last(), "op", "value", "detail"

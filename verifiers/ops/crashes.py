@@ -1,4 +1,4 @@
-"""What crashed while op histories were checked: a sentence for each, its traceback in a file."""
+"""Crashes during the check of op histories: a sentence for each, with a file of its traceback."""
 
 import logging
 import tempfile
@@ -11,10 +11,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class Crashes:
-    """What crashed, by name.
+    """The crashes of one check, by name.
 
-    The tracebacks lie in a new folder for temporary files, which the sentences name: an op history
-    may lie anywhere, and nothing is written beside it. Without a crash there is no folder.
+    The tracebacks are written into a new temporary folder, which the sentences name: nothing is
+    written beside an op history. Without a crash there is no folder.
 
     Attributes:
         sentences: one by name.
@@ -25,7 +25,7 @@ class Crashes:
         self._folder: Path | None = None
 
     def note(self, name: str, error: Exception, *, kind: str, called: str) -> None:
-        """Keep a crash.
+        """Record a crash.
 
         Args:
             name: of what crashed.

@@ -1,4 +1,4 @@
-"""Dependency cycles of op histories, and histories without any dependency."""
+"""Dependency cycles in op histories, and histories without dependencies."""
 
 import json
 from collections import defaultdict
@@ -13,7 +13,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from verifiers.ops.checker import NAMED_ANOMALY_SCHEMA
 from verifiers.ops.edges import placed, read_edges, within, write_edges
 from verifiers.ops.row_groups import whole_groups
-from verifiers.ops.search import MOST_EXAMPLES, REALTIME, Offence, Step, find_cycles, tangled
+from verifiers.ops.search import (
+    MOST_EXAMPLES,
+    REALTIME,
+    CyclicComponent,
+    Step,
+    find_cycles,
+    tangled,
+)
 from verifiers.spark.arrow import map_in_arrow
 
 CYCLES_SCHEMA = NAMED_ANOMALY_SCHEMA
@@ -53,7 +60,7 @@ def cycles(mops: DataFrame, places: DataFrame, order: DataFrame | None = None) -
     Source: elle.txn's cycle search as jepsen.tests.kafka calls it.
     """
     suspects = within(_all_edges(mops, order, places), places)
-    # All edges of one stretch meet in one task, one behind the other.
+    # All edges of one stretch go to one task, in consecutive rows.
     together = suspects.repartition("run", "stretch").sortWithinPartitions("run", "stretch")
     return map_in_arrow(together, _search_stretches, CYCLES_SCHEMA)
 
@@ -77,7 +84,7 @@ def concurrent(ops: DataFrame) -> DataFrame:
 
 
 def empty_graphs(runs: DataFrame, mops: DataFrame, order: DataFrame | None = None) -> DataFrame:
-    """Return the runs whose transaction graph has no edge, so that nothing is shown by it.
+    """Return the runs whose transaction graph has no edge, so that it proves nothing.
 
     Args:
         runs: what `concurrent` returned. Such runs are short, an op or so a process: all
@@ -108,13 +115,13 @@ def _all_edges(
 
 
 def _search_stretches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield what is found in the stretches of a task; runs where the executors are."""
+    """Yield the cycles in the stretches of a task; runs on the executors."""
     for edges in whole_groups(batches, ("run", "stretch"), rows=_TOGETHER):
         yield from search_edges(edges).to_batches()
 
 
 def search_edges(edges: pa.Table) -> pa.Table:
-    """Return what is found among some edges, in the columns of CYCLES_SCHEMA.
+    """Return the cycles among these edges, in the columns of CYCLES_SCHEMA.
 
     Args:
         edges: the columns of `edges.read_edges`, of any runs, each stretch whole.
@@ -133,7 +140,7 @@ def search_edges(edges: pa.Table) -> pa.Table:
 
 
 def _told(
-    offence: Offence, edges: pa.Table, shown: dict[tuple[int, str], int]
+    offence: CyclicComponent, edges: pa.Table, shown: dict[tuple[int, str], int]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     kind = offence.kind
     shown[offence.run, kind.companion] += 1

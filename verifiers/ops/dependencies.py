@@ -1,4 +1,4 @@
-"""Cycles in many histories: those that a look at the edges clears are not searched."""
+"""Cycles in many histories: only stretches that may contain a cycle are searched."""
 
 from collections.abc import Collection, Mapping
 from functools import reduce
@@ -14,13 +14,13 @@ _ENDS = ("run", "from_place", "to_place")
 
 
 def version_order(log: DataFrame) -> DataFrame:
-    """Return the version order, one value an index: run, key, index, value."""
+    """Return the version order with one value for each index: run, key, index, value."""
     order = log.where(F.col("value") == F.col("lowest"))
     return order.select("run", "key", "index", "value")
 
 
 def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
-    """Return where in the histories a cycle can be (`edges.stretches`).
+    """Return the stretches of the histories that can contain a cycle (`edges.stretches`).
 
     Args:
         by_name: the shared frames, and `backward`: what ops polled of writers behind them.
@@ -41,7 +41,7 @@ def dependencies(
     lonely: Collection[int],
     ww_deps: bool,
 ) -> DataFrame:
-    """Return the cycles of some histories, and which have no edge at all.
+    """Return the cycles of some histories, and the histories without any edge.
 
     Args:
         by_name: the shared frames.

@@ -1,4 +1,4 @@
-"""What is known of one op history once it is parsed: its size, and why it cannot be judged."""
+"""The description of a parsed op history: its size, its problems, its suspected keys."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What is known of one file once it is parsed.
+    """The description of one parsed file.
 
     Attributes:
         path: the file.
@@ -32,8 +32,8 @@ class Described:
             frames then.
         problem_count: how many lines have one.
         lines: how many lines it has.
-        counts: completed ops ("op") and their values ("send", "poll"), by type; what never
-            completed is told apart.
+        counts: completed ops ("op") and their values ("send", "poll"), by type; ops that
+            never completed are not among them.
         open: ops that never completed.
         pending: values that these may have sent.
         suspects: the keys that the first look did not clear (first_look.py), each with whether only
@@ -52,7 +52,7 @@ class Described:
 
 
 def describe(path: Path, rows: Sequence[Any]) -> Described:
-    """Return what the rows that its splits told (PARSED_SCHEMA) say of a file."""
+    """Return the description of a file from the rows of its splits (PARSED_SCHEMA)."""
     splits = sorted((row for row in rows if row["row"] == SPLIT), key=lambda row: int(row["split"]))
     before: dict[int, int] = {}
     lines = 0

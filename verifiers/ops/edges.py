@@ -1,4 +1,4 @@
-"""Who depends on whom: the edges of a history's transaction graph, and which could close a cycle.
+"""The edges of a history's transaction graph, and which of them can lie on a cycle.
 
 A node is a completed op that sends or polls. An edge leads to what must have come later:
 
@@ -35,7 +35,7 @@ _FIELDS = ("op", "mop", "ok", "invoked", "place")
 
 
 def placed(mops: DataFrame) -> DataFrame:
-    """Return the values that ops sent and polled, with what edges need to know of the ops.
+    """Return the values that ops sent and polled, with the columns of the ops that edges need.
 
     Args:
         mops: the values that ops sent and polled (MOPS_SCHEMA).
@@ -101,7 +101,7 @@ def write_edges(touched: DataFrame, order: DataFrame) -> DataFrame:
 
 
 def stretches(edges: DataFrame) -> DataFrame:
-    """Return where a cycle can be: the blocks that spans of backward edges touch.
+    """Return the blocks that can contain a cycle: those that spans of backward edges touch.
 
     Args:
         edges: all edges of `wr` and, if asked for, of `ww`, or of these at least those that lead
@@ -170,7 +170,7 @@ def place_of() -> Column:
 
 def _writers(touched: DataFrame) -> DataFrame:
     """Return the last op that sent each value: run, key, value and the `from_` columns."""
-    # Numbers only, and none in a struct, so that Spark need not sort in order to group.
+    # Plain numbers instead of a struct: Spark can then group without sorting.
     of_last = [F.max_by(field, "op").alias(f"from_{field}") for field in _FIELDS if field != "op"]
     sent = touched.where(F.col("kind") == "send")
     return sent.groupBy(*_RECORD).agg(F.max("op").alias("from_op"), *of_last)

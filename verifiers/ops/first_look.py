@@ -1,9 +1,8 @@
-"""A first look at a key of an op history: is it plain that nothing is wrong with it?
+"""The first look at the keys of op histories: it clears the keys that certainly have no anomaly.
 
-Asked is whether all that the checkers look for can be ruled out at once, by a few passes over
-arrays instead of the joins that it takes to tell what is wrong. The usual key is in order. A key
-that is cleared has nothing for any checker; one that is suspected may still be in order. What is
-ruled out:
+A few passes over arrays rule out everything that the checkers search for, without the joins that a
+checker needs. Most keys are in order. No checker finds anything in a key that is cleared; a key
+that is suspected may still be in order. The first look rules out:
 
 - a value that several ops sent, that nobody sent, or that a failed op sent and an OK op polled;
 - a value of an OK op that no OK op polled, and one of an INFO op that lies in the log and no OK op
@@ -14,8 +13,8 @@ ruled out:
 - a step that is out of order (neighbours.py). Between two ops the process may have given up the
   key, which only its assigns tell: such steps are returned one by one.
 
-A file that one worker parses as a whole is looked at there and then (`suspects_of`), without moving
-a value; the keys of longer ones come together by way of Spark (`screened`).
+A file that one worker parses as a whole gets its first look in that worker (`suspects_of`); the
+keys of longer files are brought together by Spark (`screened`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -43,9 +42,9 @@ POLL: Final = 1
 
 _TOGETHER = 500_000
 _MOST_ROWS = 4_000_000
-"""A longer key is suspected without a look: a worker would have to hold it in memory."""
+"""A key with more rows is suspected at once: a worker would have to hold it in memory."""
 _MOST_STEPS = 1_000
-"""A key with more strange steps than that is suspected whatever the assigns say."""
+"""A key with more steps out of order is suspected whatever the assigns say."""
 
 KEY_SCHEMA = declared(run=INT, key=TEXT)
 SUSPECT_SCHEMA = StructType(
@@ -55,7 +54,7 @@ SUSPECT_SCHEMA = StructType(
 
 
 def screened(batches: Iterator[pa.RecordBatch], *, ww_deps: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the keys that are suspected; runs where the executors are.
+    """Yield the suspected keys; runs on the executors.
 
     Args:
         batches: the columns run, key, op, process, offset, value, place of the values that ops sent
@@ -78,7 +77,7 @@ def screened(batches: Iterator[pa.RecordBatch], *, ww_deps: bool) -> Iterator[pa
 def suspects_of(
     mops: pa.Table, assigns: Sequence[tuple[int, int, Collection[str]]]
 ) -> list[tuple[str, bool]]:
-    """Return the keys of one whole history that are suspected.
+    """Return the suspected keys of one whole history.
 
     Args:
         mops: all values that ops sent and polled, in the columns of MOPS_SCHEMA.
@@ -197,7 +196,7 @@ def _rows(table: pa.Table, group: Longs) -> _Rows:
 
 
 class _Look:
-    """A look at some groups; each part of it suspects groups, none ever acquits one.
+    """The first look at some groups; each part can only add suspects.
 
     Args:
         rows: all rows of the groups, which are numbered from 0.
@@ -205,7 +204,7 @@ class _Look:
     Attributes:
         suspected: per group, whether it is suspected for certain.
         against: per group, whether writers stand in another order than in the log.
-        steps: what may be strange besides, from one op of a process to another: per step its group,
+        steps: the steps between two ops of a process that may be out of order: per step its group,
             and per step the process, the op before, and the op.
     """
 
@@ -233,7 +232,7 @@ class _Look:
         self.suspected[groups] = True
 
     def _writers(self) -> Longs:
-        """Return per value the row of its send; any row where it has not just one."""
+        """Return per value the row of its send; an arbitrary row if it has several or none."""
         sent = self._known[self._is_send]
         sends = np.bincount(sent, minlength=len(self._group_of))
         self._suspect(self._group_of[sends != 1])
@@ -276,7 +275,7 @@ class _Look:
     def _look_at_readers(self) -> None:
         rows, polls = self._rows, np.flatnonzero(self._is_poll)
         writer = self._writer[self._known[polls]]
-        # Of an op's own value the place is the op's own, too.
+        # An op's own value has the op's own place.
         wrong = rows.place[writer] >= rows.place[polls]
         self._suspect(rows.group[polls[wrong | (rows.op[writer] == rows.op[polls])]])
 
@@ -299,7 +298,7 @@ class _Look:
         delta = place - place[before]
         within = compared & inner & (delta != 1)
         self._suspect(group[within])
-        # A process may send to a key what others have sent to in between.
+        # Other processes may have sent to the key between two sends of a process.
         across = compared & ~inner & np.where(kind == SEND, delta < 1, delta != 1)
         steps = np.flatnonzero(across)
         crowded = np.bincount(group[steps], minlength=len(self.suspected)) > _MOST_STEPS

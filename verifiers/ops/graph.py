@@ -66,7 +66,7 @@ class Graph:
         return np.asarray(labels[: self.size], np.int64)
 
     def _clock(self) -> Iterator[tuple[Longs, Longs]]:
-        """Yield edges that reach just what the realtime edges reach, but are few.
+        """Yield a few edges that have the same transitive closure as the realtime edges.
 
         Each completion of an ok op is a tick, a node of its own behind ours. An op leads to its
         tick, each tick to the next of the run, and the last tick before an op's invocation to the

@@ -1,4 +1,4 @@
-"""The job: from op histories to their verdicts."""
+"""The verification of op histories, from their paths to their verdicts."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _ROW_BYTES = 25
-"""A value sent or polled takes at least so much of a history, with its share of the line."""
+"""A value takes at least so many bytes of a history, with its share of the line."""
 
 
 def verify_histories(
@@ -30,14 +30,15 @@ def verify_histories(
 ) -> tuple[HistoryVerdict, ...]:
     """Return the verdicts on some op histories, in the order of their paths, from one job.
 
-    A file that is no op history is UNKNOWN, tells why with its line, and spoils no other.
+    The verdict on a file that is no op history is UNKNOWN and names the line; the other files are
+    judged all the same.
 
     Args:
         paths: the files, JSON lines (docs/op-history.md).
         options: what is permitted on request.
         master: a Spark master; None is all cores of this machine.
-        say: is told, in sentences, what is being done.
-        exact: let every checker look at every value, also of keys that a first look clears.
+        say: receives progress, in sentences.
+        exact: let every checker check every key, also those that the first look clears.
         plots: a folder to draw each history into; None draws nothing.
 
     Raises:
@@ -84,7 +85,7 @@ def verify_histories(
 
 
 def _plotter(folder: Path, tell: Callable[[str], None]) -> "Plotter":
-    # Whoever asks for no plots does not wait for what draws them.
+    # Importing what draws plots takes time, so it is imported only if plots are asked for.
     from verifiers.ops.plots.drawing import Plotter
 
     return Plotter(folder, tell)

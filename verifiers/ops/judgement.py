@@ -1,4 +1,4 @@
-"""From what was found in an op history to its verdict: which anomalies are permitted, and why."""
+"""The judgement of op histories: which anomalies are permitted, and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from verifiers.ops.description import Described
 from verifiers.ops.measured import Measured
 
 EMPTY = "empty-transaction-graph"
-"""Ops none of which depends on another: nothing is wrong, and nothing was shown."""
+"""No op depends on another one: there is no anomaly, but nothing is proven."""
 
 _WRITES_MIX = "Kafka's transactions do not isolate their writes from each other"
 _ALWAYS = {
@@ -30,7 +30,7 @@ _LOG_ORDER = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpOptions:
-    """What changes which anomalies are permitted.
+    """The options that permit further anomalies.
 
     Attributes:
         subscribe: consumers subscribed, so that rebalances could move them between ops.
@@ -67,7 +67,7 @@ class OpFinding:
     examples: tuple[OpExample, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the document."""
+        """Return the finding as it stands in the document."""
         return {
             "count": self.count,
             "permitted": self.permitted,
@@ -78,7 +78,7 @@ class OpFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryVerdict:
-    """The verdict on one op history, and all that carries it.
+    """The verdict on one op history, and everything that supports it.
 
     Attributes:
         history: the file, as it was named.
@@ -105,7 +105,7 @@ class HistoryVerdict:
 
     @property
     def malformed(self) -> bool:
-        """Whether the file is none that could be judged."""
+        """Whether the file could not be judged."""
         return bool(self.described.problems)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""How far behind the log polls were, watched op by op while a whole history is parsed.
+"""How far polls lag behind the log, tracked op by op while a whole history is parsed.
 
-The same as `lags.realtime_lags`, which is for histories that no worker holds as a whole.
+`lags.realtime_lags` computes the same for histories that no worker holds as a whole.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ Worst = tuple[int, str, int, int, int]
 
 
 class LagTracker:
-    """Where processes stand in each key, and what is known of the keys."""
+    """The positions of processes in each key, and the known offsets of the keys."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -70,20 +70,20 @@ class LagTracker:
             self._polls[process] = (op, invoke_ns)
 
     def worst(self) -> Iterator[Worst]:
-        """Yield the worst lag of each process and key that was polled; there are no ops to come."""
+        """Yield the worst lag of each process and polled key; call it after the last op."""
         for process, places in self._places.items():
             for key, place in places.items():
                 self._stand(process, key, place)
         for key, stands in self._stands.items():
             known = sorted(self._known[key])
             highs = [high for high, _ in known]
-            # Whatever is known of higher offsets is known of this one.
+            # A record at a higher offset proves that there is one above this position.
             since = [*accumulate((time for _, time in reversed(known)), min)][::-1]
             worst: dict[int, tuple[int, int, int, int]] = {}
             for position, time, op, process in stands:
                 above = bisect_right(highs, position)
                 lag = max(0, time - since[above]) if above < len(highs) else 0
-                # Of lags alike the first counts.
+                # Of equal lags the first counts.
                 sooner = -time if -time < _LIMIT else -_LIMIT
                 found = (lag if lag < _LIMIT else 0, sooner, time, op)
                 worst[process] = max(worst.get(process, found), found)
@@ -91,7 +91,7 @@ class LagTracker:
                 yield process, key, lag, time, op
 
     def _stand(self, process: int, key: str, place: tuple[int, int]) -> None:
-        """Note the last poll since the process came to a place: there its lag was the largest."""
+        """Record the last poll at a position, where the lag was the largest."""
         position, since = place
         op, time = self._polls.get(process, (-1, 0))
         if op >= since:

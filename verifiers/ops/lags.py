@@ -1,4 +1,4 @@
-"""How far behind the log the polls of op histories were: the worst of each process and key.
+"""How far polls lag behind the log: the worst lag of each process and key.
 
 Source: `realtime-lag` of jepsen.tests.kafka.
 """
@@ -10,7 +10,7 @@ from verifiers.ops.schema import LAG
 
 
 def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
-    """Return how far behind each process was at the worst, by key.
+    """Return the worst lag of each process, by key.
 
     The lag of a poll is a lower bound: for so long, when it was invoked, a record had been known to
     lie above the highest one that the process was given of the key, this poll included. A process
@@ -32,7 +32,7 @@ def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
 
 
 def watched_lags(parsed: DataFrame) -> DataFrame:
-    """Return the same of the histories that were watched while they were parsed (lag_tracker.py).
+    """Return the worst lags that were tracked while histories were parsed (lag_tracker.py).
 
     Args:
         parsed: what was parsed (PARSED_SCHEMA).
@@ -49,14 +49,14 @@ def _ranked() -> Column:
 
 
 def stands(ops: DataFrame, mops: DataFrame) -> DataFrame:
-    """Return how far behind each process was at the last poll of each of its positions.
+    """Return the lag of each process at the last poll of each of its positions.
 
     Returns:
         run, process, key, lag, time, op as above; from_ns (when the op that led to the position
         completed) and since (when a record was first known to lie above it; null if none was). A
         lag that is not 0 grew from the later of the two on, by a second each second.
     """
-    # Each shared frame is used once, or Spark would make it as often as it is used.
+    # Each shared frame is used only once: Spark would compute it for each use.
     stood = _positions(_touched(ops, mops).join(_in_epochs(ops), ["run", "op"]))
     # A record lies above a position if the offset before its own does not lie below.
     none = F.lit(None)
@@ -69,10 +69,10 @@ def stands(ops: DataFrame, mops: DataFrame) -> DataFrame:
         F.col("position").alias("offset"), none.cast("long").alias("known_ns"), F.col("poll")
     )
     both = stood.select("run", "process", "key", F.explode(F.array(known, asked)).alias("one"))
-    # Whatever is known of higher offsets is known of this one; peers count as well.
+    # A record at a higher offset proves that there is one above this position; peers count too.
     at_or_above = Window.partitionBy("run", "key").orderBy(F.desc("offset"))
     time = F.col("poll.time")
-    # Times may be anything that 64 bits hold.
+    # Times may be any 64-bit integers.
     lag = F.greatest(F.coalesce(F.try_subtract(time, "since"), F.lit(0)), F.lit(0)).cast("long")
     return (
         both.select("run", "process", "key", "one.*")
@@ -128,7 +128,7 @@ def _in_epochs(ops: DataFrame) -> DataFrame:
 
 
 def _positions(touched: DataFrame) -> DataFrame:
-    """Return where each process stood in each key behind its ops, and the last poll from there.
+    """Return the position of each process in each key after its ops, and the last poll there.
 
     Args:
         touched: what `_touched` returns, with what `_in_epochs` knows of the ops.
@@ -141,12 +141,12 @@ def _positions(touched: DataFrame) -> DataFrame:
     """
     along = Window.partitionBy("run", "process", "key").orderBy("op")
     before = F.lag("epoch").over(along)
-    # An assign has a row here if it names the key: then, and within an epoch, it is still had.
+    # An assign has a row here if it names the key: then the process keeps its position.
     still = (before == F.col("epoch")) | (F.col("assigned") & (before + 1 == F.col("epoch")))
     following = F.lead("epoch").over(along) == F.col("epoch")
     tenure = Window.partitionBy("run", "process", "key", "tenure").orderBy("op")
     moves = F.col("assigned") | F.col("polls")
-    # Of all ops that led there the first one counts: 0 minus its time is the largest.
+    # Of all ops that led to the position the first counts: 0 minus its time is the largest.
     sooner = F.try_subtract(F.lit(0), F.col("complete_ns")).alias("sooner")
     from_ns = F.try_subtract(F.lit(0), F.col("stand.sooner"))
     from_there = (F.col("poll.op") >= F.col("op")) & F.col("position").isNotNull()

@@ -1,4 +1,4 @@
-"""What was measured in one op history, as its document and its line on the console tell it."""
+"""The metrics of one op history, for its document and its line on the console."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _UNSAID = "no reason recorded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The measures of one history; never a verdict.
+    """The metrics of one history, which are no part of the verdict.
 
     Attributes:
         records: by measure, in the order of their ranks; of what did not happen there are none.
@@ -56,7 +56,7 @@ class Measured:
 
     @property
     def sentence(self) -> str | None:
-        """What there is to say of it in one line; None if nothing."""
+        """The metrics in one line; None if there is nothing to mention."""
         parts = []
         worst = self._worst
         if worst is not None and worst["lag"] > 0:
@@ -85,7 +85,7 @@ class Measured:
         return self.records.get(measure, ())
 
     def _many(self, measure: str) -> int:
-        """Return how many records there are, told or not."""
+        """Return how many records there are in all."""
         return next((int(record["of"]) for record in self._of(measure)), 0)
 
 

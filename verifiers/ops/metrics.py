@@ -1,4 +1,4 @@
-"""What is measured in op histories: how far behind polls were, what was given out twice, and why.
+"""The metrics of op histories: lags of polls, repeated reads, causes of unknown outcomes.
 
 None of it is a verdict. Each measure is one frame of a few rows a history, so that all of them are
 parts of the one job (checking.py). Source: section "metrics" of jepsen.tests.kafka.
@@ -39,12 +39,12 @@ _VALUE = ("run", "process", "key", "value")
 
 
 def marked(measure: str) -> str:
-    """Return the name under which a measure travels among anomalies, which is none of theirs."""
+    """Return the name of a metric among the anomalies, which no anomaly has."""
     return _MARK + measure
 
 
 def measure_of(name: str) -> str | None:
-    """Return the measure that travels under this name; None if it is an anomaly."""
+    """Return the metric of this name; None if it is an anomaly."""
     return name.removeprefix(_MARK) if name.startswith(_MARK) else None
 
 
@@ -75,7 +75,7 @@ def worst_lags(lags: DataFrame) -> DataFrame:
 
 
 def consume_counts(ops: DataFrame, mops: DataFrame) -> DataFrame:
-    """Return how often values were given out, and which ones more than once: METRIC_SCHEMA."""
+    """Return how often values were read, and which ones more than once: METRIC_SCHEMA."""
     consumed = consumptions(ops, mops)
     return _distribution(consumed).unionByName(_repeated(consumed))
 

@@ -1,7 +1,4 @@
-"""Where a process or an op stepped strangely from one value to the next, or read what it must not.
-
-A history in good order leaves nothing here but what it costs to look.
-"""
+"""Steps from one value to the next that are out of order, and reads that must not be."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -11,13 +8,12 @@ from verifiers.ops.edges import place_of
 _VALUE = ["run", "key", "value"]
 
 
-def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
-    """Return the values that ops sent or polled about which there is anything to say.
+def suspicious_steps(mops: DataFrame, values: DataFrame) -> DataFrame:
+    """Return the values that ops sent or polled out of order, or must not have polled.
 
-    Compared is each value with the one before it: within an op, with its neighbour of the same key
-    (`internal`); the first of an op, with the last value that the process sent to, or polled from,
-    that key in an op that moves its reference point. That is an OK op, and for sends an INFO op
-    too.
+    Each value is compared with the one before it: within an op, with the value before it of the
+    same key (`internal`); the first of an op, with the last value that the process sent to, or
+    polled from, that key in an earlier OK op (for sends, also in an INFO op).
 
     Columns:
         run, op, process, type, f, mop, position, kind, key, value: the value, and who sent or
@@ -25,8 +21,8 @@ def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
         writer, writer_type: the op that wrote it; null if none did.
         internal: whether it is compared within its op.
         before_op, before: the value before, and its op; null if there is none.
-        delta: how far the version order has it after the one before: 1 is in order. 1 as well if
-            either has no place there, or there is none to compare with.
+        delta: its distance from the value before in the version order: 1 is in order, and 1 stands
+            also for values without a place there, or without a value before.
         place: where the version order has it; -1 if nowhere.
         from_place, to_place: where its writer, and the op, stand in the history (edges.py).
         backward: whether the op stands before the writer of what it polled.
@@ -86,12 +82,12 @@ def strange(mops: DataFrame, values: DataFrame) -> DataFrame:
 
 
 def remembered(steps: DataFrame, ops: DataFrame) -> DataFrame:
-    """Return steps that are out of order, but for those whose process had forgotten.
+    """Return the steps out of order whose process had not given up the key in between.
 
-    An assign or subscribe (OK or INFO) that does not name the key makes the process forget it.
+    An assign or subscribe (OK or INFO) that does not name a key gives it up.
 
     Args:
-        steps: run, key, process, op, before_op, internal, as in `strange`, and any other column.
+        steps: run, key, process, op, before_op, internal, as in `suspicious_steps`, and any other.
         ops: the ops (OPS_SCHEMA).
     """
     assigned = ops.where(

@@ -1,4 +1,4 @@
-"""Offences of order, from the steps that were found strange."""
+"""Offences of order, from the steps that are out of order."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from verifiers.ops.checker import op_offences
 
 MOST_SKIPPED = 8
-"""So many of the values that were passed over are named."""
+"""So many of the skipped values are named."""
 
 
 def external(steps: DataFrame, wrong: Column, *, log: DataFrame | None = None) -> DataFrame:

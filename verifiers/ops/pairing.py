@@ -1,4 +1,4 @@
-"""Ops across the borders of splits: what a split could not pair, paired or complained of."""
+"""Ops that cross the borders of splits: their invocations and completions are paired here."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -21,8 +21,8 @@ TOLD_COLUMNS = (
 """The columns of PARSED_SCHEMA that describe a file."""
 
 
-def stitched(parsed: DataFrame) -> DataFrame:
-    """Return what splits could not pair, each row with its process' neighbours in other splits."""
+def paired_events(parsed: DataFrame) -> DataFrame:
+    """Return unpaired events, each with the events of its process in the neighbouring splits."""
     order = Window.partitionBy("run", "process").orderBy("op", "row")
     loose = parsed.where(F.col("row").isin(BEGIN, ORPHAN, OPEN))
     return loose.select(
@@ -32,8 +32,8 @@ def stitched(parsed: DataFrame) -> DataFrame:
     )
 
 
-def stitching_problems(stitched: DataFrame) -> DataFrame:
-    """Return the events that cannot stand where they do, as rows of PROBLEM."""
+def pairing_problems(paired: DataFrame) -> DataFrame:
+    """Return the events in an impossible order, as rows of PROBLEM."""
     process, before = F.col("process"), F.col("prev_row") == OPEN
     overtaken = F.format_string(
         "invokes an op of process %d, whose op of index %d is not completed: "
@@ -58,7 +58,7 @@ def stitching_problems(stitched: DataFrame) -> DataFrame:
         .when(orphan & (F.col("f") != F.col("prev_f")), other)
     )
     columns = [F.col(name) for name in PARSED_SCHEMA.names if name not in ("row", "error", "value")]
-    return stitched.where(problem.isNotNull()).select(
+    return paired.where(problem.isNotNull()).select(
         *columns,
         F.lit(PROBLEM).cast("tinyint").alias("row"),
         problem.alias("error"),
@@ -66,19 +66,19 @@ def stitching_problems(stitched: DataFrame) -> DataFrame:
     )
 
 
-def never(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+def never(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
     """Return the ops that never completed."""
-    if stitched is None:
+    if paired is None:
         return parsed.where(F.col("row") == OPEN)
-    return stitched.where((F.col("row") == OPEN) & F.col("next_row").isNull())
+    return paired.where((F.col("row") == OPEN) & F.col("next_row").isNull())
 
 
-def pending(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+def pending(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
     """Return the values that such ops may have sent."""
     values = parsed.where(F.col("row") == OPEN_MOP)
-    if stitched is None:
+    if paired is None:
         return values
-    return values.join(never(parsed, stitched).select("run", "op"), ["run", "op"], "left_semi")
+    return values.join(never(parsed, paired).select("run", "op"), ["run", "op"], "left_semi")
 
 
 def how_many(rows: DataFrame, kind: str) -> DataFrame:
@@ -97,37 +97,37 @@ def how_many(rows: DataFrame, kind: str) -> DataFrame:
     )
 
 
-def other_ops(parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+def other_ops(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
     """Return the ops that do not lie whole in a split, and those that never completed: OPS_SCHEMA.
 
     They are few: a process has one a split.
     """
-    lost = never(parsed, stitched).select(*OPS_SCHEMA.names)
-    if stitched is None:
+    lost = never(parsed, paired).select(*OPS_SCHEMA.names)
+    if paired is None:
         return lost
     mended: dict[str, Column] = {
         "invoked": F.col("prev_op"),
         "invoke_ns": F.col("prev_invoke_ns"),
     }
-    orphans = stitched.where(F.col("row") == ORPHAN)
+    orphans = paired.where(F.col("row") == ORPHAN)
     return lost.unionByName(
         orphans.select(*(mended.get(c, F.col(c)).alias(c) for c in OPS_SCHEMA.names))
     )
 
 
-def other_mops(whole: DataFrame, parsed: DataFrame, stitched: DataFrame | None) -> DataFrame:
+def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
     """Return the values of such ops: MOPS_SCHEMA.
 
     Args:
         whole: the values that completions told, which lack the invocation if it is in another
             split.
         parsed: what else was parsed.
-        stitched: what `stitched` returned, None if no file was divided.
+        paired: what `paired_events` returned, None if no file was divided.
     """
-    lost = pending(parsed, stitched).select(*MOPS_SCHEMA.names)
-    if stitched is None:
+    lost = pending(parsed, paired).select(*MOPS_SCHEMA.names)
+    if paired is None:
         return lost
-    before = stitched.where(F.col("row") == ORPHAN).select(
+    before = paired.where(F.col("row") == ORPHAN).select(
         "run", "op", F.col("prev_op").alias("invoked")
     )
     mended = whole.where(F.col("invoked").isNull()).drop("invoked")

@@ -1,4 +1,4 @@
-"""From the bytes of an op history to rows: every line is parsed and held against the format."""
+"""The parser of op histories: every line is checked against the format and turned into rows."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ WITH_KEYS = ("assign", "subscribe")
 _KNOWN = (*WITH_MOPS, *WITH_KEYS, "crash")
 IGNORED = ("debug-topic-partitions",)
 MOST_PROBLEMS = 8
-"""So many problems of a split are told in words; the last tells how many there are."""
+"""So many problems of a split are described; the last row has their number."""
 
 _LIMIT = 1 << 63
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -47,7 +47,7 @@ _Head = tuple[int, int, int | None, int, str, str]
 
 
 class Stretch(NamedTuple):
-    """Values of one micro-op and key, one behind the other; what they have in common only once.
+    """Consecutive values of one micro-op and key, with what they have in common.
 
     All but the last are columns of PARSED_SCHEMA; `position` is that of the first.
     """
@@ -103,11 +103,11 @@ class Parser:
                 if line and not line.isspace():
                     self._take(line)
             except Malformed as error:
-                self._tell(str(error))
+                self._note(str(error))
             self._line += 1
 
     def finish(self) -> None:
-        """Tell what is open at the end of the split, and what it was as a whole."""
+        """Add rows for the ops that are open at the end of the split, and for the split."""
         lines = self._line
         for process, (index, time, f, value, line) in self._open.items():
             self._line = line
@@ -115,9 +115,9 @@ class Parser:
                 mops = self._mops(f, value, (OPEN_MOP, index, index, process, "info", f))
                 keys = self._assigned(value) if f in WITH_KEYS else None
             except Malformed as error:
-                self._tell(str(error))
+                self._note(str(error))
                 continue
-            # What it polled, nobody knows.
+            # It is unknown what it polled.
             self.mops += [mop for mop in mops if mop.kind == "send"]
             common = (OPEN, self._line, index, index, process, "info", f, time)
             self.ops.append((*common, None, keys, None, None, None, None))
@@ -131,7 +131,7 @@ class Parser:
         last = None if self._first_index is None else self._last
         self.ops.append((SPLIT, self._line, self._first_index, last, *(None,) * 10))
 
-    def _tell(self, sentence: str) -> None:
+    def _note(self, sentence: str) -> None:
         self._problems += 1
         if self._problems <= MOST_PROBLEMS:
             self.ops.append((PROBLEM, self._line, *(None,) * 9, sentence, None, self._problems))
@@ -264,7 +264,7 @@ class Parser:
         raise Malformed(f"has the key {_json(key)}: a key is a whole number or a string")
 
     def _name(self, name: str) -> str:
-        # JSON has no other names than strings: only one that is no number tells of its type.
+        # Names in JSON are strings: only a name that is no number shows that keys are strings.
         if _INTEGER.fullmatch(name) is None:
             self._key_lines.setdefault("str", self._line)
         return self._keys.setdefault(name, name)
@@ -285,7 +285,7 @@ def _polled(name: str, pairs: Any) -> tuple[Sequence[int], Sequence[int]]:  # no
     """Return the offsets and the values that were polled of a key."""
     try:
         offsets, values = zip(*pairs, strict=True)
-        # Whole columns at a time: most of a history are polled values.
+        # Whole columns are checked at once, because most of a history are polled values.
         if (
             set(map(type, offsets)) | set(map(type, values)) == {int}
             and min(offsets) >= 0

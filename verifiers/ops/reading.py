@@ -1,4 +1,4 @@
-"""Reading op histories: many files in one job, each divided into splits, each row with its run."""
+"""Reading op histories: one job parses many files, each divided into splits."""
 
 import shutil
 import stat
@@ -23,9 +23,9 @@ from verifiers.ops.pairing import (
     never,
     other_mops,
     other_ops,
+    paired_events,
+    pairing_problems,
     pending,
-    stitched,
-    stitching_problems,
 )
 from verifiers.ops.schema import (
     COUNT,
@@ -63,7 +63,7 @@ class OpHistories:
 
     @property
     def divided(self) -> list[int]:
-        """The runs in the frames that no worker has held as a whole."""
+        """The runs whose files were divided between workers."""
         return [
             run
             for run, history in enumerate(self.described)
@@ -71,14 +71,14 @@ class OpHistories:
         ]
 
     def close(self) -> None:
-        """Give back memory and disk; the frames are of no use afterwards."""
+        """Free memory and disk; the frames cannot be used afterwards."""
         for frame in self.kept:
             frame.unpersist()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
-    """Parse op histories in JSON lines, in one job, and return their frames.
+    """Parse op histories in JSON lines in one job, and return their frames.
 
     A file that cannot be read, or has a line that is no event, spoils no other: it is described,
     and none of its ops is in the frames.
@@ -101,7 +101,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
         )
         parsed = map_in_arrow(table, partial(parse, scratch), PARSED_SCHEMA).persist()
         divided = any(split.number for split in splits)
-        paired = stitched(parsed) if divided else None
+        paired = paired_events(parsed) if divided else None
         by_run = _told(parsed, paired)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -121,7 +121,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
     mended = None if paired is None else good(paired)
     ops = good(_written(spark, scratch / "ops", OPS_SCHEMA))
     mops = good(_written(spark, scratch / "mops", MOPS_SCHEMA))
-    # Few rows that it takes a long plan to make; every checker's plan has them in it.
+    # These few rows have a long plan, which would become part of every checker's plan.
     others = other_ops(loose, mended).persist(), other_mops(mops, loose, mended).persist()
     histories = OpHistories(
         ops=ops.unionByName(others[0]),
@@ -141,7 +141,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
 def _scratch(spark: SparkSession, paths: Sequence[Path]) -> Path:
     """Return a new folder that all workers see."""
     alone = str(spark.sparkContext.master).startswith("local") or not paths
-    # Other machines see the histories, so they see a folder beside them.
+    # Other machines can read the histories, so they can read a folder beside them.
     beside = None if alone else paths[0].absolute().parent
     try:
         return Path(tempfile.mkdtemp(prefix=".kafka-chaos-ops-", dir=beside))
@@ -153,10 +153,10 @@ def _scratch(spark: SparkSession, paths: Sequence[Path]) -> Path:
 
 
 def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]]:
-    """Parse, and return what is known of each run's file: a few rows a split."""
+    """Parse all files, and return a few rows that describe each of them."""
     described = parsed.where(F.col("row").isin(PROBLEM, KEYS, COUNT, SPLIT, SUSPECT))
     if paired is not None:
-        described = described.unionByName(stitching_problems(paired))
+        described = described.unionByName(pairing_problems(paired))
     rows = (
         described.select(*TOLD_COLUMNS)
         .unionByName(how_many(never(parsed, paired), "open"))

@@ -1,4 +1,4 @@
-"""Whole groups of rows, out of batches in which the rows of a group stand one behind the other."""
+"""Whole groups of consecutive rows, read from batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -46,7 +46,7 @@ def whole_groups(
 
 
 def _before_the_last(table: pa.Table, by: Sequence[str]) -> int:
-    """Return how many rows there are before the last group, which may go on."""
+    """Return how many rows come before the last group, which may continue."""
     return int(pc.index(_same(table, by, table.slice(table.num_rows - 1)), value=True).as_py())
 
 

@@ -1,4 +1,4 @@
-"""The cycles of a transaction graph: which kind each component has, and a short one of each."""
+"""The search for cycles in a transaction graph: the kinds of each component, and a short cycle."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offence:
+class CyclicComponent:
     """One strongly connected component, by one of its kinds.
 
     Attributes:
@@ -95,7 +95,7 @@ def tangled(edges: pa.Table) -> pa.Table:
     )
 
 
-def find_cycles(edges: pa.Table) -> Iterator[Offence]:
+def find_cycles(edges: pa.Table) -> Iterator[CyclicComponent]:
     """Yield the components of what `tangled` left, the smallest first, by kind.
 
     As Elle does, a component is called by the weakest kinds of cycle that it has, for what follows
@@ -127,7 +127,9 @@ def find_cycles(edges: pa.Table) -> Iterator[Offence]:
             if shown[run, kind.name] < MOST_EXAMPLES:
                 shown[run, kind.name] += 1
                 steps = _shortest(edges, graph, cyclic[kind.name], nodes, kind)
-            yield Offence(run=run, kind=kind, ops=tuple(graph.op[nodes].tolist()), steps=steps)
+            yield CyclicComponent(
+                run=run, kind=kind, ops=tuple(graph.op[nodes].tolist()), steps=steps
+            )
 
 
 def _weakest(names: set[str]) -> list[Kind]:

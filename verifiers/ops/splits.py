@@ -1,4 +1,4 @@
-"""Pieces of op histories, each parsed by a worker by itself."""
+"""Splits of op histories, which workers parse independently."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ from verifiers.ops.whole_file import LAG_COLUMNS, SUSPECT_COLUMNS, WholeFile
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared
 
 SPLIT_BYTES = 64 << 20
-"""A file is divided into pieces of so many bytes, each parsed by itself. One that is a single piece
-is looked at while it is in memory, which saves more than a second core would."""
+"""A file is divided into splits of so many bytes. A file of one split gets its first look while it
+is in memory, which saves more time than a second core would."""
 
 _BATCH_ROWS = 65_536
 SPLITS_SCHEMA = declared(run=INT, split=INT, path=TEXT, begin=LONG, end=LONG, whole=BOOL)
@@ -78,8 +78,8 @@ def splits_of(run: int, path: Path) -> list[Split]:
 
 def dealt(splits: Sequence[Split], cores: int) -> list[tuple[Any, ...]]:
     """Return the rows of SPLITS_SCHEMA, so that each core gets about as much to do."""
-    # A table of rows is cut into as many equal stretches as there are cores: deal the largest
-    # splits out first, one to each.
+    # Spark cuts the rows into as many equal parts as there are cores: each core gets one of the
+    # largest splits first.
     largest = sorted(splits, key=lambda split: split.begin - split.end)
     in_turn = [split for core in range(cores) for split in largest[core::cores]]
     return [
@@ -89,7 +89,7 @@ def dealt(splits: Sequence[Split], cores: int) -> list[tuple[Any, ...]]:
 
 
 def parse(scratch: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the ops and values of a task's splits to Parquet; yield what else there is to tell.
+    """Write the ops and values of a task's splits to Parquet; yield all other rows.
 
     Args:
         scratch: the folder in which `ops` and `mops` are written, a file a task.
@@ -178,7 +178,7 @@ def _batches(
         batch = _values(values, split, _MOPS)
         writer.write("mops", batch)
     if whole is not None:
-        # Of a file that is not divided, the others are what ops sent that never completed.
+        # In a file that is not divided, the others are values of ops that never completed.
         unfinished = [_values(others, split, _MOPS)] if others else []
         whole.keep(parser.ops, values, [batch, *unfinished] if values else unfinished)
     parser.ops.clear()

@@ -1,4 +1,4 @@
-"""What all checkers of op histories share: the log of each key, its versions, who wrote them.
+"""The frames that checkers of op histories share: logs, versions and writers of values.
 
 Each is a frame keyed by run; the definitions are those of Jepsen's Kafka checker.
 """
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from verifiers.ops.edges import place_of
 
 FEW_SENDS = 200_000
-"""So many sends of unknown outcome are told to every worker; more are shuffled."""
+"""So many sends of unknown outcome are broadcast; more are shuffled."""
 
 _TYPES = ("ok", "info", "fail")
 _VALUE = ("run", "key", "value")
@@ -89,10 +89,10 @@ def _committed(mops: DataFrame, indeterminate: int) -> DataFrame:
 
 
 def log_of(mops: DataFrame, committed: DataFrame, *, indeterminate: int = 1) -> DataFrame:
-    """Return what is known to lie at each offset (see `Versions.log`).
+    """Return the values that are known at each offset (see `Versions.log`).
 
-    Evidence are the polls of ops of every type, and sends with a known offset of ops that happened.
-    Empty offsets take no index, so the gaps that transaction markers leave are none.
+    The evidence are polls of ops of every type, and sends with a known offset of ops that happened.
+    Empty offsets have no index, so transaction markers leave no gaps.
     """
     polled = F.col("kind") == "poll"
     placed = (F.col("kind") == "send") & F.col("offset").isNotNull()

@@ -1,4 +1,4 @@
-"""What the oracle judges by, and the conditions that its rows may set."""
+"""The circumstances of a run that the oracle considers, and the conditions of its rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from harness.core.version import numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """All that the oracle judges by.
+    """Everything that the oracle considers.
 
     Attributes:
         contract: what the workload was promised.
@@ -29,12 +29,12 @@ class Circumstances:
 
     @property
     def others_may_lead(self) -> bool:
-        """Whether a replica can take over that another one was written to."""
+        """Whether another replica can become the leader."""
         return self.contract.replication_factor > 1
 
     @property
     def idempotent(self) -> bool:
-        """Whether producers are idempotent; brokers before 0.11 know nothing of it."""
+        """Whether producers are idempotent; brokers before 0.11 do not support it."""
         return self.contract.idempotent and not self.is_before(0, 11)
 
 

@@ -1,4 +1,4 @@
-"""What lies on the brokers' disks, and how far it may be read."""
+"""Chapters on replicas and high watermarks."""
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import (

@@ -1,4 +1,4 @@
-"""What consumer groups processed, and where they went on."""
+"""Chapters on what consumer groups process and commit."""
 
 from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
 from verifiers.oracle import reasons

@@ -1,4 +1,4 @@
-"""What was read was written, as it was written, and by whom it may be read."""
+"""Chapters on records that must not be read, or that were changed."""
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import DECIDES_LATE

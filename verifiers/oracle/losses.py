@@ -1,4 +1,4 @@
-"""Acknowledged or read, and not there."""
+"""Chapters on records that are lost, and on writes that were refused for too long."""
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import (

@@ -1,4 +1,4 @@
-"""Written twice, or in another order; given twice, or in another order."""
+"""Chapters on duplicates, and on the order of sends and polls."""
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import (

@@ -1,4 +1,4 @@
-"""Rows of the table, the chapters that they stand in, and what comes of reading them."""
+"""Chapters and rows of the oracle, and the rulings that follow from them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from verifiers.oracle.circumstances import ALWAYS, Circumstances, Condition
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a row rules as it does.
+    """The reason of a row.
 
     Attributes:
         sentence: one sentence, with its full stop.
@@ -25,7 +25,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """What the oracle says of one kind of anomaly.
+    """The oracle's ruling on one kind of anomaly.
 
     Attributes:
         permitted: whether the contract permits it.
@@ -42,7 +42,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of the table.
+    """One row of a chapter.
 
     Attributes:
         kinds: kinds of the anomaly that it speaks of; empty: all of them.
@@ -64,7 +64,7 @@ class Row:
 
 
 def permitted(why: Reason, *kinds: str, by: str = "", given: Condition = ALWAYS) -> Row:
-    """Return a row that permits, `by` being what of the contract does."""
+    """Return a row that permits; `by` names the part of the contract that does."""
     return Row(kinds=frozenset(kinds), given=given, permitted=True, permits=by, why=why)
 
 
@@ -75,7 +75,7 @@ def forbidden(why: Reason, *kinds: str, given: Condition = ALWAYS) -> Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """What is ruled of one anomaly.
+    """The rulings on one anomaly.
 
     Attributes:
         anomaly: its name.
@@ -90,7 +90,7 @@ class Chapter:
     rows: tuple[Row, ...]
 
     def __post_init__(self) -> None:
-        """Reject a chapter that leaves something open, or speaks of kinds that it does not know.
+        """Reject a chapter without a last row for all cases, or with rows for unknown kinds.
 
         Raises:
             UsageError: with the anomaly; an error of whoever wrote the chapter.
@@ -106,7 +106,7 @@ class Chapter:
             )
 
     def row(self, kind: str | None, circumstances: Circumstances) -> Row:
-        """Return the row that rules: the first that fits."""
+        """Return the first row that fits."""
         return next(row for row in self.rows if row.fits(kind, circumstances))
 
     def rule(self, kind: str | None, circumstances: Circumstances) -> Ruling:
@@ -120,6 +120,6 @@ class Chapter:
         )
 
     def every_kind(self) -> Iterator[str | None]:
-        """Yield None, for what has no kind, and then each kind."""
+        """Yield None, for anomalies without a kind, and then each kind."""
         yield None
         yield from self.kinds

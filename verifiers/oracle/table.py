@@ -1,4 +1,4 @@
-"""The table: every chapter, and the ruling that it gives."""
+"""The table of all chapters, and the rulings that it gives."""
 
 from verifiers.oracle.circumstances import Circumstances
 from verifiers.oracle.disks import DISKS
@@ -18,7 +18,7 @@ _BY_DEFAULT = Reason(
 
 
 def chapter_of(anomaly: str) -> Chapter:
-    """Return the chapter of an anomaly; one that always forbids if the table has none."""
+    """Return the chapter of an anomaly; if the table has none, one that always forbids."""
     return _BY_NAME.get(anomaly) or Chapter(
         anomaly=anomaly, means="", rows=(forbidden(_BY_DEFAULT),)
     )

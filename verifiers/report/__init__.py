@@ -1,4 +1,4 @@
-"""The report of a run: a page, a JUnit file and two summaries, all from its folder alone."""
+"""The report of a run: a page, a JUnit file and two summaries, from its folder alone."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def write_report(run_dir: Path) -> Path:
 
 
 def console_summary(run_dir: Path) -> list[str]:
-    """Return the story of a run in at most 25 lines of plain text, without any markup.
+    """Return the summary of a run in at most 25 lines of plain text.
 
     Raises:
         UsageError: the folder holds no run that can be read.

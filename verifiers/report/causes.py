@@ -1,4 +1,4 @@
-"""Why outcomes are unknown, as the report says it: a line for each error."""
+"""Why outcomes are unknown: a line of the report for each error."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ _UNSAID = "no error was recorded"
 
 
 def lines(record: RunRecord) -> list[str]:
-    """Return which errors left how many sends and transactions unknown, the most first."""
+    """Return how many sends and transactions each error left unknown, the most frequent first."""
     metric = record.judgement.metrics.get("info-txn-causes")
     if not isinstance(metric, Mapping):
         return []

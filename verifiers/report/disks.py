@@ -1,4 +1,4 @@
-"""The logs on the brokers' disks, in words and as a table."""
+"""The logs on the brokers' disks, as a table and in sentences."""
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
@@ -14,7 +14,7 @@ _MOST_EPOCHS = 6
 
 
 def table(replicas: Json) -> list[dict[str, str]]:
-    """Return a row a replica, by partition and broker; empty if none was looked at."""
+    """Return a row for each replica, by partition and broker; empty if none was compared."""
     brokers = replicas.get("brokers")
     if not isinstance(brokers, Mapping):
         return []
@@ -69,7 +69,7 @@ def _epochs(entries: object) -> str:
 
 
 def sentences(replicas: Json) -> list[str]:
-    """Return what is to be said of the replicas: whether they agree, and where losses went."""
+    """Return sentences on the replicas: whether they agree, and on which disks lost records are."""
     if not replicas:
         return []
     lines = []
@@ -111,7 +111,7 @@ def _stretch(stretch: Json) -> str:
 
 
 def _cuts(stretch: Json) -> str:
-    """Return who cut its log, broker by broker: the three lists name them in the same order."""
+    """Return which brokers cut their logs; the three lists name the brokers in the same order."""
     columns = [str(stretch.get(key) or "").split(",") for key in ("cut_by", "cut_to", "cut_at_utc")]
     return "; ".join(
         f"broker {who} cut its log to offset {to}" + (f" at {when}" if when else "")

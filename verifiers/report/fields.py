@@ -1,4 +1,4 @@
-"""The fields of documents in a run folder: one that is not of its kind is as good as missing."""
+"""The fields of documents in a run folder: a field of the wrong type counts as missing."""
 
 import json
 import math
@@ -34,11 +34,11 @@ def document(path: Path) -> Json | None:
 
 
 def lines(path: Path, missing: list[str]) -> Iterator[Json]:
-    """Yield the objects of a file of JSON lines; what a dying writer left half is counted.
+    """Yield the objects of a file of JSON lines; count the lines that were cut off.
 
     Args:
         path: of the file.
-        missing: is told, in a sentence, of what is not there.
+        missing: receives a sentence for what is not there.
     """
     if not path.is_file():
         missing.append(f"{path.name}: there is none, so its lane is missing.")
@@ -58,7 +58,7 @@ def lines(path: Path, missing: list[str]) -> Iterator[Json]:
 
 
 def is_number(value: object) -> bool:
-    """Return whether it is a number that can be drawn: no truth value, and finite."""
+    """Return whether it is a finite number, and no truth value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)

@@ -1,4 +1,4 @@
-"""The lanes of intervals: phases, faults, leaders and ISRs, unavailability, anomalies."""
+"""The report's lanes of intervals: phases, faults, leaders and ISRs, gaps, anomalies."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,7 +21,7 @@ _NUMBERED = 12.0
 
 
 def phases_lane(record: RunRecord, axis: TimeAxis) -> Drawing:
-    """Return the thin band of phases."""
+    """Return the lane of the phases."""
     lane = Drawing(name="phase", height=16, described="phases of the run")
     shown = [p for p in record.phases if axis.shows(p.from_s, p.to_s)]
     for number, phase in enumerate(shown):
@@ -89,7 +89,7 @@ def _fault_end(fault: FaultRecord, axis: TimeAxis) -> float:
     if fault.healed_s is not None:
         return axis.x(fault.healed_s)
     if fault.error is not None and fault.injected_s is None:
-        # It never was in force: a mark at the time of its decision, not a bar to the end.
+        # The fault never was in force: draw a mark at its decision, not a bar to the end.
         return axis.x(fault.from_s or 0.0) + 3
     return axis.x(axis.to_s)
 
@@ -97,11 +97,11 @@ def _fault_end(fault: FaultRecord, axis: TimeAxis) -> float:
 def partition_lane(
     key: Partition, spans: tuple[Leadership, ...], min_isr: int | None, axis: TimeAxis
 ) -> Drawing:
-    """Return who led a partition, and under it who was in its ISR, stacked member by member."""
+    """Return a partition's leader over time, and below it its ISR, stacked by member."""
     shown = [s for s in spans if axis.shows(s.from_s, axis.to_s if s.to_s is None else s.to_s)]
     most = max([len(s.isr) for s in shown] + [min_isr or 1])
     unit = max(4.0, min(12.0, 36.0 / most))
-    # Members with a number are wide enough to leave room for the dashed line between them.
+    # Members with a number leave room for the dashed line between them.
     gap = 2.0 if unit >= _NUMBERED else 1.0
     base = 19 + unit * most
     name = f"{units.visible(key[0])}/{key[1]}"
@@ -145,7 +145,7 @@ def partition_lane(
 def _merged(
     spans: list[Leadership], axis: TimeAxis, what: Callable[[Leadership], T]
 ) -> list[tuple[float, float, T]]:
-    """Return the stretches in which one thing about a partition stayed the same."""
+    """Return the stretches in which one fact about a partition stayed the same."""
     found: list[tuple[float, float, T]] = []
     for span in spans:
         value, to_s = what(span), axis.to_s if span.to_s is None else span.to_s
@@ -157,9 +157,9 @@ def _merged(
 
 
 def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:
-    """Return the stretches without an acknowledgement of the partitions that had the widest.
+    """Return the widest stretches without an acknowledgement, by partition.
 
-    Only the widest of each partition is known, and beyond the first few they say nothing new.
+    Only the widest stretch of each partition is known.
     """
     shown = sorted(gaps[:_GAPS_SHOWN], key=lambda gap: gap.from_s)
     lane = Drawing(
@@ -185,11 +185,11 @@ def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:
 
 
 def anomaly_lane(anomaly: Anomaly, axis: TimeAxis) -> Drawing | None:
-    """Return the places of an anomaly's examples, as marks that lead to its card.
+    """Return the times of an anomaly's examples, as marks that link to its card.
 
-    A line spans all of its occurrences, from the first to the last: the examples are but few.
+    A line spans all occurrences, from the first to the last: there are only a few examples.
 
-    None if none of the examples has a time: there is nothing to draw.
+    Return None if no example has a time.
     """
     places = sorted(axis.x(e.at_s) for e in anomaly.examples if e.at_s is not None)
     if not places:
@@ -237,10 +237,10 @@ def anomaly_lane(anomaly: Anomaly, axis: TimeAxis) -> Drawing | None:
 
 
 def anchor(name: str) -> str:
-    """Return a name as it may stand in a link within the page."""
+    """Return a name as it is written in links within the page."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in name)
 
 
 def _colour(node_id: int) -> int:
-    """Return which of the nine colours is a node's; isolated controllers share those of brokers."""
+    """Return the number of a node's colour; isolated controllers share the nine of the brokers."""
     return (node_id - 1) % 9 + 1

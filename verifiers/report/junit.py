@@ -1,4 +1,4 @@
-"""The JUnit form of a report: what a CI server shows without knowing Kafka."""
+"""The report as a JUnit file, for CI servers."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from verifiers.report.model import Anomaly, FaultRecord, RunRecord
 
 
 def write_junit(record: RunRecord, path: Path) -> None:
-    """Write one test case a checker, one a fault's evidence, and one for the verdict.
+    """Write a test case for each checker, for each fault's evidence, and for the verdict.
 
-    Forbidden anomalies are failures; whatever is not known (a crashed checker, a fault without
-    proof, an UNKNOWN verdict) is an error, for it asks for a person just as much.
+    Forbidden anomalies are failures. A crashed checker, a fault without proof and an UNKNOWN
+    verdict are errors: a person has to look at them too.
     """
     suite = TestSuite(f"kafka-chaos {record.scenario}")
     properties = {

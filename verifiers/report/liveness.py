@@ -1,4 +1,4 @@
-"""How fast the cluster came to terms with its faults, and whether that was soon enough."""
+"""How fast the cluster reacted to its faults, and whether that was within the bound."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ _MOST_FAULTS = 60
 
 
 def verdict_line(record: RunRecord) -> str:
-    """Return the verdict on liveness as one line; empty if nothing was asked for."""
+    """Return the verdict on liveness as one line; empty if the run has no bound."""
     judged = record.judgement.liveness
     bound_s, widest = judged.get("bound_s"), judged.get("widest")
     if not isinstance(bound_s, int | float) or not isinstance(widest, Mapping):
@@ -24,7 +24,7 @@ def verdict_line(record: RunRecord) -> str:
 
 
 def sentences(record: RunRecord) -> list[str]:
-    """Return what is to be said of shrinking, electing and recovering, a sentence a fault."""
+    """Return how fast ISRs shrank, leaders were elected and ISRs recovered, a sentence a fault."""
     timeline = record.judgement.timeline
     found = [line] if (line := verdict_line(record)) else []
     times = timeline.get("faults")

@@ -1,4 +1,4 @@
-"""A run as its report tells it: what the folder said, typed, on one time axis.
+"""A run as the report shows it: typed values from its folder, on one time axis.
 
 All times are seconds since `origin_ns` of run.json unless a name ends in `_ns`.
 """
@@ -27,7 +27,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witnessed:
-    """What was seen of an injection or a healing; `observed` is None if nothing was written."""
+    """The evidence of an injection or a healing; `observed` is None if none was recorded."""
 
     observed: bool | None
     details: Mapping[str, Any]
@@ -90,7 +90,7 @@ class FaultRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """Who led a partition and who was in its ISR, from one change of its metadata to the next."""
+    """A partition's leader and ISR, from one change of its metadata to the next."""
 
     from_s: float
     to_s: float | None
@@ -100,7 +100,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """What the clients saw in one slice of time that begins at `t_s`; latencies in ms or None."""
+    """The sends and reads in one slice of time that begins at `t_s`; latencies in ms or None."""
 
     t_s: float
     ok: int
@@ -138,7 +138,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One offence: where, by whom, when, and what the checker adds."""
+    """One offence: its place, process and time, and the checker's detail."""
 
     topic: str | None
     partition: int | None
@@ -240,7 +240,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRecord:
-    """The claim that a run put to the test, and what came of it.
+    """The claim that a run tested, and its outcome.
 
     Attributes:
         number: its number in the catalogue.
@@ -259,7 +259,7 @@ class ClaimRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """All that the report tells of one run.
+    """Everything that the report shows of one run.
 
     Attributes:
         folder: the run folder.

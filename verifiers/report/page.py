@@ -1,4 +1,4 @@
-"""The HTML page: one file that needs no network and no script to be read."""
+"""The HTML page of a report: one file, readable without network and scripts."""
 
 import json
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def render(record: RunRecord) -> str:
         forbidden=[_card(record, a) for a in record.judgement.forbidden],
         permitted=[_card(record, a) for a in record.judgement.permitted],
         shortcoming=sentences.shortcoming,
-        # An UNKNOWN verdict has told of them already, under what would have made it known.
+        # The cures of an UNKNOWN verdict name them already.
         unproven=[] if sentences.cures(record) else [f for f in record.faults if not f.proven],
         configuration=_configuration(record.effective or record.given),
         nodes=list(record.effective or record.given),
@@ -74,10 +74,10 @@ def render(record: RunRecord) -> str:
 
 
 def axis_of(record: RunRecord) -> TimeAxis:
-    """Return the stretch of time worth drawing: from the steady phase to the final reads.
+    """Return the time axis to draw: from the steady phase to the final reads.
 
-    Starting and stopping the cluster would take up the axis with nothing in it. Faults and
-    offences outside widen it, so that none is ever cut off.
+    Starting and stopping the cluster are left out, because nothing happens then. Faults and
+    offences outside widen the axis, so that all of them are shown.
     """
     drawn = [p for p in record.phases if p.name not in ("start", "stop", "verify")]
     times = [t for p in drawn for t in (p.from_s, p.to_s)]
@@ -157,9 +157,9 @@ def _pictures(record: RunRecord, axis: TimeAxis) -> Pictures:
 
 
 def by_harm(record: RunRecord, axis: TimeAxis) -> list[Partition]:
-    """Return the partitions, those first that have anomalies, then those longest without a leader.
+    """Return the partitions: first those with anomalies, then those longest without a leader.
 
-    After these come the ones whose ISR was longest below what it could be.
+    Then follow those whose ISR was incomplete for the longest time.
     """
     offended = {
         (example.topic, example.partition)
@@ -201,7 +201,7 @@ def _told(record: RunRecord, example: Example) -> dict[str, Any]:
 
 
 def _configuration(effective: Mapping[str, Mapping[str, str]]) -> list[tuple[str, list[str]]]:
-    """Return each setting with one value if all nodes agree on it, else with one a node."""
+    """Return each setting with one value if all nodes agree, else with one value a node."""
     keys = sorted({key for settings in effective.values() for key in settings})
     rows = []
     for key in keys:
@@ -223,7 +223,7 @@ def _pretty(document: object) -> str:
 
 
 def _data(record: RunRecord, axis: TimeAxis, drawn: tuple[Partition, ...]) -> Markup:
-    """Return what the cursor reads, as JSON that cannot end its script element."""
+    """Return the data for the page's script, as JSON that cannot end its script element."""
     lanes = record.lanes
     document = {
         "left": LEFT,

@@ -1,4 +1,4 @@
-"""The lanes of quantities: the time scale, sends by outcome, reads, and latency."""
+"""The report's lanes of quantities: sends by outcome, reads, latency; and the time scale."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def scale(axis: TimeAxis) -> Markup:
             num(axis.x(tick)), f"{tick:g}".replace("-", "−")
         )
         for tick in axis.ticks()
-        # The first and the last number must not stick out of the plot.
+        # The first and the last number must stay within the plot.
         if LEFT + 4 <= axis.x(tick) <= RIGHT - 12
     ]
     return Markup(
@@ -67,12 +67,12 @@ def sends_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
 def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: TimeAxis) -> Drawing:
     """Return the records per second that consumers were given.
 
-    The final reads, which go as fast as they can, have no part in the scale.
+    The final reads, which are as fast as possible, do not count for the scale.
     """
     columns = _columns(lanes, axis)
     width_s = columns[0][1] if columns else 1.0
     final_s = min((p.from_s for p in phases if p.name == "final"), default=math.inf)
-    # The column in which the final reads begin belongs to neither.
+    # The column in which the final reads begin is left out.
     before = [(t, b.polled) for t, _, b in columns if t + width_s <= final_s]
     scaled = before if any(n for _, n in before) else [(t, b.polled) for t, _, b in columns]
     lane, most = _quantity("reads", 44, scaled, columns, "records polled per second")
@@ -109,7 +109,7 @@ def latency_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
         lane.fixed.append(
             Markup('<path class="rule" d="M{} {}H{}"/>').format(LEFT, num(place), RIGHT)
         )
-        # A scale of many decades would write its numbers into each other.
+        # The numbers of many decades would overlap.
         if (decade - low) % math.ceil((high - low + 1) / 5) == 0:
             lane.fixed.append(
                 Markup('<text class="value" x="{}" y="{}">{}</text>').format(
@@ -130,10 +130,10 @@ def latency_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
 def _quantity(
     name: str, height: float, heights: _Heights, columns: _Columns, described: str
 ) -> tuple[Drawing, float]:
-    """Return a lane with its scale, and how many operations a column of full height stands for.
+    """Return a lane with its scale, and the number of operations of a column of full height.
 
-    After an outage what waited is done in one burst. The scale is that of the usual column, so
-    that bursts flatten nothing; what goes beyond it is cut off at the top.
+    After an outage, pending operations complete in one burst. The scale follows the usual column,
+    so that the others stay visible; higher columns are cut off at the top.
     """
     width_s = columns[0][1] if columns else 1.0
     busy = sorted(number for _, number in heights if number)
@@ -149,7 +149,7 @@ def _quantity(
 def _cut_off(
     lane: Drawing, heights: _Heights, columns: _Columns, most: float, axis: TimeAxis
 ) -> None:
-    """Mark the columns that are cut off at the top, and say how high the highest would be."""
+    """Mark the columns that are cut off at the top, with the height of the highest."""
     over = [(t, number) for t, number in heights if number > most]
     if not over:
         return
@@ -171,14 +171,14 @@ def _cut_off(
 
 
 def _rule(place: float, value: str, bottom: float) -> Markup:
-    """Return a faint horizontal line, and its value before the plot; the lowest is kept inside."""
+    """Return a faint horizontal line, and its value left of the plot."""
     return Markup(
         '<path class="rule" d="M{} {}H{}"/><text class="value" x="{}" y="{}">{}</text>'
     ).format(LEFT, num(place), RIGHT, LEFT - 6, num(min(bottom - 0.5, place + 3.5)), value)
 
 
 def _columns(lanes: Lanes, axis: TimeAxis) -> list[tuple[float, float, Bin]]:
-    """Return the bins, summed to columns that the eye can tell apart: start, width, sums."""
+    """Return the bins, summed to columns wide enough to be seen: start, width, sums."""
     wanted_s = max(lanes.bin_s, (axis.to_s - axis.from_s) / _COLUMNS)
     together = max(1, round(wanted_s / lanes.bin_s))
     width_s = together * lanes.bin_s

@@ -1,4 +1,4 @@
-"""Reading a run folder for its report: a missing part costs a sentence, a broken one an error."""
+"""Reading a run folder for its report: a missing file is noted, a damaged one is an error."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from verifiers.report.units import instant, span, visible
 
 
 def read_record(run_dir: Path) -> RunRecord:
-    """Return what the run folder says.
+    """Return the contents of a run folder, for its report.
 
     Raises:
         UsageError: the folder is none, or its run.json or verdict.json cannot be read. Everything
@@ -164,7 +164,7 @@ def _at_s(entry: Json, key: str, origin_ns: int) -> float | None:
 
 
 def _since(origin_ns: int, value: object) -> object:
-    """Return a reading of the clock as a time on the axis, and a length of time as one."""
+    """Return a time on the axis, or a length of time if it is before the run's origin."""
     if not isinstance(value, int):
         return value
     return instant((value - origin_ns) / 1e9) if value >= origin_ns else span(value / 1e9)
@@ -175,7 +175,7 @@ def _faults(
 ) -> tuple[FaultRecord, ...]:
     """Return the faults of the journal, and those that only the verdict knows.
 
-    The verifier has the last word on what is proven; without it the rule of the journal holds.
+    The verdict decides what is proven; without a verdict the journal does.
     """
     events: dict[str, dict[str, Json]] = {}
     for line in fields.lines(run_dir / "faults.jsonl", missing):
@@ -248,7 +248,7 @@ def _timeline(
             isr = tuple(sorted(i for i in fields.items(line, "isr") if isinstance(i, int)))
             change = ((time_ns - origin_ns) / 1e9, fields.integer(line, "leader"), isr)
             earlier = changes.setdefault((topic, partition), [])
-            # A line may tell what else changed, or that nothing did until the end.
+            # A line may record another change, or that nothing changed until the end.
             if not earlier or earlier[-1][1:] != change[1:]:
                 earlier.append(change)
     timeline = {}
@@ -271,7 +271,7 @@ def _lanes(run_dir: Path, origin_ns: int, missing: list[str]) -> Lanes | None:
     if document is None:
         missing.append("lanes.json: there are no lanes of throughput, latency and unavailability.")
         return None
-    # Both zeros are readings of one monotonic clock, so the lanes can be moved onto the run's axis.
+    # Both origins are times of one monotonic clock, so the lanes can be moved onto the run's axis.
     lane_origin = fields.integer(document, "origin_ns")
     shift = 0.0 if lane_origin is None else (lane_origin - origin_ns) / 1e9
     bins = [

@@ -1,4 +1,4 @@
-"""The sentences of a report: the same story for the page, the console and the summary."""
+"""The sentences of a report, common to the page, the console and the summary."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "ver
 
 
 def headline(record: RunRecord) -> str:
-    """Return the one sentence, or two, that says how the run ended."""
+    """Return one or two sentences on how the run ended."""
     judgement = record.judgement
     acked = units.counted(judgement.counts.get("acked", 0), "acknowledged record")
     if judgement.verdict is Verdict.INVALID:
@@ -57,7 +57,7 @@ def headline(record: RunRecord) -> str:
 
 
 def broken(record: RunRecord) -> str:
-    """Return what was broken, and whether it was seen to be: Broken and seen: partition."""
+    """Return which faults there were, and whether they are proven."""
     proven_faults: dict[str, int] = {}
     unproven_faults: dict[str, int] = {}
     for fault in record.faults:
@@ -117,7 +117,7 @@ def contract(record: RunRecord) -> str:
 
 
 def counts(record: RunRecord) -> tuple[str, ...]:
-    """Return the counts that carry the verdict, each with its noun."""
+    """Return the counts that support the verdict, each with its noun."""
     known = record.judgement.counts
     named = [
         ("acked", "acknowledged"),
@@ -131,7 +131,7 @@ def counts(record: RunRecord) -> tuple[str, ...]:
 
 
 def members(record: RunRecord) -> tuple[str, ...]:
-    """Return who was seen to come and go in a group: members: 5 joined, 2 left, 1 killed."""
+    """Return who joined and left the group: members: 5 joined, 2 left, 1 killed."""
     moves_seen = record.group.get("seen")
     if not isinstance(moves_seen, Mapping):
         return ()
@@ -149,8 +149,8 @@ def proofs(record: RunRecord) -> str:
 
 
 def witnesses(fault: FaultRecord) -> tuple[str, ...]:
-    """Return who saw the fault, by the names of what they wrote down."""
-    # Lengths of time such as `wanted_s` are bounds that we set ourselves, not something seen.
+    """Return the names of the witnesses of a fault."""
+    # Durations such as `wanted_s` are our own bounds and no evidence.
     keys = [
         key
         for key in (*fault.inject.details, *fault.heal.details)
@@ -196,7 +196,7 @@ def evidence(details: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FaultGroup:
-    """Faults that can be told in one line: the same fault, with the same proof.
+    """Faults of one line: the same fault with the same proof.
 
     Attributes:
         name: the fault.
@@ -214,7 +214,7 @@ class FaultGroup:
 
 
 def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
-    """Return the faults, those alike in one group, in the order of their first appearance."""
+    """Return the faults in groups of the same proof, in the order of their first appearance."""
     groups: dict[tuple[str, bool, str], list[FaultRecord]] = {}
     for fault in record.faults:
         witnesses_text = ", ".join(witnesses(fault))
@@ -229,7 +229,7 @@ def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
 
 
 def cures(record: RunRecord) -> tuple[str, ...]:
-    """Return what would have made an UNKNOWN verdict known; nothing for any other verdict."""
+    """Return what an UNKNOWN verdict lacks to become known; nothing for other verdicts."""
     judgement = record.judgement
     if judgement.verdict is not Verdict.UNKNOWN:
         return ()
@@ -299,7 +299,7 @@ def circumstances(record: RunRecord, example: Example) -> str:
 
 
 def timing(record: RunRecord) -> tuple[tuple[str, float], ...]:
-    """Return how long each phase took, in the order in which a run goes through them."""
+    """Return the duration of each phase, in the order of a run."""
     known = record.judgement.timing_s or {p.name: p.to_s - p.from_s for p in record.phases}
 
     def place(name: str) -> tuple[int, str]:
@@ -310,7 +310,7 @@ def timing(record: RunRecord) -> tuple[tuple[str, float], ...]:
 
 
 def called(step: object) -> str:
-    """Return a fault or a target of a plan as it would be called: leader_of(topic orders)."""
+    """Return a fault or a target of a plan with its parameters: leader_of(topic orders)."""
     if not isinstance(step, Mapping) or "name" not in step:
         return units.visible(spoken(step))
     parameters = step.get("parameters")
@@ -319,7 +319,7 @@ def called(step: object) -> str:
 
 
 def widest_gap(record: RunRecord) -> Gap | None:
-    """Return the widest stretch without an acknowledgement, if one is worth a word."""
+    """Return the widest stretch without an acknowledgement, if it is long enough to mention."""
     if record.lanes is None or not record.lanes.gaps:
         return None
     widest = record.lanes.gaps[0]

@@ -13,7 +13,7 @@ _SIGNS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 
 
 def console_lines(record: RunRecord) -> list[str]:
-    """Return the story of a run in at most 25 lines of plain text."""
+    """Return the summary of a run in at most 25 lines of plain text."""
     judgement = record.judgement
     lines = [
         f"{_SIGNS[judgement.verdict]} {judgement.verdict.name}  {_first_line(record)}",
@@ -23,7 +23,7 @@ def console_lines(record: RunRecord) -> list[str]:
     ]
     if record.claim:
         lines.append(f"  {record.claim.outcome} claim {record.claim.number}: {record.claim.words}")
-    # Reasons and cures say much the same of an UNKNOWN run; on a console the causes are enough.
+    # The reasons and the cures of an UNKNOWN run say nearly the same: the console shows reasons.
     if judgement.verdict is not Verdict.VALID:
         lines += _few([f"  - {reason}" for reason in sentences.reasons(record)], 5, "reasons")
     lines += _few(
@@ -46,12 +46,12 @@ def console_lines(record: RunRecord) -> list[str]:
 
 
 def _limit(line: str, *, first: bool) -> int:
-    # A command or a path that is cut is of no use.
+    # Commands and paths are useless if they are cut.
     return 4000 if line.startswith(("  again:", "  report:")) else 400 if first else 200
 
 
 def markdown(record: RunRecord) -> str:
-    """Return the story of a run as Markdown of at most 15 lines."""
+    """Return the summary of a run as Markdown of at most 15 lines."""
     judgement = record.judgement
     sign = _SIGNS[judgement.verdict]
     lines = [
@@ -120,7 +120,7 @@ def _unavailable(record: RunRecord) -> str:
 
 
 def _timing(record: RunRecord) -> str:
-    # Parts of a phase, such as "verify: start Spark", are for the page; so is what took no time.
+    # Only the page shows parts of a phase, such as "verify: start Spark", and short phases.
     whole = [(name, seconds) for name, seconds in sentences.timing(record) if ":" not in name]
     longest = [(name, seconds) for name, seconds in whole if seconds >= _WORTH_A_WORD_S]
     if not longest:
@@ -137,7 +137,7 @@ def _few(lines: list[str], most: int, noun: str, indent: str = "  ") -> list[str
 
 
 def _safe(text: str) -> str:
-    """Return text in which Markdown and HTML find nothing to act upon."""
+    """Return text with all characters escaped that mean something in Markdown or HTML."""
     clean = units.visible(text, 400).replace("&", "&amp;").replace("<", "&lt;")
     for sign in "\\`*_[]|":
         clean = clean.replace(sign, f"\\{sign}")

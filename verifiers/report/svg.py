@@ -1,4 +1,4 @@
-"""Pieces of SVG on one time axis: what a lane is made of.
+"""The SVG elements of lanes on one time axis.
 
 Everything is laid out at rest, for a page without scripts: shapes inside a group of class `z`,
 which the page's script stretches when the reader zooms, and texts of class `lab`, which carry the
@@ -103,7 +103,7 @@ class Drawing:
 
 
 def num(value: float) -> str:
-    """Return a coordinate in as few signs as matter."""
+    """Return a coordinate with at most one decimal."""
     text = f"{value:.1f}"
     return text[:-2] if text.endswith(".0") else text
 
@@ -114,13 +114,13 @@ def join(parts: Iterable[Markup]) -> Markup:
 
 
 def box(x0: float, x1: float, y: float, height: float) -> str:
-    """Return the path of a rectangle that can be seen however short it is."""
+    """Return the path of a rectangle, wide enough to be seen."""
     width = max(0.8, x1 - x0)
     return f"M{num(x0)} {num(y)}h{num(width)}v{num(height)}h-{num(width)}z"
 
 
 def path(kind: str, shapes: Sequence[str], title: str = "") -> Markup:
-    """Return one path of a class; nothing for no shapes."""
+    """Return one path element of a class; nothing without shapes."""
     if not shapes:
         return Markup("")
     said = Markup("<title>{}</title>").format(title) if title else ""
@@ -128,7 +128,7 @@ def path(kind: str, shapes: Sequence[str], title: str = "") -> Markup:
 
 
 def text_width(text: str) -> float:
-    """Return the room that a label needs."""
+    """Return the width that a label needs."""
     return len(text) * SIGN_WIDTH + 4
 
 
@@ -187,7 +187,7 @@ class Label:
 
 
 def tiers(intervals: Sequence[tuple[float, float]]) -> list[int]:
-    """Return, for intervals in the order of their starts, rows in which none overlap."""
+    """Return a row for each interval, so that no intervals overlap; they are ordered by start."""
     ends: list[float] = []
     rows = []
     for start, end in intervals:

@@ -1,4 +1,4 @@
-"""Numbers and foreign text as a person reads them: with units, and without surprises."""
+"""Numbers with their units, and text from outside, as people read them."""
 
 import math
 import unicodedata
@@ -59,7 +59,7 @@ def nice_ceiling(number: float) -> float:
 
 
 def visible(text: str, longest: int = _LONGEST) -> str:
-    """Return foreign text as one line of printable signs.
+    """Return text from outside as one line of printable characters.
 
     A broker's log line or a topic's name must not move the cursor of a terminal, end a table row
     or make an XML file unreadable: control signs and lone surrogates become U+FFFD.
