@@ -26,20 +26,19 @@ class BrokerKill:
 
     def inject(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
         """Kill; the kernel must no longer have the processes, and the listeners must refuse."""
-        before = {b.node_id: cluster.process_of(b) for b in victims}
-        killed(cluster, victims)
-        seen = answers(cluster, victims)
-        was_running = [node for node, process in before.items() if process is not None]
-        refused = [node for node, answer in seen.items() if answer is Answer.REFUSED]
+        before = killed(cluster, victims)
+        listeners = answers(cluster, victims)
         return Evidence(
             "inject",
-            observed=len(was_running) == len(refused) == len(victims),
+            observed=all(before.values()) and set(listeners.values()) == {Answer.REFUSED},
             details={
-                "process_before": {n: p and asdict(p) for n, p in before.items()},
+                "process_before": {node: p and asdict(p) for node, p in before.items()},
                 "process_after": None,
-                "listener": {node: str(answer) for node, answer in seen.items()},
+                "listener": listeners,
             },
-            question=why_unseen(seen, answered="was the broker started again by somebody else?"),
+            question=why_unseen(
+                listeners, answered="was the broker started again by somebody else?"
+            ),
         )
 
     def heal(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:

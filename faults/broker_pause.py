@@ -38,15 +38,12 @@ class BrokerPause:
             what="the kernel to show the brokers as stopped",
             interval_s=0.05,
         )
-        seen = answers(cluster, victims)
+        listeners = answers(cluster, victims)
         return Evidence(
             "inject",
-            observed=set(seen.values()) == {Answer.SILENT},
-            details={
-                "process_state": _states(cluster, victims),
-                "listener": {node: str(answer) for node, answer in seen.items()},
-            },
-            question=why_unseen(seen),
+            observed=set(listeners.values()) == {Answer.SILENT},
+            details={"process_state": _states(cluster, victims), "listener": listeners},
+            question=why_unseen(listeners),
         )
 
     def heal(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:

@@ -45,11 +45,10 @@ class BrokerStop:
             raise UsageError(f"limit_s={self.limit_s} is no time: give seconds above 0.")
 
     def inject(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
-        """Stop; processes must end by SIGTERM, listeners refuse, markers of a clean end be there.
+        """Stop; the JVMs must end by SIGTERM, listeners refuse, and clean-shutdown markers exist.
 
-        The marker that a broker leaves in its log directories is its own word that everything
-        was flushed and closed; it removes an old one when it starts. Isolated controllers
-        leave none.
+        With its marker in each log directory a broker says that everything was flushed and closed;
+        it removes an old marker when it starts. Isolated controllers leave none.
         """
         before = {broker: len(cluster.exit_statuses(broker)) for broker in victims}
         for broker in victims:
@@ -71,21 +70,21 @@ class BrokerStop:
             )
         ended = {b.node_id: list(cluster.exit_statuses(b)[before[b] :]) for b in victims}
         gone = all(cluster.process_of(broker) is None for broker in victims)
-        seen = answers(cluster, victims)
+        listeners = answers(cluster, victims)
         clean = {
             b.node_id: cluster.is_shut_down_cleanly(b) for b in victims if b in cluster.brokers
         }
         in_order = all(len(codes) == 1 and codes[0] in _IN_ORDER for codes in ended.values())
-        refused = [node for node, answer in seen.items() if answer is Answer.REFUSED]
+        refused = set(listeners.values()) == {Answer.REFUSED}
         return Evidence(
             "inject",
-            observed=gone and in_order and all(clean.values()) and len(refused) == len(victims),
+            observed=gone and in_order and all(clean.values()) and refused,
             details={
                 "exit_status": {node: codes[-1] for node, codes in ended.items()},
                 "clean_shutdown": clean,
-                "listener": {node: str(answer) for node, answer in seen.items()},
+                "listener": listeners,
             },
-            question=why_unseen(seen),
+            question=why_unseen(listeners),
         )
 
     def heal(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:

@@ -52,8 +52,8 @@ class GcPause:
 
     def inject(self, cluster: GarbageCollections, victims: Sequence[Broker]) -> Evidence:
         """Begin; every victim's own GC log must show a pause."""
-        # Longer than the hold, which counts from the first pause seen; and with an end of its own,
-        # should a JVM that does nothing but collect be deaf to the word to stop.
+        # It lasts longer than the hold, which counts from the first pause that is seen, and ends
+        # by itself: a JVM that does nothing but collect may not take the command to stop.
         for broker in victims:
             hold_s = cluster.lease.hold_s
             duration_s = hold_s + _outlasts_s(hold_s)
@@ -75,12 +75,12 @@ class GcPause:
     def heal(self, cluster: GarbageCollections, victims: Sequence[Broker]) -> Evidence:
         """End; the logged pauses must add up to the share of the time held.
 
-        On a busy machine the other threads take longer between two pauses. What is lacking then is
-        waited for, as long as the storm lasts by itself: no longer than it outlasts the hold.
+        On a busy machine the other threads take longer between two pauses. The missing pauses are
+        then waited for, as long as the collections go on by themselves after the hold.
         """
         hold_s = cluster.lease.hold_s
         wanted_s = self.share * hold_s
-        # Who has logged no pause at all is not waited for: the storm never began there.
+        # A broker that has logged no pause is not waited for: no collections began there.
         with suppress(WaitTimeout):
             wait_until(
                 lambda: all(
@@ -100,14 +100,14 @@ class GcPause:
         details = _pauses(cluster, victims)
         return Evidence(
             "heal",
-            observed=all(seen["total_s"] >= wanted_s for seen in details.values()),
+            observed=all(pauses["total_s"] >= wanted_s for pauses in details.values()),
             details={**details, "wanted_s": round(wanted_s, 3)},
             question=_QUESTION,
         )
 
 
 def _outlasts_s(hold_s: float) -> float:
-    """Return by how much a storm outlasts its hold, seconds."""
+    """Return for how long the collections go on after the hold, seconds."""
     return min(hold_s, _MARGIN_S)
 
 
@@ -120,12 +120,12 @@ def _ended(cluster: GarbageCollections, broker: Broker) -> bool:
 
 
 def _pauses(cluster: GarbageCollections, victims: Sequence[Broker]) -> dict[str, dict[str, float]]:
-    seen = {broker.node_id: cluster.gc_pauses_s(broker) for broker in victims}
+    pauses_by_node = {broker.node_id: cluster.gc_pauses_s(broker) for broker in victims}
     return {
         f"broker_{node}": {
             "pauses": len(pauses),
             "total_s": round(sum(pauses), 3),
             "longest_s": round(max(pauses, default=0.0), 3),
         }
-        for node, pauses in seen.items()
+        for node, pauses in pauses_by_node.items()
     }

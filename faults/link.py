@@ -77,16 +77,16 @@ class Link:
         )
         dropped = swallowed(cluster)
         probe_s = _THROUGH_S if self.min_bytes else _PROBE_S
-        seen = cluster.probe([pair, pair[::-1]], timeout_s=probe_s)
-        unreachable = [link for link, answer in seen.items() if answer is Answer.UNREACHABLE]
+        probes = cluster.probe([pair, pair[::-1]], timeout_s=probe_s)
+        unreachable = [link for link, answer in probes.items() if answer is Answer.UNREACHABLE]
         if self.min_bytes:
             as_cut = not unreachable
         else:
-            as_cut = self.listener == "controller" or len(unreachable) == len(seen)
+            as_cut = self.listener == "controller" or len(unreachable) == len(probes)
         return Evidence(
             "inject",
             observed=dropped > 0 and as_cut,
-            details={"dropped_packets": dropped, "probes": by_link(seen)},
+            details={"dropped_packets": dropped, "probes": by_link(probes)},
             question="was the topic idle?" if dropped == 0 else "",
         )
 

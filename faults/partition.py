@@ -61,14 +61,14 @@ class Partition:
         cluster.cut(pairs, listener=self.listener)
         # Of quiet links only our own probes, below, can be swallowed.
         dropped = 0 if self.quiet else swallowed(cluster)
-        seen = self._probe(cluster, pairs)
+        probes = self._probe(cluster, pairs)
         if self.quiet:
             dropped = cluster.dropped_packets()
-        blocked = self.listener == "controller" or set(seen.values()) == {Answer.UNREACHABLE}
+        blocked = self.listener == "controller" or set(probes.values()) == {Answer.UNREACHABLE}
         return Evidence(
             "inject",
             observed=dropped > 0 and blocked,
-            details={"dropped_packets": dropped, "probes": by_link(seen)},
+            details={"dropped_packets": dropped, "probes": by_link(probes)},
             question="was the topic idle?" if dropped == 0 else "",
         )
 
@@ -93,9 +93,9 @@ class Partition:
         if unknown:
             raise UsageError(f"The cluster has no nodes {sorted(unknown)}: it has {sorted(nodes)}.")
         sides = [[nodes[node] for node in group] for group in self.groups]
-        return [pair for one, other in combinations(sides, 2) for pair in product(one, other)]
+        return [pair for left, right in combinations(sides, 2) for pair in product(left, right)]
 
     @staticmethod
     def _probe(cluster: Links, pairs: Pairs) -> dict[tuple[int, int], Answer]:
-        both_ways = [*pairs, *((other, one) for one, other in pairs)]
+        both_ways = [*pairs, *((second, first) for first, second in pairs)]
         return cluster.probe(both_ways, timeout_s=_PROBE_S)

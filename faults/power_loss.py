@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 from faults.witness import answers, killed, restarted, why_unseen
 from harness.core.cluster import Answer, Broker, CutLog, Disks, Processes
-from harness.core.errors import UsageError
+from harness.core.errors import ClusterBroken, UsageError
 from harness.core.fault import Evidence, FaultTraits, fault
 
 
@@ -44,7 +44,7 @@ class PowerLoss:
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        """Reject a place that is not wholly named.
+        """Reject a partition or an offset that is not wholly named.
 
         Raises:
             UsageError: a partition without its topic, or an offset without its partition.
@@ -58,37 +58,48 @@ class PowerLoss:
         """Kill and cut; processes must be gone, and every victim's files shorter by what was cut.
 
         Raises:
-            ClusterBroken: the offset lies below the recovery point, or there is no such log.
+            ClusterBroken: nothing was cut: the offset lies below the recovery point, or there is
+                no such log.
         """
-        was_running = killed(cluster, victims)
+        processes = killed(cluster, victims)
         cut: dict[int, tuple[CutLog, ...]] = {}
         shorter: dict[int, bool] = {}
+        failure = ""
         for broker in victims:
             before = cluster.log_sizes(broker)
-            cut[broker.node_id] = logs = tuple(
-                log
-                for log in cluster.cut_tail(
+            try:
+                logs = cluster.cut_tail(
                     broker, topic=self.topic, partition=self.partition, offset=self.offset
                 )
-                if log.bytes_cut
-            )
+            except ClusterBroken as error:
+                if not any(cut.values()) and cluster.log_sizes(broker) == before:
+                    raise
+                # Data is gone, and whoever judges what was lost has to know it.
+                failure = str(error)
+                break
+            cut[broker.node_id] = logs = tuple(log for log in logs if log.bytes_cut)
             after = cluster.log_sizes(broker)
-            missing = {place: before[place] - after.get(place, 0) for place in before}
+            missing = {log: before[log] - after.get(log, 0) for log in before}
             shorter[broker.node_id] = bool(logs) and all(
                 missing.get((log.topic, log.partition)) == log.bytes_cut for log in logs
             )
-        seen = answers(cluster, victims)
-        refused = [node for node, answer in seen.items() if answer is Answer.REFUSED]
+        listeners = answers(cluster, victims)
         return Evidence(
             "inject",
-            observed=was_running and len(refused) == len(victims) and all(shorter.values()),
+            observed=(
+                all(processes.values())
+                and set(listeners.values()) == {Answer.REFUSED}
+                and len(shorter) == len(victims)
+                and all(shorter.values())
+            ),
             details={
                 "process_after": None,
-                "listener": {node: str(answer) for node, answer in seen.items()},
+                "listener": listeners,
                 "cut": {node: _by_log(logs) for node, logs in cut.items()},
                 "files_shorter": shorter,
+                **({"error": failure} if failure else {}),
             },
-            question=why_unseen(seen) or "was everything flushed, or nothing written?",
+            question=why_unseen(listeners) or "was everything flushed, or nothing written?",
         )
 
     def heal(self, cluster: Machines, victims: Sequence[Broker]) -> Evidence:

@@ -1,9 +1,9 @@
-"""Who can be asked whether a broker still answers, and whether a link still carries."""
+"""Witnesses that faults share: whether a broker answers, and whether a link carries packets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from harness.core.cluster import Answer, Broker, Links, Nodes, Processes
+from harness.core.cluster import Answer, Broker, Links, Nodes, Processes, ProcessState
 from harness.core.errors import WaitTimeout
 from harness.core.fault import Evidence
 from harness.core.wait import wait_until
@@ -24,8 +24,8 @@ def answers(
     Each is asked from its own network: the question is whether the process lives, and a
     partition that is in force at the same time must not answer in its place.
     """
-    seen = cluster.probe([(victim, victim) for victim in victims], timeout_s=timeout_s)
-    return {target: answer for (_, target), answer in seen.items()}
+    probes = cluster.probe([(victim, victim) for victim in victims], timeout_s=timeout_s)
+    return {target: answer for (_, target), answer in probes.items()}
 
 
 def await_answers(cluster: Nodes, victims: Sequence[Broker], *, timeout_s: float) -> None:
@@ -42,25 +42,25 @@ def await_answers(cluster: Nodes, victims: Sequence[Broker], *, timeout_s: float
         )
 
 
-def why_unseen(seen: Mapping[int, Answer], *, answered: str = "") -> str:
+def why_unseen(listeners: Mapping[int, Answer], *, answered: str = "") -> str:
     """Return the question that listeners' answers raise, where they do not prove a fault.
 
     Args:
-        seen: what `answers` returned.
+        listeners: what `answers` returned.
         answered: the question if a listener answered.
     """
-    if Answer.UNREACHABLE in seen.values():
+    if Answer.UNREACHABLE in listeners.values():
         return "did a partition hide the broker from its witness?"
-    return answered if Answer.ANSWERED in seen.values() else ""
+    return answered if Answer.ANSWERED in listeners.values() else ""
 
 
-def killed(cluster: Processes, victims: Sequence[Broker]) -> bool:
-    """Kill the JVMs, wait until the kernel has none of them, and return whether all were running.
+def killed(cluster: Processes, victims: Sequence[Broker]) -> dict[int, ProcessState | None]:
+    """Kill the JVMs, wait until the kernel has none of them, and return what it had, by node id.
 
     Raises:
-        WaitTimeout: one is still there.
+        WaitTimeout: a JVM is still there.
     """
-    before = [cluster.process_of(broker) for broker in victims]
+    before = {broker.node_id: cluster.process_of(broker) for broker in victims}
     for broker in victims:
         cluster.hold_down(broker)
         cluster.signal(broker, "SIGKILL")
@@ -71,14 +71,14 @@ def killed(cluster: Processes, victims: Sequence[Broker]) -> bool:
             what=f"the death of broker {broker.node_id}",
             interval_s=0.05,
         )
-    return all(process is not None for process in before)
+    return before
 
 
 def restarted(cluster: Processes, victims: Sequence[Broker]) -> Evidence:
     """Start the JVMs; every victim must have a process again, and answer.
 
     Raises:
-        WaitTimeout: one does not answer.
+        WaitTimeout: a victim does not answer.
     """
     for broker in victims:
         cluster.start(broker)
@@ -94,7 +94,7 @@ def restarted(cluster: Processes, victims: Sequence[Broker]) -> Evidence:
 def swallowed(cluster: Links) -> int:
     """Return how many packets the rules of the lease have dropped, once there are some.
 
-    To be asked before our own probes, so that what was swallowed is other people's traffic. 0:
+    Call it before our own probes, so that what was dropped is the traffic of others. 0 means that
     nobody sent anything for three seconds.
     """
     try:
@@ -111,11 +111,11 @@ def mended(cluster: Links, pairs: Sequence[tuple[Broker, Broker]], *, probe_s: f
     dropped = cluster.dropped_packets()
     cluster.mend()
     both_ways = [*pairs, *((second, first) for first, second in pairs)]
-    seen: dict[tuple[int, int], Answer] = {}
+    probes: dict[tuple[int, int], Answer] = {}
 
     def all_links_carry() -> bool:
-        seen.update(cluster.probe(both_ways, timeout_s=probe_s))
-        return Answer.UNREACHABLE not in seen.values()
+        probes.update(cluster.probe(both_ways, timeout_s=probe_s))
+        return Answer.UNREACHABLE not in probes.values()
 
     try:
         carry = wait_until(all_links_carry, timeout_s=_MENDED_S, what="the links to carry")
@@ -124,10 +124,10 @@ def mended(cluster: Links, pairs: Sequence[tuple[Broker, Broker]], *, probe_s: f
     return Evidence(
         "heal",
         observed=carry,
-        details={"dropped_packets": dropped, "probes": by_link(seen)},
+        details={"dropped_packets": dropped, "probes": by_link(probes)},
     )
 
 
-def by_link(seen: Mapping[tuple[int, int], Answer]) -> dict[str, str]:
+def by_link(probes: Mapping[tuple[int, int], Answer]) -> dict[str, Answer]:
     """Return answers as evidence holds them: "1→2": "answered"."""
-    return {f"{source}→{target}": str(answer) for (source, target), answer in seen.items()}
+    return {f"{source}→{target}": answer for (source, target), answer in probes.items()}

@@ -1,4 +1,4 @@
-"""Where this machine keeps what takes long to make: build logs, locks, archives."""
+"""The cache folder of this machine, for build logs, locks and archives."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a cluster is asked for, and what a running one can be asked to do."""
+"""The specification of a cluster, and the protocols of a running one."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _SET_BY_HARNESS = frozenset(
 )
 
 Listener = Literal["all", "replication", "controller"]
-"""Which traffic: everything, what brokers say to brokers, or what goes to the controllers.
+"""Which traffic of a node: all, that between brokers, or that with the controllers.
 
 In ZooKeeper mode the last is the sessions with ZooKeeper, and all that an extra controller hears
 and says. A controller that is an ordinary broker commands the others by their replication
@@ -38,9 +38,9 @@ Metadata = Literal["kraft", "zookeeper"]
 """Where a cluster keeps its metadata."""
 
 Direction = Literal["both", "forth", "back"]
-"""Of a link between a first and a second node: from the first to the second is forth."""
+"""The direction of packets on a link; from its first node to its second is "forth"."""
 ClientDirection = Literal["both", "to_client", "to_broker"]
-"""Of what a broker and clients outside the cluster say to each other."""
+"""The direction of packets between a broker and clients outside the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +76,10 @@ class ClusterSpec:
     compose: str | None = None
 
     def __post_init__(self) -> None:
-        """Reject what cannot be started.
+        """Reject a cluster that cannot be started.
 
         Raises:
-            UsageError: with the number and its bounds.
+            UsageError: naming the setting and its bounds.
         """
         if not 1 <= self.brokers <= MAX_BROKERS:
             raise UsageError(f"{self.brokers} brokers: choose 1 to {MAX_BROKERS}.")
@@ -143,7 +143,7 @@ class ProcessState:
 
 
 class Answer(StrEnum):
-    """What a probe of a listener met."""
+    """How a listener answered a probe."""
 
     ANSWERED = "answered"
     """It answered an ApiVersions request."""
@@ -247,7 +247,7 @@ class Nodes(Protocol):
         """Ask, from inside the first node's network, the second node's replication listener.
 
         Returns:
-            For each pair of node ids, what the probe met within `timeout_s` seconds.
+            For each pair of node ids, how the listener answered within `timeout_s` seconds.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The contract: what the producers were promised, from which follows what may be lost."""
+"""The contract: what producers are promised; it decides which anomalies are permitted."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -39,10 +39,10 @@ class Contract:
     unclean_election: bool = False
 
     def __post_init__(self) -> None:
-        """Reject what Kafka would refuse, or silently bend, later on.
+        """Reject what Kafka would refuse later, or silently change.
 
         Raises:
-            UsageError: with the setting, its value and what would do.
+            UsageError: naming the setting, its value and the values that are allowed.
         """
         if self.acks not in ("0", "1", "all"):
             raise UsageError(f"acks={self.acks!r} is none of 0, 1, all.")

@@ -1,26 +1,26 @@
 """Every error that the harness raises on purpose, and the exit code that each one means.
 
-KafkaChaosError            70   an error of ours that nobody foresaw a better name for
-├── UsageError              2   the caller asked for something that cannot be: nothing started
-├── HistoryUnreadable       3   what was recorded is damaged: nothing can be concluded
-├── EnvironmentBroken       4   the machine lacks something a run needs
-│   └── ClusterBroken       4   the cluster did not come up, or did not do as it was told
+KafkaChaosError            70   any other error of the harness
+├── UsageError              2   the request cannot be met: nothing was started
+├── HistoryUnreadable       3   a recorded history is damaged: nothing can be concluded
+├── EnvironmentBroken       4   the machine lacks something that a run needs
+│   └── ClusterBroken       4   the cluster did not come up, or did not obey
 ├── WaitTimeout             4   a bounded wait ended without its condition
 ├── PreconditionUnmet       3   what an experiment needs was not observed: it shows nothing
-└── HealFailed              5   a fault could not be taken back: something may still be broken
+└── HealFailed              5   a fault could not be healed: something may still be broken
 """
 
 from typing import ClassVar
 
 
 class KafkaChaosError(Exception):
-    """An error with a sentence for a person: what, where, and what to do."""
+    """An error whose message says what happened, where, and what to do."""
 
     exit_code: ClassVar[int] = 70
 
 
 class UsageError(KafkaChaosError):
-    """The request itself is wrong; raised before anything was started."""
+    """The request cannot be met; raised before anything is started."""
 
     exit_code = 2
 

@@ -19,7 +19,7 @@ class OpType(StrEnum):
 
 
 def value_of(producer: int, sequence: int) -> int:
-    """Return the value that identifies one record of a run."""
+    """Return the value that identifies a record of a run."""
     return producer << SEQUENCE_BITS | sequence
 
 

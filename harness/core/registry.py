@@ -1,4 +1,4 @@
-"""Registries: every module of a package is imported, and what it declares is found by name."""
+"""Registries: what the modules of a package declare, by name."""
 
 import difflib
 import importlib
@@ -30,17 +30,17 @@ class Registry(Generic[T], Mapping[str, T]):
         self._loaded = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files what it decorates under `name`.
+        """Return a decorator that registers what it decorates under `name`.
 
         Raises:
             ValueError: the name is taken; a programming error, so not a UsageError.
         """
 
         def decorate(entry: T) -> T:
-            known = self._entries.get(name)
-            if known is not None and _origin(known) != _origin(entry):
+            earlier = self._entries.get(name)
+            if earlier is not None and _origin(earlier) != _origin(entry):
                 raise ValueError(
-                    f"The {self._kind} name {name!r} is taken by {_origin(known)}; "
+                    f"The {self._kind} name {name!r} is taken by {_origin(earlier)}; "
                     f"{_origin(entry)} must choose another."
                 )
             self._entries[name] = entry
@@ -79,17 +79,17 @@ class Registry(Generic[T], Mapping[str, T]):
         if name not in self._entries:
             self.load()
         if name not in self._entries:
-            near = difflib.get_close_matches(name, self._entries, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            known = ", ".join(sorted(self._entries)) or "none"
-            raise UsageError(f"There is no {self._kind} {name!r}.{hint} Known: {known}.")
+            similar = difflib.get_close_matches(name, self._entries, n=1)
+            hint = f" Did you mean {similar[0]!r}?" if similar else ""
+            names = ", ".join(sorted(self._entries)) or "none"
+            raise UsageError(f"There is no {self._kind} {name!r}.{hint} Known: {names}.")
         return self._entries[name]
 
     def name_of(self, entry: object) -> str:
-        """Return the name under which an entry, or the class of an instance, is filed."""
+        """Return the name under which an entry, or the class of an instance, is registered."""
         # Whoever has an instance has imported its module, which has declared it.
-        for name, known in self._entries.items():
-            if known is entry or known is type(entry):
+        for name, registered in self._entries.items():
+            if registered is entry or registered is type(entry):
                 return name
         return type(entry).__name__
 
@@ -114,5 +114,5 @@ def _origin(entry: object) -> str:
 
 def first_sentence(entry: object) -> str:
     """Return the first line of an entry's docstring, for lists."""
-    told = inspect.unwrap(entry) if callable(entry) else entry
-    return (told.__doc__ or "").strip().split("\n", 1)[0]
+    documented = inspect.unwrap(entry) if callable(entry) else entry
+    return (documented.__doc__ or "").strip().split("\n", 1)[0]

@@ -1,4 +1,4 @@
-"""The folder of a run: where everything that a run knew lies. Formats: docs/run-folder.md."""
+"""The folder of a run, which holds all that is known of it. Formats: docs/run-folder.md."""
 
 import json
 import os
@@ -23,11 +23,11 @@ REPLICA_LIMIT_BYTES = 4 * 1024**3
 """So much of the brokers' logs is copied in all, unless a run is told otherwise."""
 
 _UPDATING = threading.Lock()
-"""Several threads of a run tell what they know: none may undo what another one has told."""
+"""Several threads of a run update run.json: none may undo the update of another."""
 
 
 def canonical_json(document: object) -> str:
-    """Return one JSON text for one document, always the same: keys sorted, a newline at the end."""
+    """Return a document as JSON text, always the same: keys sorted, a newline at the end."""
     return json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -89,15 +89,15 @@ class RunDir:
 
     @property
     def raw_history(self) -> Path:
-        """Where the clients write."""
+        """The folder that clients write their histories to."""
         return self.path / "history" / "raw"
 
     def update(self, **fields: Any) -> None:  # noqa: ANN401 (JSON values of any shape)
         """Merge fields into run.json, atomically."""
         path = self.path / "run.json"
         with _UPDATING:
-            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            write_atomically(path, canonical_json({**known, **fields}))
+            document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            write_atomically(path, canonical_json({**document, **fields}))
 
     def meta(self) -> dict[str, Any]:
         """Return run.json.
@@ -132,7 +132,7 @@ class RunDir:
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON-lines file; none if the file does not exist.
 
-    A last line without its newline is what a killed writer leaves, and is passed over.
+    A killed writer may leave a last line without its newline: that line is left out.
 
     Raises:
         HistoryUnreadable: another line is not JSON; the message names it.
@@ -154,7 +154,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class Journal:
-    """An append-only JSON-lines file that is on disk before `append` returns.
+    """An append-only JSON-lines file; a line outlives this process once `append` has returned.
 
     Safe to use from several threads.
     """
@@ -164,7 +164,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def append(self, entry: Mapping[str, Any], *, sync: bool = False) -> None:
-        """Write one line; with `sync`, also survive the end of the machine."""
+        """Write a line; with `sync`, it is on the disk before this returns."""
         with self._lock:
             self._file.write(json.dumps(entry, sort_keys=True, ensure_ascii=False) + "\n")
             self._file.flush()

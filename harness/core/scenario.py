@@ -1,4 +1,4 @@
-"""Scenarios: experiments written whole, and the schedules that they follow."""
+"""Scenarios: whole experiments, and the schedules that they follow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -38,13 +38,13 @@ class Script:
 class Mix:
     """Faults in random order on random targets, with quiet gaps between them.
 
-    The time is divided into equal slots, one a fault; within a slot, the moment and the length
-    are drawn. Kinds are dealt like cards: none comes again before all have come.
+    The time is divided into equal slots, one for each fault; within a slot, the moment and the
+    length are drawn. No fault is drawn again before all others have been.
 
     Attributes:
-        faults: the kinds to deal.
-        targets: who may be hit; drawn anew each time, pairs for faults that need pairs, others
-            for all others.
+        faults: the faults to draw from.
+        targets: who may be hit, drawn for each fault; a fault that needs a pair is given a target
+            that chooses pairs.
         hold_s: shortest and longest hold, seconds.
         quiet_s: shortest gap between two faults, and before the first, seconds.
     """
@@ -58,15 +58,15 @@ class Mix:
         """Reject a mix of nothing.
 
         Raises:
-            UsageError: no faults, a fault that no target fits, or a hold that ends before it
-                begins.
+            UsageError: there is no fault, no target fits a fault, or the shortest hold is longer
+                than the longest.
         """
         if not self.faults or not self.targets:
             raise UsageError("A mix needs at least one fault and one target.")
         for fault in self.faults:
             if not self._targets_of(fault):
                 name = type(fault).__name__
-                raise UsageError(f"No target of this mix names whom {name} could hit.")
+                raise UsageError(f"No target of this mix fits {name}.")
         if not 0 < self.hold_s[0] <= self.hold_s[1]:
             raise UsageError(f"Holds from {self.hold_s[0]:g} s to {self.hold_s[1]:g} s cannot be.")
 
@@ -81,7 +81,7 @@ class Mix:
         slots = int(duration_s // slot_s)
         if slots < 1:
             raise UsageError(
-                f"{duration_s:g} s is too short for one fault with its quiet time: "
+                f"{duration_s:g} s is too short for a fault with its quiet time: "
                 f"give at least --duration {slot_s:g}s."
             )
         slot_s = duration_s / slots

@@ -21,7 +21,7 @@ FIRST_WITHOUT_ZOOKEEPER = (4,)
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version: (0, 10, 2, 2) of "0.10.2.2"; empty if it has none."""
+    """Return the numbers of a version, as (0, 10, 2, 2) of "0.10.2.2"; empty if it has none."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
@@ -30,8 +30,8 @@ class Versions:
     """A range of versions.
 
     Attributes:
-        since: the first one; empty: from the beginning.
-        before: the first one no longer in it; empty: no end.
+        since: the first version of the range; empty: it has no beginning.
+        before: the first version after the range; empty: it has no end.
     """
 
     since: str = ""
@@ -47,8 +47,8 @@ class Versions:
             raise UsageError(f"From {self.since} to before {self.before} there is no version.")
 
     def __contains__(self, version: object) -> bool:
-        seen = numbers(str(version))
-        return numbers(self.since) <= seen and (not self.before or seen < numbers(self.before))
+        asked = numbers(str(version))
+        return numbers(self.since) <= asked and (not self.before or asked < numbers(self.before))
 
     def __str__(self) -> str:
         if self.since and self.before:

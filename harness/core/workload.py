@@ -23,8 +23,8 @@ class ClientSpec:
         role: "producer" and "consumer" work while faults come and go; a "reader" makes the
             final reads after healing.
         module: the Python module that is run, `python -m MODULE SETTINGS_FILE`.
-        settings: what the module is told, JSON values only; the runner adds `run_id`,
-            `seed`, `bootstrap`, `process` and `history` (the file to write).
+        settings: of the module, JSON values only; the runner adds `run_id`, `seed`,
+            `bootstrap`, `process` and `history` (the file to write).
     """
 
     process: int
@@ -42,7 +42,7 @@ class ClientSpec:
         }
 
     def _isolation(self) -> str | None:
-        """Return what it may read: only what is committed, or all; None if it does not read."""
+        """Return its isolation level: read_committed or read_uncommitted; None if it has none."""
         for name in ("config", "consume"):
             config = self.settings.get(name)
             if isinstance(config, Mapping) and "isolation.level" in config:
@@ -71,29 +71,30 @@ class Demanding(Protocol):
     """A workload that cannot be run under every contract, or on every version of Kafka."""
 
     def refuse(self, contract: Contract, *, kafka: str) -> None:
-        """Do nothing if it can be run.
+        """Raise an error if the workload cannot be run; do nothing if it can.
 
         Args:
             contract: what the producers are promised.
             kafka: version of the brokers; "unknown" with a Compose file of a user's own.
 
         Raises:
-            UsageError: it cannot; the message says what would do.
+            UsageError: it cannot be run; the message says what could be.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """What a member of a group does, or is done to it.
+    """A member of a group joins, leaves or crashes.
 
     Attributes:
         at_s: when, seconds after the workload was steady.
-        kind: "join", a new member begins; "leave", one ends in order; "crash", one is killed.
-            Which one is decided when it is time.
-        before: a crash may be laid right before the processing of a record, or before a commit.
-        count: before the how many-th from then on.
-        linger_s: how long it is left there before it is killed, seconds.
+        kind: "join": a new member starts; "leave": a member ends in order; "crash": a member is
+            killed. Which member is decided at that time.
+        before: the step right before which a member crashes, if any: the processing of a record,
+            or a commit.
+        count: crash before the count-th such step from then on.
+        linger_s: how long the member waits at the step before it is killed, seconds.
     """
 
     at_s: float
@@ -109,7 +110,7 @@ class Grouped(Protocol):
 
     @property
     def topic(self) -> str:
-        """What the group reads."""
+        """The topic that the group reads."""
         ...
 
     @property
@@ -122,15 +123,15 @@ class Grouped(Protocol):
         ...
 
     def cluster_config(self, kafka: str) -> Mapping[str, str]:
-        """Return the properties of brokers that the group wants; a user's own win."""
+        """Return the broker properties that the group needs; a user's own take precedence."""
         ...
 
     def member(self, number: int) -> ClientSpec:
-        """Return a member; the first ones are among the workload's clients."""
+        """Return a member by its number; the first members are among the workload's clients."""
         ...
 
     def moves(self, random: Random, duration_s: float) -> Sequence[Move]:
-        """Return who comes and goes, in the order of their times; the same for one random state."""
+        """Return the moves in the order of their times; the same for the same random state."""
         ...
 
 

@@ -24,7 +24,7 @@ from faults.targets import (
     LeaderOf,
     RandomBroker,
 )
-from harness.core.cluster import Answer, Broker, Lease
+from harness.core.cluster import Answer, Broker, CutLog, Lease
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.fault import FAULTS, Fault, fault_traits
 from tests.unit.fake_cluster import FakeCluster
@@ -241,6 +241,46 @@ def test_a_power_loss_that_takes_nothing_is_a_kill() -> None:
     cluster = FakeCluster(is_idle=True)
 
     assert not PowerLoss().inject(cluster.leased(LEASE), ONE).observed
+
+
+class Refusing(FakeCluster):
+    """The agent cuts the logs of broker 1, and then answers that it could not."""
+
+    refused: tuple[int, ...] = (2,)
+    loses_answer = False
+
+    def cut_tail(self, broker: Broker, **where: Any) -> tuple[CutLog, ...]:
+        if broker.node_id not in self.refused:
+            return super().cut_tail(broker, **where)
+        if self.loses_answer:
+            super().cut_tail(broker, **where)
+        raise ClusterBroken("There is no log of orders 0.")
+
+
+def test_a_power_loss_that_hit_one_of_two_brokers_says_what_it_took() -> None:
+    injected = PowerLoss().inject(Refusing().leased(LEASE), TWO)
+
+    assert not injected.observed
+    assert injected.details["cut"][1]["orders-0"]["bytes"] == 700
+    assert injected.details["error"] == "There is no log of orders 0."
+
+
+def test_a_power_loss_whose_answer_is_lost_does_not_say_that_nothing_happened() -> None:
+    cluster = Refusing()
+    cluster.refused, cluster.loses_answer = (1,), True
+
+    injected = PowerLoss().inject(cluster.leased(LEASE), ONE)
+
+    assert not injected.observed
+    assert "error" in injected.details
+
+
+def test_a_power_loss_that_took_nothing_is_an_error() -> None:
+    cluster = Refusing()
+    cluster.refused = (1,)
+
+    with pytest.raises(ClusterBroken, match="no log of orders"):
+        PowerLoss().inject(cluster.leased(LEASE), ONE)
 
 
 def test_the_power_is_lost_before_the_tail_is_cut() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from faults.broker_kill import BrokerKill
+from faults.gc_pause import GcPause
 from faults.targets import LeaderOf
 from harness.core.cluster import Broker, Cluster, Lease
 from harness.core.errors import ClusterBroken, HealFailed
@@ -142,6 +143,43 @@ def test_a_stop_heals_at_once_and_begins_nothing_more(tmp_path: Path, run: Run) 
     run(FakeCluster(), steps, stop)
 
     assert events == ["+a", "-a"]
+
+
+def test_the_hold_counts_from_when_the_fault_was_seen_in_force(
+    run: Run, instant_time: list[float]
+) -> None:
+    times_s: list[float] = []
+
+    class Slow(Recorded):
+        def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            instant_time[0] += 20
+            times_s.append(instant_time[0])
+            return super().inject(cluster, victims)
+
+        def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            times_s.append(instant_time[0])
+            return super().heal(cluster, victims)
+
+    run(FakeCluster(), [_step(Slow("a", []), 1, hold_s=5.0)])
+
+    in_force_s, healed_s = times_s
+    assert healed_s - in_force_s == pytest.approx(5.0, abs=0.01)
+
+
+def test_a_gc_pause_of_a_broker_that_writes_no_gc_log_ends_nothing(
+    tmp_path: Path, run: Run
+) -> None:
+    events: list[str] = []
+
+    run(
+        FakeCluster(writes_gc_log=False),
+        [_step(GcPause(), 1), _step(Recorded("next", events), 50)],
+    )
+
+    first = [line for line in _journal(tmp_path) if line["id"] == "1"]
+    assert [line["event"] for line in first] == ["decided", "failed", "healed"]
+    assert "writes no GC log" in first[1]["error"]
+    assert events == ["+next", "-next"]
 
 
 def test_a_fault_that_fails_halfway_is_healed_and_said(tmp_path: Path, run: Run) -> None:

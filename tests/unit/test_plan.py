@@ -92,7 +92,7 @@ def test_a_link_is_dealt_to_pairs_and_nothing_else_is(seed: int) -> None:
 
 
 def test_a_mix_without_a_pair_for_its_link_is_refused() -> None:
-    with pytest.raises(UsageError, match="whom Link could hit"):
+    with pytest.raises(UsageError, match="fits Link"):
         Mix(faults=(Link(),), targets=(LeaderOf("orders"),))
 
 
