@@ -14,7 +14,6 @@ Beside its history it leaves `<history without suffix>.ends.json`: how far it go
 
 import json
 import logging
-import os
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import WaitTimeout
+from harness.core.run_dir import write_atomically
 from harness.core.wait import wait_until
 from harness.history.polls import PollRecorder
 from workloads.client_config import Config
@@ -198,9 +198,8 @@ def _known(number: int | None) -> int:
 
 
 def _write_ends(path: Path, ends: list[End]) -> None:
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(json.dumps([{**asdict(end), "complete": end.complete} for end in ends]))
-    os.replace(draft, path)
+    document = [{**asdict(end), "complete": end.complete} for end in ends]
+    write_atomically(path, json.dumps(document))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from harness.cluster.metadata import PartitionState, Watermark
 from harness.cluster.zookeeper import ZooKeeper
@@ -29,7 +30,7 @@ from harness.core.version import (
     FIRST_INCREMENTAL_CONFIGS,
     numbers,
 )
-from harness.core.wait import wait_until
+from harness.core.wait import pause, wait_until
 
 log = logging.getLogger(__name__)
 
@@ -140,21 +141,19 @@ class Admin:
             ),
         )
 
-        def created() -> bool:
+        def create() -> None:
             self._await_controller(timeout_s)
             futures = self._client.create_topics([new], request_timeout=timeout_s)
-            self._settle(futures[topic.name], f"topic {topic.name!r}", timeout_s)
-            return True
+            self._result(futures[topic.name], f"topic {topic.name!r}", timeout_s)
 
         # Who was the controller a moment ago may still be called so by other brokers.
-        self._again(created, _CONTROLLER_MOVED, f"topic {topic.name!r}", timeout_s)
+        self._again(create, _CONTROLLER_MOVED, timeout_s)
         wanted = dict(topic.config)
         if wanted:
             # A new topic reaches the brokers one after the other, and any of them may be asked.
             seen = self._again(
                 lambda: self.topic_config(topic.name),
                 {KafkaError.UNKNOWN_TOPIC_OR_PART},
-                f"every broker to know the topic {topic.name!r}",
                 timeout_s,
             )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
@@ -168,14 +167,13 @@ class Admin:
         if self._version < FIRST_DELETIONS:
             return
 
-        def deleted() -> bool:
+        def delete() -> None:
             self._await_controller(timeout_s)
             futures = self._client.delete_topics(list(names), request_timeout=timeout_s)
             for name, future in futures.items():
-                self._settle(future, f"to delete topic {name!r}", timeout_s)
-            return True
+                self._result(future, f"to delete topic {name!r}", timeout_s)
 
-        self._again(deleted, _CONTROLLER_MOVED, f"topics {', '.join(names)} to go", timeout_s)
+        self._again(delete, _CONTROLLER_MOVED, timeout_s)
 
     def _await_controller(self, timeout_s: float) -> None:
         """Wait until the client has heard of the controller.
@@ -222,17 +220,16 @@ class Admin:
 
         Raises:
             ClusterBroken: the leader did not answer.
-            WaitTimeout: nobody calls himself the leader.
         """
         place = TopicPartition(topic, partition)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         what = f"end of {topic}-{partition}"
 
-        def found() -> tuple[int] | None:
+        def ask() -> int:
             futures = self._client.list_offsets({place: latest}, request_timeout=timeout_s)
-            return (int(self._settle(next(iter(futures.values())), what, timeout_s).offset),)
+            return int(self._result(next(iter(futures.values())), what, timeout_s).offset)
 
-        return self._again(found, _ASK_ANOTHER, what, timeout_s)[0]
+        return self._again(ask, _ASK_ANOTHER, timeout_s)
 
     def high_watermarks(
         self, places: Sequence[tuple[str, int]], *, timeout_s: float = 3.0
@@ -289,7 +286,7 @@ class Admin:
             own = {k: e.value or "" for k, e in entries.items() if _is_own(e)} | dict(settings)
             resource = ConfigResource(ResourceType.TOPIC, topic, set_config=own)
             futures = self._client.alter_configs([resource], request_timeout=timeout_s)
-            self._settle(next(iter(futures.values())), f"config of {topic}", timeout_s)
+            self._result(next(iter(futures.values())), f"config of {topic}", timeout_s)
         else:
             changes = [
                 ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
@@ -297,7 +294,7 @@ class Admin:
             ]
             resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
             futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
-            self._settle(next(iter(futures.values())), f"config of {topic}", timeout_s)
+            self._result(next(iter(futures.values())), f"config of {topic}", timeout_s)
         wait_until(
             lambda: takes_effect(settings, self.topic_config(topic)),
             timeout_s=timeout_s,
@@ -325,14 +322,14 @@ class Admin:
         what = f"an election for {topic!r} {partition}"
         # confluent-kafka 2.16 fails on every keyword here: its own time-outs must do.
         future = self._client.elect_leaders(kind, [place])
-        for error in self._settle(future, what, timeout_s).values():
+        for error in self._result(future, what, timeout_s).values():
             if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED:
                 raise ClusterBroken(f"Kafka did not manage {what}: {error.str()}")
 
     def _entries(self, kind: ResourceType, name: str, timeout_s: float) -> dict[str, ConfigEntry]:
         resource = ConfigResource(kind, name)
         futures = self._client.describe_configs([resource], request_timeout=timeout_s)
-        entries: dict[str, ConfigEntry] = self._settle(
+        entries: dict[str, ConfigEntry] = self._result(
             next(iter(futures.values())), f"config of {name}", timeout_s
         )
         return entries
@@ -341,26 +338,31 @@ class Admin:
         entries = self._entries(kind, name, timeout_s)
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
-    def _again(
-        self, ask: Callable[[], T | None], moved: Collection[int], what: str, timeout_s: float
-    ) -> T:
-        """Ask until the answer is not that somebody else must be asked."""
+    def _again(self, ask: Callable[[], T], moved: Collection[int], timeout_s: float) -> T:
+        """Ask until the answer is no longer that somebody else must be asked.
 
-        def asked() -> T | None:
-            try:
-                return ask()
-            except ClusterBroken as error:
-                cause = error.__cause__
-                if not isinstance(cause, KafkaException) or cause.args[0].code() not in moved:
-                    raise
-                log.debug("%s: %s", what, error)
-                self.broker_ids()  # brings the client's metadata up to date
-                return None
+        Raises:
+            ClusterBroken: it still was when the time was over, or the answer is another error.
+        """
 
-        return wait_until(asked, timeout_s=timeout_s, what=what)
+        def has_moved(error: BaseException) -> bool:
+            cause = error.__cause__
+            return isinstance(cause, KafkaException) and cause.args[0].code() in moved
+
+        def refresh(seconds: float) -> None:
+            self.broker_ids()  # brings the client's metadata up to date
+            pause(seconds)
+
+        return Retrying(
+            retry=retry_if_exception(has_moved),
+            stop=stop_after_delay(timeout_s),
+            wait=wait_fixed(0.1),
+            sleep=refresh,
+            reraise=True,
+        )(ask)
 
     @staticmethod
-    def _settle(future: "Future[Any]", what: str, timeout_s: float) -> Any:  # noqa: ANN401
+    def _result(future: "Future[Any]", what: str, timeout_s: float) -> Any:  # noqa: ANN401
         # A margin of a second lets the client's own, better worded time-out come first.
         try:
             return future.result(timeout=timeout_s + 1)

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from uuid import uuid4
 
 from docker.models.containers import Container
+from tenacity import before_sleep_log, retry, retry_if_result, stop_after_attempt
 
 from harness.cluster.engine import ENGINE_ERRORS
 from harness.cluster.metadata import ReplicaEnd
@@ -200,16 +201,12 @@ class Agent:
             arguments["lease"] = {"id": lease.fault_id, "limit_s": lease.limit_s}
             arguments["request"] = uuid4().hex
         command = ["agent.py", verb, json.dumps(arguments)]
-        for _ in range(_ATTEMPTS):
-            try:
-                exit_code, out, err = self._execute(command)
-            except ENGINE_ERRORS as error:
-                raise ClusterBroken(
-                    f"The fault agent {self.name} does not answer ({error})."
-                ) from error
-            if exit_code != 0 or out:
-                break
-            log.warning("the engine lost the answer to %s", verb)
+        try:
+            exit_code, out, err = self._execute(command)
+        except ENGINE_ERRORS as error:
+            raise ClusterBroken(
+                f"The fault agent {self.name} does not answer ({error})."
+            ) from error
         try:
             answer: Mapping[str, Any] = json.loads(out or b"null")
         except json.JSONDecodeError:
@@ -265,6 +262,13 @@ class Agent:
                 f"{err.decode(errors='replace').strip()[-500:]}"
             )
 
+    @retry(
+        # It was carried out, and the engine lost the answer.
+        retry=retry_if_result(lambda ended: ended[0] == 0 and not ended[1]),
+        stop=stop_after_attempt(3),
+        before_sleep=before_sleep_log(log, logging.WARNING),
+        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
+    )
     def _execute(self, command: list[str]) -> tuple[int, bytes, bytes]:
         """Return exit code, stdout and stderr of a command in the agent's container."""
         api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
@@ -293,6 +297,5 @@ class Agent:
         )
 
 
-_ATTEMPTS = 3
 _VERB_S = 30.0
 _CHUNK_BYTES = 1024 * 1024

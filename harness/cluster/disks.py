@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
+from tenacity import before_sleep_log, retry, retry_if_exception_type, stop_after_attempt
+
 from harness.cluster.agent import Agent
 from harness.cluster.engine import ENGINE_ERRORS
 from harness.core.errors import KafkaChaosError
@@ -76,6 +78,14 @@ class _File:
 
 class _Incomplete(Exception):
     """The engine lost a part of what was to be copied."""
+
+
+_again = retry(
+    retry=retry_if_exception_type(_Incomplete),
+    stop=stop_after_attempt(_ATTEMPTS),
+    before_sleep=before_sleep_log(log, logging.WARNING),
+    reraise=True,
+)
 
 
 def log_dirs_of(settings: Mapping[str, str], otherwise: str | None) -> tuple[str, ...]:
@@ -192,15 +202,11 @@ def _root(source: Source, log_dir: str) -> str:
     return f"/proc/{source.container_pid}/root{log_dir}"
 
 
+@_again
 def _list(agent: Agent, source: Source, log_dir: str, wanted: set[str]) -> list[_File]:
     command = ["sh", "-c", _LIST, _root(source, log_dir)]
-    for _ in range(_ATTEMPTS):
-        text = b"".join(agent.stream(command)).decode(errors="replace")
-        lines = text.splitlines()
-        if lines and lines[-1] == "listed":
-            break
-        log.warning("the engine lost the list of the files of %s", source.service)
-    else:
+    lines = b"".join(agent.stream(command)).decode(errors="replace").splitlines()
+    if not lines or lines[-1] != "listed":
         raise _Incomplete("the engine lost the list of its files")
     files = []
     for line in lines[:-1]:
@@ -231,11 +237,11 @@ def _copy_all(
     return None
 
 
+@_again
 def _copy(agent: Agent, root: str, paths: Sequence[str], target: Path) -> None:
     draft = target.with_name(target.name + ".draft")
-    for attempt in range(1, _ATTEMPTS + 1):
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
+    draft.mkdir(parents=True)
+    try:
         try:
             if paths:
                 parts = agent.stream([*_TAR, root, "--", *paths], may_end_in=_TAR_MAY_END_IN)
@@ -243,15 +249,14 @@ def _copy(agent: Agent, root: str, paths: Sequence[str], target: Path) -> None:
             missing = [path for path in paths if not (draft / path).is_file()]
         except tarfile.TarError:
             missing = list(paths)
-        if not missing:
-            shutil.rmtree(target, ignore_errors=True)
-            draft.replace(target)
-            return
-        log.warning("attempt %d to copy %s lost %d files", attempt, root, len(missing))
-    shutil.rmtree(draft, ignore_errors=True)
-    raise _Incomplete(
-        f"{len(missing)} of {len(paths)} files got lost on the way, {missing[0]} first"
-    )
+        if missing:
+            raise _Incomplete(
+                f"{len(missing)} of {len(paths)} files got lost on the way, {missing[0]} first"
+            )
+        shutil.rmtree(target, ignore_errors=True)
+        draft.replace(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _unpack(parts: Iterator[bytes], target: Path, wanted: frozenset[str]) -> None:

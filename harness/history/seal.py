@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from harness.core.errors import HistoryUnreadable
 from harness.core.op import OpType, value_of
+from harness.core.run_dir import write_atomically
 from harness.history.format import (
     EVENT_SCHEMA,
     POLL_SCHEMA,
@@ -69,10 +70,10 @@ def seal(run_dir: Path) -> None:
             continue
         _Sealing(path, history).run()
         sealed[path.name] = size
-        _write_json(ledger, sealed)
+        write_atomically(ledger, _json(sealed))
     ends = [end for path in sorted(raw.glob("*.ends.json")) for end in _read_json(path)]
     ends.sort(key=lambda end: (end["topic"], end["partition"]))
-    _write_json(history / "ends.json", ends)
+    write_atomically(history / "ends.json", _json(ends))
 
 
 class _Sealing:
@@ -376,6 +377,10 @@ class _Writer:
             self._rows = 0
 
 
+def _json(document: object) -> str:
+    return json.dumps(document, indent=1) + "\n"
+
+
 def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON may be anything
     try:
         return json.loads(path.read_text())
@@ -383,9 +388,3 @@ def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON may be anything
         raise HistoryUnreadable(
             f"{path} is no readable JSON ({error}): restore it from where the run was made."
         ) from error
-
-
-def _write_json(path: Path, document: object) -> None:
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(json.dumps(document, indent=1) + "\n")
-    os.replace(draft, path)

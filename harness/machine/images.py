@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.core.cache import cache_folder
-from harness.core.errors import EnvironmentBroken, UsageError
+from harness.core.errors import EnvironmentBroken, UsageError, WaitTimeout
 from harness.core.progress import Say
 from harness.core.version import numbers
-from harness.core.wait import pause
+from harness.core.wait import wait_until
 from harness.machine.programs import last_words, run, run_checked, run_logged
 
 DEFAULT_KAFKA = "4.3.1"
@@ -354,19 +354,22 @@ def _builder_environment() -> dict[str, str]:
 @contextmanager
 def _build_lock(name: str) -> Iterator[None]:
     """Let one process at a time make an image; the others then find it made."""
-    deadline = time.monotonic() + _LOCK_S
     with (cache_folder() / f"build-{name}.lock").open("w") as file:
-        while True:
+
+        def is_locked() -> bool:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise EnvironmentBroken(
-                        f"Another process has been making the {name} image for {_LOCK_S} s: end "
-                        "it, then try again."
-                    ) from error
-            pause(0.2)
+            except BlockingIOError:
+                return False
+            return True
+
+        try:
+            wait_until(is_locked, timeout_s=_LOCK_S, interval_s=0.2, what="its turn")
+        except WaitTimeout as error:
+            raise EnvironmentBroken(
+                f"Another process has been making the {name} image for {_LOCK_S} s: end it, "
+                "then try again."
+            ) from error
         yield
 
 
