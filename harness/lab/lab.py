@@ -43,6 +43,8 @@ from workloads.record import HEADER_BYTES
 _HOLD_S = 240.0
 """How long a fault of a script may be in force before the agent heals it, seconds."""
 _FIRST_CONSUMER = 100
+_ASK_ONE_BROKER_S = 0.5
+"""Each question to one broker alone needs a client of its own, with its threads."""
 
 
 class Lab:
@@ -155,6 +157,7 @@ class Lab:
             ),
             what=f"the leadership of {letter(broker)} to end",
             timeout_s=timeout_s,
+            interval_s=_ASK_ONE_BROKER_S,
         )
 
     def await_isr(
@@ -223,6 +226,7 @@ class Lab:
             lambda: self.leader_known_by(broker) == of,
             what=f"{letter(broker)} to know {letter(of)} as leader",
             timeout_s=timeout_s,
+            interval_s=_ASK_ONE_BROKER_S,
         )
 
     def high_watermark(self, partition: int = 0) -> int:
@@ -523,7 +527,12 @@ class Lab:
     # -- time --------------------------------------------------------------------------------------
 
     def wait_until(
-        self, condition: Callable[[], object], *, what: str, timeout_s: float = WAIT_S
+        self,
+        condition: Callable[[], object],
+        *,
+        what: str,
+        timeout_s: float = WAIT_S,
+        interval_s: float = POLL_S,
     ) -> float:
         """Wait for a condition; return how long that took, seconds.
 
@@ -531,7 +540,13 @@ class Lab:
             PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
         """
         begin = time.monotonic()
-        await_precondition(condition, what=what, timeout_s=timeout_s, stop=self._context.stop)
+        await_precondition(
+            condition,
+            what=what,
+            timeout_s=timeout_s,
+            interval_s=interval_s,
+            stop=self._context.stop,
+        )
         return time.monotonic() - begin
 
     def sees(self, condition: Callable[[], object], *, within_s: float) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from harness.core.errors import KafkaChaosError, WaitTimeout
 from harness.core.run_dir import Journal
@@ -18,7 +18,7 @@ from harness.core.wait import pause, wait_until
 from harness.core.workload import Grouped, Move
 from harness.run.client_process import ClientProcess
 from harness.run.context import RunContext
-from harness.run.group_watch import GroupView
+from harness.run.group_watch import GroupView, GroupWatch
 
 _TICK_S = 0.1
 _VICTIM_S = 30.0
@@ -39,29 +39,6 @@ class _Open:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Witness(Protocol):
-    """Who says who is in the group; `harness.run.group_watch.GroupWatch` does."""
-
-    @property
-    def view(self) -> GroupView | None:
-        """What was last said."""
-        ...
-
-    @property
-    def deaths(self) -> int:
-        """How often it had to be begun anew."""
-        ...
-
-    @property
-    def failure(self) -> str | None:
-        """What went wrong, as a sentence; None if nothing did."""
-        ...
-
-    def close(self) -> None:
-        """End it."""
-        ...
-
-
 class Churn:
     """Makes the moves of a group's members, and sees that they were made.
 
@@ -78,7 +55,7 @@ class Churn:
         workload: Grouped,
         moves: Sequence[Move],
         context: RunContext,
-        watch: Witness,
+        watch: GroupWatch,
         *,
         seen_s: float,
     ) -> None:

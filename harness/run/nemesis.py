@@ -107,15 +107,7 @@ class Nemesis:
                 waiting.pop(0)
                 self._begin(fault_id, step, stop)
         finally:
-            self.heal_all()
-
-    def heal_all(self) -> None:
-        """Heal whatever is in force, what is due last first.
-
-        Raises:
-            HealFailed: some could not be healed; the others were tried all the same.
-        """
-        self._injector.heal_all()
+            self._injector.heal_all()
 
     def _heal_due(self) -> None:
         now_ns = time.monotonic_ns()

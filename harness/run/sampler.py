@@ -8,10 +8,9 @@ needed to use it.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
-from harness.cluster.metadata import PartitionState, ReplicaEnd, Watermark
-from harness.core.cluster import Broker
+from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.metadata import PartitionState
 from harness.core.errors import KafkaChaosError
 from harness.core.run_dir import Journal
 from harness.run.watcher import Watcher
@@ -28,33 +27,6 @@ Partition = tuple[str, int]
 States = Callable[[], Mapping[Partition, PartitionState]]
 
 
-class Watched(Protocol):
-    """What can be asked of a cluster; `harness.cluster.docker_cluster.DockerCluster` can."""
-
-    def high_watermarks(self, partitions: Sequence[Partition]) -> Mapping[Partition, Watermark]:
-        """Return the high watermarks that leaders tell; those that do not are left out."""
-        ...
-
-    def replica_ends(self, topics: Sequence[str]) -> Mapping[tuple[int, str, int], ReplicaEnd]:
-        """Return where replicas end by their files, by broker, topic and partition."""
-        ...
-
-    def host_clock_ns(self) -> int:
-        """Return what the clock of the brokers' machine shows, nanoseconds since 1970."""
-        ...
-
-    def jmx(
-        self, broker: Broker, object_names: str | Sequence[str], attribute: str
-    ) -> dict[str, float]:
-        """Return one attribute of the MBeans that a broker's JVM holds."""
-        ...
-
-    @property
-    def brokers(self) -> tuple[Broker, ...]:
-        """All brokers."""
-        ...
-
-
 class Sampler:
     """Writes samples.jsonl.
 
@@ -69,7 +41,9 @@ class Sampler:
         journal: samples.jsonl.
     """
 
-    def __init__(self, cluster: Watched, states: States, min_isr: int, journal: Journal) -> None:
+    def __init__(
+        self, cluster: DockerCluster, states: States, min_isr: int, journal: Journal
+    ) -> None:
         self._cluster = cluster
         self._states = states
         self._min_isr = min_isr

@@ -15,7 +15,7 @@ from harness.core.run_dir import RunDir
 from harness.core.workload import ClientSpec, Move
 from harness.run.churn import Churn, client_id
 from harness.run.context import RunContext
-from harness.run.group_watch import GroupView
+from harness.run.group_watch import GroupView, GroupWatch
 from verifiers.run_folder.group import GroupRecord, read_group
 from workloads.consumer_group import ConsumerGroup
 
@@ -124,7 +124,7 @@ def make(tmp_path: Path, kafka: FakeKafka | None = None) -> tuple[FakeContext, F
 
 
 def churn(context: FakeContext, watch: FakeWatch, *moves: Move) -> Churn:
-    return Churn(WORKLOAD, moves, cast(RunContext, context), watch, seen_s=5)
+    return Churn(WORKLOAD, moves, cast(RunContext, context), cast(GroupWatch, watch), seen_s=5)
 
 
 def run(context: FakeContext, watch: FakeWatch, *moves: Move) -> None:

@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from harness.cluster.admin import Admin
+from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.metadata import PartitionState, ReplicaEnd, Watermark
 from harness.core.cluster import Broker
 from harness.core.errors import ClusterBroken
@@ -77,7 +78,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sample:
             return states()
 
         journal = Journal(tmp_path / "samples.jsonl")
-        sampler = Sampler(cluster, counted, 2, journal)
+        sampler = Sampler(cast("DockerCluster", cluster), counted, 2, journal)
         sampler.start()
         wait_until(lambda: left[0] <= 0, timeout_s=120, what="the sampler to have asked")
         sampler.stop()
