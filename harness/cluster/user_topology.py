@@ -70,14 +70,6 @@ class ImageFacts:
     environment: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrangement:
-    """A foreign cluster ready to be started, and what was changed for it, in sentences."""
-
-    topology: Topology
-    notes: tuple[str, ...]
-
-
 def prepare(
     file: ComposeFile, *, run_name: str, owner: str, agent_image: str, say: Say
 ) -> Topology:
@@ -94,10 +86,7 @@ def prepare(
         EnvironmentBroken: an image can be neither found, fetched nor built.
     """
     facts = {node.service: _facts(file, node, say) for node in file.nodes}
-    arranged = arrange(file, facts, labels=labels(run_name, owner), agent_image=agent_image)
-    for note in arranged.notes:
-        say(note)
-    return arranged.topology
+    return arrange(file, facts, labels=labels(run_name, owner), agent_image=agent_image, say=say)
 
 
 def _facts(file: ComposeFile, node: ForeignNode, say: Say) -> ImageFacts:
@@ -133,7 +122,8 @@ def arrange(
     *,
     labels: Mapping[str, str],
     agent_image: str,
-) -> Arrangement:
+    say: Say,
+) -> Topology:
     """Return the changed Compose document and its nodes.
 
     Args:
@@ -141,12 +131,13 @@ def arrange(
         facts: of each node's image, by service.
         labels: for everything that is made.
         agent_image: fault-agent image.
+        say: is told what was changed.
     """
     document = copy.deepcopy(file.document)
     project = f"kc-{uuid.uuid4().hex[:8]}"
-    notes = [_about_flags(file.nodes)]
+    say(_about_flags(file.nodes))
     nodes = []
-    _make_private(document, labels, notes)
+    _make_private(document, labels, say)
     for node in file.nodes:
         service = document["services"][node.service]
         image = facts[node.service]
@@ -155,7 +146,7 @@ def arrange(
         told = properties_of(image.environment) | properties_of(service.get("environment") or {})
         _wrap(service, image)
         _add_flags(service, image)
-        _give_own_data(document, node.service, told, labels, notes)
+        _give_own_data(document, node.service, told, labels, say)
         nodes.append(_node(node, service, told))
     for service in document["services"].values():
         service["labels"] = {**(service.get("labels") or {}), **labels}
@@ -167,8 +158,7 @@ def arrange(
     document["name"] = project
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     header = f"# {file.path.name}, as kafka-chaos changed and started it.\n"
-    topology = Topology(project=project, compose=header + text, nodes=tuple(nodes), agent=agent)
-    return Arrangement(topology=topology, notes=tuple(notes))
+    return Topology(project=project, compose=header + text, nodes=tuple(nodes), agent=agent)
 
 
 def _about_flags(nodes: Sequence[ForeignNode]) -> str:
@@ -179,12 +169,12 @@ def _about_flags(nodes: Sequence[ForeignNode]) -> str:
     )
 
 
-def _make_private(document: dict[str, Any], labels: Mapping[str, str], notes: list[str]) -> None:
+def _make_private(document: dict[str, Any], labels: Mapping[str, str], say: Say) -> None:
     """Give the project networks and volumes of its own, whatever they are called elsewhere."""
     for name, network in (document.get("networks") or {}).items():
         own = {k: v for k, v in (network or {}).items() if k not in ("name", "external", "labels")}
         if (network or {}).get("external"):
-            notes.append(f"The external network {name} is left alone: the run gets its own.")
+            say(f"The external network {name} is left alone: the run gets its own.")
         document["networks"][name] = {**own, "labels": dict(labels)}
     for name, volume in (document.get("volumes") or {}).items():
         if (volume or {}).get("external"):
@@ -198,7 +188,7 @@ def _give_own_data(
     name: str,
     told: Mapping[str, str],
     labels: Mapping[str, str],
-    notes: list[str],
+    say: Say,
 ) -> None:
     """Replace a folder or an outside volume that holds a node's data by a fresh volume."""
     service = document["services"][name]
@@ -213,9 +203,7 @@ def _give_own_data(
         fresh = f"{name}-data-{number}"
         service["volumes"][number] = {"type": "volume", "source": fresh, "target": target}
         document.setdefault("volumes", {})[fresh] = {"labels": dict(labels)}
-        notes.append(
-            f"{mount['source']} is left alone: {name} keeps its data in a volume of the run."
-        )
+        say(f"{mount['source']} is left alone: {name} keeps its data in a volume of the run.")
 
 
 def _wrap(service: Service, image: ImageFacts) -> None:

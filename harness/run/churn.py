@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -36,7 +36,6 @@ class _Open:
     kind: str
     client: ClientProcess
     made_ns: int
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 class Churn:
@@ -273,9 +272,7 @@ class Churn:
         made_ns = time.monotonic_ns()
         if kind != "join":
             self._leaving.add(client.spec.process)
-        self._open.append(
-            _Open(id=number, kind=kind, client=client, made_ns=made_ns, facts=dict(facts))
-        )
+        self._open.append(_Open(id=number, kind=kind, client=client, made_ns=made_ns))
         self._note("made", id=number, **facts)
 
     def _say(self, client: ClientProcess, what: str) -> None:

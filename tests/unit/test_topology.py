@@ -21,7 +21,6 @@ from harness.cluster.user_compose import (
 )
 from harness.cluster.user_topology import (
     ADDED_GC_LOG,
-    Arrangement,
     ImageFacts,
     arrange,
     complete,
@@ -143,14 +142,15 @@ def document(**services: Document) -> Document:
     }
 
 
-def arranged(found: Document) -> tuple[Arrangement, Document]:
+def arranged(found: Document) -> tuple[Topology, Document, list[str]]:
     before = copy.deepcopy(found)
     file = ComposeFile(path=Path("mine.yaml"), document=found, nodes=find_nodes(found, "mine.yaml"))
     facts = {node.service: IMAGE for node in file.nodes}
-    done = arrange(file, facts, labels=LABELS, agent_image="agent-image")
+    notes: list[str] = []
+    done = arrange(file, facts, labels=LABELS, agent_image="agent-image", say=notes.append)
     assert found == before, "what was read stays as it is"
-    changed: Document = yaml.safe_load(done.topology.compose)
-    return done, changed
+    changed: Document = yaml.safe_load(done.compose)
+    return done, changed, notes
 
 
 @pytest.mark.parametrize("name", ["kafka-1", "kafka1", "kafka_1", "broker1", "broker-1"])
@@ -231,7 +231,7 @@ def test_a_file_that_is_not_there_is_refused_before_any_program_is_asked(tmp_pat
 
 
 def test_the_nodes_own_command_runs_below_our_supervisor() -> None:
-    _, changed = arranged(document(kafka_1=service(1, restart="always")))
+    _, changed, _ = arranged(document(kafka_1=service(1, restart="always")))
 
     node = changed["services"]["kafka-1"]
     assert node["entrypoint"][1:] == ["/opt/kafka-chaos/supervisor", "/start", "serve", "$$HOME"]
@@ -254,7 +254,7 @@ def test_the_nodes_own_command_runs_below_our_supervisor() -> None:
 def test_what_the_service_says_counts_as_it_does_for_docker(
     given: Document, words: list[str]
 ) -> None:
-    _, changed = arranged(document(kafka_1=service(1, **given)))
+    _, changed, _ = arranged(document(kafka_1=service(1, **given)))
 
     assert changed["services"]["kafka-1"]["entrypoint"][2:] == words
 
@@ -263,12 +263,12 @@ def test_flags_are_added_to_what_image_and_service_say_already() -> None:
     given = service(1)
     given["environment"]["JDK_JAVA_OPTIONS"] = "-Dx=y"
 
-    done, changed = arranged(document(kafka_1=given))
+    _, changed, notes = arranged(document(kafka_1=given))
 
     environment = changed["services"]["kafka-1"]["environment"]
     assert environment["JDK_JAVA_OPTIONS"].startswith("-Dx=y -Xlog:gc*:file=/tmp/kafka-chaos-gc-%p")
     assert environment["KAFKA_OPTS"] == "-Da=$$b -XX:-ExplicitGCInvokesConcurrent"
-    assert "GC log" in done.notes[0]
+    assert "GC log" in notes[0]
 
 
 def test_the_project_never_shares_anything_with_the_users_own() -> None:
@@ -283,9 +283,9 @@ def test_the_project_never_shares_anything_with_the_users_own() -> None:
     found["volumes"]["kept"] = {"name": "kept", "external": True}
     found["networks"]["outside"] = {"name": "outside", "external": True}
 
-    done, changed = arranged(found)
+    done, changed, notes = arranged(found)
 
-    assert changed["name"] == done.topology.project != "theirs"
+    assert changed["name"] == done.project != "theirs"
     for made in (*changed["networks"].values(), changed["volumes"]["data"]):
         assert "name" not in made
         assert "external" not in made
@@ -295,19 +295,19 @@ def test_the_project_never_shares_anything_with_the_users_own() -> None:
     assert second[0]["source"] == "kafka-2-data-0"
     assert changed["volumes"]["kept"] == {"name": "kept", "external": True}
     assert changed["services"]["ui"]["volumes"][0]["source"] == "/a"
-    assert [node.container for node in done.topology.nodes] == [
+    assert [node.container for node in done.nodes] == [
         "fixed",
-        f"{done.topology.project}-kafka-2",
+        f"{done.project}-kafka-2",
     ]
     assert all(s["labels"].items() >= LABELS.items() for s in changed["services"].values())
-    assert len(done.notes) == 4
+    assert len(notes) == 4
 
 
 def test_what_a_node_does_not_say_is_learned_from_the_running_broker() -> None:
     given = service(1)
     given["environment"] = {"KAFKA_NODE_ID": "1"}
-    done, _ = arranged(document(kafka_1=given))
-    (node,) = done.topology.nodes
+    done, _, _ = arranged(document(kafka_1=given))
+    (node,) = done.nodes
     assert (node.replication_port, node.controller_port, node.data) == (None, None, None)
     settings = {
         "listeners": "A://:1000,B://:2000,C://[::]:3000",
@@ -323,7 +323,7 @@ def test_what_a_node_does_not_say_is_learned_from_the_running_broker() -> None:
 
 
 def test_without_the_added_gc_log_the_jvms_own_counts_or_none() -> None:
-    (node,) = arranged(document(kafka_1=service(1)))[0].topology.nodes
+    (node,) = arranged(document(kafka_1=service(1)))[0].nodes
     old = Jvm(pid_inside=7, words=("java", "-Xloggc:/var/log/gc.log"), jars=())
     none = Jvm(pid_inside=7, words=("java",), jars=())
 
