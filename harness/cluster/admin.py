@@ -104,21 +104,21 @@ class Admin:
 
         Empty too if its coordinator cannot be found or does not answer.
         """
-        places = [TopicPartition(topic, partition) for partition in partitions]
+        asked = [TopicPartition(topic, partition) for partition in partitions]
         if group not in self._consumers:
             # Not by the admin client: librdkafka 2.16 aborts the whole process when its
             # ListConsumerGroupOffsets runs out of time (docs/findings.md).
             config = {**_CLIENT, "bootstrap.servers": self._bootstrap, "group.id": group}
             self._consumers[group] = Consumer(config, logger=log)
         try:
-            found = self._consumers[group].committed(places, timeout=timeout_s)
+            offsets = self._consumers[group].committed(asked, timeout=timeout_s)
         except KafkaException as error:
             log.debug("No offsets of %s: %s", group, error)
             return {}
         return {
-            place.partition: place.offset
-            for place in found
-            if place.error is None and place.offset >= 0
+            offset.partition: offset.offset
+            for offset in offsets
+            if offset.error is None and offset.offset >= 0
         }
 
     def create_topic(self, topic: TopicSpec, *, timeout_s: float = 30.0) -> None:
@@ -221,12 +221,12 @@ class Admin:
         Raises:
             ClusterBroken: the leader did not answer.
         """
-        place = TopicPartition(topic, partition)
+        asked = TopicPartition(topic, partition)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         what = f"end of {topic}-{partition}"
 
         def ask() -> int:
-            futures = self._client.list_offsets({place: latest}, request_timeout=timeout_s)
+            futures = self._client.list_offsets({asked: latest}, request_timeout=timeout_s)
             return int(self._result(next(iter(futures.values())), what, timeout_s).offset)
 
         return self._again(ask, _ASK_ANOTHER, timeout_s)
@@ -318,10 +318,10 @@ class Admin:
             self._zookeeper.elect_preferred_leader(topic, partition, timeout_s=timeout_s)
             return
         kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
-        place = TopicPartition(topic, partition)
+        asked = TopicPartition(topic, partition)
         what = f"an election for {topic!r} {partition}"
         # confluent-kafka 2.16 fails on every keyword here: its own time-outs must do.
-        future = self._client.elect_leaders(kind, [place])
+        future = self._client.elect_leaders(kind, [asked])
         for error in self._result(future, what, timeout_s).values():
             if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED:
                 raise ClusterBroken(f"Kafka did not manage {what}: {error.str()}")
@@ -418,12 +418,16 @@ def round_robin(
 # -- the configuration in effect, beside the one that was asked for -------------------------------
 
 
-def takes_effect(wanted: Mapping[str, str], seen: Mapping[str, str]) -> bool:
+def takes_effect(wanted: Mapping[str, str], effective: Mapping[str, str]) -> bool:
     """Tell whether every property that was asked for has that value, in whatever words."""
-    return all(key in seen and _same_value(seen[key], value) for key, value in wanted.items())
+    return all(
+        key in effective and _same_value(effective[key], value) for key, value in wanted.items()
+    )
 
 
-def reject_ignored_config(who: str, wanted: Mapping[str, str], seen: Mapping[str, str]) -> None:
+def reject_ignored_config(
+    who: str, wanted: Mapping[str, str], effective: Mapping[str, str]
+) -> None:
     """Compare a configuration that was asked for with the one in effect.
 
     A misspelled property is ignored by Kafka without a word, and the experiment would then be
@@ -433,21 +437,23 @@ def reject_ignored_config(who: str, wanted: Mapping[str, str], seen: Mapping[str
         ClusterBroken: a property is unknown, or has another value.
     """
     for key, value in sorted(wanted.items()):
-        if key not in seen:
+        if key not in effective:
             raise ClusterBroken(
                 f"{who} does not know the property {key!r}: is it spelled right, and does this "
                 "Kafka version have it?"
             )
-        if not _same_value(seen[key], value):
-            raise ClusterBroken(f"{who} runs with {key}={seen[key]}, though {value} was asked for.")
+        if not _same_value(effective[key], value):
+            raise ClusterBroken(
+                f"{who} runs with {key}={effective[key]}, though {value} was asked for."
+            )
 
 
-def _same_value(seen: str, wanted: str) -> bool:
-    if seen.lower() == wanted.lower():
+def _same_value(effective: str, wanted: str) -> bool:
+    if effective.lower() == wanted.lower():
         return True
     try:
-        return float(seen) == float(wanted)
+        return float(effective) == float(wanted)
     except ValueError:
-        return sorted(part.strip() for part in seen.split(",")) == sorted(
+        return sorted(part.strip() for part in effective.split(",")) == sorted(
             part.strip() for part in wanted.split(",")
         )

@@ -77,18 +77,22 @@ class Agent:
 
     def state(self, container_pid: int) -> ProcessState | None:
         """Return the JVM below a container's first process, or None."""
-        seen = self.ask("state", container_pid=container_pid)["process"]
-        if seen is None:
+        process = self.ask("state", container_pid=container_pid)["process"]
+        if process is None:
             return None
-        return ProcessState(pid=seen["pid"], start_ticks=seen["start_ticks"], state=seen["state"])
+        return ProcessState(
+            pid=process["pid"], start_ticks=process["start_ticks"], state=process["state"]
+        )
 
     def jvm(self, container_pid: int) -> Jvm | None:
         """Return what the JVM below a container's first process was started with, or None."""
-        seen = self.ask("jvm", container_pid=container_pid)
-        if seen["pid_inside"] is None:
+        answer = self.ask("jvm", container_pid=container_pid)
+        if answer["pid_inside"] is None:
             return None
         return Jvm(
-            pid_inside=seen["pid_inside"], words=tuple(seen["words"]), jars=tuple(seen["jars"])
+            pid_inside=answer["pid_inside"],
+            words=tuple(answer["words"]),
+            jars=tuple(answer["jars"]),
         )
 
     def probe(
@@ -117,7 +121,7 @@ class Agent:
         Returns:
             By node id, topic and partition; what cannot be read just now is left out.
         """
-        found = self.ask(
+        logs = self.ask(
             "log_ends",
             topics=list(topics),
             brokers=[
@@ -129,7 +133,7 @@ class Agent:
             (log["node_id"], log["topic"], log["partition"]): ReplicaEnd(
                 log_end=log["log_end"], high_watermark=log["high_watermark"]
             )
-            for log in found
+            for log in logs
         }
 
     def mbeans(self, container_pid: int, names: Sequence[str]) -> dict[tuple[str, str], float]:

@@ -95,8 +95,8 @@ def log_dirs_of(settings: Mapping[str, str], otherwise: str | None) -> tuple[str
         settings: the configuration; may be empty, for brokers before 0.11 cannot be asked.
         otherwise: where the logs are known to lie if the configuration does not say.
     """
-    told = settings.get("log.dirs") or settings.get("log.dir") or otherwise or ""
-    return tuple(part.strip().rstrip("/") for part in told.split(",") if part.strip())
+    text = settings.get("log.dirs") or settings.get("log.dir") or otherwise or ""
+    return tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
 
 
 def copy_replicas(

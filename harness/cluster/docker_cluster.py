@@ -157,10 +157,10 @@ class DockerCluster:
         return self._broker(state.leader) if state and state.leader is not None else None
 
     def _partition(self, topic: str, partition: int) -> PartitionState | None:
-        seen = self._source.partitions(topic)
-        if seen and (topic, partition) not in seen:
+        states = self._source.partitions(topic)
+        if states and (topic, partition) not in states:
             raise UsageError(f"The cluster has no partition {partition} of topic {topic!r}.")
-        return seen.get((topic, partition))
+        return states.get((topic, partition))
 
     def metadata(self) -> MetadataSource:
         """Return a source of metadata for as long as the cluster is there.
@@ -297,11 +297,11 @@ class DockerCluster:
         Raises:
             ClusterBroken: the fault agent does not tell.
         """
-        told = b"".join(self.agent.stream(["date", "+%s%N"]))
+        text = b"".join(self.agent.stream(["date", "+%s%N"]))
         # A number that the engine cut short would be another one.
-        if not (told.endswith(b"\n") and told.strip().isdigit()):
+        if not (text.endswith(b"\n") and text.strip().isdigit()):
             raise ClusterBroken("The fault agent does not tell the time of its machine.")
-        return int(told)
+        return int(text)
 
     def jmx(
         self, broker: Broker, object_names: str | Sequence[str], attribute: str
@@ -326,8 +326,8 @@ class DockerCluster:
             ClusterBroken: there is no JVM, it does not answer, or a name is malformed.
         """
         names = [object_names] if isinstance(object_names, str) else object_names
-        seen = self.agent.mbeans(self.pid(broker), names)
-        return {name: value for (name, known), value in seen.items() if known == attribute}
+        values = self.agent.mbeans(self.pid(broker), names)
+        return {name: value for (name, known), value in values.items() if known == attribute}
 
     def log_ends(self, topic: str) -> dict[int, int]:
         """Return where the leader's log of each partition ends, by its own MBeans.
@@ -342,18 +342,18 @@ class DockerCluster:
             for (_, number), state in self._source.partitions(topic).items()
             if state.leader is not None
         }
-        found: dict[int, int] = {}
+        ends: dict[int, int] = {}
         for node_id in sorted(set(leaders.values())):
             try:
-                told = self.jmx(self._broker(node_id), pattern, "Value")
+                values = self.jmx(self._broker(node_id), pattern, "Value")
             except ClusterBroken as error:
                 log.warning("Broker %d does not tell where its logs end: %s", node_id, error)
                 continue
-            for name, value in told.items():
+            for name, value in values.items():
                 number = int(name.rsplit("partition=", 1)[1].split(",")[0])
                 if leaders.get(number) == node_id:
-                    found[number] = int(value)
-        return found
+                    ends[number] = int(value)
+        return ends
 
     # -- what lies on the disks --------------------------------------------------------------------
 
@@ -380,7 +380,7 @@ class DockerCluster:
         """Return how many bytes a node has received from others, as the kernel counts them."""
         text, _ = self.agent.read(self.pid(broker), "/proc/1/net/dev")
         lines = (line.partition(":") for line in text.decode().splitlines() if ":" in line)
-        return sum(int(words.split()[0]) for name, _, words in lines if name.strip() != "lo")
+        return sum(int(counts.split()[0]) for name, _, counts in lines if name.strip() != "lo")
 
     def said(self, broker: Broker) -> str:
         """Return what a node's process has written into its log so far; empty if it has none."""
@@ -458,9 +458,9 @@ class DockerCluster:
     ) -> None:
         """Drop packets between the two nodes of each pair, as `link_rules` says."""
         links = []
-        for one, other in pairs:
-            ports = self.topology.ports_between(self.node(one), self.node(other), listener)
-            links.append((self._containers[one.node_id], self._containers[other.node_id], ports))
+        for first, second in pairs:
+            ports = self.topology.ports_between(self.node(first), self.node(second), listener)
+            links.append((self._containers[first.node_id], self._containers[second.node_id], ports))
         rules = link_rules(links, direction=direction, longer_than=longer_than)
         self.agent.ask("cut", lease=self.lease, rules=[asdict(rule) for rule in rules])
 

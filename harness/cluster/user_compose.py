@@ -124,14 +124,14 @@ def find_nodes(document: Mapping[str, Any], where: str) -> tuple[ForeignNode, ..
         *(_node(name, word, services[name], where, is_broker=False)
           for name, word in controllers.items() if name not in brokers),
     ]  # fmt: skip
-    seen: dict[int, str] = {}
+    services_by_id: dict[int, str] = {}
     for node in nodes:
-        if node.node_id in seen:
+        if node.node_id in services_by_id:
             raise UsageError(
-                f"{where}: the services {seen[node.node_id]} and {node.service} both have the "
-                f"node id {node.node_id}; give each its own by KAFKA_NODE_ID or a label."
+                f"{where}: the services {services_by_id[node.node_id]} and {node.service} both "
+                f"have the node id {node.node_id}; give each its own by KAFKA_NODE_ID or a label."
             )
-        seen[node.node_id] = node.service
+        services_by_id[node.node_id] = node.service
     return tuple(sorted(nodes, key=lambda node: (node.port is None, node.node_id)))
 
 
@@ -223,14 +223,14 @@ def _published_port(name: str, service: Service, where: str) -> int:
 
 def properties_of(environment: Mapping[str, str | None]) -> dict[str, str]:
     """Return the Kafka properties that the usual images read from `KAFKA_…` or `KAFKA_CFG_…`."""
-    found = {}
+    properties = {}
     for key, value in environment.items():
         name = key.removeprefix("KAFKA_").removeprefix("CFG_")
         if key.startswith("KAFKA_") and value is not None:
             # The images' own rule: three underscores are a dash, two are an underscore.
             parts = name.lower().replace("___", "-").replace("__", "\0").replace("_", ".")
-            found[parts.replace("\0", "_")] = value.replace("$$", "$")
-    return found
+            properties[parts.replace("\0", "_")] = value.replace("$$", "$")
+    return properties
 
 
 def listeners(text: str) -> dict[str, tuple[str, int]]:

@@ -119,10 +119,10 @@ class Churn:
             nonlocal moved_ns
             self._observe()
             ends.update({p: admin.end_offset(topic, p) for p in partitions if p not in ends})
-            told = admin.group_offsets(self._workload.group, topic, partitions)
-            if any(offset != committed.get(p) for p, offset in told.items()):
+            offsets = admin.group_offsets(self._workload.group, topic, partitions)
+            if any(offset != committed.get(p) for p, offset in offsets.items()):
                 moved_ns = time.monotonic_ns()
-            committed.update(told)
+            committed.update(offsets)
             stalled = time.monotonic_ns() - moved_ns > _STALL_S * 1e9
             return stalled or all(committed.get(p, 0) >= ends[p] for p in partitions)
 
@@ -186,8 +186,8 @@ class Churn:
         spec = self._workload.member(len(self._members))
         self._note("decided", id=number, move="join", process=spec.process, at_s=move.at_s)
         # The checkers have to know that a group moves its partitions.
-        told = [*self._context.run_dir.meta()["clients"], spec.described()]
-        self._context.run_dir.update(clients=told)
+        clients = [*self._context.run_dir.meta()["clients"], spec.described()]
+        self._context.run_dir.update(clients=clients)
         (client,) = self._context.start_clients([spec])
         self._members.append(client)
         self._say(client, "joins")

@@ -237,5 +237,5 @@ def _described(spec: ClusterSpec) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     names = ("kafka-chaos", "confluent-kafka", "docker", "testcontainers", "pyspark")
-    found = {name: metadata.version(name) for name in names}
-    return {**found, "python": sys.version.split()[0]}
+    versions = {name: metadata.version(name) for name in names}
+    return {**versions, "python": sys.version.split()[0]}
