@@ -1,6 +1,5 @@
 """What came of a claim on one version of Kafka."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -9,7 +8,7 @@ from typing import Any
 
 from harness.campaigns.conduct import RunResult, conduct
 from harness.campaigns.field_values import read_dataclass
-from harness.core.run_dir import SCHEMA, canonical_json, read_lines, write_atomically
+from harness.core.run_dir import SCHEMA, RunDir, canonical_json, read_lines, write_atomically
 from harness.lab.claim import Claim, Finding, Outcome, find_claim
 from harness.lab.claim_run import ClaimRun
 from harness.lab.recorded import RecordedRun
@@ -152,10 +151,14 @@ def _conclude(run: RecordedRun, claim_run: ClaimRun) -> Finding:
 
 
 def results_in(store: Path) -> Iterator[ClaimResult]:
-    """Yield the results in the run folders of a store, the oldest first."""
+    """Yield the results in the run folders of a store, the oldest first.
+
+    Raises:
+        HistoryUnreadable: one of them is damaged.
+    """
     for file in sorted(store.glob(f"*/{CLAIM_FILE}")):
         if not file.parent.is_symlink():
-            yield ClaimResult.read(json.loads(file.read_text(encoding="utf-8")))
+            yield ClaimResult.read(RunDir(file.parent).read_json(CLAIM_FILE))
 
 
 def merge_results(store: Path, measured: Path | None) -> list[ClaimResult]:

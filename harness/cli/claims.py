@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,7 +29,10 @@ All = Annotated[bool, typer.Option("--all", help="Every claim there is.")]
 def default(context: typer.Context) -> None:
     """List the claims, unless a command follows."""
     if context.invoked_subcommand is None:
-        list_claims()
+        group: Any = context.command
+        command = group.commands["list"]
+        with command.make_context("list", [], parent=context) as of_list:
+            command.invoke(of_list)
 
 
 @claims.command("list", cls=ConfiguredCommand)

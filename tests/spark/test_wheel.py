@@ -99,6 +99,16 @@ def test_the_same_things_are_listed_as_in_the_checkout(
     assert there.stdout == here.stdout != ""
 
 
+def test_benchmarks_are_offered_in_the_checkout_only(site: Path, tmp_path: Path) -> None:
+    checkout = [sys.executable, "-m", "kafka_chaos", "--help"]
+
+    there = _kafka_chaos("--help", site=site, folder=tmp_path)
+    here = _run(checkout, site=CHECKOUT, folder=tmp_path)
+
+    assert "benchmark" in here.stdout
+    assert "benchmark" not in there.stdout
+
+
 def test_an_op_history_is_verified_in_an_empty_folder(site: Path, tmp_path: Path) -> None:
     history = CHECKOUT / "tests" / "spark" / "histories" / "G1a.jsonl"
 

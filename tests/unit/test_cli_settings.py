@@ -106,6 +106,20 @@ def test_a_variable_that_no_command_knows_is_refused_by_name(
     assert "Did you mean KAFKA_CHAOS_COMPOSE?" in err
 
 
+@pytest.mark.parametrize("words", [("claims",), ("claims", "list")])
+def test_claims_are_listed_with_what_lies_in_the_store_that_is_set(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "mine" / "a-run").mkdir(parents=True)
+    (tmp_path / "mine" / "a-run" / "claim.json").write_text("{")
+    monkeypatch.setenv("KAFKA_CHAOS_STORE", "mine")
+
+    code, _, err = invoke(*words)
+
+    assert code == 3, "the damaged result shows that this store is read"
+    assert "claim.json" in err
+
+
 def test_variables_that_are_no_flags_are_left_alone(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
