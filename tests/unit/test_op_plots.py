@@ -98,18 +98,18 @@ def test_times_that_begin_near_zero_are_told_as_they_are() -> None:
     across = HorizontalAxis.of(Axis(timed=True, low=2_000_000_000, high=9_000_000_000))
 
     assert (across.low, across.high) == (2.0, 9.0)
-    assert across.words == "time of the history, s"
+    assert across.title == "time of the history, s"
 
 
 def test_times_of_a_clock_that_began_long_before_are_counted_from_the_first_event() -> None:
     across = HorizontalAxis.of(Axis(timed=True, low=10**18, high=10**18 + 5_000_000))
 
     assert (across.low, across.high) == (0.0, 5.0)
-    assert across.words.startswith("ms since the first event")
+    assert across.title.startswith("ms since the first event")
 
 
 def test_a_history_without_times_has_an_axis_of_indices() -> None:
-    assert HorizontalAxis.of(Axis(timed=False, low=0, high=7)).words == "index of the completion"
+    assert HorizontalAxis.of(Axis(timed=False, low=0, high=7)).title == "index of the completion"
 
 
 def test_an_axis_of_one_moment_has_a_width() -> None:

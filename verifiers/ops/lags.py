@@ -20,8 +20,8 @@ def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
     above it, completed.
 
     As long as a position stays the same, its lag only grows: the last OK poll or transaction before
-    it changes, or before the next assign or subscribe, is the only one that is looked at. Ops
-    without times are not looked at; the times of a process must not go back.
+    it changes, or before the next assign or subscribe, is the only one that is measured. Ops
+    without times are skipped; the times of a process must not go back.
 
     Returns:
         run, process, key, worst: a struct of lag (ns), after (minus the time), time (of the

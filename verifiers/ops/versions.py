@@ -53,7 +53,7 @@ def versions_of(mops: DataFrame, *, indeterminate: int, keys: DataFrame | None =
     Args:
         mops: the values that ops sent and polled (MOPS_SCHEMA).
         indeterminate: how many values ops of unknown outcome have sent.
-        keys: the keys that are looked at: run, key; None is all. All frames but `committed` are of
+        keys: the keys that are checked: run, key; None is all. All frames but `committed` are of
             these alone: what an op sent to one key may prove it to have happened in another.
     """
     committed = _committed(mops, indeterminate).persist()

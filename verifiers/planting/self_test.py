@@ -139,7 +139,7 @@ def self_test(
         master: a Spark master; None is all cores of this machine.
         exact: look at every record, also in a long history.
         only: names of plants; empty is all of them.
-        say: is told, in sentences, what is being done.
+        say: called with a sentence about each step.
 
     Raises:
         UsageError: it is not a run folder, or it has no history.

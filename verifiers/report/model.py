@@ -209,9 +209,9 @@ class Judgement:
         anomalies: what was found, the forbidden first, then the worst.
         counts: sends, acked, failed, indeterminate, read, final.
         checkers: what became of each checker: ran, crashed, not applicable.
-        replicas: what the verifier says of the logs on disk; empty if it did not look.
+        replicas: what the verifier found in the logs on disk; empty if it did not read them.
         timing_s: seconds a phase.
-        timeline: how fast the cluster came to terms with each fault; empty if nobody looked.
+        timeline: how fast the cluster recovered from each fault; empty if it was not computed.
         liveness: whether it could be written as soon as was asked.
         metrics: what was measured; empty if nothing was.
     """

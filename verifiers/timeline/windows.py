@@ -58,7 +58,7 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
     """Return when an ISR certainly was too small.
 
     It begins when the leader itself has said that it holds so few in sync, while the committed
-    state was the same: metadata that the leader has not heard of binds nobody. It ends before the
+    state was the same: a leader need not act on metadata it has not received. It ends before the
     next state is appended that has more of them, or another leader.
 
     Args:
@@ -120,9 +120,9 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
     """Return up to which offset could be read, from one sample of a partition to the next.
 
     A high watermark does not fall within a leader epoch, so what it is found to be later bounds
-    what consumers may have been given before; but only while nobody else can have led: a leader
-    that was deposed and does not know it answers with what it had. So a stretch lies within one
-    epoch, by the committed states.
+    what consumers may have been given before; but only while no other broker can have led: a
+    leader that was deposed and does not know it answers with what it had. So a stretch lies within
+    one epoch, by the committed states.
     """
     sampled: dict[tuple[TopicPartition, int], list[Mapping[str, Any]]] = {}
     for sample in high_watermarks(timeline):

@@ -21,7 +21,7 @@ class Plotter:
 
     Args:
         folder: in which the plots are written; made at once.
-        tell: is told, in sentences, what was drawn, or why nothing was.
+        tell: called with each sentence about what was drawn, or why nothing was.
 
     Raises:
         UsageError: the folder cannot be made.

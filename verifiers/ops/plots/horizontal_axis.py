@@ -12,22 +12,22 @@ class HorizontalAxis:
     """How places of an axis are told.
 
     Attributes:
-        zero: what is told as 0.
+        zero: the value that is labelled 0.
         unit: of the numbers.
         low: where it begins, in that unit.
         high: where it ends; higher than low.
-        words: what stands below it.
+        title: what stands below it.
     """
 
     zero: int
     unit: Unit
     low: float
     high: float
-    words: str
+    title: str
 
     @classmethod
     def of(cls, axis: Axis) -> Self:
-        """Return how an axis is told.
+        """Return the labels of an axis.
 
         Times are those of the history, as in its document; if its clock began long before it, they
         are counted from its first event.
@@ -39,14 +39,14 @@ class HorizontalAxis:
         if 0 <= axis.low <= length:
             unit = unit_of_time(axis.high)
             return cls._from(axis, 0, unit, f"time of the history, {unit.name}")
-        words = f"{unit.name} since the first event, whose time is {_told_zero(axis.low)}"
-        return cls._from(axis, axis.low, unit, words)
+        title = f"{unit.name} since the first event, whose time is {_zero_label(axis.low)}"
+        return cls._from(axis, axis.low, unit, title)
 
     @classmethod
-    def _from(cls, axis: Axis, zero: int, unit: Unit, words: str) -> Self:
+    def _from(cls, axis: Axis, zero: int, unit: Unit, title: str) -> Self:
         low = (axis.low - zero) / unit.size
         high = (axis.high - zero) / unit.size
-        return cls(zero=zero, unit=unit, low=low, high=high if high > low else low + 1, words=words)
+        return cls(zero=zero, unit=unit, low=low, high=high if high > low else low + 1, title=title)
 
     def told(self, place: int) -> float:
         """Return a place of the axis as its numbers tell it."""
@@ -57,5 +57,5 @@ class HorizontalAxis:
         return told_time(place - self.zero)
 
 
-def _told_zero(time_ns: int) -> str:
+def _zero_label(time_ns: int) -> str:
     return f"{time_ns:,} ns".replace(",", "\u202f")

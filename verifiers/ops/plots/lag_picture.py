@@ -55,7 +55,7 @@ def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
         )
         parts += _panel(grouping, member, plane, across, unit, lags=lags)
     bottom = _TOP + -(-len(lags.members) // columns) * _PANEL
-    parts.append(text("unit", 12, bottom + 8, f"across: {across.words}; upwards: lag, {unit.name}"))
+    parts.append(text("unit", 12, bottom + 8, f"across: {across.title}; upwards: lag, {unit.name}"))
     bottom += 26
     for words in _notes(grouping, lags):
         parts.append(text("note", 12, bottom, words))

@@ -16,13 +16,13 @@ from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, declared
 
 ANOMALIES = ("inconsistent-offsets", "duplicate", "lost-write", "G1a", "unseen")
-"""Keys with one of these have a picture; values of the first of them are looked at first."""
+"""Keys with one of these have a picture; values of the first of them are drawn first."""
 
 MOST_KEYS = 32
 """So many keys of a history have a picture, those with the most offences first."""
 
 MOST_VALUES = 16
-"""So many values of a key are looked at, of each anomaly the lowest offsets first."""
+"""At most so many values of a key are drawn: of each anomaly those with the lowest offsets."""
 
 AROUND = 2
 """So many offsets on either side of such a value are shown."""
@@ -45,7 +45,7 @@ class Cell:
         column: place of the offset among all offsets of the key, from 0; None if it is unknown.
         kind: send or poll.
         value: which.
-        suspect: whether the value is one of those that are looked at, and not only near one.
+        suspect: whether the value has an anomaly itself, and does not only lie near one that has.
     """
 
     column: int | None
@@ -67,7 +67,7 @@ class OpRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A value that is looked at, and for which anomalies."""
+    """A value that is drawn, and the anomalies it is drawn for."""
 
     value: int
     anomalies: tuple[str, ...]
@@ -81,11 +81,11 @@ class Order:
         key: which.
         counts: offending values by anomaly; of G1a, values that a failed op wrote and an OK op
             read.
-        suspects: the values that are looked at, the lowest first.
+        suspects: the values that have an anomaly, the lowest first.
         offsets: by column, of those that are shown.
         rows: ops, in the order of the history.
         all_offsets: at how many offsets anything is known to lie, or was sent.
-        all_rows: how many ops sent or polled one of the offsets shown, or a value looked at.
+        all_rows: how many ops sent or polled one of the offsets shown, or a value with an anomaly.
     """
 
     key: str
@@ -162,7 +162,7 @@ def _counted(offending: DataFrame) -> DataFrame:
 
 
 def _suspects(mops: DataFrame, offending: DataFrame, keys: DataFrame) -> DataFrame:
-    """Return the values of some keys that are looked at: run, key, value, graves, rank."""
+    """Return the values of some keys that have an anomaly: run, key, value, graves, rank."""
     lowest = (
         mops.join(offending.select(*_VALUE).distinct(), _VALUE, "left_semi")
         .groupBy(*_VALUE)

@@ -41,7 +41,7 @@ def unseen_picture(series: Unseen, axis: Axis | None) -> str:
     parts.append(plane.frame(most_x=12, most_y=6, whole_y=True))
     parts.append(_drain(axis, across, plane))
     parts += _layers(series, across, plane)
-    parts.append(text("unit middle", (_LEFT + _RIGHT) / 2, _BOTTOM + 32, across.words))
+    parts.append(text("unit middle", (_LEFT + _RIGHT) / 2, _BOTTOM + 32, across.title))
     parts.append(
         Markup('<text class="unit middle" transform="translate(18 {}) rotate(-90)">{}</text>')
         .format(num((_TOP + _BOTTOM) / 2), "values")
