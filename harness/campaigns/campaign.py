@@ -210,7 +210,7 @@ def run_campaign(campaign: Campaign[R, S], folder: Path, session: Session) -> S:
     try:
         runs.make()
         runs.pool.close(say=session.progress.say)
-        runs.take_results(wait=True)
+        runs.take_results(leave=0)
     finally:
         runs.close()
         owner_file.unlink()
@@ -267,7 +267,8 @@ class _Runs(Generic[R, S]):
                     # Nor may all the time be spent on trying again at once.
                     pause(min(_LONGEST_PAUSE_S, self._session.budget_s / 20), self._session.stop)
             self._longest_run_s = max(self._longest_run_s, time.monotonic() - run_begin)
-            self.take_results()
+            # One run is judged behind the next, and no more: results are not to lag behind.
+            self.take_results(leave=1)
 
     def _fits(self, spent_s: float) -> bool:
         """Return whether one more run, and all that is not judged yet, is done in time."""
@@ -305,13 +306,9 @@ class _Runs(Generic[R, S]):
             pool=self.pool if cell.shares_cluster else ClusterPool(),
         )
 
-    def take_results(self, *, wait: bool = False) -> None:
-        """Keep the results of the runs that have been judged since.
-
-        Args:
-            wait: whether to wait for those that have not.
-        """
-        for (cell, run_s), result in self._queue.finished(wait=wait):
+    def take_results(self, *, leave: int) -> None:
+        """Keep the results of the runs that were judged; so many may be left for later."""
+        for (cell, run_s), result in self._queue.finished(leave=leave):
             if isinstance(result, KafkaChaosError):
                 self._fail(cell, "judged", result, seconds=run_s)
             else:

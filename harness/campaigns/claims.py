@@ -50,8 +50,9 @@ class ClaimMatrix:
         rows: dict[int, dict[str, list[ClaimResult]]] = {}
         for result in sorted(self.results, key=lambda result: result.started_utc):
             rows.setdefault(result.number, {}).setdefault(_column(result), []).append(result)
+        versions = self.versions
         return [
-            {version: row[version] for version in self.versions if version in row}
+            {version: row[version] for version in versions if version in row}
             for _, row in sorted(rows.items())
         ]
 

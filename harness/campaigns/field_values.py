@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from harness.core.errors import HistoryUnreadable, UsageError
@@ -46,14 +47,22 @@ def field_values(kind: type, values: Mapping[str, Any], *, owner: str) -> dict[s
 
 
 def read_dataclass(kind: type[T], document: Mapping[str, Any]) -> T:
-    """Return the instance of a dataclass that a JSON object holds; what it does not know is left.
+    """Return the instance of a dataclass that a JSON object holds; other fields are passed over.
 
     Raises:
         HistoryUnreadable: the object is something else.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_python(dict(document))
+        instance: T = _adapter(kind).validate_python(dict(document))  # type: ignore[arg-type]  # a class is hashable
     except ValidationError as error:
         raise HistoryUnreadable(f"{document} is no {kind.__name__}: {error}") from error
+    return instance
+
+
+@cache
+def _adapter(kind: type) -> Any:  # noqa: ANN401 (pydantic is imported where it is needed)
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

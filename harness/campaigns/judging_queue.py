@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_context, parent_process
@@ -38,7 +38,7 @@ class JudgingQueue(Generic[T, R]):
     """
 
     master: str | None = None
-    _pool: ProcessPoolExecutor = field(
+    _pool: Executor = field(
         default_factory=lambda: ProcessPoolExecutor(
             1, mp_context=get_context("spawn"), initializer=_prepare_process
         )
@@ -60,16 +60,16 @@ class JudgingQueue(Generic[T, R]):
         future = self._pool.submit(_judge, run_dir, interpret, seconds, self.master)
         self._waiting.append((item, future))
 
-    def finished(self, *, wait: bool = False) -> Iterator[tuple[T, R | KafkaChaosError]]:
+    def finished(self, *, leave: int) -> Iterator[tuple[T, R | KafkaChaosError]]:
         """Yield what has been judged since, in the order of the runs, or why it could not be.
 
         Args:
-            wait: whether to wait for all that is left.
+            leave: how many runs may be left to be judged later; others are waited for.
 
         Raises:
             EnvironmentBroken: the process is no more.
         """
-        while self._waiting and (wait or self._waiting[0][1].done()):
+        while len(self._waiting) > leave or (self._waiting and self._waiting[0][1].done()):
             item, future = self._waiting.popleft()
             try:
                 yield item, future.result()

@@ -65,8 +65,8 @@ class Queue:
     def add(self, item: Any, run_dir: RunDir, interpret: Any, *, seconds: float) -> None:
         self._waiting.append((item, run_dir, interpret, seconds))
 
-    def finished(self, *, wait: bool = False) -> Iterator[tuple[Any, Any]]:
-        while self._waiting and (wait or len(self._waiting) > 1):
+    def finished(self, *, leave: int) -> Iterator[tuple[Any, Any]]:
+        while len(self._waiting) > leave:
             item, run_dir, interpret, seconds = self._waiting.popleft()
             found = self._machine.reports[run_dir.name]
             self._machine.events.append(f"judged {run_dir.name}")

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -71,8 +72,8 @@ def breaks(seed: int, error: Exception) -> Callable[[Runner], None]:
     return during
 
 
-def ended_from_outside(_: Queue, *, wait: bool = False) -> Iterator[Any]:
-    if wait:
+def ended_from_outside(_: Queue, *, leave: int) -> Iterator[Any]:
+    if leave == 0:
         raise EnvironmentBroken("The process that verifies runs was ended from outside.")
     yield from ()
 
@@ -248,11 +249,11 @@ def test_what_was_asked_otherwise_is_not_gone_on_with(machine: Machine, tmp_path
 
 
 def test_runs_that_cannot_be_judged_say_why_in_the_order_of_the_runs(tmp_path: Path) -> None:
-    queue: JudgingQueue[int, None] = JudgingQueue()
+    queue: JudgingQueue[int, None] = JudgingQueue(_pool=ThreadPoolExecutor(1))
     try:
         for number in (1, 2):
             queue.add(number, RunDir(tmp_path / str(number)), print, seconds=7.0)
-        judged = list(queue.finished(wait=True))
+        judged = list(queue.finished(leave=0))
     finally:
         queue.close()
 
@@ -264,9 +265,10 @@ def test_a_process_that_is_killed_while_it_judges_is_no_verdict(tmp_path: Path) 
     queue: JudgingQueue[int, None] = JudgingQueue()
     try:
         queue.add(1, RunDir(tmp_path), print, seconds=7.0)
-        (process,) = queue._pool._processes.values()
+        pool: Any = queue._pool
+        (process,) = pool._processes.values()
         process.kill()
         with pytest.raises(EnvironmentBroken, match="go on with --resume"):
-            list(queue.finished(wait=True))
+            list(queue.finished(leave=0))
     finally:
         queue.close()
