@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,16 @@ def test_the_same_seed_gives_the_same_plan_as_in_the_checkout(site: Path, tmp_pa
 
     assert json.loads(there.stdout)["seed"] == 7
     assert there.stdout == here.stdout
+
+
+def test_the_command_tells_its_version_and_hides_the_benchmarks(site: Path, tmp_path: Path) -> None:
+    version = _kafka_chaos("--version", site=site, folder=tmp_path)
+    usage = _kafka_chaos("--help", site=site, folder=tmp_path)
+    bench = _kafka_chaos("bench", "verify", site=site, folder=tmp_path, check=False)
+
+    assert version.stdout == f"kafka-chaos {metadata.version('kafka-chaos')}\n"
+    assert bench.returncode == 2
+    assert "Benchmarks lie in a checkout" in bench.stderr
 
 
 @pytest.mark.parametrize("kind", ["faults", "claims"])
