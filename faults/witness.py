@@ -12,7 +12,7 @@ PROBE_S = 1.0
 """Longer than a JVM on a busy machine needs to answer, seconds."""
 _DEATH_S = 10.0
 _RESTART_S = 90.0
-_TRAFFIC_S = 3.0
+_TRAFFIC_S = 10.0
 _MENDED_S = 10.0
 
 
@@ -95,7 +95,7 @@ def swallowed(cluster: Links) -> int:
     """Return how many packets the rules of the lease have dropped, once there are some.
 
     Call it before our own probes, so that what was dropped is the traffic of others. 0 means that
-    nobody sent anything for three seconds.
+    nobody sent anything for ten seconds.
     """
     try:
         return wait_until(cluster.dropped_packets, timeout_s=_TRAFFIC_S, what="traffic to swallow")
