@@ -10,7 +10,7 @@ from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
 
-_RESTART_S = 90.0
+_RESTART_S = 180.0
 _IN_ORDER = (0, 143)
 """What a JVM ends with that was asked to: 128 + SIGTERM, unless something made it 0."""
 

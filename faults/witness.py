@@ -11,7 +11,7 @@ from harness.core.wait import wait_until
 PROBE_S = 1.0
 """Longer than a JVM on a busy machine needs to answer, seconds."""
 _DEATH_S = 10.0
-_RESTART_S = 90.0
+_RESTART_S = 180.0
 _TRAFFIC_S = 10.0
 _MENDED_S = 10.0
 

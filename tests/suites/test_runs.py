@@ -76,9 +76,9 @@ def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) ->
         "mixed",
         workload_name="transactional",
         # Of the few transactions of a slow machine one at least has to be taken over.
-        workload={"takeover_share": 0.5},
+        workload={"takeover_share": 0.3},
         faults=("broker_kill", "partition"),
-        duration_s=28,  # a slot for each fault
+        duration_s=40,
     )
 
     path = outcome.run_dir.path
