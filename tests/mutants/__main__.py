@@ -140,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     mutants = [m for m in read_mutants() if asked.only in f"{m.file} {m.what} {m.tests}"]
     survivors: list[Mutant] = []
-    troubles: list[str] = []
+    troubles: list[Mutant] = []
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-mutants-") as folder:
         trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(asked.jobs):
@@ -149,29 +149,34 @@ def main(arguments: Sequence[str]) -> int:
         def attempt(mutant: Mutant) -> None:
             tree = trees.get()
             try:
-                if (reason := mutant.reason_not_to_try(tree)) is not None:
-                    troubles.append(f"{mutant.what}: {reason}")
-                    say(f"gone      {mutant.what}: {reason}")
-                elif (noticed_by := failure_of(tree, mutant)) is None:
-                    survivors.append(mutant)
-                    say(f"SURVIVED  {mutant.what} ({mutant.file})")
-                else:
-                    say(f"noticed   {mutant.what}: {noticed_by}")
+                noticed_by = failure_of(tree, mutant)
             except RuntimeError as error:
-                troubles.append(f"{mutant.what}: {error}")
-                say(f"no answer {mutant.what}: {error}")
+                troubles.append(mutant)
+                say(f"no answer  {mutant.what}: {error}")
+            else:
+                if noticed_by is None:
+                    survivors.append(mutant)
+                    say(f"SURVIVED   {mutant.what} ({mutant.file})")
+                else:
+                    say(f"noticed    {mutant.what}: {noticed_by}")
             finally:
                 trees.put(tree)
 
-        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        ready = []
+        for mutant in mutants:
+            if (reason := mutant.reason_not_to_try(ROOT)) is None:
+                ready.append(mutant)
+            else:
+                troubles.append(mutant)
+                say(f"not tried  {mutant.what}: {reason}")
         tree = trees.get()
-        whole = run_tests(tree, tests)
+        whole = run_tests(tree, sorted({test for mutant in ready for test in mutant.tests}))
         trees.put(tree)
         if whole is None or whole.returncode != 0:
             say(f"The tests fail without any mutant: {whole and whole.stdout[-3000:]}")
             return 2
         with ThreadPoolExecutor(asked.jobs) as pool:
-            list(pool.map(attempt, mutants))
+            list(pool.map(attempt, ready))
     say(f"{len(mutants)} mutants, {len(survivors)} survived, {len(troubles)} could not be tried")
     return 1 if survivors else 2 if troubles else 0
 

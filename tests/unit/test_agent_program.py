@@ -527,6 +527,26 @@ def test_a_verb_leaves_its_lease_before_it_acts(
     assert in_force == [[kind]]
 
 
+def test_healing_says_what_was_healed_and_what_could_not_be(
+    broker: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def undo(action: Action) -> str | None:
+        if action.chain == "a":
+            raise AgentError("no such wall")
+        return None
+
+    monkeypatch.setattr(watch, "undo", undo)
+    broker.add({"id": "1", "limit_s": 60}, (_mend("a"), _mend("b")))
+
+    failed = program.perform("heal", "{}")
+    other = program.perform("heal", '{"lease": "2"}')
+
+    assert failed["error"] == "no such wall"
+    assert [entry["action"] for entry in failed["failed"]] == ["mend a of 10"]
+    assert [entry["action"] for entry in failed["healed"]] == ["mend b of 10"]
+    assert (other["healed"], "error" in other) == ([], False)
+
+
 def test_a_request_that_is_repeated_gets_the_first_answer_and_does_nothing(
     broker: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -456,6 +456,15 @@ def test_gc_pauses_that_lack_something_at_the_end_of_the_hold_are_given_the_stor
     assert cluster.log[-1] == "end 1"
 
 
+@pytest.mark.parametrize("fault", [BrokerKill(), PowerLoss()], ids=repr)
+def test_a_broker_that_was_dead_already_has_not_been_killed(fault: Fault) -> None:
+    cluster = FakeCluster()
+    victims = cluster.brokers[:2]
+    cluster.processes[2] = None
+
+    assert not fault.inject(cluster, victims).observed
+
+
 def test_a_killed_broker_is_held_down_before_it_dies() -> None:
     cluster = FakeCluster()
 
