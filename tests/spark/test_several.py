@@ -97,8 +97,13 @@ EVERYTHING = {
 """What is found in one or another of them."""
 
 
-def write(runs: Mapping[str, Folder], into: Path) -> list[Path]:
-    return [runs[name].write(into / name.replace(" ", "-")) for name in runs]
+DIVERGING = "diverging"
+FOUR = ("out of order", "repeating group", "transactions", DIVERGING)
+"""Between them they have something of every frame: values, turns, groups, transactions, disks."""
+
+
+def write(runs: Mapping[str, Folder], into: Path) -> dict[str, Path]:
+    return {name: runs[name].write(into / name.replace(" ", "-")) for name in runs}
 
 
 def document(report: object) -> dict[str, Any]:
@@ -117,7 +122,9 @@ def batches(path: Path) -> list[dict[str, Any]]:
 
 
 def diverging(path: Path) -> Path:
-    """Make the replicas of a run differ."""
+    """Write a run whose replicas differ."""
+    ends = [end(partition=0, high=10), end(partition=1, high=0)]
+    Folder([], ends=ends).write(path)
     disks = {**alike(Disk(content=v2(0, TEN))), **alike(whole(0), partition=1)}
     disks[2, 0] = Disk(content=v2(0, OTHER), epochs=[(0, 0), (3, 2)])
     disks[3, 0] = Disk(content=v2(0, TEN[:5]) + v2(7, TEN[7:]))
@@ -126,35 +133,49 @@ def diverging(path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("spark")
-def test_together_they_come_to_what_each_comes_to_alone(tmp_path: Path) -> None:
-    alone, together = (write(RUNS, tmp_path / name) for name in ("alone", "together"))
-    ends = [end(partition=0, high=10), end(partition=1, high=0)]
-    for place in (alone, together):
-        place.append(diverging(Folder([], ends=ends).write(place[0].parent / "diverging")))
+@pytest.mark.parametrize(
+    "looked_at_alone",
+    [
+        FOUR,
+        # Nights compare each of them.
+        pytest.param((*RUNS, DIVERGING), marks=pytest.mark.nightly),
+    ],
+    ids=len,
+)
+def test_together_they_come_to_what_each_comes_to_alone(
+    tmp_path: Path, looked_at_alone: tuple[str, ...]
+) -> None:
+    paths = {
+        kind: {**write(RUNS, tmp_path / kind), DIVERGING: diverging(tmp_path / kind / DIVERGING)}
+        for kind in ("alone", "together")
+    }
 
     told: list[str] = []
-    reports = verify_all(together, master="local[2]", say=told.append)
+    together = paths["together"]
+    reports = verify_all(list(together.values()), master="local[2]", say=told.append)
 
     assert told[0] == f"Gathering {len(together)} runs into one job."
-    found = set()
-    for one, other, report in zip(alone, together, reports, strict=True):
-        expected = verify(one, master="local[2]")
-        assert document(report) == document(expected), one.name
-        assert anomalies(other) == anomalies(one)
-        assert batches(other) == batches(one)
-        assert (other / "lanes.json").read_text() == (one / "lanes.json").read_text()
-        assert not list(other.glob(".verify-*"))
-        found |= set(expected.anomalies)
+    by_name = dict(zip(together, reports, strict=True))
+    for name in looked_at_alone:
+        alone, beside = paths["alone"][name], together[name]
+        expected = verify(alone, master="local[2]")
+        assert document(by_name[name]) == document(expected), name
+        assert anomalies(beside) == anomalies(alone)
+        assert batches(beside) == batches(alone)
+        assert (beside / "lanes.json").read_text() == (alone / "lanes.json").read_text()
+        assert not list(beside.glob(".verify-*"))
+    found = {name for report in reports for name in document(report)["anomalies"]}
     assert sorted(found ^ EVERYTHING) == []
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("name", ["in order", "lost"])
+@pytest.mark.parametrize("name", [pytest.param("in order", marks=pytest.mark.nightly), "lost"])
 def test_digests_of_several_runs_do_not_mix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(verification, "FEW_ROWS", 1)
-    paths = write({f"{name} {number}": RUNS[name] for number in range(3)}, tmp_path)
+    copies = write({f"{name} {number}": RUNS[name] for number in range(3)}, tmp_path)
+    paths = list(copies.values())
     paths.append(RUNS["damaged"].write(tmp_path / "damaged"))
 
     *alike_, damaged = map(document, verify_all(paths, master="local[2]"))
@@ -169,7 +190,8 @@ def test_digests_of_several_runs_do_not_mix(
 
 @pytest.mark.usefixtures("spark")
 def test_a_folder_that_cannot_be_judged_spoils_no_other(tmp_path: Path) -> None:
-    good, damaged, other = write({n: RUNS[n] for n in ("in order", "lost", "torn")}, tmp_path)
+    runs = write({name: RUNS[name] for name in ("in order", "lost", "torn")}, tmp_path)
+    good, damaged, other = runs.values()
     file = next((damaged / "history" / "send").glob("*.parquet"))
     content = bytearray(file.read_bytes())
     # The footer stays whole: only who reads the pages sees it.
@@ -194,7 +216,8 @@ def test_long_runs_have_a_job_of_their_own(tmp_path: Path, monkeypatch: pytest.M
     names = ("in order", "torn", "lost", "skipping group")
     told: list[str] = []
 
-    reports = verify_all(write({n: RUNS[n] for n in names}, tmp_path), say=told.append)
+    paths = write({name: RUNS[name] for name in names}, tmp_path)
+    reports = verify_all(list(paths.values()), say=told.append)
 
     assert "Gathering 2 runs into one job." in told
     assert [one.run for one in reports if isinstance(one, Report)] == [

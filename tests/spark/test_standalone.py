@@ -20,6 +20,9 @@ from verifiers.planting.run_contents import RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.spark.session import find_java
 
+# What a cluster adds to local[*], shipping and settings, changes with verifiers/spark alone.
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 HISTORIES = Path(__file__).parent / "histories"
 DAMAGED = ("lost-write", "nonmonotonic-send", "replica-gap", "hw-regression", "zombie-commit")
