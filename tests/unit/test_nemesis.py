@@ -111,9 +111,10 @@ def test_every_fault_ends_with_its_healing(tmp_path: Path, run: Run) -> None:
     assert all(cluster.processes.values())
 
 
-def test_one_fault_at_a_time_means_the_second_waits(tmp_path: Path, run: Run) -> None:
+@pytest.mark.parametrize("second_at_s", [1, 3])
+def test_one_fault_at_a_time_means_the_second_waits(run: Run, second_at_s: float) -> None:
     events: list[str] = []
-    steps = [_step(Recorded("a", events), 1, 10), _step(Recorded("b", events), 3, 2)]
+    steps = [_step(Recorded("a", events), 1, 10), _step(Recorded("b", events), second_at_s, 2)]
 
     run(FakeCluster(), steps, threading.Event())
 
