@@ -33,7 +33,8 @@ quick: $(INSTALLED)
 # What takes minutes for one sentence, and what is drawn anew each time: before a release.
 night-test: ready
 	@echo "== whatever is marked nightly"
-	@$(BIN)/pytest -m nightly --durations=12 tests examples
+	@$(BIN)/pytest -m nightly --durations=12 tests/spark
+	@$(BIN)/pytest -m nightly --durations=12 tests/suites
 	@echo "== histories drawn anew, by the thousand"
 	@KAFKA_CHAOS_TEST_HISTORIES=5000 $(BIN)/pytest --hypothesis-profile=night \
 	  tests/unit tests/spark/test_run_reference.py tests/spark/test_op_reference.py
