@@ -15,14 +15,13 @@ from pyspark.sql import functions as F
 
 from harness.core.verdict import Verdict
 from tests.spark.op_metrics_reference import Lag, Measures, joined, timed
-from tests.spark.test_op_reference import drawn
+from tests.spark.test_op_reference import HISTORIES, drawn
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS
 from verifiers.ops.checking import check_histories
 from verifiers.ops.job import verify_histories
 from verifiers.ops.metrics import CONSUMED, LAGS, MEASURES
 from verifiers.ops.reading import read_histories
 
-HISTORIES = 400
 JOINED = 5
 """So many of them are joined into one, in which more happens."""
 NO_LAG = {"time": 0, "lag": 0, "time_s": 0.0, "lag_s": 0.0}

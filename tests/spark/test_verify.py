@@ -1,7 +1,8 @@
 """From a run's folder to its verdict."""
 
 import json
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +26,55 @@ from tests.spark.ops import (
 )
 from verifiers.checking.checker import CHECKERS, checker
 from verifiers.judging import verification
-from verifiers.judging.job import Report, verify, write_verdict
+from verifiers.judging.job import Report, verify, verify_all, write_verdict
 from verifiers.judging.warm_up import write_run
 
 GOOD = Folder([*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))])
 LOST = GOOD.but(ops=[*GOOD.ops, ok(1, 1, 1), ok(1, 2, 2)])
 
+RUNS = {
+    "good": GOOD,
+    "lost": LOST,
+    "lost by the dozen": GOOD.but(ops=[*GOOD.ops, *(ok(1, n, n) for n in range(1, 41))]),
+    "provoked": LOST.but(contract={"acks": "1"}, meta={"provokes": ["lost-write"]}),
+    "unseen": LOST.but(ends=[end(high=3, reached=1), end(partition=1)]),
+    "five seconds": GOOD.but(
+        ops=[ok(1, 0, 0), ok(1, 1, 1), info(1, 2), poll(9, 0, Rec(1, 0, 0)), ok(1, 3, 3)],
+        # A run of so many minutes has bins of a second.
+        meta={"phases": [{"name": "faults", "from_ns": 0, "to_ns": 1500 * STEP_NS}]},
+    ),
+}
+
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-def judged(folder: Folder, path: Path) -> Report:
-    return verify(folder.write(path / "run"), master="local[2]", say=lambda _: None)
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A run's folder, and the report on it."""
+
+    path: Path
+    report: Report
 
 
-def test_a_run_in_order_with_a_proven_fault_is_valid(tmp_path: Path) -> None:
-    report = judged(GOOD, tmp_path)
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Judged]:
+    """What came of all RUNS; they were verified together."""
+    folder = tmp_path_factory.mktemp("runs")
+    paths = [run.write(folder / name.replace(" ", "-")) for name, run in RUNS.items()]
+    reports = verify_all(paths, master="local[2]", say=lambda _: None)
+    found = {}
+    for name, path, report in zip(RUNS, paths, reports, strict=True):
+        assert isinstance(report, Report), report
+        found[name] = Judged(path=path, report=report)
+    return found
+
+
+def untimed(report: Report) -> Report:
+    return replace(report, timing_s={})
+
+
+def test_a_run_in_order_with_a_proven_fault_is_valid(judged: Mapping[str, Judged]) -> None:
+    report = judged["good"].report
 
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     assert report.anomalies == {}
@@ -47,10 +82,10 @@ def test_a_run_in_order_with_a_proven_fault_is_valid(tmp_path: Path) -> None:
     assert set(report.checkers.values()) == {"ran"}
 
 
-def test_the_verdict_file_says_what_the_report_says(tmp_path: Path) -> None:
-    report = judged(LOST, tmp_path)
+def test_the_verdict_file_says_what_the_report_says(judged: Mapping[str, Judged]) -> None:
+    lost_run = judged["lost"]
 
-    written = json.loads(write_verdict(tmp_path / "run", report).read_text())
+    written = json.loads(write_verdict(lost_run.path, lost_run.report).read_text())
 
     assert written["schema"] == 1
     assert written["verdict"] == "INVALID"
@@ -74,57 +109,69 @@ def test_the_verdict_file_says_what_the_report_says(tmp_path: Path) -> None:
     assert written["timing_s"]["start"] == 5.0
 
 
-def test_all_that_was_found_lies_in_the_folder(tmp_path: Path) -> None:
-    many = GOOD.but(ops=[*GOOD.ops, *(ok(1, n, n) for n in range(1, 41))])
+def test_all_that_was_found_lies_in_the_folder(judged: Mapping[str, Judged]) -> None:
+    run = judged["lost by the dozen"]
 
-    report = judged(many, tmp_path)
-
-    assert report.anomalies["lost-write"].count == 40
-    offsets = [example.offset for example in report.anomalies["lost-write"].examples]
-    assert offsets == list(range(1, 33))
-    found = pq.read_table(tmp_path / "run" / "anomalies")
+    lost = run.report.anomalies["lost-write"]
+    assert lost.count == 40
+    assert [example.offset for example in lost.examples] == list(range(1, 33))
+    found = pq.read_table(run.path / "anomalies")
     assert found.num_rows == 40
     assert set(found["anomaly"].to_pylist()) == {"lost-write"}
 
 
 def test_verifying_again_gives_the_same_verdict(tmp_path: Path) -> None:
-    first = judged(LOST, tmp_path)
+    path = LOST.write(tmp_path / "run")
 
-    second = verify(tmp_path / "run", master="local[2]")
+    first, second = (verify(path, master="local[2]") for _ in range(2))
 
-    assert replace(first, timing_s={}) == replace(second, timing_s={})
+    assert untimed(first) == untimed(second)
+    assert first.verdict is Verdict.INVALID
 
 
-@pytest.mark.parametrize("folder", [GOOD, LOST], ids=["in order", "damaged"])
+@pytest.mark.parametrize("name", ["good", "lost"])
 def test_a_long_history_is_judged_the_same_by_digests_and_exactly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Folder
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judged: Mapping[str, Judged], name: str
 ) -> None:
     monkeypatch.setattr(verification, "FEW_ROWS", 1)
-    path = folder.write(tmp_path / "run")
+    path = RUNS[name].write(tmp_path / name)
 
     told: list[str] = []
     by_digest = verify(path, master="local[2]", say=told.append)
-    lanes = (path / "lanes.json").read_text()
-    exactly = verify(path, master="local[2]", exact=True)
 
-    assert replace(by_digest, timing_s={}) == replace(exactly, timing_s={})
-    assert (path / "lanes.json").read_text() == lanes
-    assert by_digest.verdict is (Verdict.VALID if folder is GOOD else Verdict.INVALID)
-    assert ("All digests agree." in told) is (folder is GOOD)
+    # Beside the others there was no digest: a short history is looked at record by record.
+    exactly = judged[name]
+    assert untimed(by_digest) == untimed(exactly.report)
+    assert (path / "lanes.json").read_text() == (exactly.path / "lanes.json").read_text()
+    assert by_digest.verdict is (Verdict.VALID if name == "good" else Verdict.INVALID)
+    assert ("All digests agree." in told) is (name == "good")
 
 
-def test_what_was_provoked_permitted_and_found_is_a_pass(tmp_path: Path) -> None:
-    folder = LOST.but(contract={"acks": "1"}, meta={"provokes": ["lost-write"]})
+def test_a_long_history_can_be_looked_at_record_by_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judged: Mapping[str, Judged]
+) -> None:
+    monkeypatch.setattr(verification, "FEW_ROWS", 1)
 
-    report = judged(folder, tmp_path)
+    told: list[str] = []
+    path = LOST.write(tmp_path / "lost")
+    exactly = verify(path, master="local[2]", say=told.append, exact=True)
+
+    assert untimed(exactly) == untimed(judged["lost"].report)
+    assert not [sentence for sentence in told if "digest" in sentence]
+
+
+def test_what_was_provoked_permitted_and_found_is_a_pass(judged: Mapping[str, Judged]) -> None:
+    report = judged["provoked"].report
 
     assert report.verdict is Verdict.VALID
     assert report.anomalies["lost-write"].permitted
     assert "acks=1" in report.anomalies["lost-write"].why
 
 
-def test_records_beyond_the_final_read_are_unseen_and_the_run_unknown(tmp_path: Path) -> None:
-    report = judged(LOST.but(ends=[end(high=3, reached=1), end(partition=1)]), tmp_path)
+def test_records_beyond_the_final_read_are_unseen_and_the_run_unknown(
+    judged: Mapping[str, Judged],
+) -> None:
+    report = judged["unseen"].report
 
     assert report.verdict is Verdict.UNKNOWN
     assert {name: finding.count for name, finding in report.anomalies.items()} == {"unseen": 2}
@@ -132,12 +179,12 @@ def test_records_beyond_the_final_read_are_unseen_and_the_run_unknown(tmp_path: 
 
 @pytest.fixture
 def broken_checker() -> Any:
-    """Return a function that registers a checker for this test alone."""
+    """Return a function that registers checkers for this test alone."""
     list(CHECKERS)
     known = dict(CHECKERS._entries)
 
-    def register(check: Any) -> None:
-        checker("broken")(check)
+    def register(name: str, check: Any) -> None:
+        checker(name)(check)
 
     yield register
     CHECKERS._entries.clear()
@@ -157,31 +204,27 @@ def crash_on_data(sends: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("check", [crash_at_once, crash_on_data])
 def test_a_checker_that_crashes_leaves_its_trace_and_stops_no_other(
-    tmp_path: Path, broken_checker: Any, check: Any
+    tmp_path: Path, broken_checker: Any
 ) -> None:
-    broken_checker(check)
+    broken_checker("broken-at-once", crash_at_once)
+    broken_checker("broken-on-data", crash_on_data)
+    path = LOST.but(contract={"acks": "1"}).write(tmp_path / "run")
 
-    report = judged(LOST.but(contract={"acks": "1"}), tmp_path)
+    report = verify(path, master="local[2]", say=lambda _: None)
 
     assert report.verdict is Verdict.UNKNOWN
-    assert report.checkers["broken"] == "crashed"
     assert report.checkers["lost-write"] == "ran"
     assert report.anomalies["lost-write"].count == 2
-    assert "Traceback" in (tmp_path / "run" / "crash-broken.txt").read_text()
-    assert report.reasons[0].startswith("The checker broken crashed (")
+    for number, name in enumerate(("broken-at-once", "broken-on-data")):
+        assert report.checkers[name] == "crashed"
+        assert "Traceback" in (path / f"crash-{name}.txt").read_text()
+        assert report.reasons[number].startswith(f"The checker {name} crashed (")
 
 
-def test_the_lanes_count_what_happened_second_by_second(tmp_path: Path) -> None:
-    ops = [ok(1, 0, 0), ok(1, 1, 1), info(1, 2), poll(9, 0, Rec(1, 0, 0)), ok(1, 3, 3)]
+def test_the_lanes_count_what_happened_second_by_second(judged: Mapping[str, Judged]) -> None:
+    lanes = json.loads((judged["five seconds"].path / "lanes.json").read_text())
 
-    # A run of so many minutes has bins of a second.
-    phases = [{"name": "faults", "from_ns": 0, "to_ns": 1500 * STEP_NS}]
-
-    judged(GOOD.but(ops=ops, meta={"phases": phases}), tmp_path)
-
-    lanes = json.loads((tmp_path / "run" / "lanes.json").read_text())
     assert lanes["rows"] == [
         [0, 1, 0, 0, 500.0, 500.0, 500.0, 0],
         [1, 1, 0, 0, 500.0, 500.0, 500.0, 0],
