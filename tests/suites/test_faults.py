@@ -437,6 +437,25 @@ def test_a_gc_pause_is_real_in_the_brokers_own_log(victim: Broker, leased: Lease
     assert collections() > before + 2
 
 
+def test_a_storm_that_asks_for_more_than_the_heap_holds_leaves_the_broker_alive(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    before = cluster.process_of(victim)
+    there = leased(hold_s=3.0)
+    fault = GcPause(nodes=1_000_000_000)
+
+    injected = fault.inject(there, (victim,))
+    fault.heal(there, (victim,))
+
+    assert injected.observed, injected.details
+    after = cluster.process_of(victim)
+    assert before is not None
+    assert after is not None
+    assert (after.pid, after.start_ticks) == (before.pid, before.start_ticks)
+    assert "OutOfMemoryError" not in cluster.said(victim)
+    await_connects(victim.container, "localhost")
+
+
 class Harmless:
     """A real cluster on which every way of doing damage does nothing: the negative control."""
 
