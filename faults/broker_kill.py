@@ -21,6 +21,7 @@ class BrokerKill:
 
     traits: ClassVar[FaultTraits] = FaultTraits(
         stops_process=True,
+        ends_lead_by="crash",
         proof="the process must be gone and the listener refuse, then answer again",
     )
 

@@ -30,6 +30,7 @@ class BrokerStop:
 
     traits: ClassVar[FaultTraits] = FaultTraits(
         stops_process=True,
+        ends_lead_by="shutdown",
         proof="the process must end by SIGTERM in time and leave its clean-shutdown marker",
     )
 

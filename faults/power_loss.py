@@ -36,6 +36,7 @@ class PowerLoss:
     traits: ClassVar[FaultTraits] = FaultTraits(
         stops_process=True,
         destroys_data=True,
+        ends_lead_by="power loss",
         proof="something must lie above the recovery point, to be cut from the files",
     )
 

@@ -3,6 +3,7 @@
 Settings, besides `run_id`, `bootstrap`, `process` and `history`:
 
     topic, partitions   where to; partition = value modulo partitions
+    first_partition     the lowest of these partitions; 0 if it is left out
     keyed               instead, give the value as key and let the partitioner choose by its hash
     sticky              instead, give no key: the partitioner stays with a partition for a while
     headers             how many headers each record has; 0 if it is left out
@@ -288,6 +289,7 @@ def run(settings: Settings, control: Control) -> None:
         bootstrap=setting(settings, "bootstrap", str),
         topic=setting(settings, "topic", str),
         partitions=setting(settings, "partitions", int),
+        first_partition=setting({"first_partition": 0, **settings}, "first_partition", int),
         keyed=setting(settings, "keyed", bool),
         sticky=setting({"sticky": False, **settings}, "sticky", bool),
         headers=setting({"headers": 0, **settings}, "headers", int),

@@ -38,6 +38,10 @@ class SendPoll:
         topic: the topic's name.
         partitions: how many partitions.
         producers: processes that send, each to all partitions in turn.
+        own_partitions: each producer has partitions of its own instead, as far as there are enough:
+            a broker answers the requests of a connection in their order, so that a partition that
+            waits for its followers stops all sends of the same producer to that broker. Where the
+            partitioner chooses, it chooses among all.
         consumers: processes that each take all partitions by themselves (assign): several
             independent witnesses of what the log shows.
         subscribers: members of one consumer group (subscribe).
@@ -58,6 +62,7 @@ class SendPoll:
     topic: str = "orders"
     partitions: int = 3
     producers: int = 2
+    own_partitions: bool = False
     consumers: int = 2
     subscribers: int = 1
     rate_per_s: float = 1000
@@ -163,11 +168,20 @@ class SendPoll:
                 process=FIRST_PRODUCER + i,
                 role="producer",
                 module="workloads.producer",
-                settings=produce,
+                settings=produce | self._partitions_of(i),
             )
             for i in range(self.producers)
         ]
         return (*producers, *self.watchers())
+
+    def _partitions_of(self, producer: int) -> dict[str, int]:
+        """Return the settings that say which partitions a producer sends to."""
+        if not self.own_partitions or self.keyed or self.partitioning != "turn":
+            return {}
+        if self.producers > self.partitions:
+            return {"first_partition": producer % self.partitions, "partitions": 1}
+        first, end = (n * self.partitions // self.producers for n in (producer, producer + 1))
+        return {"first_partition": first, "partitions": end - first}
 
     def watchers(self, *, first: int = FIRST_CONSUMER) -> list[ClientSpec]:
         """Return the consumers, their processes numbered from `first` on, then the subscribers."""

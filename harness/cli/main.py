@@ -166,7 +166,16 @@ def report(path: RunFolder) -> None:
     console.print_lines(console_summary(run_dir.path))
 
 
-Kind = Literal["faults", "scenarios", "workloads", "checkers", "targets", "claims", "contracts"]
+Kind = Literal[
+    "faults",
+    "scenarios",
+    "workloads",
+    "checkers",
+    "targets",
+    "claims",
+    "contracts",
+    "situations",
+]
 
 _REGISTRIES: dict[Kind, tuple[str, str]] = {
     "faults": ("harness.core.fault", "FAULTS"),
@@ -175,6 +184,7 @@ _REGISTRIES: dict[Kind, tuple[str, str]] = {
     "checkers": ("verifiers.checking.checker", "CHECKERS"),
     "targets": ("harness.core.fault", "TARGETS"),
     "claims": ("harness.lab.claim", "CLAIMS"),
+    "situations": ("verifiers.situations.situation", "SITUATIONS"),
 }
 """Module and name of each registry: only the one that is asked for is imported."""
 

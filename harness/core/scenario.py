@@ -1,6 +1,6 @@
 """Scenarios: whole experiments, and the schedules that they follow."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
@@ -57,6 +57,8 @@ class Scenario:
             while the faults leave enough brokers for it; None asks for nothing.
         lease_margin_s: so long after a fault should have ended the agent heals it by itself,
             seconds: time for a late heal, not for a night.
+        broker_config: properties of the brokers that the scenario wants of a cluster of ours; what
+            the cluster itself configures counts more.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Scenario:
     full_isr_within_s: float = 120.0
     available_within_s: float | None = None
     lease_margin_s: float = LEASE_MARGIN_S
+    broker_config: Callable[[ClusterSpec], Mapping[str, str]] = field(default=lambda _: {})
 
     def __post_init__(self) -> None:
         """Reject experiments that cannot be.

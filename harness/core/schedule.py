@@ -1,12 +1,16 @@
 """Schedules: how the steps of an experiment are laid out in time."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target, fault_traits, target_traits
 from harness.core.scenario import Step
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +42,25 @@ class Script:
 class Mix:
     """Faults in random order on random targets, with quiet gaps between them.
 
-    The time is divided into equal slots, one for each fault; within a slot, the moment and the
-    length are drawn. No fault is drawn again before all others have been.
+    No fault is drawn again before all others have been. Holds are drawn likewise, around the limits
+    by which the cluster notices that a broker is gone: most of them longer, some far longer, some
+    shorter. The time that is left is shared out among the gaps.
 
     Attributes:
         faults: the faults to draw from.
         targets: who may be hit, drawn for each fault; a fault that needs a pair is given a target
             that chooses pairs.
-        hold_s: shortest and longest hold, seconds.
+        limits_s: the limits that holds are drawn around, seconds. Those that a run is too short to
+            pass several times are left out; if none is left, holds last 4 to 8 s.
+        hold_s: shortest and longest hold, seconds, instead of holds around the limits.
         quiet_s: shortest gap between two faults, and before the first, seconds.
     """
 
     faults: tuple[Fault, ...]
     targets: tuple[Target, ...]
-    hold_s: tuple[float, float] = (4.0, 8.0)
-    quiet_s: float = 4.0
+    limits_s: tuple[float, ...] = (9.0,)
+    hold_s: tuple[float, float] | None = None
+    quiet_s: float = 3.0
 
     def __post_init__(self) -> None:
         """Reject a mix of nothing.
@@ -67,7 +75,9 @@ class Mix:
             if not self._targets_of(fault):
                 name = type(fault).__name__
                 raise UsageError(f"No target of this mix fits {name}.")
-        if not 0 < self.hold_s[0] <= self.hold_s[1]:
+        if not self.limits_s or min(self.limits_s) <= 0:
+            raise UsageError(f"Holds cannot be drawn around limits of {self.limits_s} s.")
+        if self.hold_s is not None and not 0 < self.hold_s[0] <= self.hold_s[1]:
             raise UsageError(f"Holds from {self.hold_s[0]:g} s to {self.hold_s[1]:g} s cannot be.")
 
     def steps(self, random: Random, duration_s: float) -> Sequence[Step]:
@@ -76,29 +86,57 @@ class Mix:
         Raises:
             UsageError: the run is too short for a single fault.
         """
-        shortest, longest = self.hold_s
-        slot_s = self.quiet_s + (shortest + longest) / 2 + self.quiet_s / 2
-        slots = int(duration_s // slot_s)
-        if slots < 1:
+        kinds, holds = _each_once(self.faults, random), self._holds(random, duration_s)
+        drawn: list[tuple[Fault, float]] = []
+        used_s = 0.0
+        while True:
+            fault, hold_s = next(kinds), next(holds)
+            used_s += self.quiet_s + hold_s
+            if used_s > duration_s:
+                break
+            drawn.append((fault, hold_s))
+        if not drawn:
             raise UsageError(
                 f"{duration_s:g} s is too short for a fault with its quiet time: "
-                f"give at least --duration {slot_s:g}s."
+                f"give at least --duration {used_s:.0f}s."
             )
-        slot_s = duration_s / slots
-        steps = []
-        deck: list[Fault] = []
-        for number in range(slots):
-            if not deck:
-                deck = list(self.faults)
-                random.shuffle(deck)
-            hold_s = round(random.uniform(shortest, min(longest, slot_s - self.quiet_s)), 1)
-            slack_s = slot_s - self.quiet_s - hold_s
-            at_s = number * slot_s + self.quiet_s + random.uniform(0, max(0.0, slack_s))
-            fault = deck.pop()
+        slack_s = duration_s - sum(self.quiet_s + hold_s for _, hold_s in drawn)
+        delays_s = sorted(random.uniform(0, slack_s) for _ in drawn)
+        steps, begin_s = [], 0.0
+        for (fault, hold_s), delay_s in zip(drawn, delays_s, strict=True):
+            begin_s += self.quiet_s
             target = random.choice(self._targets_of(fault))
-            steps.append(Step(at_s=round(at_s, 1), fault=fault, target=target, hold_s=hold_s))
+            at_s = math.floor((begin_s + delay_s) * 10) / 10
+            steps.append(Step(at_s=at_s, fault=fault, target=target, hold_s=hold_s))
+            begin_s += hold_s
         return tuple(steps)
+
+    def _holds(self, random: Random, duration_s: float) -> Iterator[float]:
+        """Yield the lengths of holds without end, seconds."""
+        passed = [s for s in self.limits_s if _ABOVE[1] * s <= duration_s / _FEWEST_FAULTS]
+        if self.hold_s is None and passed:
+            for low, high in _each_once(_BANDS, random):
+                yield round(random.choice(passed) * random.uniform(low, high), 1)
+        shortest, longest = self.hold_s or _PLAIN_HOLD_S
+        while True:
+            yield round(random.uniform(shortest, longest), 1)
 
     def _targets_of(self, fault: Fault) -> tuple[Target, ...]:
         pairs = fault_traits(fault).hits_pairs
         return tuple(t for t in self.targets if target_traits(t).hits_pairs == pairs)
+
+
+_ABOVE = (1.1, 1.6)
+_BANDS = (_ABOVE, _ABOVE, _ABOVE, (2.0, 2.5), (0.5, 0.9))
+"""Parts of a limit between which a hold is drawn: just above it, far above it, below it."""
+_FEWEST_FAULTS = 6
+"""A limit is long for a run in which so many holds just above it do not fit."""
+_PLAIN_HOLD_S = (4.0, 8.0)
+
+
+def _each_once(items: Sequence[_Item], random: Random) -> Iterator[_Item]:
+    """Yield items without end, in random order, each once before any comes again."""
+    while True:
+        order = list(items)
+        random.shuffle(order)
+        yield from order

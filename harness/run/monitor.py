@@ -74,6 +74,7 @@ class Monitor:
                 "partition": key[1],
                 "leader": state.leader,
                 "isr": sorted(state.isr),
+                "replicas": list(state.replicas),
                 **({} if state.version is None else counted),
             }
         )

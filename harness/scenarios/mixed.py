@@ -7,6 +7,7 @@ from faults.partition import Partition
 from faults.targets import Controller, FollowerOf, LeaderAndFollower, LeaderOf, RandomBroker
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
+from harness.core.limits import short_limits
 from harness.core.scenario import Scenario, scenario
 from harness.core.schedule import Mix
 from workloads.send_poll import SendPoll
@@ -16,14 +17,17 @@ from workloads.send_poll import SendPoll
 def mixed() -> Scenario:
     """Kills, partitions, GC pauses and freezes in random order: acks=all must lose nothing.
 
-    Three brokers, min.insync.replicas=2, one fault at a time, so that a majority always stays:
-    any single fault may cost time, never an acknowledged record.
+    min.insync.replicas=2 and one fault at a time, so that a majority always stays: any single fault
+    may cost time, never an acknowledged record. Five brokers, and partitions of its own for each
+    producer, so that every fault leaves partitions that are written to. The brokers' limits are
+    short enough for a minute's faults to pass them.
     """
     return Scenario(
         name="mixed",
-        cluster=ClusterSpec(),
+        cluster=ClusterSpec(brokers=5),
         contract=Contract(),
-        workload=SendPoll(),
+        workload=SendPoll(partitions=10, producers=5, own_partitions=True),
+        broker_config=short_limits,
         schedule=Mix(
             faults=(BrokerKill(), Partition(), GcPause(), BrokerPause()),
             targets=(

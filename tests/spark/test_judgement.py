@@ -1,6 +1,7 @@
 """What is missing for a pass, and how a verdict comes about."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from verifiers.checking.execution import Found
 from verifiers.judging.judgement import judge_findings, verdict_of, why_not_valid
 from verifiers.run_folder.folder import read_run
 from verifiers.run_folder.result import AnomalyFinding, Counts
+from verifiers.situations.effects import Effect
 
 GOOD = Folder([])
 ENOUGH = Counts(sends=500, acked=500, final=500)
@@ -35,14 +37,31 @@ WITHOUT_LEADER = [
     fault(2, "decided", fault="gc_pause", victims=[], target="leader_of(orders,0)"),
     fault(2, "failed", error="There was no leader."),
 ]
+FELT = {"1": Effect(felt="felt", signs=("broker 1 left the ISR",))}
+UNFELT = {"1": Effect(felt="unfelt"), "2": Effect(felt="unproven")}
 LOST = AnomalyFinding(count=1, permitted=True, why="", kinds={}, examples=())
 
 
 def reasons(
-    path: Path, folder: Folder, *, counts: Counts = ENOUGH, found: Found = CLEAN
+    path: Path,
+    folder: Folder,
+    *,
+    counts: Counts = ENOUGH,
+    found: Found = CLEAN,
+    effects: Mapping[str, Effect] = FELT,
 ) -> tuple[str, ...]:
     run = read_run(folder.write(path / "run"))
-    return why_not_valid(run, counts, found, judge_findings(run, found))
+    return why_not_valid(run, counts, found, judge_findings(run, found), effects)
+
+
+def test_a_run_in_which_no_fault_was_felt_shows_nothing(tmp_path: Path) -> None:
+    (reason,) = reasons(tmp_path, GOOD, effects=UNFELT)
+
+    assert reason.startswith("No fault was felt: no leader, ISR, controller")
+
+
+def test_one_fault_that_was_felt_is_enough(tmp_path: Path) -> None:
+    assert reasons(tmp_path, GOOD, effects={**FELT, **UNFELT, "3": FELT["1"]}) == ()
 
 
 def test_nothing_is_missing_where_all_is_well(tmp_path: Path) -> None:

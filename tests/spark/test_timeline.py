@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.contract import Contract
 from harness.core.verdict import Verdict
-from tests.metadata import batch, no_op, partition, topic, write_metadata
+from tests.metadata import batch, change, no_op, partition, topic, write_metadata
 from tests.spark.disks import alike, whole, write_disks
 from tests.spark.ops import STEP_NS, TOPIC, Folder, Rec, end, filler, final, ok, poll
 from tests.spark.stories.timeline import told
@@ -37,7 +37,10 @@ def sampled(path: Path, *samples: dict[str, Any]) -> Path:
     disks = {**alike(whole(2)), **alike(whole(120, partition=1), partition=1)}
     write_disks(folder, disks)
     log = batch(0, ERA_MS, [topic(TOPIC), partition(0, [1, 2, 3], leader=1)])
-    write_metadata(folder, log + batch(2, ERA_MS + 900_000, [no_op()]))
+    # The fault that hits broker 2 is felt.
+    log += batch(2, ERA_MS + 5_000, [change(0, isr=[1, 3])])
+    log += batch(3, ERA_MS + 6_000, [change(0, isr=[1, 2, 3])])
+    write_metadata(folder, log + batch(4, ERA_MS + 900_000, [no_op()]))
     clocks = [
         {"sample": "clock", "asked_ns": at * S, "answered_ns": at * S + 1_000_000,
          "host_ns": (ERA_MS + at * 1000) * 1_000_000 + 500_000}

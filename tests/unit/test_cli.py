@@ -37,7 +37,7 @@ def invoke(
     ("words", "sentence"),
     [
         (("run", "--min-isr", "4"), "can never be met"),
-        (("run", "--replication-factor", "4"), "needs as many brokers"),
+        (("run", "--replication-factor", "6"), "needs as many brokers"),
         (("run", "--workload", "transactionl"), "Did you mean 'transactional'?"),
         (("run", "--workload", "transactional", "--acks", "1"), "need an idempotent producer"),
         (("plan", "--workload", "transactional", "--kafka", "0.10.2.2"), "0.11 was the first"),

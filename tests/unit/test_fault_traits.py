@@ -90,6 +90,7 @@ def test_the_traits_are_journalled_with_the_decision(tmp_path: Path) -> None:
         "cuts_links": False,
         "stops_process": True,
         "destroys_data": True,
+        "ends_lead_by": "power loss",
         "proof": "something must lie above the recovery point, to be cut from the files",
     }
 

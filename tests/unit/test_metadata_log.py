@@ -24,8 +24,8 @@ def test_a_partition_begins_with_its_first_record(tmp_path: Path) -> None:
 
     assert log.changes == [
         Change(
-            topic="orders", partition=0, at_ms=1000, leader=1, isr=(1, 2, 3), elr=(),
-            leader_epoch=0, partition_epoch=0,
+            topic="orders", partition=0, at_ms=1000, leader=1, isr=(1, 2, 3), replicas=(1, 2, 3),
+            elr=(), leader_epoch=0, partition_epoch=0,
         )
     ]  # fmt: skip
     assert (log.last_ms, log.end) == (1000, (1, 1))

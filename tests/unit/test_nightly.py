@@ -95,7 +95,8 @@ def test_runs_share_a_cluster_each_with_a_topic_that_its_faults_are_about(
         "night-1", "night-2", "night-3", "night-4",
     ]  # fmt: skip
     assert len({id(runner.pool) for runner in machine.runners}) == 1
-    assert len({run.cluster for run in runs}) == 1
+    # The control has a cluster of its own kind.
+    assert len({run.cluster for run in runs[1:]}) == 1
     assert '"night-2"' in runs[1].plan_json(1)
     assert '"orders"' not in runs[0].plan_json(1) + runs[1].plan_json(1)
 

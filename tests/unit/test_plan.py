@@ -15,8 +15,10 @@ from faults.power_loss import PowerLoss
 from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf
 from harness.campaigns.configure import Overrides, configure, parse_fault
 from harness.core import schedule
+from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
 from harness.core.fault import Fault
+from harness.core.limits import limits_of
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
 from harness.run.nemesis import plan, plan_json
@@ -117,6 +119,51 @@ def test_a_fault_is_read_from_its_words(text: str, fault: Fault) -> None:
 def test_what_is_no_parameter_of_a_fault_is_refused_with_those_that_are() -> None:
     with pytest.raises(UsageError, match="it has direction, listener, min_bytes"):
         parse_fault("link(hits_pairs=true)")
+
+
+def test_most_holds_of_the_default_mix_pass_a_limit_of_its_cluster() -> None:
+    scenario = configure("mixed", Overrides())
+
+    limits = limits_of(scenario.cluster).noticed_s
+    holds = [step.hold_s for seed in range(50) for step in plan(scenario, seed)]
+
+    assert limits == (3.0, 4.5)
+    assert sum(hold >= limits[0] for hold in holds) > 0.7 * len(holds)
+    assert any(hold < limits[0] for hold in holds)
+    assert any(hold > 2 * limits[1] for hold in holds)
+
+
+@pytest.mark.parametrize(("kafka", "limits"), [("0.10.2.2", (4.0, 4.5)), ("3.9.1", (3.0, 4.5))])
+def test_short_limits_are_those_of_the_version(kafka: str, limits: tuple[float, ...]) -> None:
+    scenario = configure("mixed", Overrides(cluster={"kafka": kafka}))
+
+    assert limits_of(scenario.cluster).noticed_s == limits
+
+
+@pytest.mark.parametrize(
+    ("kafka", "limits"),
+    [("0.10.2.2", (6.0, 15.0)), ("2.8.2", (18.0, 45.0)), ("4.3.1", (9.0, 45.0))],
+)
+def test_without_settings_the_limits_are_the_defaults_of_the_version(
+    kafka: str, limits: tuple[float, ...]
+) -> None:
+    assert limits_of(ClusterSpec(kafka=kafka)).noticed_s == limits
+
+
+def test_what_a_caller_configures_counts_more_than_the_short_limits() -> None:
+    longer = {"config": (("broker.session.timeout.ms", "7000"),)}
+
+    scenario = configure("mixed", Overrides(cluster=longer))
+
+    assert limits_of(scenario.cluster).noticed_s == (7.0, 4.5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_limits_too_long_for_a_run_are_not_drawn_around(seed: int) -> None:
+    mix = Mix(faults=(BrokerKill(),), targets=(LeaderOf("orders"),), limits_s=(9.0, 45.0))
+
+    assert all(4 <= step.hold_s <= 8 for step in mix.steps(Random(seed), 60))
+    assert any(step.hold_s > 9 for step in mix.steps(Random(seed), 120))
 
 
 def test_a_run_too_short_for_one_fault_is_refused() -> None:

@@ -218,7 +218,7 @@ def test_a_source_that_counts_nothing_gives_lines_as_ever(
     lines = watch(tmp_path, monkeypatch, WHOLE, WHOLE, SMALL)
 
     assert [(line["leader"], line["isr"]) for line in lines] == [(1, [1, 2, 3]), (1, [1])]
-    assert set(lines[0]) == {"time_ns", "topic", "partition", "leader", "isr"}
+    assert set(lines[0]) == {"time_ns", "topic", "partition", "leader", "isr", "replicas"}
 
 
 def test_a_source_that_counts_says_how_long_a_state_held(

@@ -39,6 +39,30 @@ def test_a_workload_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
         SendPoll(**wrong)
 
 
+@pytest.mark.parametrize(
+    ("partitions", "producers", "shares"),
+    [(10, 4, [(0, 2), (2, 3), (5, 2), (7, 3)]), (2, 3, [(0, 1), (1, 1), (0, 1)])],
+)
+def test_producers_with_partitions_of_their_own_share_all_of_them_out(
+    partitions: int, producers: int, shares: list[tuple[int, int]]
+) -> None:
+    workload = SendPoll(
+        partitions=partitions, producers=producers, consumers=0, subscribers=0, own_partitions=True
+    )
+
+    settings = [client.settings for client in workload.clients(Contract())]
+
+    assert [(s["first_partition"], s["partitions"]) for s in settings] == shares
+
+
+def test_a_partitioner_chooses_among_all_partitions() -> None:
+    workload = SendPoll(consumers=0, subscribers=0, own_partitions=True, partitioning="hash")
+
+    for client in workload.clients(Contract()):
+        assert client.settings["partitions"] == 3
+        assert "first_partition" not in client.settings
+
+
 def test_the_workload_is_registered_under_its_name() -> None:
     assert WORKLOADS["send_poll"] is SendPoll
 

@@ -10,6 +10,7 @@ from verifiers.judging.evidence import in_words
 from verifiers.oracle import Circumstances
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import AnomalyFinding, Counts, JudgedFault
+from verifiers.situations.effects import Effect
 
 FEWEST_ACKED = 100
 """A run with fewer acknowledged sends proves nothing, unless run.json names another number."""
@@ -90,6 +91,7 @@ def why_not_valid(
     counts: Counts,
     found: Found,
     findings: Mapping[str, AnomalyFinding],
+    effects: Mapping[str, Effect],
     uncompared: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return, in sentences, why the run is not VALID; forbidden anomalies come first.
@@ -99,12 +101,14 @@ def why_not_valid(
         counts: how many operations there were.
         found: what the checkers found.
         findings: the same, judged.
+        effects: what was felt of each fault, by its id.
         uncompared: why replicas were not compared in full.
     """
     return (
         *_forbidden(findings),
         *_unfinished(run),
         *_undamaged(run.faults),
+        *_unfelt(effects),
         *(run.group.why_not() if run.group else ()),
         *_too_little(counts, int(run.meta.get("fewest_acked", FEWEST_ACKED))),
         *_unread(run),
@@ -137,6 +141,16 @@ def _undamaged(faults: Sequence[JudgedFault]) -> list[str]:
     if len(reasons) == len(faults):
         reasons.insert(0, "No fault is proven: whether the cluster was damaged at all is unknown.")
     return reasons
+
+
+def _unfelt(effects: Mapping[str, Effect]) -> list[str]:
+    proven = [effect for effect in effects.values() if effect.felt != "unproven"]
+    if not proven or any(effect.felt == "felt" for effect in proven):
+        return []
+    return [
+        "No fault was felt: no leader, ISR, controller or registration changed, and no send failed "
+        "or was slow. Hold faults longer than the brokers' limits, or send while they last."
+    ]
 
 
 def _unproven(fault: JudgedFault) -> str:

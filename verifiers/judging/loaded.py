@@ -8,6 +8,7 @@ from harness.history.seal import seal
 from verifiers.replicas.copied import Copied, read_copied
 from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.sealed import Sealed, read_sealed
+from verifiers.situations.events import RunEvents
 from verifiers.timeline.frames import TimelineRows, read_rows
 
 
@@ -20,12 +21,14 @@ class LoadedRun:
         history: the files of its history, and how large that is.
         copied: the replicas copied from the brokers' disks.
         timeline: the rows of the timeline frames.
+        events: the events in which situations and effects of faults are recognised.
     """
 
     run: RunInput
     history: Sealed
     copied: Copied
     timeline: TimelineRows
+    events: RunEvents
 
 
 def load_run(run_dir: Path) -> LoadedRun:
@@ -39,9 +42,11 @@ def load_run(run_dir: Path) -> LoadedRun:
     if (run.path / "history" / "raw").is_dir():
         seal(run.path)
         run = read_run(run_dir)
+    timeline = read_rows(run)
     return LoadedRun(
         run=run,
         history=read_sealed(run.path),
         copied=read_copied(RunDir(run.path), run.meta),
-        timeline=read_rows(run),
+        timeline=timeline,
+        events=RunEvents(run=run, timeline=timeline.timeline),
     )

@@ -37,6 +37,8 @@ from verifiers.run_folder.sealed import Files
 from verifiers.scanning.causes import METRIC, Cause, causes, told
 from verifiers.scanning.throughput import Throughput, draw
 from verifiers.scanning.throughput_scan import scan_throughput
+from verifiers.situations.effects import Latency, effects
+from verifiers.situations.situation import reached
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.session import FEW_ROWS, in_service, tuned
 from verifiers.timeline.frames import SCHEMAS, frames_of, together
@@ -230,7 +232,11 @@ class Verification:
         )
         replicas = compared.verdict_on(member)
         findings = judge_findings(run, found)
-        reasons = why_not_valid(run, lanes.counts, found, findings, replicas.reasons)
+        events = self.members[member].events
+        felt = effects(events, _latencies(lanes), {fault.id: fault.proven for fault in run.faults})
+        # Where the timeline is not known, nothing can be said of what was not felt.
+        known = felt if events.timeline.states else {}
+        reasons = why_not_valid(run, lanes.counts, found, findings, known, replicas.reasons)
         document = dict(replicas.document)
         if member.number in located:
             document["located"] = located[member.number]
@@ -244,6 +250,8 @@ class Verification:
             anomalies=findings,
             counts=lanes.counts,
             faults=run.faults,
+            effects={fault_id: effect.to_json() for fault_id, effect in felt.items()},
+            situations=reached(events),
             checkers=found.checkers,
             timing_s=_phases(run),
             replicas=document,
@@ -252,6 +260,14 @@ class Verification:
             group=run.group.to_json() if run.group else {},
             liveness=judge_liveness(run.meta, timeline, found.counts, lanes.widest_gap),
         )
+
+
+def _latencies(lanes: Throughput) -> list[Latency]:
+    return [
+        Latency(at_ns=lanes.origin_ns + round(float(row[0]) * 1e9), p99_s=float(row[6]) / 1000)
+        for row in lanes.rows
+        if row[0] is not None and row[6] is not None
+    ]
 
 
 def _ends(member: Member) -> Iterator[tuple[str, int, int, bool]]:

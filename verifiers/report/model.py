@@ -53,6 +53,8 @@ class FaultRecord:
         heal: the evidence of the healing.
         error: why it failed, if it did.
         proof: what witnesses must see before it counts.
+        felt: "felt", "unfelt" or "unproven"; empty if the verdict does not say.
+        signs: what Kafka and its clients showed of it, in sentences.
     """
 
     id: str
@@ -69,6 +71,8 @@ class FaultRecord:
     heal: Witnessed
     error: str | None
     proof: str
+    felt: str = ""
+    signs: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -286,6 +290,7 @@ class RunRecord:
         plan: plan.json; None if there is none.
         claim: claim.json; None if the run tested none.
         group: what verdict.json says of the group whose members came and went; empty if none did.
+        situations: what verdict.json says of each situation, by name; empty if it says nothing.
         missing: a sentence for each part that the folder lacks.
     """
 
@@ -313,6 +318,7 @@ class RunRecord:
     plan: Any
     claim: ClaimRecord | None
     group: Mapping[str, Any]
+    situations: Mapping[str, Mapping[str, Any]]
     missing: tuple[str, ...]
 
     @property

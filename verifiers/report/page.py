@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from harness.core.registry import first_sentence
 from verifiers.report import (
     causes,
     disks,
@@ -20,6 +21,7 @@ from verifiers.report import (
 from verifiers.report.model import Anomaly, Example, FaultRecord, Leadership, Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, TimeAxis
 from verifiers.report.templates import LONGEST_TEXT, page_template
+from verifiers.situations.situation import SITUATIONS
 
 _HERE = Path(__file__).parent
 _PARTITIONS_FIRST = 4
@@ -65,12 +67,23 @@ def render(record: RunRecord) -> str:
         on_disk=disks.sentences(record.judgement.replicas),
         pace=liveness.sentences(record),
         causes=causes.lines(record),
+        situations=_situations(record),
         brokers=record.node_ids,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
         timing=sentences.timing(record),
         script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704 - ours
         data=_data(record, axis, pictures.drawn),
     )
+
+
+def _situations(record: RunRecord) -> dict[str, Any]:
+    """Return the rows of the table of situations, those that were reached before the others."""
+    rows = [
+        (name, first_sentence(SITUATIONS[name]) if name in SITUATIONS else "", entry)
+        for name, entry in record.situations.items()
+    ]
+    rows.sort(key=lambda row: (not row[2].get("count"), row[0]))
+    return {"rows": rows, "reached": sum(1 for *_, entry in rows if entry.get("count"))}
 
 
 def axis_of(record: RunRecord) -> TimeAxis:

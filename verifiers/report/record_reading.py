@@ -69,6 +69,11 @@ def read_record(run_dir: Path) -> RunRecord:
         plan=_plan(run_dir, missing),
         claim=_claim(run_dir),
         group=fields.mapping(verdict or {}, "group"),
+        situations={
+            name: entry
+            for name, entry in fields.mapping(verdict or {}, "situations").items()
+            if isinstance(entry, dict)
+        },
         missing=tuple(missing),
     )
 
@@ -223,6 +228,8 @@ def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: i
         heal=heal,
         error=fields.text(events.get("failed", {}), "error"),
         proof=recorded_traits(decided or {"fault": judged.get("name")}).proof,
+        felt=fields.text(judged, "felt") or "",
+        signs=fields.texts(judged, "signs"),
     )
 
 

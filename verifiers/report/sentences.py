@@ -127,7 +127,15 @@ def counts(record: RunRecord) -> tuple[str, ...]:
         ("final", "in the final log"),
     ]
     told_counts = [f"{units.count(known[key])} {noun}" for key, noun in named if key in known]
-    return (*told_counts, proofs(record), *members(record))
+    return (*told_counts, proofs(record), *situations(record), *members(record))
+
+
+def situations(record: RunRecord) -> tuple[str, ...]:
+    """Return how many situations the run has reached: 12 of 32 situations."""
+    if not record.situations:
+        return ()
+    reached = sum(1 for entry in record.situations.values() if entry.get("count"))
+    return (f"{reached} of {len(record.situations)} situations",)
 
 
 def members(record: RunRecord) -> tuple[str, ...]:
@@ -141,11 +149,14 @@ def members(record: RunRecord) -> tuple[str, ...]:
 
 
 def proofs(record: RunRecord) -> str:
-    """Return how many faults are proven: 4 of 5 faults proven."""
+    """Return how many faults are proven, and how many were felt: 4 of 5 faults proven, 3 felt."""
     if not record.faults:
         return "no fault"
     proven = sum(fault.proven for fault in record.faults)
-    return f"{proven} of {units.counted(len(record.faults), 'fault')} proven"
+    text = f"{proven} of {units.counted(len(record.faults), 'fault')} proven"
+    if not any(fault.felt for fault in record.faults):
+        return text
+    return f"{text}, {sum(fault.felt == 'felt' for fault in record.faults)} felt"
 
 
 def witnesses(fault: FaultRecord) -> tuple[str, ...]:
@@ -204,6 +215,7 @@ class FaultGroup:
         proven: whether they are.
         victims: all node ids that were hit.
         proof: the witnesses, or what is missing.
+        felt: how many were felt; None if the verdict does not say.
     """
 
     name: str
@@ -211,6 +223,7 @@ class FaultGroup:
     proven: bool
     victims: tuple[int, ...]
     proof: str
+    felt: int | None = None
 
 
 def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
@@ -222,7 +235,12 @@ def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
         groups.setdefault((fault.name, fault.proven, proof), []).append(fault)
     return tuple(
         FaultGroup(
-            name, len(same), proven, tuple(sorted({v for f in same for v in f.victims})), proof
+            name,
+            len(same),
+            proven,
+            tuple(sorted({v for f in same for v in f.victims})),
+            proof,
+            sum(f.felt == "felt" for f in same) if all(f.felt for f in same) else None,
         )
         for (name, proven, proof), same in groups.items()
     )

@@ -92,7 +92,14 @@ def _fault_text(group: sentences.FaultGroup) -> str:
     times = f" ×{group.count}" if group.count > 1 else ""
     nodes = f" on {', '.join(map(str, group.victims))}" if group.victims else ""
     state = "proven by" if group.proven else "NOT PROVEN:"
-    return f"{group.name}{times}{nodes}: {state} {group.proof or 'evidence without details'}"
+    felt = "" if group.felt is None or not group.proven else f", {_felt(group.felt, group.count)}"
+    return f"{group.name}{times}{nodes}: {state} {group.proof or 'evidence without details'}{felt}"
+
+
+def _felt(felt: int, count: int) -> str:
+    if felt in (0, count):
+        return "felt" if felt else "NOT FELT"
+    return f"{felt} of {count} felt"
 
 
 def _first_place(anomaly: Anomaly) -> str:

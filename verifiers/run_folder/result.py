@@ -131,6 +131,9 @@ class Report:
         anomalies: what was found, by name; only what was.
         counts: how many operations there were.
         faults: in the order of their numbers.
+        effects: by the fault's id, whether it was `felt`, "unfelt" or "unproven", and the `signs`
+            by which.
+        situations: by name, how often the run has reached each, by which faults, and when first.
         checkers: "ran" or "crashed", by name.
         timing_s: seconds by phase, the verification's own included.
         replicas: what was seen on the brokers' disks.
@@ -156,10 +159,15 @@ class Report:
     liveness: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     group: Mapping[str, Any] = field(default_factory=dict)
+    effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    situations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of verdict.json (docs/run-folder.md)."""
         document = {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
+        for fault in document["faults"]:
+            fault |= document["effects"].get(fault["id"], {})
+        del document["effects"]
         if not self.group:
             del document["group"]
         return document

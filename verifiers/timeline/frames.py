@@ -86,10 +86,12 @@ class TimelineRows:
     Attributes:
         rows: by name of the frame.
         document: the timeline's part of verdict.json.
+        timeline: the timeline itself.
     """
 
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     document: Mapping[str, Any]
+    timeline: Timeline
 
 
 def read_rows(run: RunInput) -> TimelineRows:
@@ -108,7 +110,7 @@ def read_rows(run: RunInput) -> TimelineRows:
         "judged_s": {name: _seconds(rows[name]) for name in ("ceilings", "shortages", "demands")},
         **measured(timeline, list(folder.lines("faults.jsonl")), run.meta),
     }
-    return TimelineRows(rows=rows, document=document)
+    return TimelineRows(rows=rows, document=document, timeline=timeline)
 
 
 def together(seen: Iterable[tuple[Member, TimelineRows]]) -> dict[str, list[Mapping[str, Any]]]:

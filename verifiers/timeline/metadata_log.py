@@ -1,8 +1,9 @@
 """The metadata log of a KRaft cluster: every change of a partition's leader and ISR, in order.
 
 A record is a frame: its version, the kind of record and the kind's version, all unsigned varints,
-then the fields. Of interest are topics (2), partitions (3) and their changes (5); a change of the
-metadata's own leader, the active controller, is a control record of type 2.
+then the fields. Of interest are topics (2), partitions (3) and their changes (5), and whether a
+broker is fenced (7, 8, 17, 27); a change of the metadata's own leader, the active controller, is a
+control record of type 2.
 
 Source: metadata/src/main/resources/common/metadata/*.json of Kafka 2.8 to 4.3; KIP-500, KIP-595,
 KIP-966 for the eligible leader replicas. PartitionRegistration.merge has the rule that a change
@@ -18,15 +19,19 @@ from verifiers.replicas.records import DAMAGE, Record, read_batch, records_in
 from verifiers.replicas.segments import read_headers
 
 _TOPIC, _PARTITION, _CHANGE = 2, 3, 5
+_FENCE, _UNFENCE, _REGISTRATION_CHANGE, _REGISTER = 7, 8, 17, 27
 _NO_LEADER = -1
 _LEADER_CHANGE = 2
 _INT = Struct(">i")
 _SHORTS = Struct(">hh")
 _LEADER_ID = Struct(">hi")
 _UUID_BYTES = 16
+_EPOCH_BYTES = 8
 # Numbers of tagged fields: of the record of a partition, and of that of its change.
 _PARTITION_ELR = 1
 _ISR, _LEADER, _REPLICAS, _CHANGE_ELR = 0, 1, 2, 6
+# Tagged fields of a change of a broker's registration: -1 ends what 1 began, 0 says nothing.
+_FENCED, _SHUTTING_DOWN = 0, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,7 @@ class Change:
             since 1970; it was committed later.
         leader: node id; None if there is none.
         isr: node ids.
+        replicas: node ids of all replicas, the preferred leader first.
         elr: the eligible leader replicas (KIP-966); empty where there are none.
         leader_epoch: how often the leadership was given.
         partition_epoch: how often anything changed.
@@ -50,6 +56,7 @@ class Change:
     at_ms: int
     leader: int | None
     isr: tuple[int, ...]
+    replicas: tuple[int, ...]
     elr: tuple[int, ...]
     leader_epoch: int
     partition_epoch: int
@@ -64,6 +71,22 @@ class Controller:
     epoch: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A change of a broker's registration with the active controller.
+
+    Attributes:
+        at_ms: when, as of `Change`.
+        node_id: the broker.
+        state: "registered" (and fenced until it has caught up), "unfenced", "fenced", or "shutting
+            down" in order.
+    """
+
+    at_ms: int
+    node_id: int
+    state: str
+
+
 @dataclass(slots=True, kw_only=True)
 class MetadataLog:
     """The contents of a metadata log.
@@ -71,6 +94,7 @@ class MetadataLog:
     Attributes:
         changes: of all partitions, in the order of the log.
         controllers: in that order too.
+        registrations: in that order too.
         last_ms: when its last record was appended; 0 if it has none.
         end: leader epoch and offset of its last batch: of two logs the later one has all that is
             committed.
@@ -78,6 +102,7 @@ class MetadataLog:
 
     changes: list[Change] = field(default_factory=list)
     controllers: list[Controller] = field(default_factory=list)
+    registrations: list[Registration] = field(default_factory=list)
     last_ms: int = 0
     end: tuple[int, int] = (-1, -1)
 
@@ -159,10 +184,30 @@ def _add(
         state = _changed(states[topic, number], fields.tagged(), record.timestamp_ms)
         states[topic, number] = state
         log.changes.append(state)
+    else:
+        node_id = fields.integer() if kind in _REGISTRATIONS else 0
+        log.registrations += [
+            Registration(at_ms=record.timestamp_ms, node_id=node_id, state=state_of_broker)
+            for state_of_broker in _states_of_broker(kind, fields)
+        ]
+
+
+_REGISTRATIONS = (_FENCE, _UNFENCE, _REGISTRATION_CHANGE, _REGISTER)
+
+
+def _states_of_broker(kind: int, fields: "_Fields") -> list[str]:
+    """Return what a record says of the broker whose id was read from it."""
+    if kind != _REGISTRATION_CHANGE:
+        return {_FENCE: ["fenced"], _UNFENCE: ["unfenced"], _REGISTER: ["registered"]}.get(kind, [])
+    fields.skip(_EPOCH_BYTES)
+    tagged = fields.tagged()
+    states = {b"\x01": "fenced", b"\xff": "unfenced"}
+    found = [states[tagged[_FENCED]]] if tagged.get(_FENCED) in states else []
+    return found + (["shutting down"] if tagged.get(_SHUTTING_DOWN) == b"\x01" else [])
 
 
 def _partition(fields: "_Fields", version: int, topic: str, number: int, at_ms: int) -> Change:
-    _, isr, _, _ = fields.integers(), fields.integers(), fields.integers(), fields.integers()
+    replicas, isr, _, _ = (fields.integers() for _ in range(4))
     leader, leader_epoch, partition_epoch = (fields.integer() for _ in range(3))
     if version >= 1:
         fields.skip(_UUID_BYTES * max(0, fields.varint() - 1))
@@ -173,6 +218,7 @@ def _partition(fields: "_Fields", version: int, topic: str, number: int, at_ms: 
         at_ms=at_ms,
         leader=None if leader == _NO_LEADER else leader,
         isr=isr,
+        replicas=replicas,
         elr=_Fields(elr).integers() if elr else (),
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
@@ -183,6 +229,8 @@ def _changed(before: Change, tagged: Mapping[int, bytes], at_ms: int) -> Change:
     state = replace(before, at_ms=at_ms, partition_epoch=before.partition_epoch + 1)
     if _ISR in tagged:
         state = replace(state, isr=_Fields(tagged[_ISR]).integers())
+    if _REPLICAS in tagged:
+        state = replace(state, replicas=_Fields(tagged[_REPLICAS]).integers())
     if _CHANGE_ELR in tagged:
         state = replace(state, elr=_Fields(tagged[_CHANGE_ELR]).integers())
     if _LEADER in tagged:

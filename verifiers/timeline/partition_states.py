@@ -27,6 +27,7 @@ class PartitionState:
     Attributes:
         leader: node id; None if nobody leads.
         isr: node ids.
+        replicas: node ids, the preferred leader first; empty where they are not known.
         elr: the eligible leader replicas (KIP-966).
         leader_epoch: of its leader.
         after_ns: it cannot have begun before, on our clock.
@@ -37,6 +38,7 @@ class PartitionState:
 
     leader: int | None
     isr: tuple[int, ...]
+    replicas: tuple[int, ...]
     elr: tuple[int, ...]
     leader_epoch: int
     after_ns: int
@@ -124,6 +126,7 @@ def _by_log(log: MetadataLog, clock: Clock) -> dict[TopicPartition, list[Partiti
                 PartitionState(
                     leader=change.leader,
                     isr=change.isr,
+                    replicas=change.replicas,
                     elr=change.elr,
                     leader_epoch=change.leader_epoch,
                     after_ns=after_ns or 0,
@@ -159,6 +162,7 @@ def _state(
     return PartitionState(
         leader=line["leader"],
         isr=tuple(line["isr"]),
+        replicas=tuple(line.get("replicas", ())),
         elr=(),
         leader_epoch=int(line.get("leader_epoch") or 0),
         after_ns=earlier[-1].to_ns if earlier else 0,

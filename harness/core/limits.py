@@ -1,0 +1,73 @@
+"""The time limits by which a cluster notices that a broker is gone or behind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.core.cluster import ClusterSpec
+from harness.core.version import numbers
+
+_SESSION = {"kraft": "broker.session.timeout.ms", "zookeeper": "zookeeper.session.timeout.ms"}
+_LAG = "replica.lag.time.max.ms"
+_KRAFT_SESSION_MS = 9_000
+_ZOOKEEPER_SESSIONS_MS = (((2, 5), 18_000), ((0,), 6_000))
+_LAGS_MS = (((2, 5), 30_000), ((0,), 10_000))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a broker may be silent or behind before the cluster acts.
+
+    Attributes:
+        session_s: after so long without a sign of life a broker is fenced (KRaft), or its session
+            with ZooKeeper ends; seconds.
+        lag_s: a follower that has not caught up for so long leaves the ISR, after 1.5 times as
+            long at the latest; seconds.
+    """
+
+    session_s: float
+    lag_s: float
+
+    @property
+    def noticed_s(self) -> tuple[float, float]:
+        """By when each limit has certainly been acted upon, seconds."""
+        return (self.session_s, 1.5 * self.lag_s)
+
+
+def limits_of(spec: ClusterSpec) -> Limits:
+    """Return the limits of a cluster: what is configured, else the defaults of its version.
+
+    Of a user's own Compose file nothing is known before its brokers run; KRaft's defaults are
+    assumed.
+
+    Source: the documentation of the three properties; KIP-537 (2.5) raised two defaults.
+    """
+    config, version = dict(spec.config), numbers(spec.kafka) or (99,)
+    if spec.mode == "kraft":
+        session_ms = _KRAFT_SESSION_MS
+    else:
+        session_ms = _default(_ZOOKEEPER_SESSIONS_MS, version)
+    return Limits(
+        session_s=int(config.get(_SESSION[spec.mode], session_ms)) / 1000,
+        lag_s=int(config.get(_LAG, _default(_LAGS_MS, version))) / 1000,
+    )
+
+
+def short_limits(spec: ClusterSpec) -> Mapping[str, str]:
+    """Return broker properties by which a minute is long enough to pass every limit.
+
+    ZooKeeper grants no session shorter than two of its ticks.
+    """
+    if spec.mode == "zookeeper":
+        session = {"zookeeper.session.timeout.ms": "4000"}
+    else:
+        session = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+    return {
+        **session,
+        _LAG: "3000",
+        "auto.leader.rebalance.enable": "true",
+        "leader.imbalance.check.interval.seconds": "10",
+    }
+
+
+def _default(values: tuple[tuple[tuple[int, ...], int], ...], version: tuple[int, ...]) -> int:
+    return next(value for since, value in values if version >= since)

@@ -1,0 +1,159 @@
+"""Effects: what Kafka and its clients showed of each fault."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, FaultSpan, RunEvents
+
+Felt = Literal["felt", "unfelt", "unproven"]
+
+AFTERMATH_S = 10.0
+"""How long after its healing an effect is still put down to a fault, seconds."""
+SLOW_FACTOR = 5
+"""How many times longer than in the quiet phase sends must take to count as slow."""
+SLOW_S = 0.5
+"""How long sends must take at the least to count as slow, seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What became of one fault.
+
+    Attributes:
+        felt: "felt" if the fault is proven and Kafka or its clients showed a sign of it; "unfelt"
+            if it is proven and nothing did; "unproven" if its witnesses did not see it.
+        signs: what they showed, in sentences, at most one of a kind.
+    """
+
+    felt: Felt
+    signs: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the effect for verdict.json."""
+        return {"felt": self.felt, "signs": list(self.signs)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How long acknowledged sends took in one stretch of a run.
+
+    Attributes:
+        at_ns: when the stretch began, on our monotonic clock.
+        p99_s: the 99th percentile of those acknowledged in it, seconds.
+    """
+
+    at_ns: int
+    p99_s: float
+
+
+def effects(
+    events: RunEvents, latencies: Sequence[Latency], proven: Mapping[str, bool]
+) -> dict[str, Effect]:
+    """Return the effect of every fault, by its id.
+
+    Args:
+        events: of the run.
+        latencies: of the whole run, in order.
+        proven: whether witnesses saw a fault come and go, by its id.
+    """
+    found = {
+        fault_id: Effect(felt="unproven") for fault_id, is_proven in proven.items() if not is_proven
+    }
+    for number, fault in enumerate(events.faults):
+        if not proven.get(fault.id):
+            continue
+        later = [other.decided_ns for other in events.faults[number + 1 :]]
+        until_ns = fault.end_ns + round(AFTERMATH_S * 1e9)
+        # What follows the next fault is put down to that one.
+        until_ns = min([until_ns, *(at_ns for at_ns in later if at_ns > fault.end_ns)])
+        signs = tuple(_signs(events, fault, until_ns, latencies))
+        found[fault.id] = Effect(felt="felt" if signs else "unfelt", signs=signs)
+    # A proven fault without victims does not exist; one that nobody recorded was not felt.
+    return {fault_id: found.get(fault_id, Effect(felt="unfelt")) for fault_id in proven}
+
+
+def _signs(
+    events: RunEvents, fault: FaultSpan, until_ns: int, latencies: Sequence[Latency]
+) -> Iterator[str]:
+    yield from _of_partitions(events, fault, until_ns)
+    for old, new in pairwise(events.elected_controllers):
+        deposed = old.node_id in fault.victims and new.node_id != old.node_id
+        if deposed and fault.decided_ns <= new.at_ns <= until_ns:
+            yield f"node {new.node_id} became the controller {_after(fault, new.at_ns)}"
+            break
+    for event in events.registrations:
+        if event.node_id in fault.victims and fault.decided_ns <= event.at_ns <= until_ns:
+            yield f"broker {event.node_id} was {event.state} {_after(fault, event.at_ns)}"
+            break
+    cuts = [
+        (at_ns, cut)
+        for at_ns, cut in events.cuts
+        if cut.broker in fault.victims and fault.decided_ns <= at_ns <= until_ns
+    ]
+    if cuts:
+        at_ns, cut = cuts[0]
+        yield (
+            f"broker {cut.broker} cut {cut.topic}-{cut.partition} to offset {cut.to} "
+            f"{_after(fault, at_ns)}"
+        )
+    yield from _of_clients(events, fault, until_ns, latencies)
+
+
+def _of_partitions(events: RunEvents, fault: FaultSpan, until_ns: int) -> Iterator[str]:
+    topics = events.tested | {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
+    shrunk, led = [], []
+    for (topic, number), states in events.states(of=topics):
+        for before, after in pairwise(states):
+            if not fault.decided_ns <= after.from_ns <= until_ns:
+                continue
+            left = fault.victims & set(before.isr) - set(after.isr)
+            if left:
+                shrunk.append((after.from_ns, f"{topic}-{number}", min(left)))
+            if before.leader in fault.victims and after.leader != before.leader:
+                led.append((after.from_ns, f"{topic}-{number}", before.leader))
+    if led:
+        at_ns, partition, broker = min(led)
+        yield f"broker {broker} lost the lead of {_and_more(partition, led)} {_after(fault, at_ns)}"
+    if shrunk:
+        at_ns, partition, broker = min(shrunk)
+        partitions = _and_more(partition, shrunk)
+        yield f"broker {broker} left the ISR of {partitions} {_after(fault, at_ns)}"
+
+
+def _of_clients(
+    events: RunEvents, fault: FaultSpan, until_ns: int, latencies: Sequence[Latency]
+) -> Iterator[str]:
+    failed = [
+        send
+        for send in events.failed_sends
+        if fault.decided_ns <= send["complete_ns"] <= until_ns and send["error"]
+    ]
+    if failed:
+        yield f"{len(failed)} sends ended in {failed[0]['error']}"
+    first_ns = min(other.decided_ns for other in events.faults)
+    quiet = [one.p99_s for one in latencies if events.origin_ns < one.at_ns < first_ns]
+    during = [one.p99_s for one in latencies if fault.decided_ns <= one.at_ns <= until_ns]
+    if quiet and during:
+        # The median of the quiet phase: its first sends wait for metadata and connections.
+        usual_s = sorted(quiet)[len(quiet) // 2]
+        if max(during) > max(SLOW_S, SLOW_FACTOR * usual_s):
+            yield f"sends took up to {max(during):.1f} s, {usual_s:.3f} s in the quiet phase"
+    expired = [
+        event
+        for event in events.client_events
+        if event["f"] == "rebalance"
+        and event["detail"] == "lost"
+        and fault.decided_ns <= event["time_ns"] <= until_ns
+    ]
+    if expired:
+        yield f"consumer {expired[0]['process']} was cut off past its session"
+
+
+def _and_more(partition: str, entries: Sequence[object]) -> str:
+    return partition if len(entries) == 1 else f"{partition} and {len(entries) - 1} more"
+
+
+def _after(fault: FaultSpan, at_ns: int) -> str:
+    return f"after {max(0, at_ns - fault.decided_ns) / 1e9:.1f} s"

@@ -1,0 +1,450 @@
+"""The events of a run in which situations are recognised, all on our monotonic clock.
+
+They come from the journal of faults, the committed states of partitions, the controllers' log of
+metadata, the brokers' own logs, and the events of clients and group members. What a run did not
+record is missing here, and no situation is recognised by guessing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.core.fault import FaultTraits, recorded_traits
+from harness.core.run_dir import RunDir
+from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
+from verifiers.run_folder.folder import RunInput
+from verifiers.timeline.partition_states import PartitionState, Timeline
+
+Partition = tuple[str, int]
+
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
+
+_WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\]")
+_LOG_LINES = {
+    # LogLoader since 2.8, Log before; LogManager where the whole folder is recovered.
+    "recovered": re.compile(rb"Recovering unflushed segment|no clean shutdown file was found"),
+    "refused": re.compile(rb"NotEnoughReplicasException"),
+    "transaction timed out": re.compile(rb"ompleted rollback of .*transaction.* due to timeout"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSpan:
+    """A fault that had victims, from its decision until it was healed.
+
+    Attributes:
+        id: its number in faults.jsonl.
+        name: which fault.
+        victims: node ids.
+        traits: what it declares of itself.
+        decided_ns: when it was decided, before anything was broken.
+        end_ns: when it was seen to be healed; the end of the run if it never was.
+    """
+
+    id: str
+    name: str
+    victims: frozenset[int]
+    traits: FaultTraits
+    decided_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChange:
+    """A partition that lost its leader, or was given another one.
+
+    Attributes:
+        partition: topic and number.
+        after_ns: the change was not made before.
+        at_ns: the change had been made by then.
+        before: the state until then.
+        after: the state from then on.
+    """
+
+    partition: Partition
+    after_ns: int
+    at_ns: int
+    before: PartitionState
+    after: PartitionState
+
+    @property
+    def where(self) -> str:
+        """The partition, as Kafka writes it."""
+        return f"{self.partition[0]}-{self.partition[1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLine:
+    """A line of a broker's log that tells of a situation.
+
+    Attributes:
+        kind: a key of `_LOG_LINES`.
+        broker: node id.
+        at_ns: when, at the latest.
+    """
+
+    kind: str
+    broker: int
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEvent:
+    """Something that happened to a node: a registration's new state, or an election.
+
+    Attributes:
+        node_id: which.
+        at_ns: when, at the latest.
+        state: as in `Registration`, or "controller".
+    """
+
+    node_id: int
+    at_ns: int
+    state: str
+
+
+@dataclass(kw_only=True)
+class RunEvents:
+    """The events of one run.
+
+    Attributes:
+        run: what its folder tells beside the history.
+        timeline: its committed states and samples.
+    """
+
+    run: RunInput
+    timeline: Timeline
+    _folder: RunDir = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the folder; its files are read when they are asked for."""
+        self._folder = RunDir(self.run.path)
+
+    @property
+    def origin_ns(self) -> int:
+        """The zero of the run's time axis."""
+        return self.run.origin_ns
+
+    @property
+    def min_isr(self) -> int:
+        """min.insync.replicas of the contract."""
+        return self.run.contract.min_isr
+
+    @property
+    def tested(self) -> frozenset[str]:
+        """The names of the topics under test."""
+        return frozenset(str(topic["name"]) for topic in self.run.meta.get("topics", []))
+
+    @property
+    def controllers(self) -> frozenset[int]:
+        """The ids of the nodes that vote for the controller; empty under ZooKeeper."""
+        cluster = self.run.meta.get("cluster", {})
+        if cluster.get("metadata") == "zookeeper":
+            return frozenset()
+        isolated = int(cluster.get("controllers") or 0)
+        if isolated:
+            return frozenset(range(_FIRST_CONTROLLER, _FIRST_CONTROLLER + isolated))
+        return frozenset(range(1, min(int(cluster.get("brokers", 0)), _MOST_VOTERS) + 1))
+
+    # -- faults ------------------------------------------------------------------------------------
+
+    @cached_property
+    def faults(self) -> tuple[FaultSpan, ...]:
+        """The faults that had victims, in the order of their decisions."""
+        events: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for line in self._folder.lines("faults.jsonl"):
+            events.setdefault(str(line["id"]), {})[str(line["event"])] = line
+        ended_ns = int(self.run.meta.get("ended_ns") or self._last_ns)
+        spans = [
+            FaultSpan(
+                id=fault_id,
+                name=str(lines["decided"]["fault"]),
+                victims=frozenset(lines["decided"]["victims"]),
+                traits=recorded_traits(lines["decided"]),
+                decided_ns=int(lines["decided"]["time_ns"]),
+                end_ns=int(lines["healed"]["time_ns"]) if "healed" in lines else ended_ns,
+            )
+            for fault_id, lines in events.items()
+            if "injected" in lines and lines.get("decided", {}).get("victims")
+        ]
+        return tuple(sorted(spans, key=lambda span: span.decided_ns))
+
+    def fault_on(
+        self, node_id: int | None, at_ns: int, *, aftermath_s: float = 0
+    ) -> FaultSpan | None:
+        """Return the latest fault of a node that was in force at a time, or healed just before.
+
+        Args:
+            node_id: the node.
+            at_ns: the time.
+            aftermath_s: how long ago the fault may have been healed, seconds.
+        """
+        margin_ns = round(aftermath_s * 1e9)
+        hits = [
+            fault
+            for fault in self.faults
+            if node_id in fault.victims and fault.decided_ns <= at_ns <= fault.end_ns + margin_ns
+        ]
+        return hits[-1] if hits else None
+
+    # -- partitions --------------------------------------------------------------------------------
+
+    def states(
+        self, *, of: Iterable[str] | None = None
+    ) -> Iterator[tuple[Partition, Sequence[PartitionState]]]:
+        """Yield the committed states of each partition of some topics, those under test by default.
+
+        States from before the clients were started are left out.
+        """
+        topics = self.tested if of is None else frozenset(of)
+        for partition, states in self.timeline.states.items():
+            if partition[0] in topics:
+                yield partition, [state for state in states if state.to_ns >= self.origin_ns]
+
+    @cached_property
+    def leader_changes(self) -> tuple[LeaderChange, ...]:
+        """The changes of leaders, in order, those of Kafka's internal topics among them."""
+        topics = self.tested | {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
+        changes = [
+            LeaderChange(
+                partition=partition,
+                after_ns=before.to_ns,
+                at_ns=after.from_ns,
+                before=before,
+                after=after,
+            )
+            for partition, states in self.states(of=topics)
+            for before, after in pairwise(states)
+            if before.leader is not None and after.leader != before.leader
+        ]
+        return tuple(sorted(changes, key=lambda change: change.at_ns))
+
+    @property
+    def losses(self) -> tuple[LeaderChange, ...]:
+        """The changes in which a partition under test lost a leader that a fault had hit."""
+        return tuple(
+            change
+            for change in self.leader_changes
+            if change.partition[0] in self.tested and self.cause_of(change) is not None
+        )
+
+    def cause_of(self, change: LeaderChange) -> FaultSpan | None:
+        """Return the fault that cost a partition its leader, or None if none did."""
+        return self.fault_on(change.before.leader, change.after_ns, aftermath_s=_SESSION_S)
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    @cached_property
+    def registrations(self) -> tuple[NodeEvent, ...]:
+        """What happened to the registrations of brokers, in order; none under ZooKeeper."""
+        log = self.timeline.log
+        return self._node_events(
+            (e.node_id, e.at_ms, e.state) for e in (log.registrations if log else ())
+        )
+
+    @cached_property
+    def elected_controllers(self) -> tuple[NodeEvent, ...]:
+        """Who became the active controller, in order; none under ZooKeeper."""
+        log = self.timeline.log
+        return self._node_events(
+            (e.node_id, e.at_ms, "controller") for e in (log.controllers if log else ())
+        )
+
+    def _node_events(self, events: Iterable[tuple[int, int, str]]) -> tuple[NodeEvent, ...]:
+        placed = (
+            (node, self.timeline.clock.latest_ns(at_ms), state) for node, at_ms, state in events
+        )
+        return tuple(
+            NodeEvent(node_id=node, at_ns=at_ns, state=state)
+            for node, at_ns, state in placed
+            if at_ns is not None
+        )
+
+    # -- brokers' own logs -------------------------------------------------------------------------
+
+    @cached_property
+    def cuts(self) -> tuple[tuple[int, Cut], ...]:
+        """The truncations of logs under test and their times, since the clients were started."""
+        cuts = [
+            (at_ns, cut)
+            for broker, file in self._broker_logs
+            for cut in read_cuts(file, broker)
+            if cut.topic in self.tested and (at_ns := self._placed(cut.at_utc)) is not None
+        ]
+        injected = [
+            (int(line["time_ns"]), cut)
+            for line in self._folder.lines("faults.jsonl")
+            for cut in cuts_by_faults([line])
+        ]
+        return tuple(sorted([*cuts, *injected], key=lambda placed: placed[0]))
+
+    @cached_property
+    def broker_lines(self) -> tuple[BrokerLine, ...]:
+        """The lines of brokers' logs that tell of situations, in order."""
+        lines = []
+        for broker, file in self._broker_logs:
+            with file.open("rb") as content:
+                for line in content:
+                    kind = next(
+                        (k for k, pattern in _LOG_LINES.items() if pattern.search(line)), None
+                    )
+                    if kind is None:
+                        continue
+                    when = _WHEN.search(line)
+                    at_ns = self._placed(when[1].decode()) if when else None
+                    if at_ns is not None:
+                        lines.append(BrokerLine(kind=kind, broker=broker, at_ns=at_ns))
+        return tuple(sorted(lines, key=lambda line: line.at_ns))
+
+    def lines(self, kind: str) -> list[BrokerLine]:
+        """Return the lines of one kind."""
+        return [line for line in self.broker_lines if line.kind == kind]
+
+    @property
+    def _broker_logs(self) -> list[tuple[int, Path]]:
+        files = sorted((self.run.path / "cluster").glob("*/server.log"))
+        numbers = [(re.search(r"(\d+)$", file.parent.name), file) for file in files]
+        return [(int(number[1]), file) for number, file in numbers if number]
+
+    def _placed(self, at_utc: str) -> int | None:
+        """Return a time of a broker's log on our clock, None if it lies outside of the run."""
+        if not at_utc:
+            return None
+        when = datetime.fromisoformat(at_utc.replace(",", ".") + "+00:00")
+        at_ns = self.timeline.clock.latest_ns(round(when.timestamp() * 1000))
+        return at_ns if at_ns is not None and at_ns >= self.origin_ns else None
+
+    # -- clients -----------------------------------------------------------------------------------
+
+    @cached_property
+    def client_events(self) -> list[dict[str, Any]]:
+        """The events of clients that tell of situations, as docs/run-folder.md has them."""
+        wanted = pa.array(["rebalance", "fenced", "takeover"])
+        tables = [pq.read_table(file) for file in self._files("event")]
+        rows = [row for t in tables for row in t.filter(pc.is_in(t["f"], wanted)).to_pylist()]
+        return sorted(rows, key=lambda row: row["time_ns"])
+
+    @property
+    def failed_sends(self) -> list[dict[str, Any]]:
+        """The sends that were not acknowledged and have a known beginning, at most 100,000."""
+        return self._sends.failed
+
+    @property
+    def slow_sends(self) -> list[dict[str, Any]]:
+        """The sends that were acknowledged after more than 2 s with an offset, at most 100,000."""
+        return self._sends.slow
+
+    @property
+    def in_flight(self) -> Mapping[tuple[Partition, int], int]:
+        """How many sends had no outcome yet when a leader changed, by partition and `after_ns`."""
+        return self._sends.in_flight
+
+    @cached_property
+    def _sends(self) -> "_Sends":
+        moments: dict[Partition, list[int]] = {}
+        for change in self.leader_changes:
+            if change.partition[0] in self.tested:
+                moments.setdefault(change.partition, []).append(change.after_ns)
+        return _read_sends(self._files("send"), moments)
+
+    def committed_by(self, send: Mapping[str, Any]) -> int | None:
+        """Return when the high watermark was first seen above a send's offset, None if never."""
+        return next(
+            (
+                int(sample["answered_ns"])
+                for sample in self._watermarks.get((send["topic"], send["partition"]), ())
+                if int(sample["offset"]) > send["offset"]
+            ),
+            None,
+        )
+
+    @cached_property
+    def _watermarks(self) -> Mapping[Partition, Sequence[Mapping[str, Any]]]:
+        by_partition: dict[Partition, list[Mapping[str, Any]]] = {}
+        for sample in self.timeline.samples:
+            if sample.get("sample") == "high-watermark":
+                partition = (str(sample["topic"]), int(sample["partition"]))
+                by_partition.setdefault(partition, []).append(sample)
+        return by_partition
+
+    @cached_property
+    def transactions(self) -> list[dict[str, Any]]:
+        """The transactions whose commit was tried: process, number and times."""
+        tables = [pq.read_table(file) for file in self._files("txn")]
+        return [row for t in tables for row in t.filter(t["committing"]).to_pylist()]
+
+    @cached_property
+    def moves(self) -> list[dict[str, Any]]:
+        """The lines of members.jsonl."""
+        return list(self._folder.lines("members.jsonl"))
+
+    def _files(self, dataset: str) -> list[Path]:
+        return sorted((self.run.path / "history" / dataset).glob("*.parquet"))
+
+    @property
+    def _last_ns(self) -> int:
+        return max((states[-1].to_ns for states in self.timeline.states.values()), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sends:
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    slow: list[dict[str, Any]] = field(default_factory=list)
+    in_flight: dict[tuple[Partition, int], int] = field(default_factory=dict)
+
+
+def _read_sends(files: Iterable[Path], moments: Mapping[Partition, Sequence[int]]) -> _Sends:
+    """Return what a history tells of sends, read a row group at a time.
+
+    Args:
+        files: of the dataset send.
+        moments: the times at which sends in flight are counted, by partition.
+    """
+    sends = _Sends()
+    columns = ["type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns"]
+    for file in files:
+        parquet = pq.ParquetFile(file)
+        for number in range(parquet.num_row_groups):
+            table = parquet.read_row_group(number, columns=columns)
+            table = table.filter(pc.is_valid(table["invoke_ns"]))
+            acked = pc.equal(table["type"], "ok")
+            took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
+            late = pc.and_(acked, pc.greater(took_ns, _SLOW_NS))
+            _add_rows(sends.failed, table.filter(pc.invert(acked)))
+            _add_rows(sends.slow, table.filter(pc.and_(late, pc.is_valid(table["offset"]))))
+            for partition, times in moments.items():
+                of_partition = pc.and_(
+                    pc.equal(table["topic"], partition[0]),
+                    pc.equal(table["partition"], partition[1]),
+                )
+                own = table.filter(of_partition)
+                invoked = np.sort(own["invoke_ns"].to_numpy())
+                completed = np.sort(own["complete_ns"].to_numpy())
+                for at_ns in times:
+                    begun = np.searchsorted(invoked, at_ns, "right")
+                    open_sends = int(begun - np.searchsorted(completed, at_ns))
+                    key = (partition, at_ns)
+                    sends.in_flight[key] = sends.in_flight.get(key, 0) + open_sends
+    return sends
+
+
+def _add_rows(rows: list[dict[str, Any]], table: pa.Table) -> None:
+    rows += table.slice(0, _MOST_ROWS - len(rows)).to_pylist()
+
+
+_FIRST_CONTROLLER = 101
+_MOST_VOTERS = 3
+_SESSION_S = 30.0
+"""How long after its healing a fault may still cost its victim the leadership: old sessions end."""
+_SLOW_NS = 2_000_000_000
+_MOST_ROWS = 100_000
