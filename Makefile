@@ -45,7 +45,7 @@ night-test: ready
 # Most of the unit tests' time is waiting for librdkafka: more of them than cores are run at once.
 unit: $(INSTALLED)
 	@echo "== unit tests"
-	@$(BIN)/pytest --quiet --numprocesses=4 --dist=worksteal tests/unit
+	@$(BIN)/pytest --quiet --numprocesses=3 --dist=worksteal tests/unit
 
 # Each worker has one session; a file stays with its worker.
 spark: $(INSTALLED)
