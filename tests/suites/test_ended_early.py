@@ -30,7 +30,8 @@ def begin(store: Path, *flags: str) -> Harness:
     store.mkdir()
     with (store / "out").open("wb") as out, (store / "err").open("wb") as err:
         return subprocess.Popen(
-            [*CLI, "run", *flags, "--duration", "5m", "--store", str(store),
+            # Two clusters at a time: no more brokers than it takes.
+            [*CLI, "run", *flags, "--brokers", "3", "--duration", "5m", "--store", str(store),
              "--json"],
             stdout=out, stderr=err, env=QUIET,
         )  # fmt: skip
