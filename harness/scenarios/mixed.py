@@ -26,7 +26,7 @@ def mixed() -> Scenario:
         name="mixed",
         cluster=ClusterSpec(brokers=5),
         contract=Contract(),
-        workload=SendPoll(partitions=10, producers=5, own_partitions=True),
+        workload=SendPoll(partitions=9, producers=3, own_partitions=True),
         broker_config=short_limits,
         schedule=Mix(
             faults=(BrokerKill(), Partition(), GcPause(), BrokerPause()),

@@ -30,9 +30,11 @@ def begin(store: Path, *flags: str) -> Harness:
     store.mkdir()
     with (store / "out").open("wb") as out, (store / "err").open("wb") as err:
         return subprocess.Popen(
-            # Two clusters at a time: no more brokers than it takes.
-            [*CLI, "run", *flags, "--brokers", "3", "--duration", "5m", "--store", str(store),
-             "--json"],
+            # Two clusters at a time: no more brokers and clients than it takes, and patient limits.
+            [*CLI, "run", *flags, "--brokers", "3", "--producers", "1", "--consumers", "1",
+             "--topic-partitions", "3", "--broker-config", "broker.session.timeout.ms=9000",
+             "--broker-config", "replica.lag.time.max.ms=30000", "--duration", "5m",
+             "--store", str(store), "--json"],
             stdout=out, stderr=err, env=QUIET,
         )  # fmt: skip
 

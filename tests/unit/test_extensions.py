@@ -235,7 +235,7 @@ def test_their_fault_is_dealt_in_a_scenario_of_ours_with_their_workload() -> Non
     steps = json.loads(plan_json(scenario, 7, plan(scenario, 7)))["steps"]
     dealt = [step["fault"] for step in steps]
     assert {"name": "lost_host", "parameters": {"times": 2}} in dealt
-    assert scenario.workload == WORKLOADS["trickle"](topic="orders", partitions=10)  # type: ignore[call-arg]
+    assert scenario.workload == WORKLOADS["trickle"](topic="orders", partitions=9)  # type: ignore[call-arg]
 
 
 def test_what_their_fault_and_target_need_is_asked_of_them() -> None:
