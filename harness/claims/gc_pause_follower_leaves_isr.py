@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from faults.gc_pause import GcPause
+from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
+from harness.core.limits import session_timeout
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.lab.clients import LabProducer
 from harness.lab.lab import Lab
 from harness.lab.lateness import Lateness
@@ -95,7 +97,10 @@ def _after(waits_s: list[float]) -> str:
 
 def config(kafka: str) -> Mapping[str, str]:
     """Let sessions outlive the pause, so that it is the leader who notices, by its own limit."""
-    return {"replica.lag.time.max.ms": str(int(LIMIT_S * 1000)), **session_timeout(kafka, 60)}
+    return {
+        "replica.lag.time.max.ms": str(int(LIMIT_S * 1000)),
+        **session_timeout(ClusterSpec(kafka=kafka), 60),
+    }
 
 
 @claim("gc-pause-follower-leaves-isr")

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim, session_timeout
+from harness.core.limits import session_timeout
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -84,7 +86,10 @@ def _longest(sample: Mapping[str, Any]) -> int:
 
 def config(kafka: str) -> Mapping[str, str]:
     """Let nobody lose a session by being frozen, and a follower stay in the ISR for a while."""
-    return {"replica.lag.time.max.ms": str(int(LIMIT_S * 1000)), **session_timeout(kafka, 60)}
+    return {
+        "replica.lag.time.max.ms": str(int(LIMIT_S * 1000)),
+        **session_timeout(ClusterSpec(kafka=kafka), 60),
+    }
 
 
 @claim("hw-min-leo")

@@ -52,15 +52,20 @@ def limits_of(spec: ClusterSpec) -> Limits:
     )
 
 
+def session_timeout(spec: ClusterSpec, seconds: float) -> dict[str, str]:
+    """Return the property that sets the session timeout of brokers, ZooKeeper's or KRaft's."""
+    return {_SESSION[spec.mode]: str(int(seconds * 1000))}
+
+
 def short_limits(spec: ClusterSpec) -> Mapping[str, str]:
     """Return broker properties by which a minute is long enough to pass every limit.
 
     ZooKeeper grants no session shorter than two of its ticks.
     """
     if spec.mode == "zookeeper":
-        session = {"zookeeper.session.timeout.ms": "4000"}
+        session = session_timeout(spec, 4)
     else:
-        session = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+        session = {**session_timeout(spec, 3), "broker.heartbeat.interval.ms": "500"}
     return {
         **session,
         _LAG: "3000",

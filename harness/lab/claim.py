@@ -7,7 +7,7 @@ from enum import StrEnum
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.registry import Registry
-from harness.core.version import FIRST_KRAFT, Versions, numbers
+from harness.core.version import Versions
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -120,13 +120,6 @@ class Claim:
     def expectation(self, kafka: str) -> Expectation | None:
         """Return what is expected of a version, or None if the claim says nothing about it."""
         return next((e for e in self.expects if kafka in e.versions), None)
-
-
-def session_timeout(kafka: str, seconds: float) -> dict[str, str]:
-    """Return the property that sets the session timeout of brokers, ZooKeeper's or KRaft's."""
-    kraft = numbers(kafka) >= FIRST_KRAFT
-    name = "broker.session.timeout.ms" if kraft else "zookeeper.session.timeout.ms"
-    return {name: str(int(seconds * 1000))}
 
 
 CLAIMS: Registry[Callable[[], Claim]] = Registry("claim", "harness.claims")

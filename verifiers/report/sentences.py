@@ -8,6 +8,7 @@ from harness.core.verdict import Verdict
 from verifiers.judging.evidence import in_words, spoken
 from verifiers.report import units
 from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord, Witnessed
+from verifiers.situations.situation import in_a_sentence
 
 _WITNESSES = {
     "process": "process table",
@@ -134,8 +135,7 @@ def situations(record: RunRecord) -> tuple[str, ...]:
     """Return how many situations the run has reached: 12 of 32 situations."""
     if not record.situations:
         return ()
-    reached = sum(1 for entry in record.situations.values() if entry.get("count"))
-    return (f"{reached} of {len(record.situations)} situations",)
+    return (in_a_sentence(record.situations),)
 
 
 def members(record: RunRecord) -> tuple[str, ...]:

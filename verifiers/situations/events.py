@@ -27,6 +27,12 @@ from verifiers.timeline.partition_states import PartitionState, Timeline
 
 Partition = tuple[str, int]
 
+
+def partition_name(partition: Partition) -> str:
+    """Return a partition as Kafka writes it: orders-0."""
+    return f"{partition[0]}-{partition[1]}"
+
+
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 
 _WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\]")
@@ -80,7 +86,7 @@ class LeaderChange:
     @property
     def where(self) -> str:
         """The partition, as Kafka writes it."""
-        return f"{self.partition[0]}-{self.partition[1]}"
+        return partition_name(self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +165,14 @@ class RunEvents:
     # -- faults ------------------------------------------------------------------------------------
 
     @cached_property
+    def _fault_lines(self) -> list[dict[str, Any]]:
+        return list(self._folder.lines("faults.jsonl"))
+
+    @cached_property
     def faults(self) -> tuple[FaultSpan, ...]:
         """The faults that had victims, in the order of their decisions."""
         events: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for line in self._folder.lines("faults.jsonl"):
+        for line in self._fault_lines:
             events.setdefault(str(line["id"]), {})[str(line["event"])] = line
         ended_ns = int(self.run.meta.get("ended_ns") or self._last_ns)
         spans = [
@@ -283,7 +293,7 @@ class RunEvents:
         ]
         injected = [
             (int(line["time_ns"]), cut)
-            for line in self._folder.lines("faults.jsonl")
+            for line in self._fault_lines
             for cut in cuts_by_faults([line])
         ]
         return tuple(sorted([*cuts, *injected], key=lambda placed: placed[0]))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from verifiers.situations.events import RunEvents
+from verifiers.situations.events import RunEvents, partition_name
 from verifiers.situations.situation import Occurrence, situation
 from verifiers.timeline.partition_states import PartitionState
 
@@ -15,7 +15,7 @@ def _entered(events: RunEvents, holds: Callable[[PartitionState], bool]) -> Iter
     for partition, states in events.states():
         for number, state in enumerate(states):
             if holds(state) and (number == 0 or not holds(states[number - 1])):
-                yield Occurrence(at_ns=state.from_ns, where=f"{partition[0]}-{partition[1]}")
+                yield Occurrence(at_ns=state.from_ns, where=partition_name(partition))
 
 
 @situation("isr-at-minimum")
@@ -52,7 +52,7 @@ def last_isr_member_lost(events: RunEvents) -> Iterator[Occurrence]:
     for partition, states in events.states():
         for before, after in pairwise(states):
             if before.leader is not None and after.leader is None:
-                yield Occurrence(at_ns=after.from_ns, where=f"{partition[0]}-{partition[1]}")
+                yield Occurrence(at_ns=after.from_ns, where=partition_name(partition))
 
 
 @situation("log-truncated")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from verifiers.situations.events import LeaderChange, RunEvents
+from verifiers.situations.events import LeaderChange, RunEvents, partition_name
 from verifiers.situations.situation import Occurrence, situation
 
 _BACK_S = 10
@@ -67,7 +67,7 @@ def two_leader_changes_before_catch_up(events: RunEvents) -> Iterator[Occurrence
             elif after.leader != before.leader and after.leader is not None:
                 changes += 1
                 if changes == 2:
-                    yield Occurrence(at_ns=after.from_ns, where=f"{partition[0]}-{partition[1]}")
+                    yield Occurrence(at_ns=after.from_ns, where=partition_name(partition))
                     changes = 1
 
 
@@ -113,7 +113,7 @@ def unclean_election(events: RunEvents) -> Iterator[Occurrence]:
         eligible: set[int] = set()
         for state in states:
             if state.leader is not None and eligible and state.leader not in eligible:
-                yield Occurrence(at_ns=state.from_ns, where=f"{partition[0]}-{partition[1]}")
+                yield Occurrence(at_ns=state.from_ns, where=partition_name(partition))
             # A partition without a leader keeps its last ISR.
             eligible = set(state.isr) | set(state.elr)
 

@@ -73,5 +73,5 @@ def _faults_around(occurrences: Iterable[Occurrence], events: RunEvents) -> list
 
 def in_a_sentence(situations: Mapping[str, Mapping[str, Any]]) -> str:
     """Return how many situations a run has reached: "12 of 32 situations"."""
-    count = sum(1 for entry in situations.values() if entry["count"])
+    count = sum(1 for entry in situations.values() if entry.get("count"))
     return f"{count} of {len(situations)} situations"
