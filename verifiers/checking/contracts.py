@@ -48,7 +48,8 @@ Which anomalies a contract permits: acks × min.insync.replicas × replication f
 retries × requests in flight × unclean election × version of Kafka × whether a fault destroyed data
 on disk. How a reader reads (`isolation.level`, subscribed or not, how a group commits) is told by
 the kind of the anomaly, since one run has readers of several kinds. What was found and is permitted
-leaves a run VALID; what is forbidden makes it INVALID. What no row speaks of is forbidden.
+leaves a run VALID; what is forbidden makes it INVALID; of what is UNKNOWN nobody can tell whether
+Kafka broke a promise, and it leaves the verdict UNKNOWN. What no row speaks of is forbidden.
 [anomalies.md](anomalies.md) tells a story of each anomaly.
 
 Some rows forbid and say what is known: a bug or a weakness of the version is an explanation, and no
@@ -56,7 +57,7 @@ excuse.
 
 ## Overview
 
-● permitted · ◐ permitted of some kinds · empty: forbidden. Replication factor 3,
+● permitted · ◐ permitted of some kinds · empty: forbidden or UNKNOWN. Replication factor 3,
 min.insync.replicas=2, five requests in flight and endless retries where nothing else is said;
 *power lost* stands for any fault that destroys data on disk.
 """
@@ -84,7 +85,7 @@ def in_a_line(chapter: Chapter) -> str:
     permits = list(dict.fromkeys(row.permits for row in chapter.rows if row.permits))
     if permits:
         return f"{chapter.means} Permitted by {', '.join(permits)}; else forbidden."
-    if chapter.rows[-1].permitted:
+    if chapter.rows[-1].permitted or all(row.undecided for row in chapter.rows):
         return f"{chapter.means} No offence: it leaves the verdict UNKNOWN."
     return f"{chapter.means} Never permitted.".strip()
 
@@ -115,9 +116,8 @@ def _rows(chapter: Chapter) -> list[str]:
         kinds = ", ".join(f"`{kind}`" for kind in chapter.kinds if kind in row.kinds) or "any"
         before = any(_overlap(row, earlier) for earlier in chapter.rows[:number])
         given = row.given.words or ("else" if before else "always")
-        ruling = "permitted" if row.permitted else "forbidden"
         lines.append(
-            f"| {kinds} | {given} | **{ruling}** | {row.why.sentence} | {row.why.source} |"
+            f"| {kinds} | {given} | **{row.ruling}** | {row.why.sentence} | {row.why.source} |"
         )
     return lines
 

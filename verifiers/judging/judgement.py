@@ -7,7 +7,7 @@ from harness.core.verdict import Verdict
 from verifiers.checking.checker import CHECKERS
 from verifiers.checking.execution import Found
 from verifiers.judging.evidence import in_words
-from verifiers.oracle import Circumstances
+from verifiers.oracle import Circumstances, Ruling
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import AnomalyFinding, Counts, JudgedFault
 from verifiers.situations.effects import Effect
@@ -31,15 +31,16 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
         rulings = {
             kind: checker.chapter.rule(kind, circumstances) for kind in sorted(kinds, key=str)
         }
-        permitted = all(ruling.permitted for ruling in rulings.values())
-        # If any kind is forbidden, only the forbidden kinds are explained.
-        telling = [ruling for ruling in rulings.values() if ruling.permitted == permitted]
+        # Only the worst kinds are explained: those that are forbidden, else the undecided ones.
+        worst = max(map(_badness, rulings.values()))
+        telling = [ruling for ruling in rulings.values() if _badness(ruling) == worst]
         whys = dict.fromkeys(ruling.why for ruling in telling)
         permits = dict.fromkeys(ruling.permits for ruling in telling if ruling.permits)
         count = sum(kinds.values())
         findings[name] = AnomalyFinding(
             count=count,
-            permitted=permitted,
+            permitted=telling[0].permitted,
+            undecided=telling[0].undecided,
             why=" ".join(whys),
             permits=" and ".join(permits),
             kinds={kind or "": kinds[kind] for kind in rulings},
@@ -53,10 +54,14 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
     return findings
 
 
+def _badness(ruling: Ruling) -> int:
+    return 0 if ruling.permitted else 1 if ruling.undecided else 2
+
+
 def verdict_of(findings: Mapping[str, AnomalyFinding], reasons: Sequence[str]) -> Verdict:
     """Return INVALID if anything forbidden was found, else UNKNOWN if there is any reason."""
     verdicts = [Verdict.UNKNOWN if reasons else Verdict.VALID]
-    verdicts += [Verdict.INVALID for finding in findings.values() if not finding.permitted]
+    verdicts += [Verdict.INVALID for finding in findings.values() if finding.forbidden]
     return Verdict.merge(verdicts)
 
 
@@ -106,6 +111,7 @@ def why_not_valid(
     """
     return (
         *_forbidden(findings),
+        *_undecided(findings),
         *_unfinished(run),
         *_undamaged(run.faults),
         *_unfelt(effects),
@@ -122,7 +128,15 @@ def _forbidden(findings: Mapping[str, AnomalyFinding]) -> list[str]:
     return [
         f"{name} was found {finding.count:,} time{'s' * (finding.count != 1)}: {finding.why}"
         for name, finding in findings.items()
-        if not finding.permitted
+        if finding.forbidden
+    ]
+
+
+def _undecided(findings: Mapping[str, AnomalyFinding]) -> list[str]:
+    return [
+        f"{name}: {finding.count:,} {finding.phrase}. {finding.why}"
+        for name, finding in findings.items()
+        if finding.undecided
     ]
 
 

@@ -32,12 +32,14 @@ class Ruling:
         why: one sentence, with its source.
         permits: what of the contract permits it, in a word or two; empty if nothing does.
         source: where what `why` says is written.
+        undecided: whether it is neither permitted nor forbidden: it leaves the verdict UNKNOWN.
     """
 
     permitted: bool
     why: str
     permits: str = ""
     source: str = ""
+    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,7 @@ class Row:
         permitted: whether the anomaly is permitted then.
         permits: what of the contract permits it, in a word or two.
         why: the reason, and its source.
+        undecided: whether the anomaly is neither permitted nor forbidden then.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -57,6 +60,12 @@ class Row:
     permitted: bool
     permits: str = ""
     why: Reason
+    undecided: bool = False
+
+    @property
+    def ruling(self) -> str:
+        """What it rules, in a word: permitted, forbidden, or UNKNOWN."""
+        return "permitted" if self.permitted else "UNKNOWN" if self.undecided else "forbidden"
 
     def fits(self, kind: str | None, circumstances: Circumstances) -> bool:
         """Tell whether this row speaks of the kind under these circumstances."""
@@ -71,6 +80,11 @@ def permitted(why: Reason, *kinds: str, by: str = "", given: Condition = ALWAYS)
 def forbidden(why: Reason, *kinds: str, given: Condition = ALWAYS) -> Row:
     """Return a row that forbids."""
     return Row(kinds=frozenset(kinds), given=given, permitted=False, why=why)
+
+
+def undecided(why: Reason, *kinds: str, given: Condition = ALWAYS) -> Row:
+    """Return a row that neither permits nor forbids: what it speaks of leaves a verdict UNKNOWN."""
+    return Row(kinds=frozenset(kinds), given=given, permitted=False, why=why, undecided=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +131,7 @@ class Chapter:
             why=str(row.why),
             permits=row.permits,
             source=row.why.source,
+            undecided=row.undecided,
         )
 
     def every_kind(self) -> Iterator[str | None]:

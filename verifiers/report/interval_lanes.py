@@ -194,7 +194,7 @@ def anomaly_lane(anomaly: Anomaly, axis: TimeAxis) -> Drawing | None:
     places = sorted(axis.x(e.at_s) for e in anomaly.examples if e.at_s is not None)
     if not places:
         return None
-    state = "permitted" if anomaly.permitted else "forbidden"
+    state = anomaly.ruling
     marked = f"first {len(places)} of " if len(places) < anomaly.count else ""
     lane = Drawing(
         name=units.shortened(units.visible(anomaly.name), _NAME_SIGNS),

@@ -62,6 +62,8 @@ def _checker_case(name: str, state: str, anomaly: Anomaly | None) -> TestCase:
         text = f"{anomaly.summary}. {anomaly.why}"
         if anomaly.permitted:
             case.system_out = f"Permitted by the contract: {text}"
+        elif anomaly.undecided:
+            case.result = [Error(text, "UNKNOWN")]
         else:
             case.result = [Failure(text, "forbidden")]
     elif state.startswith("crashed"):

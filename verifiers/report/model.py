@@ -181,6 +181,7 @@ class Anomaly:
         means: what the anomaly is, in one sentence; empty if the verdict does not say.
         from_s: when the first of them all happened; None if the verdict does not say.
         to_s: when the last did.
+        undecided: whether it is neither permitted nor forbidden: it leaves the verdict UNKNOWN.
     """
 
     name: str
@@ -194,6 +195,12 @@ class Anomaly:
     means: str = ""
     from_s: float | None = None
     to_s: float | None = None
+    undecided: bool = False
+
+    @property
+    def ruling(self) -> str:
+        """What the oracle says of it, in a word: permitted, forbidden, or unknown."""
+        return "permitted" if self.permitted else "unknown" if self.undecided else "forbidden"
 
     @property
     def summary(self) -> str:
@@ -210,7 +217,8 @@ class Judgement:
     Attributes:
         verdict: UNKNOWN if the run was never verified.
         reasons: the sentences behind it.
-        anomalies: what was found, the forbidden first, then the worst.
+        anomalies: what was found, the forbidden first, those that leave the verdict UNKNOWN
+            next, and of each the worst first.
         counts: sends, acked, failed, indeterminate, read, final.
         checkers: what became of each checker: ran, crashed, not applicable.
         replicas: what the verifier found in the logs on disk; empty if it did not read them.
@@ -233,8 +241,13 @@ class Judgement:
 
     @property
     def forbidden(self) -> tuple[Anomaly, ...]:
-        """The anomalies that the contract does not permit."""
-        return tuple(a for a in self.anomalies if not a.permitted)
+        """The anomalies that the contract forbids."""
+        return tuple(a for a in self.anomalies if a.ruling == "forbidden")
+
+    @property
+    def undecided(self) -> tuple[Anomaly, ...]:
+        """The anomalies that leave the verdict UNKNOWN."""
+        return tuple(a for a in self.anomalies if a.ruling == "unknown")
 
     @property
     def permitted(self) -> tuple[Anomaly, ...]:

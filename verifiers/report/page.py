@@ -54,6 +54,7 @@ def render(record: RunRecord) -> str:
         unchecked=sentences.unchecked(record),
         pictures=pictures,
         forbidden=[_card(record, a) for a in record.judgement.forbidden],
+        undecided=[_card(record, a) for a in record.judgement.undecided],
         permitted=[_card(record, a) for a in record.judgement.permitted],
         shortcoming=sentences.shortcoming,
         # The cures of an UNKNOWN verdict name them already.

@@ -107,6 +107,10 @@ def _phases(run: Json, origin_ns: int) -> tuple[Phase, ...]:
     return tuple(sorted(phases, key=lambda phase: phase.from_s))
 
 
+def _order(anomaly: Anomaly) -> tuple[bool, bool, int, str]:
+    return (anomaly.permitted, anomaly.undecided, anomaly.severity, anomaly.name)
+
+
 def _judgement(verdict: Json, origin_ns: int) -> Judgement:
     named = fields.text(verdict, "verdict")
     if verdict and named not in Verdict.__members__:
@@ -119,6 +123,7 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
             name=visible(name),
             count=fields.integer(entry, "count") or 0,
             permitted=entry.get("permitted") is True,
+            undecided=entry.get("undecided") is True,
             why=fields.text(entry, "why") or "",
             permits=fields.text(entry, "permits") or "",
             severity=fields.integer(entry, "severity") or 9,
@@ -136,7 +141,7 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
     return Judgement(
         verdict=Verdict[named] if named else Verdict.UNKNOWN,
         reasons=fields.texts(verdict, "reasons") if verdict else (never,),
-        anomalies=tuple(sorted(found, key=lambda a: (a.permitted, a.severity, a.name))),
+        anomalies=tuple(sorted(found, key=_order)),
         counts={k: v for k, v in fields.mapping(verdict, "counts").items() if isinstance(v, int)},
         checkers={visible(k): visible(str(v)) for k, v in sorted(checkers.items())},
         replicas=fields.mapping(verdict, "replicas"),

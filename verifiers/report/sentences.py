@@ -41,6 +41,8 @@ def headline(record: RunRecord) -> str:
         return f"{judgement.forbidden[0].summary}.{_besides(judgement.forbidden[1:])}"
     if judgement.verdict is Verdict.UNKNOWN and not judgement.checkers and not judgement.counts:
         return "Nothing is known: this run has no verdict yet."
+    if judgement.undecided:
+        return f"{judgement.undecided[0].summary}.{_besides(judgement.undecided[1:])}"
     if judgement.permitted:
         first = judgement.permitted[0]
         by = first.permits or "the contract"

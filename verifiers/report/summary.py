@@ -9,6 +9,7 @@ MARKDOWN_LINES = 15
 
 _WORTH_A_WORD_S = 1.0
 
+_RULINGS = {"permitted": "permitted", "unknown": "UNKNOWN", "forbidden": "FORBIDDEN"}
 _SIGNS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 
 
@@ -30,8 +31,7 @@ def console_lines(record: RunRecord) -> list[str]:
         [f"  {_fault_text(group)}" for group in sentences.fault_groups(record)], 6, "faults"
     )
     found = [
-        f"  {a.name} ×{units.count(a.count)}  {'permitted' if a.permitted else 'FORBIDDEN'}: "
-        f"{a.summary}{_first_place(a)}"
+        f"  {a.name} ×{units.count(a.count)}  {_RULINGS[a.ruling]}: {a.summary}{_first_place(a)}"
         for a in judgement.anomalies
     ]
     lines += _few(found or [_nothing_found(record)], 4, "anomalies")
@@ -67,10 +67,7 @@ def markdown(record: RunRecord) -> str:
         lines.append(f"- {_safe(claim)}")
     if judgement.verdict is not Verdict.VALID:
         lines += _few([f"- {_safe(r)}" for r in sentences.reasons(record)], 3, "reasons", "- ")
-    found = [
-        _safe(f"{a.name} ×{units.count(a.count)} {'permitted' if a.permitted else 'forbidden'}")
-        for a in judgement.anomalies
-    ]
+    found = [_safe(f"{a.name} ×{units.count(a.count)} {a.ruling}") for a in judgement.anomalies]
     lines.append(
         f"- anomalies: {', '.join(found[:8])}" if found else f"- {_nothing_found(record).strip()}"
     )

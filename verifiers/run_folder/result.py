@@ -47,6 +47,7 @@ class AnomalyFinding:
         phrase: what a sentence says of them, as in "acknowledged records were lost".
         means: what the anomaly is, in one sentence; empty if its checker does not say.
         permits: what of the contract permits it, as in "acks=1"; empty if it is forbidden.
+        undecided: whether it is neither permitted nor forbidden, and leaves the verdict UNKNOWN.
         examples: at most 32, the lowest places first.
         first_ns: when the first of them all happened, on our monotonic clock; None if unknown.
         last_ns: when the last did.
@@ -63,6 +64,12 @@ class AnomalyFinding:
     permits: str = ""
     first_ns: int | None = None
     last_ns: int | None = None
+    undecided: bool = False
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether some of them the contract forbids."""
+        return not self.permitted and not self.undecided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
