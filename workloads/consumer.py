@@ -24,7 +24,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import UsageError
-from harness.history.polls import PollRecorder
+from harness.history.recorder import Recorder
 from harness.history.transactions import TxnRecorder
 from workloads.client_config import Config
 from workloads.control import Control, Settings, main, number, setting
@@ -59,7 +59,7 @@ class RecordingConsumer:
     def __init__(
         self,
         config: Config,
-        recorder: PollRecorder | TxnRecorder,
+        recorder: Recorder | TxnRecorder,
         topic: str,
         **callbacks: Callable[..., None],
     ) -> None:
@@ -256,7 +256,7 @@ class _Seeker:
         return self._every_s * self._random.uniform(0.5, 1.5)
 
 
-def report(control: Control, recorder: PollRecorder, *, force: bool = False) -> None:
+def report(control: Control, recorder: Recorder, *, force: bool = False) -> None:
     """Say how far a consumer or reader is, if it is time to."""
     seen = {f"{topic}-{p}": count for (topic, p), count in sorted(recorder.polled_of.items())}
     control.progress(

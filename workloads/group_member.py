@@ -49,7 +49,7 @@ from confluent_kafka import TopicPartition as Place
 from harness.core.errors import UsageError
 from harness.core.wait import pause
 from harness.core.workload import Act
-from harness.history.polls import PollRecorder
+from harness.history.recorder import Recorder
 from workloads.client_config import Config
 from workloads.consumer import RecordingConsumer
 from workloads.control import Control, Settings, main, number, setting
@@ -70,7 +70,7 @@ class GroupMember(RecordingConsumer):
     """
 
     def __init__(
-        self, config: Config, recorder: PollRecorder, control: Control, settings: Settings
+        self, config: Config, recorder: Recorder, control: Control, settings: Settings
     ) -> None:
         self.processed = 0
         self.rebalances = 0

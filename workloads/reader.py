@@ -24,7 +24,7 @@ from confluent_kafka import TopicPartition as Place
 from harness.core.errors import WaitTimeout
 from harness.core.run_dir import write_atomically
 from harness.core.wait import wait_until
-from harness.history.polls import PollRecorder
+from harness.history.recorder import Recorder
 from workloads.client_config import Config
 from workloads.consumer import POLL_RECORDS, POLL_S, report
 from workloads.control import Control, Settings, main, number, setting
@@ -66,7 +66,7 @@ class End:
 class FinalRead:
     """The final read of some partitions of one topic."""
 
-    def __init__(self, config: Config, recorder: PollRecorder, ends: list[End]) -> None:
+    def __init__(self, config: Config, recorder: Recorder, ends: list[End]) -> None:
         self._recorder = recorder
         self._ends = {end.partition: end for end in ends}
         self._open: set[int] = set()

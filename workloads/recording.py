@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.core.workload import Role
-from harness.history.polls import PollRecorder
-from harness.history.recorder import Identity
+from harness.history.recorder import Identity, Recorder
 from harness.history.sends import SendRecorder
 from harness.history.transactions import TxnRecorder
 from workloads.client_config import Config
@@ -55,14 +54,14 @@ def open_transactions(
     return recorder, encode
 
 
-def open_polls(settings: Settings, control: Control, *, role: Role) -> PollRecorder:
+def open_polls(settings: Settings, control: Control, *, role: Role) -> Recorder:
     """Return the history of a consumer or reader, begun.
 
     Raises:
         KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
     """
     run_id = setting(settings, "run_id", str)
-    return PollRecorder(
+    return Recorder(
         Path(setting(settings, "history", str)),
         Identity(process=setting(settings, "process", int), role=role, run_id=run_id),
         decode=decoder(run_id=run_id),

@@ -27,7 +27,7 @@ import threading
 from collections.abc import Mapping
 from typing import IO, Any
 
-from harness.history.polls import PollRecorder
+from harness.history.recorder import Recorder
 from workloads.control import Control, Settings, main, setting
 from workloads.recording import open_polls
 
@@ -79,7 +79,7 @@ class History:
         rebalances: how often partitions came or went.
     """
 
-    def __init__(self, recorder: PollRecorder, topic: str) -> None:
+    def __init__(self, recorder: Recorder, topic: str) -> None:
         self._recorder = recorder
         self._topic = topic
         self.processed = 0
@@ -143,7 +143,7 @@ class _Translation:
         self._history = history
         self._waiting: list[Mapping[str, Any]] = []
 
-    def obey(self, recorder: PollRecorder) -> None:
+    def obey(self, recorder: Recorder) -> None:
         """Record and answer until told to stop."""
         while not self._control.stop.is_set():
             ended = self._output.ended.is_set()

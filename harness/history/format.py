@@ -152,10 +152,10 @@ RAW_SCHEMAS: dict[Table, pa.Schema] = {
 }
 
 
-def pack_frame(schema: pa.Schema, batch: pa.RecordBatch) -> bytes:
+def pack_frame(batch: pa.RecordBatch) -> bytes:
     """Return one frame: the header and the batch under its schema, compressed."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
         writer.write_batch(batch)
     body: bytes = sink.getvalue().to_pybytes()
     start = HEADER.pack(MAGIC, len(body), zlib.crc32(body), 0)[:-4]

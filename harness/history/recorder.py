@@ -2,14 +2,16 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from harness.core.errors import KafkaChaosError
+from harness.core.workload import Role
 from harness.history.format import RAW_SCHEMAS, Table, pack_frame
 
 FLUSH_S = 0.5
@@ -17,11 +19,8 @@ FLUSH_S = 0.5
 FLUSH_ROWS = 16_384
 """So many rows are flushed early: a longer stop would let librdkafka's queues run dry."""
 
-
-_LEAST_RESERVED = 64
-_MOST_RESERVED = 65_536
-
-Role = Literal["producer", "consumer", "reader"]
+Decode = Callable[[bytes | None, str], tuple[int | None, str | None]]
+"""Takes a record's bytes and topic; returns its value in the run, and what is wrong with it."""
 
 
 class Delivered(Protocol):
@@ -62,12 +61,35 @@ class Identity:
 
 
 class Recorder:
-    """A raw file being written: frames, events, and when to flush.
+    """A raw file being written: a client's polls and events, and when to flush.
 
-    Not for use by several threads: a client does all its work, callbacks included, in one.
+    A reader's polls are the final read. Not for use by several threads: a client does all its
+    work, callbacks included, in one.
+
+    Attributes:
+        identity: who writes it.
+        polled_of: records polled and flushed so far, by (topic, partition).
     """
 
-    def __init__(self, path: Path, identity: Identity, *, flush_s: float) -> None:
+    def __init__(
+        self,
+        path: Path,
+        identity: Identity,
+        *,
+        decode: Decode | None = None,
+        flush_s: float = FLUSH_S,
+    ) -> None:
+        """Begin a history.
+
+        Args:
+            path: a file that does not exist yet.
+            identity: who writes it.
+            decode: reads the records of polls; None for a client that does not poll.
+            flush_s: the longest that anything stays in memory only, seconds.
+
+        Raises:
+            KafkaChaosError: the file exists, or cannot be made.
+        """
         self.identity = identity
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
@@ -86,10 +108,18 @@ class Recorder:
             table: schema.with_metadata({**metadata, "table": table})
             for table, schema in RAW_SCHEMAS.items()
         }
-        self._events: list[tuple[object, ...]] = []
+        self.polled_of: Counter[tuple[str, int]] = Counter()
+        self._decode = decode
+        self._polls: list[tuple[int, int, int | None, Sequence[Delivered]]] = []
+        self._polled = 0
+        self._open_txn: int | None = None
+        # In this order: a transaction is begun before it ends.
+        self._rows: dict[Table, list[tuple[object, ...]]] = {table: [] for table in RAW_SCHEMAS}
         self._frames: list[bytes] = []
         self._due_ns = 0
         self._flush_ns = int(flush_s * 1e9)
+        self.event("start")
+        self.flush()
 
     def event(
         self,
@@ -102,7 +132,18 @@ class Recorder:
         detail: str | None = None,
     ) -> None:
         """Record something that is neither a send nor a poll; the columns of `EVENT_SCHEMA`."""
-        self._events.append((op, f, topic, partition, offset, time.monotonic_ns(), detail))
+        self._add("event", op, f, topic, partition, offset, time.monotonic_ns(), detail)
+
+    def polled(self, op: int, messages: Sequence[Delivered]) -> None:
+        """Record what one poll returned, within the open transaction if there is one.
+
+        Args:
+            op: the poll's number, from 0.
+            messages: its records, none of them an error, in the order in which they were given out.
+        """
+        if messages:
+            self._polls.append((op, time.monotonic_ns(), self._open_txn, messages))
+            self._polled += len(messages)
 
     def flush(self, *, early: bool = False) -> None:
         """Hand everything recorded so far to the operating system: it survives our own death.
@@ -110,9 +151,7 @@ class Recorder:
         Args:
             early: it is not time yet, much has gathered; what is better left for then may be left.
         """
-        if self._events:
-            self._frame("event", self._batch("event", list(zip(*self._events, strict=True))))
-            self._events.clear()
+        self._pack(early=early)
         data = b"".join(self._frames)
         self._frames.clear()
         while data:
@@ -132,16 +171,62 @@ class Recorder:
         self.flush(early=early)
         return True
 
-    def _gathered(self) -> int:
-        return len(self._events)
+    def close(self, *, used: int = 0) -> None:
+        """End the history.
 
-    def _end(self, bound: int) -> None:
+        Args:
+            used: how many values were used; those reserved beyond were never sent.
+        """
         now = time.monotonic_ns()
         self.event("close")
         self.flush()
-        self._frame("mark", self._batch("mark", [["close"], [bound], [now]]))
+        self._add("mark", "close", used, now)
         self.flush()
         os.close(self._file)
+
+    def _gathered(self) -> int:
+        return self._polled
+
+    def _add(self, table: Table, *row: object) -> None:
+        """Keep a row of a table until the next flush."""
+        self._rows[table].append(row)
+
+    def _pack(self, *, early: bool) -> None:
+        """Make frames of what was recorded; what is read first is what the rest refers to."""
+        del early  # only a producer leaves something for later
+        if self._polls:
+            table: Table = "final" if self.identity.role == "reader" else "poll"
+            self._frame(self._batch(table, self._take_polls()))
+        for table, rows in self._rows.items():
+            if rows:
+                self._frame(self._batch(table, list(zip(*rows, strict=True))))
+                rows.clear()
+
+    def _take_polls(self) -> list[Sequence[object]]:
+        """Return the columns of all that was polled: rows are made of messages many at a time."""
+        assert self._decode is not None  # noqa: S101 (whoever polls has one)
+        ops: list[int] = []
+        positions: list[int] = []
+        times: list[int] = []
+        txns: list[int | None] = []
+        messages: list[Delivered] = []
+        for op, time_ns, txn, polled in self._polls:
+            count = len(polled)
+            ops += [op] * count
+            times += [time_ns] * count
+            txns += [txn] * count
+            positions += range(count)
+            messages += polled
+        self._polls.clear()
+        self._polled = 0
+        topics = [message.topic() or "" for message in messages]
+        partitions = [message.partition() or 0 for message in messages]
+        payloads: Iterable[bytes | None] = [message.value() for message in messages]
+        decoded = list(map(self._decode, payloads, topics))
+        offsets = [message.offset() for message in messages]
+        values, problems = zip(*decoded, strict=True)
+        self.polled_of.update(zip(topics, partitions, strict=True))
+        return [ops, positions, topics, partitions, offsets, values, times, problems, txns]
 
     def _batch(self, table: Table, columns: Sequence[Sequence[object]]) -> pa.RecordBatch:
         schema = self._schemas[table]
@@ -150,5 +235,5 @@ class Recorder:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _frame(self, table: Table, batch: pa.RecordBatch) -> None:
-        self._frames.append(pack_frame(self._schemas[table], batch))
+    def _frame(self, batch: pa.RecordBatch) -> None:
+        self._frames.append(pack_frame(batch))

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ SCHEMAS: dict[Dataset, pa.Schema] = {
 ROW_GROUP_ROWS = 1_000_000
 _INFO_ROWS = 65_536
 _NAMES = pa.array([str(kind) for kind in SEND_TYPES], pa.string())
+_NEWEST = ("complete_ns", "time_ns", "invoke_ns")
+"""Columns with times; the first of them that a table has holds its newest."""
 _NO_OUTCOME = "the client ended before it learnt the outcome"
 
 
@@ -117,66 +120,43 @@ class _Sealing:
         table = metadata.get(b"table", b"").decode()
         self._process = int(metadata[b"process"])
         self._topic = metadata[b"topic"].decode()
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        times = [columns[name] for name in _NEWEST if name in columns]
+        if times and batch.num_rows:
+            self._last_ns = max(self._last_ns, pc.max(times[0]).as_py())
         if table == "mark":
             self._take_marks(batch)
         elif table == "invoke":
-            self._take_invoked(batch)
+            for row in batch.to_pylist():
+                self._invoked[row["value"] - self._first] = (row["invoke_ns"], row.get("txn"))
         elif table == "send":
-            self._take_sends(batch)
+            self._take_sends(columns)
         elif table == "begin":
-            self._take_begun(batch)
+            self._begun.update((row["txn"], row["invoke_ns"]) for row in batch.to_pylist())
         elif table == "txn":
-            self._take_txns(batch)
+            self._take_txns(columns)
         elif table in ("poll", "final", "event"):
             dataset: Dataset = table
-            self._see(batch.column("time_ns"))
-            columns = batch.columns
-            if table != "event":
-                columns = [*columns[:8], _txn_of(batch)]
-            self._write(dataset, [self._process_of(batch.num_rows), *columns])
+            self._write(dataset, batch.num_rows, **columns)
         else:
             raise self._unreadable(f"holds a table {table!r} that this version does not know")
 
     def _take_marks(self, batch: pa.RecordBatch) -> None:
-        self._see(batch.column("time_ns"))
         for mark in batch.to_pylist():
             if mark["kind"] == "reserve":
                 self._reserved = max(self._reserved, mark["bound"])
             else:
                 self._used = mark["bound"]
 
-    def _take_invoked(self, batch: pa.RecordBatch) -> None:
-        self._see(batch.column("invoke_ns"))
-        values, times = (batch.column(name).to_pylist() for name in ("value", "invoke_ns"))
-        first = self._first
-        for value, invoke_ns, txn in zip(values, times, _txn_of(batch).to_pylist(), strict=True):
-            self._invoked[value - first] = (invoke_ns, txn)
-
-    def _take_begun(self, batch: pa.RecordBatch) -> None:
-        self._see(batch.column("invoke_ns"))
-        txns, times = (batch.column(name).to_pylist() for name in ("txn", "invoke_ns"))
-        self._begun.update(zip(txns, times, strict=True))
-
-    def _take_txns(self, batch: pa.RecordBatch) -> None:
-        self._see(batch.column("complete_ns"))
-        for txn in batch.column("txn").to_pylist():
+    def _take_txns(self, columns: dict[str, pa.Array]) -> None:
+        for txn in columns["txn"].to_pylist():
             if self._begun.pop(txn, None) is None:
                 raise self._unreadable(f"ends transaction {txn}, which was not begun")
-        self._write(
-            "txn",
-            [
-                self._process_of(batch.num_rows),
-                batch.column("txn"),
-                _NAMES.take(batch.column("type")),
-                *(batch.column(name) for name in TXN_SCHEMA.names[3:]),
-            ],
-        )
+        columns["type"] = _NAMES.take(columns["type"])
+        self._write("txn", len(columns["txn"]), **columns)
 
-    def _take_sends(self, batch: pa.RecordBatch) -> None:
-        self._see(batch.column("complete_ns"))
-        rows = batch.num_rows
-        values = batch.column("value")
-        ops = pc.subtract(values, pa.scalar(self._first, pa.int64()))
+    def _take_sends(self, columns: dict[str, pa.Array]) -> None:
+        ops = pc.subtract(columns["value"], pa.scalar(self._first, pa.int64()))
         known = self._invoked
         for op in ops.to_pylist():
             if not 0 <= op < self._reserved:
@@ -185,114 +165,78 @@ class _Sealing:
                 raise self._unreadable(f"completes send {op} twice")
             if op in known:
                 del known[op]
-        self._write(
-            "send",
-            [
-                self._process_of(rows),
-                ops,
-                _NAMES.take(batch.column("type")),
-                pa.repeat(pa.scalar(self._topic), rows),
-                batch.column("partition"),
-                batch.column("offset"),
-                values,
-                batch.column("invoke_ns"),
-                batch.column("complete_ns"),
-                batch.column("error"),
-                _txn_of(batch),
-            ],
-        )
+        columns["type"] = _NAMES.take(columns["type"])
+        self._write("send", len(ops), op=ops, topic=self._topic, **columns)
 
     def _crashed(self, torn_bytes: int) -> None:
         detail = "the process ended without closing its history"
         if torn_bytes:
             detail += f"; {torn_bytes} bytes of an unfinished frame are left out"
-        row = [self._process, None, "crash", None, None, None, self._last_ns, detail]
-        types = EVENT_SCHEMA.types
-        self._write(
-            "event", [pa.array([cell], kind) for cell, kind in zip(row, types, strict=True)]
-        )
+        self._write("event", 1, f="crash", time_ns=self._last_ns, detail=detail)
 
     def _leave_in_doubt(self) -> None:
-        """Write what was reserved (and used, if that is known) and never completed as INFO."""
-        bound = self._reserved if self._used is None else self._used
-        ops: list[int] = []
-        for op in self._done.missing(bound):
-            ops.append(op)
-            if len(ops) == _INFO_ROWS:
-                self._write_info(ops)
-                ops = []
-        if ops:
-            self._write_info(ops)
+        """Write as INFO the sends and transactions that were begun and never completed.
+
+        A send counts if it was reserved (and used, if that is known). The commit of a transaction
+        may have been tried.
+        """
+        in_doubt = {
+            "type": str(OpType.INFO), "complete_ns": self._last_ns, "error": _NO_OUTCOME,
+        }  # fmt: skip
+        missing = self._done.missing(self._reserved if self._used is None else self._used)
+        while ops := list(islice(missing, _INFO_ROWS)):
+            invoked = [self._invoked.get(op, (None, None)) for op in ops]
+            self._write(
+                "send",
+                len(ops),
+                op=pa.array(ops, pa.int64()),
+                topic=self._topic,
+                value=pa.array([self._first + op for op in ops], pa.int64()),
+                invoke_ns=pa.array([invoke_ns for invoke_ns, _ in invoked], pa.int64()),
+                txn=pa.array([txn for _, txn in invoked], pa.int64()),
+                **in_doubt,
+            )
         if self._begun:
-            self._write_open_txns()
-
-    def _write_open_txns(self) -> None:
-        """Write the transactions that never ended as INFO: their commit may have been tried."""
-        rows = len(self._begun)
-        self._write(
-            "txn",
-            [
-                self._process_of(rows),
-                pa.array(self._begun.keys(), pa.int64()),
-                pa.repeat(pa.scalar(str(OpType.INFO)), rows),
-                pa.array(self._begun.values(), pa.int64()),
-                pa.repeat(pa.scalar(self._last_ns, pa.int64()), rows),
-                pa.array([True] * rows, pa.bool_()),
-                pa.repeat(pa.scalar(_NO_OUTCOME), rows),
-            ],
-        )
-
-    def _write_info(self, ops: list[int]) -> None:
-        rows = len(ops)
-        op_column = pa.array(ops, pa.int64())
-        invoked = [self._invoked.get(op, (None, None)) for op in ops]
-        self._write(
-            "send",
-            [
-                self._process_of(rows),
-                op_column,
-                pa.repeat(pa.scalar(str(OpType.INFO)), rows),
-                pa.repeat(pa.scalar(self._topic), rows),
-                pa.nulls(rows, pa.int32()),
-                pa.nulls(rows, pa.int64()),
-                pc.add(op_column, pa.scalar(self._first, pa.int64())),
-                pa.array([invoke_ns for invoke_ns, _ in invoked], pa.int64()),
-                pa.repeat(pa.scalar(self._last_ns, pa.int64()), rows),
-                pa.repeat(pa.scalar(_NO_OUTCOME), rows),
-                pa.array([txn for _, txn in invoked], pa.int64()),
-            ],
-        )
-
-    def _process_of(self, rows: int) -> pa.Array:
-        return pa.repeat(pa.scalar(self._process, pa.int32()), rows)
+            self._write(
+                "txn",
+                len(self._begun),
+                txn=pa.array(self._begun.keys(), pa.int64()),
+                invoke_ns=pa.array(self._begun.values(), pa.int64()),
+                committing=True,
+                **in_doubt,
+            )
 
     @property
     def _first(self) -> int:
         return value_of(self._process or 0, 0)
 
-    def _see(self, times: pa.Array) -> None:
-        if len(times):
-            self._last_ns = max(self._last_ns, pc.max(times).as_py())
+    def _write(self, dataset: Dataset, rows: int, **columns: Any) -> None:  # noqa: ANN401
+        """Write rows of this client.
 
-    def _write(self, dataset: Dataset, columns: list[pa.Array]) -> None:
+        Args:
+            dataset: where to.
+            rows: how many.
+            columns: arrays, or one value for all rows; a column that is left out is null, as in
+                files older than the column.
+        """
         writer = self._writers.get(dataset)
         if writer is None:
             path = self._history / dataset / f"{self._process}.parquet"
             writer = self._writers[dataset] = _Writer(path, SCHEMAS[dataset])
-        writer.add(columns)
+        columns["process"] = self._process
+        values = ((columns.get(field.name), field.type) for field in SCHEMAS[dataset])
+        writer.add(
+            [
+                value if isinstance(value, pa.Array) else pa.repeat(pa.scalar(value, kind), rows)
+                for value, kind in values
+            ]
+        )
 
     def _unreadable(self, what: str) -> HistoryUnreadable:
         return HistoryUnreadable(
             f"{self._path} {what}: it was written by something else or changed since; "
             "nothing can be concluded from this run, run it again."
         )
-
-
-def _txn_of(batch: pa.RecordBatch) -> pa.Array:
-    """Return the transactions of sends or polls; files older than the column have none."""
-    if "txn" in batch.schema.names:
-        return batch.column("txn")
-    return pa.nulls(batch.num_rows, pa.int64())
 
 
 class _Completed:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from harness.core.op import OpType, value_of
 from harness.history.format import SEND_TYPES
 from harness.history.pending import Int64s, UnderWay
-from harness.history.recorder import FLUSH_S, Delivered, Identity, Recorder
+from harness.history.recorder import FLUSH_S, Decode, Delivered, Identity, Recorder
 
 _LEAST_RESERVED = 64
 _MOST_RESERVED = 65_536
@@ -43,20 +43,21 @@ class SendRecorder(Recorder):
         identity: Identity,
         *,
         values_of: Callable[[Sequence[Delivered]], Int64s],
+        decode: Decode | None = None,
         flush_s: float = FLUSH_S,
     ) -> None:
         """Begin a producer's history.
 
         Args:
-            path: a file that does not exist yet.
+            path: as of `Recorder`, and so are `identity`, `decode` and `flush_s`.
             identity: who writes it.
             values_of: takes the values out of acknowledged messages.
-            flush_s: the longest that anything stays in memory only, seconds.
+            decode: reads the records of polls.
+            flush_s: seconds.
 
         Raises:
             KafkaChaosError: the file exists, or cannot be made.
         """
-        super().__init__(path, identity, flush_s=flush_s)
         self._values_of = values_of
         self.acked: list[Delivered] = []
         self.acked_ns: list[int] = []
@@ -71,9 +72,7 @@ class SendRecorder(Recorder):
         self._reserved_ns = 0
         self._block = _LEAST_RESERVED
         self._invoked_below = self._first
-        self._open_txn: int | None = None
-        self.event("start")
-        self.flush()
+        super().__init__(path, identity, decode=decode, flush_s=flush_s)
 
     @property
     def under_way(self) -> int:
@@ -95,7 +94,7 @@ class SendRecorder(Recorder):
         block = range(self._first + self._reserved, self._first + self._reserved + self._block)
         self._reserved += self._block
         self._reserved_ns = now
-        self._frame("mark", self._batch("mark", [["reserve"], [self._reserved], [now]]))
+        self._add("mark", "reserve", self._reserved, now)
         self.flush(early=True)
         return block
 
@@ -125,20 +124,6 @@ class SendRecorder(Recorder):
         self._others.append(row)
         self.counts[kind] += 1
 
-    def flush(self, *, early: bool = False) -> None:
-        """Hand everything to the operating system; unless early, what is still under way too."""
-        parts = [part for part in (self._take_acked(), self._take_others()) if part is not None]
-        if len(parts) == 2:
-            # Two lists, each in its order; a history is in the order in which things ended.
-            both = pa.concat_batches(parts)
-            parts = [both.take(pc.sort_indices(both.column("complete_ns")))]
-        for part in parts:
-            self._frame("send", part)
-        if not early:
-            # An early flush leaves this out: most of it will have completed by the next one.
-            self._take_pending()
-        super().flush(early=early)
-
     def abandon(self, *, error: str) -> None:
         """Complete all that is under way as INFO, because nothing more will be heard of it.
 
@@ -150,18 +135,27 @@ class SendRecorder(Recorder):
         for value in self.pending.since(self._first)[0].tolist():
             self.completed(value, OpType.INFO, error=error)
 
-    def close(self, *, used: int) -> None:
-        """End the history: what is still pending becomes INFO, and nothing else is in doubt.
-
-        Args:
-            used: how many values were used; those reserved beyond were never sent.
-        """
+    def close(self, *, used: int = 0) -> None:
+        """End the history: what is still pending becomes INFO, and nothing else is in doubt."""
         self.abandon(error="still pending when the client closed")
-        self._end(used)
+        super().close(used=used)
 
     def _gathered(self) -> int:
         self._gather()
-        return len(self._offsets) + len(self._others)
+        return super()._gathered() + len(self._offsets) + len(self._others)
+
+    def _pack(self, *, early: bool) -> None:
+        super()._pack(early=early)
+        parts = [part for part in (self._take_acked(), self._take_others()) if part is not None]
+        if len(parts) == 2:
+            # Two lists, each in its order; a history is in the order in which things ended.
+            both = pa.concat_batches(parts)
+            parts = [both.take(pc.sort_indices(both.column("complete_ns")))]
+        for part in parts:
+            self._frame(part)
+        if not early:
+            # An early flush leaves this out: most of it will have completed by the next one.
+            self._take_pending()
 
     def _gather(self) -> None:
         """Take what matters out of the acknowledged messages, and let go of them.
@@ -223,5 +217,4 @@ class SendRecorder(Recorder):
             # Whatever is under way in a transaction belongs to the one that is open.
             txns = pa.repeat(pa.scalar(self._open_txn, pa.int64()), len(values))
             columns = [pa.array(values), pa.array(invoked), txns]
-            schema = self._schemas["invoke"]
-            self._frame("invoke", pa.RecordBatch.from_arrays(columns, schema=schema))
+            self._frame(pa.RecordBatch.from_arrays(columns, schema=self._schemas["invoke"]))

@@ -9,8 +9,7 @@ from pathlib import Path
 from harness.core.op import OpType
 from harness.history.format import SEND_TYPES
 from harness.history.pending import Int64s
-from harness.history.poll_rows import Decode, PollRows
-from harness.history.recorder import FLUSH_S, Delivered, Identity
+from harness.history.recorder import FLUSH_S, Decode, Delivered, Identity
 from harness.history.sends import SendRecorder
 
 
@@ -47,36 +46,12 @@ class TxnRecorder(SendRecorder):
         decode: Decode,
         flush_s: float = FLUSH_S,
     ) -> None:
-        """Begin the history.
-
-        Args:
-            path: a file that does not exist yet.
-            identity: who writes it.
-            values_of: takes the values out of acknowledged messages.
-            decode: takes a record's value and topic, returns its value in the run and its problem.
-            flush_s: the longest that anything stays in memory only, seconds.
-
-        Raises:
-            KafkaChaosError: the file exists, or cannot be made.
-        """
-        self._polls = PollRows(decode)
-        self._begun: list[tuple[int, int]] = []
-        self._ended: list[tuple[object, ...]] = []
+        """Begin the history; arguments and errors as of `SendRecorder`."""
         self._deliveries: dict[int, Delivery] = {}
         self._next_txn = 0
         self._begun_ns = 0
         self.txns: Counter[OpType] = Counter()
-        super().__init__(path, identity, values_of=values_of, flush_s=flush_s)
-
-    @property
-    def open_txn(self) -> int | None:
-        """The number of the transaction that was begun and has not ended."""
-        return self._open_txn
-
-    @property
-    def polled_of(self) -> Counter[tuple[str, int]]:
-        """Records polled and flushed so far, by (topic, partition)."""
-        return self._polls.polled_of
+        super().__init__(path, identity, values_of=values_of, decode=decode, flush_s=flush_s)
 
     def begin(self) -> int:
         """Record that a transaction is begun, and return its number."""
@@ -84,21 +59,12 @@ class TxnRecorder(SendRecorder):
         self._next_txn += 1
         self._open_txn = number
         self._begun_ns = time.monotonic_ns()
-        self._begun.append((number, self._begun_ns))
+        self._add("begin", number, self._begun_ns)
         return number
 
     def delivered(self, value: int, report: Delivery) -> None:
         """Take note of what a delivery report said; it counts when the transaction ends."""
         self._deliveries[value] = report
-
-    def polled(self, op: int, messages: Sequence[Delivered]) -> None:
-        """Record what one poll returned, within the open transaction if there is one.
-
-        Args:
-            op: the poll's number, from 0.
-            messages: its records in the order in which they were given out.
-        """
-        self._polls.add(op, messages, txn=self._open_txn)
 
     def end(self, kind: OpType, *, committing: bool, error: str | None = None) -> None:
         """End the open transaction: all its sends have its outcome.
@@ -125,22 +91,9 @@ class TxnRecorder(SendRecorder):
                 self.acked_of[report.partition] += 1
         self._deliveries.clear()
         now = time.monotonic_ns()
-        row = (txn, SEND_TYPES.index(kind), self._begun_ns, now, committing, error)
-        self._ended.append(row)
+        self._add("txn", txn, SEND_TYPES.index(kind), self._begun_ns, now, committing, error)
         self._open_txn = None
         self.txns[kind] += 1
-
-    def flush(self, *, early: bool = False) -> None:
-        """Hand everything to the operating system; unless early, what is still under way too."""
-        if self._begun:
-            self._frame("begin", self._batch("begin", list(zip(*self._begun, strict=True))))
-            self._begun.clear()
-        if self._polls:
-            self._frame("poll", self._batch("poll", self._polls.take()))
-        if self._ended:
-            self._frame("txn", self._batch("txn", list(zip(*self._ended, strict=True))))
-            self._ended.clear()
-        super().flush(early=early)
 
     def abandon(self, *, error: str) -> None:
         """Complete all that is under way, the open transaction included, as INFO.
@@ -151,6 +104,3 @@ class TxnRecorder(SendRecorder):
         if self._open_txn is not None:
             self.end(OpType.INFO, committing=True, error=error)
         super().abandon(error=error)
-
-    def _gathered(self) -> int:
-        return super()._gathered() + len(self._polls) + len(self._ended)

@@ -8,8 +8,7 @@ import pytest
 
 from harness.core.contract import Contract
 from harness.history import seal
-from harness.history.polls import PollRecorder
-from harness.history.recorder import Identity
+from harness.history.recorder import Identity, Recorder
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.consumer import RecordingConsumer
 from workloads.record import decoder, encoder
@@ -77,7 +76,7 @@ def test_a_subscriber_records_which_partitions_came_and_went_during_which_poll(r
 
 
 def test_a_consumer_whose_place_is_gone_seeks_and_says_so(run: Run) -> None:
-    recorder = PollRecorder(
+    recorder = Recorder(
         run.folder / "history" / "raw" / "100.frames",
         Identity(process=100, role="consumer", run_id=RUN_ID),
         decode=decoder(run_id=RUN_ID),

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.history import seal
-from harness.history.polls import PollRecorder
+from harness.history.recorder import Recorder
 from harness.lab.groups import offsets_partition
 from tests.unit.mock_kafka import (
     PARTITIONS,
@@ -250,7 +250,7 @@ class FakeRecord:
 
 def faked(
     tmp_path: Path, commits: str, consumer: FakeConsumer, monkeypatch: pytest.MonkeyPatch
-) -> tuple[GroupMember, PollRecorder]:
+) -> tuple[GroupMember, Recorder]:
     monkeypatch.setattr("workloads.consumer.Consumer", lambda config: consumer)
     (tmp_path / "history" / "raw").mkdir(parents=True)
     settings = {
@@ -263,7 +263,7 @@ def faked(
     return GroupMember({}, recorder, control, settings), recorder
 
 
-def told(tmp_path: Path, recorder: PollRecorder, *kinds: str) -> list[tuple[str, int]]:
+def told(tmp_path: Path, recorder: Recorder, *kinds: str) -> list[tuple[str, int]]:
     recorder.close()
     seal(tmp_path)
     rows = Run(tmp_path, cast(MockKafka, None)).rows("event")

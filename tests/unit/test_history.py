@@ -9,9 +9,8 @@ import pytest
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.op import OpType, value_of
 from harness.history import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA, seal
-from harness.history.format import RAW_SCHEMAS, pack_frame, read_frames
-from harness.history.polls import PollRecorder
-from harness.history.recorder import Identity
+from harness.history.format import pack_frame, read_frames
+from harness.history.recorder import Identity, Recorder
 from harness.history.sends import SendRecorder
 from workloads.record import decoder, encoder, values_of
 
@@ -272,7 +271,7 @@ def test_a_second_process_may_not_write_into_the_same_history(
     producer.flush()
 
     with pytest.raises(KafkaChaosError, match="cannot be begun"):
-        PollRecorder(raw_file(run_dir), producer.identity, decode=decoder(run_id=RUN))
+        Recorder(raw_file(run_dir), producer.identity, decode=decoder(run_id=RUN))
 
 
 @pytest.mark.parametrize(("role", "dataset"), [("consumer", "poll"), ("reader", "final")])
@@ -280,7 +279,7 @@ def test_polled_records_are_sealed_with_their_polls_and_problems(
     run_dir: Path, role: Any, dataset: str
 ) -> None:
     identity = Identity(process=100, role=role, run_id=RUN)
-    recorder = PollRecorder(raw_file(run_dir), identity, decode=decoder(run_id=RUN))
+    recorder = Recorder(raw_file(run_dir), identity, decode=decoder(run_id=RUN))
     recorder.polled(0, [Stored(ENCODE(8), 0, 5), Stored(b"?", 0, 6)])
     recorder.polled(1, [])
     recorder.polled(2, [Stored(ENCODE(9), 2, 1)])
@@ -299,7 +298,7 @@ def test_the_sealed_files_have_the_declared_columns(run_dir: Path, producer: Sen
     value = producer.reserve()[0]
     invoke(producer, [value])
     producer.close(used=1)
-    polls = PollRecorder(
+    polls = Recorder(
         run_dir / "history" / "raw" / "100",
         Identity(process=100, role="consumer", run_id=RUN),
         decode=decoder(run_id=RUN),
@@ -357,26 +356,15 @@ def snapshot(run_dir: Path) -> dict[Path, tuple[int, bytes]]:
 def test_raw_files_of_before_there_were_transactions_are_sealed(
     run_dir: Path, producer: SendRecorder
 ) -> None:
-    without = {
-        table: schema.remove(schema.get_field_index("txn")) if "txn" in schema.names else schema
-        for table, schema in RAW_SCHEMAS.items()
-    }
     value = producer.reserve()[0]
     invoke(producer, [value, value + 1])
     acknowledge(producer, value, offset=17, time_ns=250)
     producer.flush()
-    frames = [
-        (
-            batch.schema.metadata,
-            batch.drop_columns(["txn"]) if "txn" in batch.schema.names else batch,
-        )
-        for _, batch in read_frames(raw_file(run_dir))
-    ]
+    batches = [batch for _, batch in read_frames(raw_file(run_dir))]
     raw_file(run_dir).write_bytes(
         b"".join(
-            pack_frame(without[table].with_metadata(metadata), batch)
-            for metadata, batch in frames
-            for table in [metadata[b"table"].decode()]
+            pack_frame(batch.drop_columns(["txn"]) if "txn" in batch.schema.names else batch)
+            for batch in batches
         )
     )
 

@@ -156,7 +156,7 @@ def test_a_transaction_that_ends_twice_makes_the_history_unreadable(
 ) -> None:
     client.begin()
     client.end(OpType.OK, committing=True)
-    client._ended *= 2
+    client._rows["txn"] *= 2
     client.close(used=0)
 
     with pytest.raises(HistoryUnreadable, match="ends transaction 0, which was not begun"):
