@@ -10,9 +10,7 @@ import pytest
 from fault_agent import AgentError, processes, program
 from fault_agent.ends import ends
 from fault_agent.leases import Leases
-from fault_agent.tails import Wanted, cut_tails
-
-ALL = Wanted()
+from fault_agent.tails import cut_tails
 
 
 def v2(base: int, records: int, size: int = 100) -> bytes:
@@ -60,7 +58,7 @@ def test_the_worst_legal_power_cut_ends_at_the_recovery_point(disk: Disk) -> Non
     path = disk.segment(0, v2(0, 5), v2(5, 5), v2(10, 2))
     disk.recovery_point(5)
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert (cut.topic, cut.partition, cut.recovery_point) == ("orders", 0, 5)
     assert (cut.end_before, cut.end_after, cut.bytes_cut) == (12, 5, 200)
@@ -71,7 +69,7 @@ def test_a_batch_is_cut_whole_or_not_at_all(disk: Disk) -> None:
     path = disk.segment(0, v2(0, 5), v2(5, 5), v2(10, 2))
     disk.recovery_point(6)
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert (cut.end_after, cut.bytes_cut) == (10, 100)
     assert path.stat().st_size == 200
@@ -83,7 +81,7 @@ def test_later_segments_go_with_all_their_indexes(disk: Disk) -> None:
     disk.segment(15, v2(15, 5))
     disk.recovery_point(7)
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert (cut.end_before, cut.end_after, cut.bytes_cut) == (20, 10, 200)
     assert disk.names() == {f"{0:020}.log"}
@@ -94,7 +92,7 @@ def test_a_segment_below_the_cut_keeps_its_indexes(disk: Disk) -> None:
     path = disk.segment(5, v2(5, 5), v2(10, 5))
     disk.recovery_point(8)
 
-    cut_tails([disk.folder], ALL)
+    cut_tails([disk.folder])
 
     assert f"{0:020}.index" in disk.names()
     assert f"{5:020}.index" not in disk.names()
@@ -106,7 +104,7 @@ def test_a_cut_at_a_segments_beginning_leaves_it_empty(disk: Disk) -> None:
     path = disk.segment(5, v2(5, 5))
     disk.recovery_point(5)
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert (cut.end_after, cut.bytes_cut) == (5, 100)
     assert path.read_bytes() == b""
@@ -115,7 +113,7 @@ def test_a_cut_at_a_segments_beginning_leaves_it_empty(disk: Disk) -> None:
 def test_an_offset_of_ones_own_is_the_least_that_stays(disk: Disk) -> None:
     disk.segment(0, v2(0, 5), v2(5, 5), v2(10, 2))
 
-    (cut,) = cut_tails([disk.folder], Wanted(topic="orders", partition=0, offset=9))
+    (cut,) = cut_tails([disk.folder], topic="orders", partition=0, offset=9)
 
     assert (cut.end_after, cut.bytes_cut) == (10, 100)
 
@@ -125,7 +123,7 @@ def test_below_the_recovery_point_lies_corruption(disk: Disk) -> None:
     disk.recovery_point(6)
 
     with pytest.raises(AgentError, match="below the recovery point 6"):
-        cut_tails([disk.folder], Wanted(topic="orders", partition=0, offset=5))
+        cut_tails([disk.folder], topic="orders", partition=0, offset=5)
 
     assert path.stat().st_size == 200
     assert (disk.folder / ".kafka_cleanshutdown").exists()
@@ -135,7 +133,7 @@ def test_what_was_flushed_is_not_cut(disk: Disk) -> None:
     disk.segment(0, v2(0, 5))
     disk.recovery_point(5)
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert (cut.end_before, cut.end_after, cut.bytes_cut) == (5, 5, 0)
     assert f"{0:020}.index" in disk.names()
@@ -147,7 +145,7 @@ def test_old_formats_are_stepped_through_message_by_message(disk: Disk, magic: i
     path = disk.segment(0, old(0, magic), old(1, magic), old(6, magic, 90), old(7, magic))
     disk.recovery_point(3)
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert (cut.end_before, cut.end_after, cut.bytes_cut) == (8, 7, 50)
     assert path.stat().st_size == 190
@@ -157,7 +155,7 @@ def test_a_compacted_log_does_not_end_below_its_recovery_point(disk: Disk) -> No
     disk.segment(0, v2(0, 2), v2(10, 3), v2(13, 1))
     disk.recovery_point(8)
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert cut.end_after == 13
 
@@ -166,7 +164,7 @@ def test_what_was_half_written_is_no_batch_and_goes(disk: Disk) -> None:
     path = disk.segment(0, v2(0, 5), v2(5, 5)[:60])
     disk.recovery_point(5)
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert (cut.end_before, cut.end_after, cut.bytes_cut) == (5, 5, 60)
     assert path.read_bytes() == v2(0, 5)
@@ -175,7 +173,7 @@ def test_what_was_half_written_is_no_batch_and_goes(disk: Disk) -> None:
 def test_the_unwritten_rest_of_a_preallocated_segment_is_no_batch(disk: Disk) -> None:
     disk.segment(0, v2(0, 5), bytes(500))
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert cut.end_before == 5
 
@@ -184,7 +182,7 @@ def test_what_is_no_log_of_kafkas_is_left_alone(disk: Disk) -> None:
     path = disk.segment(0, b"\xff" * 200)
 
     with pytest.raises(AgentError, match="holds no batch"):
-        cut_tails([disk.folder], ALL)
+        cut_tails([disk.folder])
 
     assert path.stat().st_size == 200
 
@@ -198,7 +196,7 @@ def test_checkpoints_and_snapshots_do_not_point_beyond_the_cut(disk: Disk) -> No
     marks = disk.folder / "replication-offset-checkpoint"
     marks.write_text("0\n3\norders 0 12\norders 1 90\nother 0 3\n")
 
-    cut_tails([disk.folder], ALL)
+    cut_tails([disk.folder])
 
     assert marks.read_text() == "0\n3\norders 0 5\norders 1 90\nother 0 3\n"
     assert (disk.log / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n1 5\n"
@@ -212,7 +210,7 @@ def test_a_young_brokers_checkpoints_are_empty_files(disk: Disk) -> None:
     for name in names:
         (disk.folder / name).write_text("")
 
-    (cut,) = cut_tails([disk.folder], ALL)
+    (cut,) = cut_tails([disk.folder])
 
     assert (cut.recovery_point, cut.end_after, cut.bytes_cut) == (0, 0, 100)
     assert [(disk.folder / name).read_text() for name in names] == ["", ""]
@@ -223,7 +221,7 @@ def test_a_checkpoint_that_is_none_stops_the_cut(disk: Disk) -> None:
     (disk.folder / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 x\n")
 
     with pytest.raises(AgentError, match="cannot be understood"):
-        cut_tails([disk.folder], ALL)
+        cut_tails([disk.folder])
 
     assert path.stat().st_size == 100
 
@@ -235,8 +233,8 @@ def test_only_the_wanted_logs_are_cut_and_the_metadata_never(disk: Disk) -> None
         folder.mkdir()
         (folder / f"{0:020}.log").write_bytes(v2(0, 1))
 
-    one = cut_tails([disk.folder], Wanted(topic="orders", partition=1))
-    everything = cut_tails([disk.folder], ALL)
+    one = cut_tails([disk.folder], topic="orders", partition=1)
+    everything = cut_tails([disk.folder])
 
     assert [(cut.topic, cut.partition) for cut in one] == [("orders", 1)]
     assert [(cut.topic, cut.partition, cut.bytes_cut) for cut in everything] == [

@@ -21,17 +21,24 @@ LISTENER_S = 10.0
 COMMAND_S = 25.0
 
 
-def storm(target: Process, argument: str) -> str:
-    """Load the GC-storm agent into a JVM with an argument, and return what the JVM said.
+def load(target: Process, jar: Path, argument: str) -> str:
+    """Load one of our Java agents into a JVM, and return what the JVM said.
 
     Args:
         target: the JVM.
-        argument: `<milliseconds>:<nodes>`, or `stop`.
+        jar: the agent.
+        argument: of the storm `<milliseconds>:<nodes>`, or `stop`; of the MBeans' the path of a
+            file of object names.
 
     Raises:
         AgentError: the JVM does not listen (it is frozen, or no HotSpot), or refused.
     """
-    return _load(target, STORM_JAR, argument)
+    inside = _put_jar(target, jar)
+    said = command(target, "load", "instrument", "false", f"{inside}={argument}")
+    code = said.rpartition(":")[2].strip()
+    if code != "0":
+        raise AgentError(f"The JVM {target.pid} did not load the agent: {said or code}.")
+    return said
 
 
 def mbeans(target: Process, names: Sequence[str]) -> list[tuple[str, str, float]]:
@@ -55,7 +62,7 @@ def mbeans(target: Process, names: Sequence[str]) -> list[tuple[str, str, float]
     answer.touch()
     answer.chmod(0o666)
     try:
-        _load(target, MBEANS_JAR, inside)
+        load(target, MBEANS_JAR, inside)
         rows = [line.split("\t") for line in answer.read_text().splitlines()]
         for name, error, _ in rows:
             if name == "!":
@@ -64,15 +71,6 @@ def mbeans(target: Process, names: Sequence[str]) -> list[tuple[str, str, float]
     finally:
         question.unlink(missing_ok=True)
         answer.unlink(missing_ok=True)
-
-
-def _load(target: Process, jar: Path, argument: str) -> str:
-    inside = _put_jar(target, jar)
-    said = command(target, "load", "instrument", "false", f"{inside}={argument}")
-    code = said.rpartition(":")[2].strip()
-    if code != "0":
-        raise AgentError(f"The JVM {target.pid} did not load the agent: {said or code}.")
-    return said
 
 
 def command(target: Process, *words: str) -> str:

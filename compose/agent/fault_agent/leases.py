@@ -115,7 +115,7 @@ class Leases:
         name = lease_id(lease)
         limit_s = lease.get("limit_s") if isinstance(lease, Mapping) else None
         with self._locked(name):
-            known = self._load(name)
+            known = self.get(name)
             if known is None:
                 if not isinstance(limit_s, int | float) or limit_s <= 0:
                     raise AgentError(f"The lease {name} has no limit_s above 0: {limit_s!r}.")
@@ -127,12 +127,17 @@ class Leases:
 
     def get(self, name: str) -> Lease | None:
         """Return a lease, or None if it is not in force."""
-        return self._load(name)
+        try:
+            document: dict[str, Any] = json.loads(self._path(name).read_text())
+        except FileNotFoundError:
+            return None
+        actions = tuple(Action(**action) for action in document["actions"])
+        return Lease(id=name, deadline_ns=document["deadline_ns"], actions=actions)
 
     def all(self) -> list[Lease]:
         """Return every lease in force."""
         names = sorted(path.stem for path in (self._folder / "leases").glob("*.json"))
-        return [lease for name in names if (lease := self._load(name)) is not None]
+        return [lease for name in names if (lease := self.get(name)) is not None]
 
     def take_back(
         self, name: str, wanted: Callable[[Action], bool], undo: Callable[[Action], str | None]
@@ -146,27 +151,28 @@ class Leases:
                 action then stays on the lease.
         """
         with self._locked(name):
-            lease = self._load(name)
+            lease = self.get(name)
             if lease is None:
                 return []
             taken = [action for action in lease.actions if wanted(action)]
-            results = in_parallel([partial(undo, action) for action in taken])
-            done = []
             left = [action for action in lease.actions if action not in taken]
-            for action, result in zip(taken, results, strict=True):
+
+            def attempt(action: Action) -> Healed:
                 what = f"{action.kind} {action.chain or action.pid} of {action.container_pid}"
-                if isinstance(result, AgentError):
-                    done.append(Healed(lease=name, action=what, error=str(result)))
+                try:
+                    return Healed(lease=name, action=what, note=undo(action))
+                except (AgentError, OSError) as error:
                     left.append(action)
-                else:
-                    done.append(Healed(lease=name, action=what, note=result))
+                    return Healed(lease=name, action=what, error=str(error))
+
+            done = in_parallel([partial(attempt, action) for action in taken])
             if left:
                 self._store(replace(lease, actions=tuple(left)))
             else:
                 self._path(name).unlink(missing_ok=True)
         return done
 
-    def kept_answer(self, name: str, request: str) -> dict[str, Any] | None:
+    def kept_answer(self, name: str, request: object) -> dict[str, Any] | None:
         """Return the answer that a request under this lease was given, or None if it is new."""
         try:
             answer: dict[str, Any] = json.loads(self._answer(name, request).read_text())
@@ -174,14 +180,14 @@ class Leases:
             return None
         return answer
 
-    def keep_answer(self, name: str, request: str, answer: Mapping[str, Any]) -> None:
+    def keep_answer(self, name: str, request: object, answer: Mapping[str, Any]) -> None:
         """Keep the answer to a request, until a new lease of this id is opened."""
         path = self._answer(name, request)
         path.parent.mkdir(exist_ok=True)
         _write(path, json.dumps(answer))
 
-    def _answer(self, name: str, request: str) -> Path:
-        if not _REQUEST.fullmatch(request):
+    def _answer(self, name: str, request: object) -> Path:
+        if not isinstance(request, str) or not _REQUEST.fullmatch(request):
             raise AgentError(f"{request!r} is no number of a request.")
         return self._folder / "answers" / name / f"{request}.json"
 
@@ -193,14 +199,6 @@ class Leases:
 
     def _path(self, name: str) -> Path:
         return self._folder / "leases" / f"{name}.json"
-
-    def _load(self, name: str) -> Lease | None:
-        try:
-            document: dict[str, Any] = json.loads(self._path(name).read_text())
-        except FileNotFoundError:
-            return None
-        actions = tuple(Action(**action) for action in document["actions"])
-        return Lease(id=name, deadline_ns=document["deadline_ns"], actions=actions)
 
     def _store(self, lease: Lease) -> None:
         _write(self._path(lease.id), json.dumps(asdict(lease)))

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fault_agent import AgentError
-from fault_agent.processes import is_living
 
 FILTER_S = 20
 _LONGEST_BYTES = 65535
 _HOOKS = {"both": ("INPUT", "OUTPUT"), "in": ("INPUT",), "out": ("OUTPUT",)}
 _SIDES = {"INPUT": "-s", "OUTPUT": "-d"}
-_COUNTED = re.compile(r"\[(\d+):(\d+)\] -A (\S+) .*-j DROP")
+_COUNTED = re.compile(r"\[(\d+):\d+\] -A (\S+) .*-j DROP")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +30,8 @@ class Cut:
     """
 
     container_pid: int
-    peers: tuple[str, ...] | None
-    ports: tuple[int, ...] | None
+    peers: tuple[str, ...] | None = None
+    ports: tuple[int, ...] | None = None
     spared: tuple[str, ...] = ()
     direction: str = "both"
     longer_than: int = 0
@@ -60,22 +59,6 @@ class Cut:
     def hooks(self) -> tuple[str, ...]:
         """The chains of the kernel that this one is called from."""
         return _HOOKS[self.direction]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """What rules have swallowed."""
-
-    packets: int = 0
-    bytes: int = 0
-    chains: int = 0
-
-    def __add__(self, other: "Counters") -> "Counters":
-        return Counters(
-            packets=self.packets + other.packets,
-            bytes=self.bytes + other.bytes,
-            chains=self.chains + other.chains,
-        )
 
 
 def drop_rules(chain: str, cut: Cut, comment: str) -> str:
@@ -124,41 +107,31 @@ def make_cut(chain: str, cut: Cut, comment: str) -> None:
             drop_rules(chain, cut, comment))  # fmt: skip
 
 
-def read_counters(container_pid: int, chain: str) -> Counters:
-    """Return what a chain has swallowed; its `chains` is 0 if there is no such chain."""
-    return parse_counters(_inside(container_pid, ["iptables-save", "-c", "-t", "filter"]), chain)
+def dropped_packets(container_pid: int, chain: str) -> int:
+    """Return how many packets a chain has dropped; 0 if there is no such chain."""
+    return count_packets(_inside(container_pid, ["iptables-save", "-c", "-t", "filter"]), chain)
 
 
-def parse_counters(saved: str, chain: str) -> Counters:
-    """Return what a chain has swallowed, from the output of `iptables-save -c`."""
-    found = [m for line in saved.splitlines() if (m := _COUNTED.match(line)) and m[3] == chain]
-    return Counters(
-        packets=sum(int(match[1]) for match in found),
-        bytes=sum(int(match[2]) for match in found),
-        chains=1 if f"\n:{chain} " in saved else 0,
-    )
+def count_packets(saved: str, chain: str) -> int:
+    """Return how many packets a chain has dropped, from the output of `iptables-save -c`."""
+    counts = [m for line in saved.splitlines() if (m := _COUNTED.match(line)) and m[2] == chain]
+    return sum(int(match[1]) for match in counts)
 
 
-def take_away(container_pid: int, container_ticks: int, chain: str) -> tuple[Counters, str | None]:
-    """Remove a chain and its hooks, if they are there.
-
-    Returns:
-        What it had swallowed, and a note if there was nothing to remove.
+def take_away(container_pid: int, chain: str) -> str | None:
+    """Remove a chain and its hooks; return a note if it is not there.
 
     Raises:
         AgentError: the packet filter refused.
     """
-    if not is_living(container_pid, container_ticks):
-        return Counters(), f"the container of process {container_pid} is gone with its rules"
-    saved = _inside(container_pid, ["iptables-save", "-c", "-t", "filter"])
-    counters = parse_counters(saved, chain)
-    if not counters.chains:
-        return counters, f"there was no chain {chain}"
+    saved = _inside(container_pid, ["iptables-save", "-t", "filter"])
+    if f"\n:{chain} " not in saved:
+        return f"there was no chain {chain}"
     hooks = [f"-D {hook} -j {chain}" for hook in ("INPUT", "OUTPUT")
              if f"-A {hook} -j {chain}\n" in saved]  # fmt: skip
     _inside(container_pid, ["iptables-restore", "--noflush", "-w", "3"],
             "\n".join(["*filter", *hooks, f"-F {chain}", f"-X {chain}", "COMMIT", ""]))  # fmt: skip
-    return counters, None
+    return None
 
 
 def _inside(container_pid: int, command: Sequence[str], given: str = "") -> str:

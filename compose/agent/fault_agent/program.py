@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from fault_agent import AgentError
-from fault_agent.arguments import Arguments
+from fault_agent.arguments import call
 from fault_agent.leases import Action, Healed, Leases, lease_id
-from fault_agent.parallel import all_or_error, in_parallel
+from fault_agent.parallel import in_parallel
 from fault_agent.processes import (
     PROC,
     Process,
@@ -62,6 +62,13 @@ def _action(kind: str, container_pid: int, jvm: Process | None = None, chain: st
     )
 
 
+def _jvm(container_pid: int, purpose: str) -> Process:
+    running = jvm_of(container_pid)
+    if running is None:
+        raise AgentError(f"Below process {container_pid} runs no JVM to {purpose}.")
+    return running
+
+
 def _give_back(lease: object, container_pid: int, kind: str) -> None:
     """Strike what was just undone from a lease, without undoing it twice."""
     Leases().take_back(
@@ -71,9 +78,18 @@ def _give_back(lease: object, container_pid: int, kind: str) -> None:
     )
 
 
-def state(given: Arguments) -> Answer:
+def _undo(lease: object, wanted: Callable[[Action], bool]) -> Answer:
+    """Take the wanted actions of a lease back now."""
+    from fault_agent.watch import undo
+
+    healed = Leases().take_back(lease_id(lease), wanted, undo)
+    if errors := [entry.error for entry in healed if entry.error]:
+        raise AgentError(" ".join(errors))
+    return {"ended": len(healed), "notes": [entry.note for entry in healed if entry.note]}
+
+
+def state(container_pid: int) -> Answer:
     """Show the JVM below a container's first process."""
-    container_pid = given.whole("container_pid")
     return {
         "process": _shown(jvm_of(container_pid)),
         "container": process(container_pid) is not None,
@@ -81,9 +97,9 @@ def state(given: Arguments) -> Answer:
     }
 
 
-def jvm(given: Arguments) -> Answer:
+def jvm(container_pid: int) -> Answer:
     """Tell what the JVM below a container's first process was started with."""
-    target = jvm_of(given.whole("container_pid"))
+    target = jvm_of(container_pid)
     if target is None:
         return {"pid_inside": None, "words": [], "jars": []}
     return {
@@ -93,42 +109,35 @@ def jvm(given: Arguments) -> Answer:
     }
 
 
-def signal(given: Arguments) -> Answer:
+def signal(container_pid: int, signal: str, lease: object = None) -> Answer:
     """Signal the JVM, and wait for the effect."""
-    container_pid, name = given.whole("container_pid"), given.text("signal")
-    lease = given.get("lease")
-    if name not in _SIGNALS:
-        raise AgentError(f"The signal {name!r} is none of {', '.join(_SIGNALS)}.")
-    target = jvm_of(container_pid)
-    if target is None:
-        if name != "SIGCONT":
-            raise AgentError(f"Below process {container_pid} runs no JVM to be sent {name}.")
+    if signal not in _SIGNALS:
+        raise AgentError(f"The signal {signal!r} is none of {', '.join(_SIGNALS)}.")
+    if signal == "SIGCONT" and jvm_of(container_pid) is None:
         if lease is not None:
             _give_back(lease, container_pid, "continue")
         return {"process": None, "gone": True}
-    if lease is not None:
-        kind = {"SIGSTOP": "continue", "SIGKILL": "start", "SIGTERM": "start"}.get(name)
-        if kind is not None:
-            Leases().add(lease, (_action(kind, container_pid, target),))
-    at_ns = send(target, name)
-    if lease is not None and name == "SIGCONT":
+    target = _jvm(container_pid, f"be sent {signal}")
+    kind = {"SIGSTOP": "continue", "SIGKILL": "start", "SIGTERM": "start"}.get(signal)
+    if lease is not None and kind is not None:
+        Leases().add(lease, (_action(kind, container_pid, target),))
+    at_ns = send(target, signal)
+    if lease is not None and signal == "SIGCONT":
         _give_back(lease, container_pid, "continue")
-    return {"at_ns": at_ns, "process": _shown(target), "gone": name == "SIGKILL"}
+    return {"at_ns": at_ns, "process": _shown(target), "gone": signal == "SIGKILL"}
 
 
-def wish(given: Arguments) -> Answer:
+def wish(container_pid: int, wish: str, lease: object = None) -> Answer:
     """Have the supervisor start the JVM, or leave it down."""
-    container_pid, wanted = given.whole("container_pid"), given.text("wish")
-    lease = given.get("lease")
-    if wanted == "up":
+    if wish == "up":
         if lease is not None:
             _reject_dying(lease, container_pid)
         seen = start_jvm(container_pid)
         if lease is not None:
             _give_back(lease, container_pid, "start")
         return {"process": _shown(seen)}
-    if wanted != "down":
-        raise AgentError(f"The wish {wanted!r} is neither 'up' nor 'down'.")
+    if wish != "down":
+        raise AgentError(f"The wish {wish!r} is neither 'up' nor 'down'.")
     if lease is not None:
         Leases().add(lease, (_action("start", container_pid),))
     tell_supervisor(container_pid, "down")
@@ -144,27 +153,16 @@ def _reject_dying(lease: object, container_pid: int) -> None:
         raise AgentError(f"The JVM {running.pid} has not ended yet.")
 
 
-def cut(given: Arguments) -> Answer:
+def cut(lease: object, rules: tuple[object, ...]) -> Answer:
     """Cut containers off from peers."""
     from fault_agent import network
 
-    lease = given.get("lease")
     name = lease_id(lease)
     leases = Leases()
     known = leases.get(name)
     # Every cut gets chains of its own: loading a chain anew would empty what an earlier cut put in.
     number = sum(action.kind == "mend" for action in known.actions) if known else 0
-    cuts = [
-        network.Cut(
-            container_pid=rule.whole("container_pid"),
-            peers=None if rule.get("peers") is None else rule.texts("peers"),
-            ports=None if rule.get("ports") is None else rule.wholes("ports"),
-            spared=() if rule.get("spared") is None else rule.texts("spared"),
-            direction=rule.optional_text("direction") or "both",
-            longer_than=0 if rule.get("longer_than") is None else rule.whole("longer_than"),
-        )
-        for rule in given.documents("rules")
-    ]
+    cuts = [call(network.Cut, rule) for rule in rules]
     chains = [f"KC-{name}-{number + place}" for place in range(len(cuts))]
     leases.add(
         lease,
@@ -173,105 +171,64 @@ def cut(given: Arguments) -> Answer:
             for chain, one in zip(chains, cuts, strict=True)
         ),
     )
-    comment = given.optional_text("comment") or os.environ.get("KC_RUN") or "kafka-chaos"
+    comment = os.environ.get("KC_RUN") or "kafka-chaos"
     calls = [partial(network.make_cut, chain, one, comment)
              for chain, one in zip(chains, cuts, strict=True)]  # fmt: skip
-    all_or_error(in_parallel(calls))
+    in_parallel(calls)
     return {"chains": chains, "rules": len(cuts)}
 
 
-def counters(given: Arguments) -> Answer:
-    """Tell what the rules of a lease have swallowed so far."""
+def counters(lease: object) -> Answer:
+    """Tell how many packets the rules of a lease have dropped so far."""
     from fault_agent import network
 
-    lease = Leases().get(lease_id(given.get("lease")))
-    cuts = [action for action in lease.actions if action.kind == "mend"] if lease else []
-    total = network.Counters()
-    calls = [partial(network.read_counters, one.container_pid, one.chain)
+    known = Leases().get(lease_id(lease))
+    cuts = [action for action in known.actions if action.kind == "mend"] if known else []
+    calls = [partial(network.dropped_packets, one.container_pid, one.chain)
              for one in cuts if process(one.container_pid)]  # fmt: skip
-    for part in all_or_error(in_parallel(calls)):
-        total += part
-    return {"packets": total.packets, "bytes": total.bytes}
+    return {"packets": sum(in_parallel(calls))}
 
 
-def mend(given: Arguments) -> Answer:
+def mend(lease: object) -> Answer:
     """Take away all cuts of a lease."""
-    from fault_agent import network
-
-    taken: list[network.Counters] = []
-
-    def undo(action: Action) -> str | None:
-        part, note = network.take_away(action.container_pid, action.container_ticks, action.chain)
-        taken.append(part)
-        return note
-
-    name = lease_id(given.get("lease"))
-    healed = Leases().take_back(name, lambda action: action.kind == "mend", undo)
-    errors = [entry.error for entry in healed if entry.error]
-    if errors:
-        raise AgentError(" ".join(errors))
-    total = sum(taken, network.Counters())
-    return asdict(total) | {"notes": [entry.note for entry in healed if entry.note]}
+    return _undo(lease, lambda action: action.kind == "mend")
 
 
-def probe(given: Arguments) -> Answer:
+def probe(probes: tuple[object, ...], timeout_ms: int) -> Answer:
     """Ask listeners from inside containers."""
-    from fault_agent import probe as probes
+    from fault_agent import probe
 
-    questions = [
-        probes.Probe(
-            container_pid=one.whole("container_pid"),
-            host=one.text("host"),
-            port=one.whole("port"),
-            protocol=one.optional_text("protocol") or "kafka",
-        )
-        for one in given.documents("probes")
-    ]
-    return {"answers": probes.probe(questions, timeout_s=given.whole("timeout_ms") / 1000)}
+    questions = [call(probe.Probe, question) for question in probes]
+    return {"answers": probe.probe(questions, timeout_s=timeout_ms / 1000)}
 
 
-def gc_storm(given: Arguments) -> Answer:
+def gc_storm(container_pid: int, duration_ms: int, nodes: int = 0, lease: object = None) -> Answer:
     """Begin a storm of collections in a JVM."""
     from fault_agent import attach
 
-    container_pid, duration_ms = given.whole("container_pid"), given.whole("duration_ms")
-    nodes = given.whole("nodes") if given.get("nodes") is not None else 0
     if duration_ms <= 0 or nodes < 0:
         raise AgentError(f"A storm of {duration_ms} ms with {nodes} nodes is none.")
-    target = jvm_of(container_pid)
-    if target is None:
-        raise AgentError(f"Below process {container_pid} runs no JVM to collect garbage.")
-    if (lease := given.get("lease")) is not None:
+    target = _jvm(container_pid, "collect garbage")
+    if lease is not None:
         Leases().add(lease, (_action("gc_stop", container_pid, target),))
-    said = attach.storm(target, f"{duration_ms}:{nodes}")
+    said = attach.load(target, attach.STORM_JAR, f"{duration_ms}:{nodes}")
     return {"process": _shown(target), "said": said}
 
 
-def gc_stop(given: Arguments) -> Answer:
+def gc_stop(container_pid: int, lease: object) -> Answer:
     """End the storm that was begun under a lease; a JVM without one is left alone."""
-    from fault_agent.watch import undo
-
-    container_pid = given.whole("container_pid")
-    healed = Leases().take_back(
-        lease_id(given.get("lease")),
-        lambda action: action.kind == "gc_stop" and action.container_pid == container_pid,
-        undo,
+    return _undo(
+        lease, lambda action: action.kind == "gc_stop" and action.container_pid == container_pid
     )
-    if errors := [entry.error for entry in healed if entry.error]:
-        raise AgentError(" ".join(errors))
-    return {"ended": len(healed), "notes": [entry.note for entry in healed if entry.note]}
 
 
-def mbeans(given: Arguments) -> Answer:
+def mbeans(container_pid: int, names: tuple[str, ...]) -> Answer:
     """Read a JVM's MBeans."""
     from fault_agent import attach
 
-    container_pid, names = given.whole("container_pid"), given.texts("names")
     if not names or any("\n" in name for name in names):
         raise AgentError("Object names are wanted, one at least, each on one line.")
-    target = jvm_of(container_pid)
-    if target is None:
-        raise AgentError(f"Below process {container_pid} runs no JVM to be asked.")
+    target = _jvm(container_pid, "be asked")
     # JSON knows no infinity, and no number that is none.
     return {
         "values": [
@@ -282,11 +239,8 @@ def mbeans(given: Arguments) -> Answer:
     }
 
 
-def read(given: Arguments) -> Answer:
+def read(container_pid: int, path: str, offset: int = 0, limit: int = _READ_BYTES) -> Answer:
     """Read a part of a container's file; one that does not exist has the size 0."""
-    container_pid, path = given.whole("container_pid"), given.text("path")
-    offset = given.whole("offset") if given.get("offset") is not None else 0
-    limit = given.whole("limit") if given.get("limit") is not None else _READ_BYTES
     if not path.startswith("/") or offset < 0 or not 0 < limit <= _MOST_READ_BYTES:
         raise AgentError(f"Cannot read {limit} bytes at {offset} of {path!r}.")
     _container(container_pid)
@@ -305,69 +259,67 @@ def read(given: Arguments) -> Answer:
     return {"exists": exists, "size": size, "offset": offset, "base64": encoded}
 
 
-def cut_tail(given: Arguments) -> Answer:
+def cut_tail(
+    container_pid: int,
+    log_dirs: tuple[str, ...],
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+) -> Answer:
     """Cut what a dead broker had not flushed from the ends of its logs."""
     from fault_agent import tails
 
-    container_pid = given.whole("container_pid")
-    topic = given.optional_text("topic")
-    partition, offset = given.optional_whole("partition"), given.optional_whole("offset")
     if (partition is not None and topic is None) or (offset is not None and partition is None):
         raise AgentError("A partition needs its topic, and an offset needs its partition.")
     _container(container_pid)
     if (target := jvm_of(container_pid)) is not None:
         raise AgentError(f"The JVM {target.pid} still runs: only a dead broker's logs are cut.")
-    wanted = tails.Wanted(topic=topic, partition=partition, offset=offset)
-    cut = tails.cut_tails(_log_dirs(given, container_pid), wanted)
+    cut = tails.cut_tails(_below(container_pid, log_dirs), topic, partition, offset)
     if not cut and topic is not None:
         raise AgentError(f"There is no log of {topic} {'' if partition is None else partition}.")
     return {"logs": [asdict(log) for log in cut]}
 
 
-def log_sizes(given: Arguments) -> Answer:
+def log_sizes(container_pid: int, log_dirs: tuple[str, ...]) -> Answer:
     """Tell the bytes of all segments of each log."""
     from fault_agent import tails
 
-    container_pid = given.whole("container_pid")
     _container(container_pid)
     return {
         "logs": [
             {"topic": log.topic, "partition": log.partition, "bytes": log.size_bytes()}
-            for folder in _log_dirs(given, container_pid)
+            for folder in _below(container_pid, log_dirs)
             for log in tails.logs_in(folder)
         ]
     }
 
 
-def log_ends(given: Arguments) -> Answer:
+def log_ends(topics: tuple[str, ...], brokers: tuple[object, ...]) -> Answer:
     """Tell where the logs of some topics end, of several brokers at once."""
     from fault_agent import ends
 
-    topics = given.texts("topics")
-    logs: list[Answer] = []
-    for one in given.documents("brokers"):
-        container_pid, node_id = one.whole("container_pid"), one.whole("node_id")
+    def ends_of(node_id: int, container_pid: int, log_dirs: tuple[str, ...]) -> list[Answer]:
         try:
             _container(container_pid)
-            found = list(ends.ends(_log_dirs(one, container_pid), topics))
+            found = list(ends.ends(_below(container_pid, log_dirs), topics))
         except AgentError:
             # What became of one broker says nothing of the others.
-            continue
-        logs += [{"node_id": node_id, **asdict(end)} for end in found]
-    return {"logs": logs}
+            return []
+        return [{"node_id": node_id, **asdict(end)} for end in found]
+
+    return {"logs": [log for broker in brokers for log in call(ends_of, broker)]}
 
 
-def _log_dirs(given: Arguments, container_pid: int) -> list[Path]:
-    folders = given.texts("log_dirs")
+def _below(container_pid: int, folders: Sequence[str]) -> list[Path]:
+    """Return where folders of a container lie for us."""
     for folder in folders:
         if not folder.startswith("/"):
             raise AgentError(f"A log directory is an absolute path, not {folder!r}.")
     return [PROC / str(container_pid) / f"root{folder}" for folder in folders]
 
 
-def leases(given: Arguments) -> Answer:
+def leases() -> Answer:
     """List the leases in force."""
-    del given
     now_ns = time.monotonic_ns()
     return {
         "leases": [
@@ -381,13 +333,12 @@ def leases(given: Arguments) -> Answer:
     }
 
 
-def heal(given: Arguments) -> Answer:
+def heal(lease: object = None) -> Answer:
     """Take back one lease now, or all."""
     from fault_agent.watch import heal_lease
 
     store = Leases()
-    wanted = given.get("lease")
-    names = [lease_id(wanted)] if wanted is not None else [lease.id for lease in store.all()]
+    names = [lease_id(lease)] if lease is not None else [known.id for known in store.all()]
     done: list[Healed] = []
     for name in names:
         done += heal_lease(store, name)
@@ -398,7 +349,7 @@ def heal(given: Arguments) -> Answer:
     return answer
 
 
-Verb = Callable[[Arguments], Answer]
+Verb = Callable[..., Answer]
 
 _ASKING: Mapping[str, Verb] = {
     verb.__name__: verb
@@ -423,12 +374,14 @@ def perform(verb: str, text: str) -> Answer:
     """
     try:
         if verb in _ASKING:
-            answer = _ASKING[verb](Arguments.parse(text))
+            answer = call(_ASKING[verb], json.loads(text))
         elif verb in _CHANGING:
-            return _once(_CHANGING[verb], Arguments.parse(text))
+            return _once(_CHANGING[verb], json.loads(text))
         else:
             known = ", ".join((*_ASKING, *_CHANGING))
             answer = {"error": f"There is no verb {verb!r}; there are watch, {known}."}
+    except json.JSONDecodeError as error:
+        answer = {"error": f"The argument is no JSON: {error}."}
     except AgentError as error:
         answer = {"error": str(error)}
     except OSError as error:
@@ -436,15 +389,16 @@ def perform(verb: str, text: str) -> Answer:
     return {"at_ns": time.monotonic_ns()} | answer
 
 
-def _once(verb: Verb, given: Arguments) -> Answer:
+def _once(verb: Verb, document: object) -> Answer:
     """Carry out a request, and keep its answer under its lease for whoever asks again."""
-    request, lease = given.optional_text("request"), given.get("lease")
+    fields = document if isinstance(document, dict) else {}
+    request, lease = fields.get("request"), fields.get("lease")
     if request is None or lease is None:
-        return {"at_ns": time.monotonic_ns()} | verb(given)
+        return {"at_ns": time.monotonic_ns()} | call(verb, document)
     store, name = Leases(), lease_id(lease)
     if (kept := store.kept_answer(name, request)) is not None:
         return kept
-    answer = verb(given)
+    answer = call(verb, document)
     answer = {"at_ns": time.monotonic_ns()} | answer
     store.keep_answer(name, request, answer)
     return answer

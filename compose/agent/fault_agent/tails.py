@@ -22,21 +22,6 @@ _EPOCHS = "leader-epoch-checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which logs to cut, and where.
-
-    Attributes:
-        topic: only this topic's; None for all.
-        partition: only this one; None for all.
-        offset: at the first boundary at or above it; None for the recovery point.
-    """
-
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """What was cut from one log; offsets in records."""
 
@@ -103,10 +88,21 @@ def high_watermarks(log_dir: Path) -> dict[tuple[str, int], int]:
     return _partitions(log_dir / _HIGH_WATERMARKS)
 
 
-def cut_tails(log_dirs: Sequence[Path], wanted: Wanted) -> list[Cut]:
+def cut_tails(
+    log_dirs: Sequence[Path],
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+) -> list[Cut]:
     """Cut the wanted logs, and forget what stood in checkpoints and snapshots beyond the cuts.
 
     Everything is looked at before the first byte is cut, so a refusal leaves all as it was.
+
+    Args:
+        log_dirs: the log directories.
+        topic: only this topic's logs; None for all.
+        partition: only this one; None for all.
+        offset: cut at the first boundary at or above it; None for the recovery point.
 
     Returns:
         One for each wanted log, those of which nothing was cut among them.
@@ -118,11 +114,10 @@ def cut_tails(log_dirs: Sequence[Path], wanted: Wanted) -> list[Cut]:
     for log_dir in log_dirs:
         flushed = _partitions(log_dir / _RECOVERY_POINTS)
         for log in logs_in(log_dir):
-            if wanted.topic not in (None, log.topic):
-                continue
-            if wanted.partition in (None, log.partition) and log.segments():
+            is_wanted = topic in (None, log.topic) and partition in (None, log.partition)
+            if is_wanted and log.segments():
                 point = flushed.get((log.topic, log.partition), 0)
-                plans.append((log, *_plan(log, point, wanted.offset)))
+                plans.append((log, *_plan(log, point, offset)))
     for log_dir in log_dirs:
         # It would tell the broker that nothing has to be recovered.
         (log_dir / _CLEAN).unlink(missing_ok=True)

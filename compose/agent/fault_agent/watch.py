@@ -28,7 +28,7 @@ def undo(action: Action) -> str | None:
     if action.kind == "mend":
         from fault_agent.network import take_away
 
-        return take_away(action.container_pid, action.container_ticks, action.chain)[1]
+        return take_away(action.container_pid, action.chain)
     target = process(action.pid)
     if target is None or target.start_ticks != action.start_ticks:
         return "the process is gone"
@@ -36,9 +36,9 @@ def undo(action: Action) -> str | None:
         send(target, "SIGCONT")
         return None
     if action.kind == "gc_stop":
-        from fault_agent.attach import storm
+        from fault_agent.attach import STORM_JAR, load
 
-        storm(target, "stop")
+        load(target, STORM_JAR, "stop")
         return None
     raise AgentError(f"Nobody knows how to undo {action.kind!r}.")
 
