@@ -1,15 +1,5 @@
 """The consumer: polls until it is told to stop, and records every record that it is given.
 
-Settings, besides `run_id`, `bootstrap`, `process` and `history`:
-
-    mode        "assign": it takes the partitions itself, from their beginning, and stays with them
-                "subscribe": a member of a group, to which partitions are given and taken away
-    topic       the topic
-    partitions  in mode assign, the list of partitions
-    seek_s      in mode assign, go back somewhere about every so many seconds; 0 or left out: never.
-                Where to is drawn from the settings `seed` and `process`
-    config      librdkafka's settings (`workloads.client_config`); with a `group.id` to subscribe
-
 One poll is one call of `consume`; polls are numbered from 0, also those that return nothing.
 """
 
@@ -17,18 +7,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from harness.core.errors import UsageError
 from harness.history.recorder import Recorder
-from harness.history.transactions import TxnRecorder
 from workloads.client_config import Config
-from workloads.control import Control, Settings, main, number, setting
-from workloads.recording import consuming_config, open_polls
+from workloads.control import Control, main
+from workloads.settings import ClientSettings
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,21 +38,39 @@ _RESET_CODES = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings(ClientSettings):
+    """What a consumer is told; to subscribe, `config` has a `group.id`.
+
+    Attributes:
+        mode: "assign": it takes the partitions itself, from their beginning, and stays with them;
+            "subscribe": it is a member of a group, which gives and takes partitions.
+        partitions: those to assign.
+        seek_s: in mode assign, go back somewhere about every so many seconds; 0: never. Where to is
+            drawn from `seed` and `process`.
+    """
+
+    mode: Literal["assign", "subscribe"]
+    partitions: list[int] = field(default_factory=list)
+    seek_s: float = 0.0
+
+
 class RecordingConsumer:
     """A librdkafka consumer together with the history of its polls.
 
     Attributes:
+        recorder: of the history.
         op: number of the poll that runs, or runs next.
     """
 
     def __init__(
         self,
         config: Config,
-        recorder: Recorder | TxnRecorder,
+        recorder: Recorder,
         topic: str,
         **callbacks: Callable[..., None],
     ) -> None:
-        self._recorder = recorder
+        self.recorder = recorder
         self._topic = topic
         self._lost: set[int] = set()
         self.op = 0
@@ -96,17 +103,15 @@ class RecordingConsumer:
         """Ask where the group of this consumer is, and record what was told.
 
         Returns:
-            The committed offsets by partition, without those that have none; None if nobody
-            answered in time.
+            The committed offsets by partition, without those that have none; None if the answer is
+            an error for one of them.
+
+        Raises:
+            KafkaException: nobody answered in time.
         """
         asked_ns = time.monotonic_ns()
-        try:
-            places = self._consumer.committed(
-                [Place(self._topic, p) for p in partitions], timeout=timeout_s
-            )
-        except KafkaException as error:
-            _LOG.info("nobody knows where the group is: %s", error.args[0])
-            return None
+        asked = [Place(self._topic, p) for p in partitions]
+        places = self._consumer.committed(asked, timeout=timeout_s)
         if any(place.error is not None for place in places):
             return None
         known = {place.partition: place.offset for place in places if place.offset >= 0}
@@ -121,7 +126,7 @@ class RecordingConsumer:
 
     def subscribe(self, *, detail: str | None = None) -> None:
         """Join the group; partitions come and go during polls, and each move is recorded."""
-        self._recorder.event("subscribe", op=self.op, topic=self._topic, detail=detail)
+        self.recorder.event("subscribe", op=self.op, topic=self._topic, detail=detail)
         self._consumer.subscribe(
             [self._topic],
             on_assign=lambda _, places: self._rebalanced("assigned", places),
@@ -135,10 +140,10 @@ class RecordingConsumer:
             messages = self._consumer.consume(most, wait_s)
         except KafkaException as error:
             # A fatal group error; the next polls show whether the consumer is of any more use.
-            self._recorder.event("error", op=self.op, detail=str(error.args[0]))
+            self.recorder.event("error", op=self.op, detail=str(error.args[0]))
             messages = []
         records = [message for message in messages if message.error() is None]
-        self._recorder.polled(self.op, records)
+        self.recorder.polled(self.op, records)
         if len(records) < len(messages):
             for message in messages:
                 if (problem := message.error()) is not None:
@@ -183,60 +188,50 @@ class RecordingConsumer:
 
     def _rebalanced(self, what: str, places: list[Place]) -> None:
         for place in places:
-            self._recorder.event(
+            self.recorder.event(
                 "rebalance", op=self.op, topic=place.topic, partition=place.partition, detail=what
             )
 
     def _event(
         self, f: str, partition: int | None, *, offset: int | None = None, detail: str | None = None
     ) -> None:
-        self._recorder.event(
+        self.recorder.event(
             f, op=self.op, topic=self._topic, partition=partition, offset=offset, detail=detail
         )
 
     def _on_error(self, error: KafkaError) -> None:
-        self._recorder.event("error", op=self.op, detail=error.str())
+        self.recorder.event("error", op=self.op, detail=error.str())
 
 
-def run(settings: Settings, control: Control) -> None:
-    """Poll until told to stop, then close the history and leave.
-
-    Raises:
-        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
-    """
-    topic = setting(settings, "topic", str)
-    mode: Literal["assign", "subscribe"] = setting(settings, "mode", str)
-    if mode not in ("assign", "subscribe"):
-        raise UsageError(f"A consumer's mode is assign or subscribe, not {mode!r}.")
-    recorder = open_polls(settings, control, role="consumer")
-    consumer = RecordingConsumer(consuming_config(settings, role="consumer"), recorder, topic)
-    if mode == "assign":
-        consumer.assign(setting(settings, "partitions", list))
+def run(settings: ConsumerSettings, control: Control) -> None:
+    """Poll until told to stop, then close the history and leave."""
+    recorder = settings.begin_polls("consumer")
+    consumer = RecordingConsumer(settings.consumer_config("consumer"), recorder, settings.topic)
+    if settings.mode == "assign":
+        consumer.assign(settings.partitions)
     else:
         consumer.subscribe()
-    seek_s = number({"seek_s": 0.0, **settings}, "seek_s")
-    seeker = _Seeker(settings, seek_s) if seek_s and mode == "assign" else None
+    seeker = _Seeker(settings) if settings.seek_s and settings.mode == "assign" else None
     while not control.stop.is_set():
         records = consumer.poll()
         if seeker is not None:
             seeker.seek(consumer, records)
         recorder.flush_if_due()
-        report(control, recorder)
-    if mode == "subscribe":
+        control.report(recorder)
+    if settings.mode == "subscribe":
         # Leaving revokes what we have, which is part of the history too.
         recorder.flush()
         consumer.close()
     recorder.close()
-    report(control, recorder, force=True)
+    control.report(recorder, force=True)
 
 
 class _Seeker:
     """Moves a consumer back, now and then, to somewhere that it has been before."""
 
-    def __init__(self, settings: Settings, every_s: float) -> None:
-        process = setting(settings, "process", int)
-        self._random = Random(f"{setting(settings, 'seed', int)} {process}")  # noqa: S311
-        self._every_s = every_s
+    def __init__(self, settings: ConsumerSettings) -> None:
+        self._random = Random(f"{settings.seed} {settings.process}")  # noqa: S311
+        self._every_s = settings.seek_s
         self._highest: dict[int, int] = {}
         self._due = time.monotonic() + self._drawn_s()
 
@@ -256,13 +251,5 @@ class _Seeker:
         return self._every_s * self._random.uniform(0.5, 1.5)
 
 
-def report(control: Control, recorder: Recorder, *, force: bool = False) -> None:
-    """Say how far a consumer or reader is, if it is time to."""
-    seen = {f"{topic}-{p}": count for (topic, p), count in sorted(recorder.polled_of.items())}
-    control.progress(
-        counts={}, polled=recorder.polled_of.total(), partitions_seen=seen, force=force
-    )
-
-
 if __name__ == "__main__":
-    main(run)
+    main(run, ConsumerSettings)

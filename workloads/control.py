@@ -14,27 +14,24 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from harness.core.errors import KafkaChaosError, UsageError
+from harness.core.errors import KafkaChaosError
 from harness.core.wait import pause
+from harness.history.recorder import Recorder
+from workloads.settings import ClientSettings, read_settings
 
-Settings = Mapping[str, Any]
-"""What a client is told: JSON, checked by `setting` where it is taken out."""
+S = TypeVar("S", bound=ClientSettings)
 
 
 class Control:
     """What the harness wants of this client, and what it is told in return.
 
-    The optional setting `interval_s` of every client says how often: 1 s if it is not given.
-
     Attributes:
         stop: set when the client is to end.
         orphaned: set too when the harness is gone: nobody waits, so the end must be short.
-        interval_s: seconds between two lines of progress; history is flushed twice as often.
         orders: what the harness wants beyond `stop`: JSON objects with `do`, and `order` for their
             number.
     """
@@ -47,7 +44,7 @@ class Control:
         """
         self.stop = threading.Event()
         self.orphaned = threading.Event()
-        self.interval_s = interval_s
+        self._interval_s = interval_s
         self.orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._next_ns = 0
 
@@ -58,33 +55,24 @@ class Control:
         os.set_blocking(1, False)
         threading.Thread(target=self._obey, name="stdin", daemon=True).start()
 
-    def progress(
-        self,
-        *,
-        counts: Mapping[str, int],
-        pending: int = 0,
-        polled: int = 0,
-        partitions_seen: Mapping[str, int],
-        more: Mapping[str, int] | None = None,
-        force: bool = False,
-    ) -> None:
+    def report(self, recorder: Recorder, *, force: bool = False, **more: int) -> None:
         """Say how far the client is, if it is time to.
 
         Args:
-            counts: completed sends so far, by type.
-            pending: sends under way.
-            polled: records polled so far.
-            partitions_seen: records acknowledged or polled so far, by "topic-partition".
-            more: whatever else this kind of client counts.
+            recorder: of its history.
             force: say it now.
+            more: whatever else this kind of client counts.
         """
         now = time.monotonic_ns()
         if now < self._next_ns and not force:
             return
-        self._next_ns = now + int(self.interval_s * 1e9)
-        totals = {kind: counts.get(kind, 0) for kind in ("ok", "fail", "info")}
-        line = {"t_ns": now, **totals, "pending": pending, "polled": polled, **(more or {})}
-        _say({**line, "partitions_seen": dict(partitions_seen)})
+        self._next_ns = now + int(self._interval_s * 1e9)
+        _say({"t_ns": now, **recorder.progress(), **more})
+
+    def taken_orders(self) -> Iterator[dict[str, Any]]:
+        """Take the orders that have come."""
+        while not self.orders.empty():
+            yield self.orders.get()
 
     def answer(self, reply: Mapping[str, object]) -> None:
         """Answer an order; unlike progress, an answer is not dropped while somebody may read."""
@@ -124,17 +112,19 @@ def _decode_order(line: bytes) -> dict[str, Any] | None:
     return order if isinstance(order, dict) and "do" in order and "order" in order else None
 
 
-def main(run: Callable[[Settings, Control], None]) -> NoReturn:
+def main(run: Callable[[S, Control], None], kind: type[S]) -> NoReturn:
     """Run a client from the command line: `python -m MODULE SETTINGS_FILE`; never returns.
+
+    A setting that is missing or wrong, and a history that cannot be written, end it with their
+    exit codes.
 
     The process ends without waiting for anything: librdkafka's clean-up may wait for brokers that
     a fault has frozen, and all that matters is already on disk.
     """
     code = 0
     try:
-        settings = json.loads(Path(sys.argv[1]).read_text())
-        interval_s = number({"interval_s": 1.0, **settings}, "interval_s")
-        control = Control(interval_s)
+        settings = read_settings(kind, json.loads(Path(sys.argv[1]).read_text()))
+        control = Control(settings.interval_s)
         calm_collector()
         control.listen()
         run(settings, control)
@@ -153,41 +143,6 @@ def calm_collector() -> None:
     """Let Python look for cycles rarely: clients make none, and hold many messages for a while."""
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
-
-
-def setting(settings: Settings, name: str, kind: type[Any]) -> Any:  # noqa: ANN401 - JSON value
-    """Return one setting.
-
-    Raises:
-        UsageError: it is missing, or of another kind.
-    """
-    value = settings.get(name)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise UsageError(
-            f"The client's setting {name!r} is {value!r} and should be a {kind.__name__}: "
-            "correct the settings file."
-        )
-    return value
-
-
-def number(settings: Settings, name: str) -> float:
-    """Return one setting that is a number.
-
-    Raises:
-        UsageError: it is missing, or no number.
-    """
-    value = settings.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(
-            f"The client's setting {name!r} is {value!r} and should be a number: "
-            "correct the settings file."
-        )
-    return float(value)
-
-
-def by_partition(topic: str, counts: Counter[int]) -> dict[str, int]:
-    """Return counts by partition under the names that progress lines use."""
-    return {f"{topic}-{partition}": count for partition, count in sorted(counts.items())}
 
 
 def _say(line: Mapping[str, object]) -> None:

@@ -3,25 +3,7 @@
 What counts for a group is not what its members were given but what they had done with it when they
 died. To have processed a record is, here, to have written that down: a `processed` event, handed to
 the operating system at once. Who commits before processing and is not told that it was done does
-not process either, but goes back: so it is at most once indeed. Settings, besides those of every
-client (`workloads.consumer`):
-
-    topic         the topic
-    commits       how its offsets are committed:
-                  "auto-delivered"     automatically; a record counts as consumed when it is handed
-                                       over (librdkafka's default)
-                  "auto-stored"        automatically; it counts when it has been processed
-                                       (enable.auto.offset.store=false)
-                  "before-processing"  each poll, before the first of its records is processed
-                  "after-processing"   after every `commit_every` records, and at a poll's end
-    poll_records  at most so many records a poll
-    poll_s        how long a poll gathers them, seconds
-    commit_every  see above
-    process_s     how long the processing of a record takes, seconds
-    hold          null, or where to stop and wait: {"before": "processing" or "commit", "count": n}
-                  is right before the n-th record is processed, or the n-th commit is made
-    audit         true: it only asks where its group is, says so (`audit`), and ends
-    config        librdkafka's settings, with a `group.id`
+not process either, but goes back: so it is at most once indeed.
 
 A commit is recorded when it has been acknowledged (`committed`). Before it subscribes, a member
 asks where its group is (`offset-fetch`). Orders, one JSON object a line on stdin:
@@ -41,23 +23,49 @@ and which of those it has processed no acknowledged commit of its own covers:
 import queue
 import time
 from collections import Counter
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from harness.core.errors import UsageError
 from harness.core.wait import pause
 from harness.core.workload import Act
-from harness.history.recorder import Recorder
-from workloads.client_config import Config
 from workloads.consumer import RecordingConsumer
-from workloads.control import Control, Settings, main, number, setting
+from workloads.control import Control, main
 from workloads.group_config import Commits
-from workloads.recording import open_polls
+from workloads.settings import ClientSettings
 
 _FETCH_S, _ASK_S, _AGAIN_S = 60.0, 10.0, 0.1
 _HOLD_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSettings(ClientSettings):
+    """What a member is told; `config` has a `group.id`.
+
+    Attributes:
+        commits: how the group's offsets are committed: "auto-delivered", automatically, a record
+            counts as consumed when it is handed over (librdkafka's default); "auto-stored",
+            automatically, it counts when it has been processed (enable.auto.offset.store=false);
+            "before-processing", each poll, before the first of its records is processed;
+            "after-processing", after every `commit_every` records, and at a poll's end.
+        poll_records: at most so many records a poll.
+        poll_s: how long a poll gathers them, seconds.
+        commit_every: see above.
+        process_s: how long the processing of a record takes, seconds.
+        hold: where to stop and wait: {"before": "processing" or "commit", "count": n} is right
+            before the n-th record is processed, or the n-th commit is made.
+        audit: it only asks where its group is, says so (`audit`), and ends.
+    """
+
+    commits: Commits
+    poll_records: int
+    poll_s: float
+    commit_every: int
+    process_s: float
+    hold: dict[str, Any] | None = None
+    audit: bool = False
 
 
 class GroupMember(RecordingConsumer):
@@ -69,19 +77,13 @@ class GroupMember(RecordingConsumer):
         fetched: of how many partitions it was told where its group is.
     """
 
-    def __init__(
-        self, config: Config, recorder: Recorder, control: Control, settings: Settings
-    ) -> None:
+    def __init__(self, settings: MemberSettings, control: Control) -> None:
         self.processed = 0
         self.rebalances = 0
         self.fetched = 0
         self._control = control
-        self._commits: Commits = setting(settings, "commits", str)
-        self._most = setting(settings, "poll_records", int)
-        self._poll_s = number(settings, "poll_s")
-        self._every = setting(settings, "commit_every", int)
-        self._process_s = number(settings, "process_s")
-        self._hold: dict[str, Any] | None = settings.get("hold")
+        self._settings = settings
+        self._hold = settings.hold
         self._steps: Counter[Act] = Counter()
         self._delivered = 0
         self._commits_acked = 0
@@ -89,8 +91,17 @@ class GroupMember(RecordingConsumer):
         self._owed: dict[int, int] = {}
         self._unprocessed: list[tuple[int, int]] = []
         self._uncommitted: list[tuple[int, int]] = []
-        topic = setting(settings, "topic", str)
-        super().__init__(config, recorder, topic, on_commit=self._on_commit)
+        config = settings.kafka_config("member") | {
+            "enable.auto.commit": settings.commits.startswith("auto-"),
+            "enable.auto.offset.store": settings.commits == "auto-delivered",
+        }
+        recorder = settings.begin_polls("reader" if settings.audit else "consumer")
+        super().__init__(config, recorder, settings.topic, on_commit=self._on_commit)
+
+    @property
+    def described(self) -> str:
+        """How it commits, and its group: the detail of an event that says what it is."""
+        return f"{self._settings.commits} {self._settings.config['group.id']}"
 
     def fetch_offsets(self) -> None:
         """Ask the coordinator where the group is, and record what it says.
@@ -100,56 +111,50 @@ class GroupMember(RecordingConsumer):
         """
         last_ns = time.monotonic_ns() + int(_FETCH_S * 1e9)
         while not self._control.stop.is_set() and time.monotonic_ns() < last_ns:
-            asked_ns = time.monotonic_ns()
             try:
                 metadata = self._consumer.list_topics(self._topic, timeout=_ASK_S)
                 partitions = sorted(metadata.topics[self._topic].partitions)
-                asked = [Place(self._topic, partition) for partition in partitions]
-                places = self._consumer.committed(asked, timeout=_ASK_S)
+                known = self.committed(partitions, timeout_s=_ASK_S)
             except KafkaException as error:
-                self._recorder.event("error", op=self.op, detail=f"offset-fetch: {error.args[0]}")
-                pause(_AGAIN_S, self._control.stop)
-                continue
-            for place in places:
-                if place.error is None:
-                    offset = place.offset if place.offset >= 0 else None
-                    detail = str(asked_ns)
-                    self._event("offset-fetch", place.partition, offset=offset, detail=detail)
-                    self.fetched += 1
-            return
+                self.recorder.event("error", op=self.op, detail=f"offset-fetch: {error.args[0]}")
+                known = None
+            if known is not None:
+                self.fetched = len(partitions)
+                return
+            pause(_AGAIN_S, self._control.stop)
 
     def turn(self) -> None:
         """Poll once, and process and commit what came."""
         self._take_orders()
-        records = self.poll(self._most, self._poll_s)
+        records = self.poll(self._settings.poll_records, self._settings.poll_s)
         self._delivered += len(records)
         # Whoever dies from here on has been given these records.
-        self._recorder.flush()
+        self.recorder.flush()
         self.report()
         if not records:
             if self._owed:
                 self._commit_owed()
             return
         self._unprocessed = [_place(record) for record in records]
-        if self._commits == "before-processing" and not self._commit(records):
+        if self._settings.commits == "before-processing" and not self._commit(records):
             self._go_back(records)
             return
+        every = self._settings.commit_every
         uncommitted: list[Message] = []
         for record in records:
             if not self._step("processing"):
                 return
             self._process(record)
             uncommitted.append(record)
-            if self._commits == "after-processing" and len(uncommitted) >= self._every:
+            if self._settings.commits == "after-processing" and len(uncommitted) >= every:
                 self._commit(uncommitted)
                 uncommitted = []
-        if self._commits == "after-processing" and uncommitted:
+        if self._settings.commits == "after-processing" and uncommitted:
             self._commit(uncommitted)
 
     def _take_orders(self) -> None:
         """Learn where to hold; whatever else is wanted is for one that holds."""
-        for _ in range(self._control.orders.qsize()):
-            order = self._control.orders.get()
+        for order in list(self._control.taken_orders()):
             if order["do"] == "hold":
                 count = self._steps[order["before"]] + order["count"]
                 self._hold = {"before": order["before"], "count": count}
@@ -158,19 +163,19 @@ class GroupMember(RecordingConsumer):
                 self._control.orders.put(order)
 
     def _process(self, record: Message) -> None:
-        if self._process_s:
-            pause(self._process_s, self._control.orphaned)
+        if self._settings.process_s:
+            pause(self._settings.process_s, self._control.orphaned)
         partition, offset = _place(record)
         # The poll that gave it is over, so its number is the one before.
-        self._recorder.event(
+        self.recorder.event(
             "processed", op=self.op - 1, topic=self._topic, partition=partition, offset=offset
         )
-        self._recorder.flush()
+        self.recorder.flush()
         self.processed += 1
         self._unprocessed.remove((partition, offset))
         if offset >= self._committed.get(partition, 0):
             self._uncommitted.append((partition, offset))
-        if self._commits == "auto-stored":
+        if self._settings.commits == "auto-stored":
             self._store(record)
         self.report()
 
@@ -179,7 +184,7 @@ class GroupMember(RecordingConsumer):
             self._consumer.store_offsets(record)
         except KafkaException as error:
             # The partition has been taken away meanwhile: its next owner does this again.
-            self._recorder.event("error", op=self.op, detail=f"store: {error.args[0]}")
+            self.recorder.event("error", op=self.op, detail=f"store: {error.args[0]}")
 
     def _commit(self, records: list[Message]) -> bool:
         """Commit to the end of these records; return whether that was acknowledged."""
@@ -199,7 +204,7 @@ class GroupMember(RecordingConsumer):
                 self._consumer.seek(Place(self._topic, partition, offset))
             except KafkaException as error:
                 # It has been taken away meanwhile: its next owner begins where the group is.
-                self._recorder.event("error", op=self.op, detail=f"seek: {error.args[0]}")
+                self.recorder.event("error", op=self.op, detail=f"seek: {error.args[0]}")
             else:
                 self._event("seek", partition, offset=offset)
         pause(_AGAIN_S, self._control.stop)
@@ -212,7 +217,7 @@ class GroupMember(RecordingConsumer):
         except KafkaException as error:
             # Nobody knows whether it was done. A cooperative member keeps partitions through a
             # rebalance in which its commits are refused, so it has to try again.
-            self._recorder.event("error", op=self.op, detail=f"commit: {error.args[0]}")
+            self.recorder.event("error", op=self.op, detail=f"commit: {error.args[0]}")
             return False
         refused = [place for place in acked or [] if place.error is not None]
         for place in refused:
@@ -224,7 +229,7 @@ class GroupMember(RecordingConsumer):
     def _on_commit(self, error: KafkaError | None, places: list[Place]) -> None:
         if error is not None:
             if error.code() != KafkaError._NO_OFFSET:
-                self._recorder.event("error", op=self.op, detail=f"commit: {error.str()}")
+                self.recorder.event("error", op=self.op, detail=f"commit: {error.str()}")
             return
         for place in places:
             # An automatic commit names all partitions, also those of which nothing was stored.
@@ -234,7 +239,7 @@ class GroupMember(RecordingConsumer):
                 self._commits_acked += 1
         known = self._committed
         self._uncommitted = [(p, o) for p, o in self._uncommitted if o >= known.get(p, 0)]
-        self._recorder.flush()
+        self.recorder.flush()
 
     def _step(self, step: Act) -> bool:
         """Hold if it is to be held here; return whether to go on."""
@@ -249,7 +254,7 @@ class GroupMember(RecordingConsumer):
         return not self._control.orphaned.is_set()
 
     def _wait(self) -> None:
-        self._recorder.flush()
+        self.recorder.flush()
         while not self._control.stop.is_set():
             self.report()
             try:
@@ -278,22 +283,16 @@ class GroupMember(RecordingConsumer):
                 self._owed.pop(place.partition, None)
         # A group that changes elsewhere tells a cooperative member of no partitions.
         self.rebalances += bool(places)
-        self._recorder.flush()
+        self.recorder.flush()
 
     def report(self, *, force: bool = False) -> None:
         """Say how far it is, if it is time to."""
-        seen = self._recorder.polled_of
-        more = {
-            "processed": self.processed,
-            "commits": self._commits_acked,
-            "rebalances": self.rebalances,
-            "fetched": self.fetched,
-        }
-        self._control.progress(
-            counts={},
-            polled=seen.total(),
-            partitions_seen={f"{topic}-{p}": count for (topic, p), count in sorted(seen.items())},
-            more=more,
+        self._control.report(
+            self.recorder,
+            processed=self.processed,
+            commits=self._commits_acked,
+            rebalances=self.rebalances,
+            fetched=self.fetched,
             force=force,
         )
 
@@ -302,47 +301,25 @@ def _place(record: Message) -> tuple[int, int]:
     return (record.partition() or 0, record.offset() or 0)
 
 
-def run(settings: Settings, control: Control) -> None:
-    """Poll, process and commit until told to stop; then leave the group.
-
-    Raises:
-        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
-    """
-    process = setting(settings, "process", int)
-    commits = setting(settings, "commits", str)
-    if commits not in get_args(Commits):
-        raise UsageError(
-            f"A group member commits in one of the ways {', '.join(get_args(Commits))}, "
-            f"not {commits!r}."
-        )
-    config: Config = {
-        **setting(settings, "config", dict),
-        "bootstrap.servers": setting(settings, "bootstrap", str),
-        "client.id": f"member-{process}",
-        "enable.auto.commit": commits.startswith("auto-"),
-        "enable.auto.offset.store": commits == "auto-delivered",
-    }
-    audit, topic = bool(settings.get("audit")), setting(settings, "topic", str)
-    recorder = open_polls(settings, control, role="reader" if audit else "consumer")
-    member = GroupMember(config, recorder, control, settings)
-    if audit:
-        recorder.event("audit", topic=topic, detail=f"{commits} {config['group.id']}")
-        member.fetch_offsets()
-        recorder.close()
-        member.report(force=True)
-        return
+def run(settings: MemberSettings, control: Control) -> None:
+    """Poll, process and commit until told to stop; then leave the group."""
+    member = GroupMember(settings, control)
+    recorder = member.recorder
+    if settings.audit:
+        recorder.event("audit", topic=settings.topic, detail=member.described)
     # Asked first and told after: what is committed before it subscribes must still be there.
     member.fetch_offsets()
-    member.subscribe(detail=f"{commits} {config['group.id']}")
-    recorder.flush()
-    while not control.stop.is_set():
-        member.turn()
-        recorder.flush_if_due()
-    # Leaving commits what was stored, and gives back what we have: part of the history too.
-    member.close()
+    if not settings.audit:
+        member.subscribe(detail=member.described)
+        recorder.flush()
+        while not control.stop.is_set():
+            member.turn()
+            recorder.flush_if_due()
+        # Leaving commits what was stored, and gives back what we have: part of the history too.
+        member.close()
     recorder.close()
     member.report(force=True)
 
 
 if __name__ == "__main__":
-    main(run)
+    main(run, MemberSettings)

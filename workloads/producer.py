@@ -1,18 +1,4 @@
-"""The producer: sends records at a given rate until it is told to stop, and records all of it.
-
-Settings, besides `run_id`, `bootstrap`, `process` and `history`:
-
-    topic, partitions   where to; partition = value modulo partitions
-    first_partition     the lowest of these partitions; 0 if it is left out
-    keyed               instead, give the value as key and let the partitioner choose by its hash
-    sticky              instead, give no key: the partitioner stays with a partition for a while
-    headers             how many headers each record has; 0 if it is left out
-    rate_per_s          records a second; 0 is as fast as the client can
-    record_size_bytes   length of a record's value
-    single_attempt      whether an error reported is the only attempt's (`workloads.outcome`)
-    flush_s             how long to wait for what is under way when told to stop
-    config              librdkafka's settings (`workloads.client_config`)
-"""
+"""The producer: sends records at a given rate until it is told to stop, and records all of it."""
 
 import logging
 import time
@@ -24,11 +10,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.core.op import sequence_of
 from harness.history.sends import SendRecorder
-from workloads.client_config import Config
-from workloads.control import Control, Settings, by_partition, main, number, setting
+from workloads.control import Control, main
 from workloads.outcome import REFUSED, outcome_of
-from workloads.record import values_of
-from workloads.recording import open_sends
+from workloads.record import block_encoder, values_of
+from workloads.settings import SendingSettings
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,26 +36,24 @@ Delivery = Callable[[KafkaError | None, Message], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a producer was asked for; the fields are the settings of the same names.
+class ProducerSettings(SendingSettings):
+    """What a producer is told.
 
     Attributes:
-        first_partition: the lowest of the partitions, 0 unless told otherwise.
-        sticky: give neither key nor partition.
-        headers: so many headers a record.
+        first_partition: the lowest of the partitions.
+        keyed: give the value as key instead, and let the partitioner choose by its hash.
+        sticky: give no key instead: the partitioner stays with a partition for a while.
+        headers: how many headers each record has.
+        single_attempt: whether an error reported is the only attempt's (`workloads.outcome`).
+        flush_s: how long to wait for what is under way when told to stop, seconds.
     """
 
-    bootstrap: str
-    topic: str
-    partitions: int
-    keyed: bool
-    rate_per_s: float
-    single_attempt: bool
-    flush_s: float
-    config: Config
     first_partition: int = 0
+    keyed: bool = False
     sticky: bool = False
     headers: int = 0
+    single_attempt: bool
+    flush_s: float
 
 
 class Pace:
@@ -100,20 +83,24 @@ class Pace:
 
 
 class SendingProducer:
-    """A librdkafka producer together with the history of its sends."""
+    """A librdkafka producer together with the history of its sends.
 
-    def __init__(
-        self, plan: Plan, recorder: SendRecorder, encode: Callable[[range], list[bytes]]
-    ) -> None:
-        self._plan = plan
-        self._recorder = recorder
-        self._encode = encode
+    Attributes:
+        recorder: of the history.
+    """
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._settings = settings
+        self.recorder = settings.begin_sends(SendRecorder)
+        self._encode = block_encoder(
+            run_id=settings.run_id, topic=settings.topic, size_bytes=settings.record_size_bytes
+        )
         self._block = range(0)
         self._chunk = range(0)
         self._encoded_from = 0
         self._payloads: list[bytes] = []
         self._fatal: KafkaError | None = None
-        self._headers = [(f"header-{n}", _HEADER) for n in range(plan.headers)]
+        self._headers = [(f"header-{n}", _HEADER) for n in range(settings.headers)]
         self._delivered = self._delivery_callback()
         self._producer = self._open()
 
@@ -139,7 +126,7 @@ class SendingProducer:
     def _encode_more(self) -> None:
         """Take the next values, reserved ones, and make their records."""
         if not self._block:
-            self._block = self._recorder.reserve()
+            self._block = self.recorder.reserve()
         self._chunk, self._block = self._block[:_ENCODED], self._block[_ENCODED:]
         self._encoded_from = self._chunk.start
         self._payloads = self._encode(self._chunk)
@@ -150,11 +137,11 @@ class SendingProducer:
             some = values[low : low + _STAMPED]
             # One time for a few records, taken before the first: an invocation may be recorded
             # some microseconds early, never late.
-            self._recorder.pending.add(some, time.monotonic_ns())
+            self.recorder.pending.add(some, time.monotonic_ns())
             done = self._send_some(some)
             if done < len(some):
                 # Not queued, so not sent: the same records are tried again, invoked anew.
-                self._recorder.pending.withdraw(some[done:])
+                self.recorder.pending.withdraw(some[done:])
                 return low + done
         return len(values)
 
@@ -162,8 +149,9 @@ class SendingProducer:
         """Send these values; return how many found room. This is the loop that must be fast."""
         produce: Callable[..., None] = self._producer.produce
         delivered = self._delivered
-        topic, partitions, keyed = self._plan.topic, self._plan.partitions, self._plan.keyed
-        lowest, sticky = self._plan.first_partition, self._plan.sticky
+        settings = self._settings
+        topic, partitions, keyed = settings.topic, settings.partitions, settings.keyed
+        lowest, sticky = settings.first_partition, settings.sticky
         skip = values.start - self._encoded_from
         key = None
         if self._headers:
@@ -193,7 +181,7 @@ class SendingProducer:
         """Wait until nothing is under way, at most until `limit_s()` says that none is left."""
         while len(self._producer) and (left := limit_s()) > 0:
             self._serve(min(left, _POLL_S))
-            self._recorder.flush_if_due()
+            self.recorder.flush_if_due()
 
     def finish(self, control: Control) -> None:
         """Wait for what is under way as long as was asked, and close the history.
@@ -203,11 +191,11 @@ class SendingProducer:
         stopped = time.monotonic()
 
         def left_s() -> float:
-            bound_s = ORPHAN_FLUSH_S if control.orphaned.is_set() else self._plan.flush_s
+            bound_s = ORPHAN_FLUSH_S if control.orphaned.is_set() else self._settings.flush_s
             return stopped + bound_s - time.monotonic()
 
         self.drain(left_s)
-        self._recorder.close(used=self.used)
+        self.recorder.close(used=self.used)
 
     def _serve(self, wait_s: float) -> None:
         """Serve delivery reports and errors; a fatal error is kept for `poll`."""
@@ -220,20 +208,16 @@ class SendingProducer:
             self._on_error(error.args[0])
 
     def _open(self) -> Producer:
-        config: dict[str, object] = dict(self._plan.config)
-        config["bootstrap.servers"] = self._plan.bootstrap
-        config["client.id"] = f"producer-{self._recorder.identity.process}"
-        config["error_cb"] = self._on_error
-        return Producer(config)
+        return Producer({**self._settings.kafka_config("producer"), "error_cb": self._on_error})
 
     def _on_error(self, error: KafkaError) -> None:
-        self._recorder.event("error", detail=error.str())
+        self.recorder.event("error", detail=error.str())
         if error.fatal():
             self._fatal = error
 
     def _delivery_callback(self) -> Delivery:
         """Return the callback of every record; closed over bare list methods, for it is hot."""
-        acked, acked_ns = self._recorder.acked.append, self._recorder.acked_ns.append
+        acked, acked_ns = self.recorder.acked.append, self.recorder.acked_ns.append
         now, failed = time.monotonic_ns, self._failed
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -247,15 +231,15 @@ class SendingProducer:
 
     def _failed(self, error: KafkaError, message: Message) -> None:
         (value,) = values_of([message])
-        kind = outcome_of(error.code(), single=self._plan.single_attempt)
+        kind = outcome_of(error.code(), single=self._settings.single_attempt)
         place = message.partition()
         # An unassigned partition is shown as -1.
         partition = place if place is not None and place >= 0 else None
-        self._recorder.completed(value, kind, partition=partition, error=error.name())
+        self.recorder.completed(value, kind, partition=partition, error=error.name())
 
     def _refused(self, value: int, place: int, error: KafkaError) -> None:
         partition = None if place < 0 else place
-        self._recorder.completed(value, REFUSED, partition=partition, error=error.name())
+        self.recorder.completed(value, REFUSED, partition=partition, error=error.name())
         if error.fatal() or error.code() == KafkaError._FATAL:
             self._fatal = error
 
@@ -273,55 +257,27 @@ class SendingProducer:
         old.purge(in_queue=True, in_flight=True, blocking=False)
         old.flush(ORPHAN_FLUSH_S)
         self._fatal = None
-        self._recorder.abandon(error="_FATAL")
-        self._recorder.event("error", op=self.used, detail=f"new producer after: {fatal.str()}")
-        self._recorder.flush()
+        self.recorder.abandon(error="_FATAL")
+        self.recorder.event("error", op=self.used, detail=f"new producer after: {fatal.str()}")
+        self.recorder.flush()
         self._producer = self._open()
 
 
-def run(settings: Settings, control: Control) -> None:
-    """Send until told to stop; then wait for what is under way and close the history.
-
-    Raises:
-        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
-    """
-    plan = Plan(
-        bootstrap=setting(settings, "bootstrap", str),
-        topic=setting(settings, "topic", str),
-        partitions=setting(settings, "partitions", int),
-        first_partition=setting({"first_partition": 0, **settings}, "first_partition", int),
-        keyed=setting(settings, "keyed", bool),
-        sticky=setting({"sticky": False, **settings}, "sticky", bool),
-        headers=setting({"headers": 0, **settings}, "headers", int),
-        rate_per_s=number(settings, "rate_per_s"),
-        single_attempt=setting(settings, "single_attempt", bool),
-        flush_s=number(settings, "flush_s"),
-        config=setting(settings, "config", dict),
-    )
-    recorder, encode = open_sends(settings, control)
-    producer = SendingProducer(plan, recorder, encode)
-
-    def report(*, force: bool = False) -> None:
-        control.progress(
-            counts={kind.value: count for kind, count in recorder.counts.items()},
-            pending=recorder.under_way,
-            partitions_seen=by_partition(plan.topic, recorder.acked_of),
-            force=force,
-        )
-
-    pace = Pace(plan.rate_per_s)
+def run(settings: ProducerSettings, control: Control) -> None:
+    """Send until told to stop; then wait for what is under way and close the history."""
+    producer = SendingProducer(settings)
+    pace = Pace(settings.rate_per_s)
     while not control.stop.is_set():
         due, wait_s = pace.due()
         sent = producer.send(due)
         pace.sent(sent)
         # A full queue is given time; otherwise reports are served without waiting.
         producer.poll(_POLL_S if sent < due else min(wait_s, _POLL_S))
-        recorder.flush_if_due()
-        report()
-
+        producer.recorder.flush_if_due()
+        control.report(producer.recorder)
     producer.finish(control)
-    report(force=True)
+    control.report(producer.recorder, force=True)
 
 
 if __name__ == "__main__":
-    main(run)
+    main(run, ProducerSettings)

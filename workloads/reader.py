@@ -1,14 +1,5 @@
 """The reader: the final read, every partition from its beginning to its end, by a fresh client.
 
-Settings, besides `run_id`, `bootstrap`, `process` and `history`:
-
-    topic, partitions   what to read: a topic, and the list of its partitions
-    limit_s             the longest that the whole read may take
-    stall_s             the longest without any progress
-    log_ends            by partition, where its leader's log ends as far as that is known; may be
-                        left out
-    config              librdkafka's settings (`workloads.client_config`)
-
 Beside its history it leaves `<history without suffix>.ends.json`: how far it got, honestly.
 """
 
@@ -26,13 +17,30 @@ from harness.core.run_dir import write_atomically
 from harness.core.wait import wait_until
 from harness.history.recorder import Recorder
 from workloads.client_config import Config
-from workloads.consumer import POLL_RECORDS, POLL_S, report
-from workloads.control import Control, Settings, main, number, setting
-from workloads.recording import consuming_config, open_polls
+from workloads.consumer import POLL_RECORDS, POLL_S
+from workloads.control import Control, main
+from workloads.settings import ClientSettings
 
 _LOG = logging.getLogger(__name__)
 
 _QUERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderSettings(ClientSettings):
+    """What a reader is told.
+
+    Attributes:
+        partitions: those to read.
+        limit_s: the longest that the whole read may take.
+        stall_s: the longest without any progress.
+        log_ends: by partition, where its leader's log ends as far as that is known.
+    """
+
+    partitions: list[int]
+    limit_s: float
+    stall_s: float
+    log_ends: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,37 +167,30 @@ class FinalRead:
         self._recorder.event("error", op=self._op, detail=error.str())
 
 
-def run(settings: Settings, control: Control) -> None:
-    """Read every partition to its end, or until a limit is met, and say how far it got.
-
-    Raises:
-        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
-    """
-    topic = setting(settings, "topic", str)
-    history = Path(setting(settings, "history", str))
-    stall_s = number(settings, "stall_s")
-    deadline = time.monotonic() + number(settings, "limit_s")
-    config = {**consuming_config(settings, role="reader"), "enable.partition.eof": True}
-    log_ends: dict[str, int] = settings.get("log_ends") or {}
+def run(settings: ReaderSettings, control: Control) -> None:
+    """Read every partition to its end, or until a limit is met, and say how far it got."""
+    deadline = time.monotonic() + settings.limit_s
+    config = settings.consumer_config("reader") | {"enable.partition.eof": True}
     ends = [
-        End(topic=topic, partition=p, log_end=log_ends.get(str(p), -1))
-        for p in setting(settings, "partitions", list)
+        End(topic=settings.topic, partition=p, log_end=settings.log_ends.get(str(p), -1))
+        for p in settings.partitions
     ]
-    recorder = open_polls(settings, control, role="reader")
+    recorder = settings.begin_polls("reader")
     read = FinalRead(config, recorder, ends)
-    read.begin(deadline=min(deadline, time.monotonic() + stall_s), control=control)
+    read.begin(deadline=min(deadline, time.monotonic() + settings.stall_s), control=control)
     moved = time.monotonic()
     while not read.finished and not control.stop.is_set():
         if read.poll():
             moved = time.monotonic()
         recorder.flush_if_due()
-        report(control, recorder)
-        if time.monotonic() > min(deadline, moved + stall_s):
+        control.report(recorder)
+        if time.monotonic() > min(deadline, moved + settings.stall_s):
             recorder.event("error", detail="the final read met its limit")
             break
     recorder.close()
-    _write_ends(history.with_suffix(".ends.json"), ends)
-    report(control, recorder, force=True)
+    document = [{**asdict(end), "complete": end.complete} for end in ends]
+    write_atomically(Path(settings.history).with_suffix(".ends.json"), json.dumps(document))
+    control.report(recorder, force=True)
 
 
 def _known(number: int | None) -> int:
@@ -197,10 +198,5 @@ def _known(number: int | None) -> int:
     return -1 if number is None else number
 
 
-def _write_ends(path: Path, ends: list[End]) -> None:
-    document = [{**asdict(end), "complete": end.complete} for end in ends]
-    write_atomically(path, json.dumps(document))
-
-
 if __name__ == "__main__":
-    main(run)
+    main(run, ReaderSettings)

@@ -1,8 +1,7 @@
 """The scripted producer: sends what it is ordered to, batch by batch, and records all of it.
 
-Settings are those of `workloads.producer`, but for `partitions`, `keyed` and `rate_per_s`: it
-writes to one `partition` unless an order names another. Orders come on stdin, one JSON object a
-line, each with its number as `order`:
+It writes to the first partition of its settings unless an order names another. Orders come on
+stdin, one JSON object a line, each with its number as `order`:
 
     {"do": "send", "count": n, "order": …}           answered when every record has its outcome
     {"do": "send", "count": n, "partition": p, …}    the same to another partition
@@ -15,21 +14,18 @@ The answer to a batch, one line on stdout:
      "info": [[first, n], …], "errors": {name: n}}
 """
 
-import queue
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
 from harness.core.op import OpType, value_of
-from harness.history.sends import SendRecorder
-from workloads.control import Control, Settings, by_partition, main, number, setting
+from workloads.control import Control, main
 from workloads.outcome import outcome_of
-from workloads.producer import Delivery, Pace, Plan, SendingProducer
+from workloads.producer import Delivery, Pace, ProducerSettings, SendingProducer
 from workloads.record import values_of
-from workloads.recording import open_sends
 
 _POLL_S = 0.02
 
@@ -73,24 +69,15 @@ class Batch:
         """Return the answer to its order."""
         return {
             "reply": self.order,
-            "ok": _runs_with_offsets(self.offsets),
-            "fail": _runs(self.failed),
-            "info": _runs(self.unknown),
+            "ok": _runs(self.offsets),
+            "fail": [(first, count) for first, _, count in _runs(dict.fromkeys(self.failed))],
+            "info": [(first, count) for first, _, count in _runs(dict.fromkeys(self.unknown))],
             "errors": dict(self.errors),
         }
 
 
-def _runs(values: list[int]) -> list[list[int]]:
-    runs: list[list[int]] = []
-    for value in sorted(values):
-        if runs and value == runs[-1][0] + runs[-1][1]:
-            runs[-1][1] += 1
-        else:
-            runs.append([value, 1])
-    return runs
-
-
-def _runs_with_offsets(offsets: Mapping[int, int | None]) -> list[list[int | None]]:
+def _runs(offsets: Mapping[int, int | None]) -> list[tuple[int, int | None, int]]:
+    """Return the stretches in which values, and offsets where they are known, rise by one."""
     runs: list[tuple[int, int | None, int]] = []
     for value, offset in sorted(offsets.items()):
         if runs:
@@ -100,24 +87,21 @@ def _runs_with_offsets(offsets: Mapping[int, int | None]) -> list[list[int | Non
                 runs[-1] = (first, begin, count + 1)
                 continue
         runs.append((value, offset, 1))
-    return [list(run) for run in runs]
+    return runs
 
 
 class ScriptedProducer(SendingProducer):
     """A producer that knows what became of each batch."""
 
-    def __init__(
-        self, plan: Plan, recorder: SendRecorder, encode: Callable[[range], list[bytes]]
-    ) -> None:
+    def __init__(self, settings: ProducerSettings) -> None:
         self.batches: list[Batch] = []
         self._refusals: list[tuple[int, str]] = []
-        self._single = plan.single_attempt
-        super().__init__(plan, recorder, encode)
+        super().__init__(settings)
 
     def send_for(self, batch: Batch, count: int) -> int:
         """Send up to `count` records of a batch; return how many found room."""
-        self._plan = replace(self._plan, first_partition=batch.partition)
-        before = value_of(self._recorder.identity.process, self.used)
+        self._settings = replace(self._settings, first_partition=batch.partition)
+        before = value_of(self._settings.process, self.used)
         sent = self.send(count)
         stretch = range(before, before + sent)
         if batch.values and batch.values[-1].stop == before:
@@ -145,7 +129,7 @@ class ScriptedProducer(SendingProducer):
                 batch.offsets[value] = offset if known else None
                 return
             batch.errors[error.name()] += 1
-            definite = outcome_of(error.code(), single=self._single) is OpType.FAIL
+            definite = outcome_of(error.code(), single=self._settings.single_attempt) is OpType.FAIL
             (batch.failed if definite else batch.unknown).append(value)
 
         return delivered
@@ -169,26 +153,10 @@ class ScriptedProducer(SendingProducer):
             batch.errors["_FATAL"] += len(given_up)
 
 
-def run(settings: Settings, control: Control) -> None:
-    """Obey orders until told to stop; then wait for what is under way and close the history.
-
-    Raises:
-        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
-    """
-    plan = Plan(
-        bootstrap=setting(settings, "bootstrap", str),
-        topic=setting(settings, "topic", str),
-        partitions=1,
-        first_partition=setting(settings, "partition", int),
-        keyed=False,
-        rate_per_s=0.0,
-        single_attempt=setting(settings, "single_attempt", bool),
-        flush_s=number(settings, "flush_s"),
-        config=setting(settings, "config", dict),
-    )
-    recorder, encode = open_sends(settings, control)
-    producer = ScriptedProducer(plan, recorder, encode)
-    _Script(producer, control, plan.first_partition).obey(recorder, plan)
+def run(settings: ProducerSettings, control: Control) -> None:
+    """Obey orders until told to stop; then wait for what is under way and close the history."""
+    producer = ScriptedProducer(replace(settings, partitions=1))
+    _Script(producer, control, settings.first_partition).obey()
     producer.finish(control)
 
 
@@ -202,43 +170,33 @@ class _Script:
         self._due: list[tuple[Batch, int]] = []
         self._flow: tuple[Batch, Pace] | None = None
 
-    def obey(self, recorder: SendRecorder, plan: Plan) -> None:
+    def obey(self) -> None:
         """Work until told to stop."""
         while not self._control.stop.is_set():
-            self._take_orders()
-            wait_s = min(_POLL_S, self._send())
-            self._producer.poll(wait_s)
+            for order in self._control.taken_orders():
+                self._take(order)
+            self._producer.poll(min(_POLL_S, self._send()))
             self._answer()
-            recorder.flush_if_due()
-            self._control.progress(
-                counts={kind.value: count for kind, count in recorder.counts.items()},
-                pending=recorder.under_way,
-                partitions_seen=by_partition(plan.topic, recorder.acked_of),
-            )
+            self._producer.recorder.flush_if_due()
+            self._control.report(self._producer.recorder)
 
-    def _take_orders(self) -> None:
-        while True:
-            try:
-                order = self._control.orders.get_nowait()
-            except queue.Empty:
-                return
-            number_, what = int(order["order"]), order["do"]
+    def _take(self, order: Mapping[str, Any]) -> None:
+        number, what = int(order["order"]), order["do"]
+        if what in ("send", "flow"):
+            partition = int(order.get("partition", self._partition))
+            batch = Batch(order=number, partition=partition)
+            self._producer.batches.append(batch)
             if what == "send":
-                place = int(order.get("partition", self._partition))
-                batch = Batch(order=number_, partition=place)
-                self._producer.batches.append(batch)
                 self._due.append((batch, int(order["count"])))
-            elif what == "flow":
-                batch = Batch(order=number_, partition=self._partition)
-                self._producer.batches.append(batch)
-                self._flow = (batch, Pace(float(order["rate_per_s"])))
-            elif what == "halt" and self._flow is not None:
-                batch, _ = self._flow
-                # The answer to the halt is that of the flow.
-                batch.order, batch.open = number_, False
-                self._flow = None
             else:
-                self._control.answer({"reply": number_, "error": f"not understood: {what}"})
+                self._flow = (batch, Pace(float(order["rate_per_s"])))
+        elif what == "halt" and self._flow is not None:
+            batch, _ = self._flow
+            # The answer to the halt is that of the flow.
+            batch.order, batch.open = number, False
+            self._flow = None
+        else:
+            self._control.answer({"reply": number, "error": f"not understood: {what}"})
 
     def _send(self) -> float:
         """Send what is due now; return how long to wait for more."""
@@ -264,4 +222,4 @@ class _Script:
 
 
 if __name__ == "__main__":
-    main(run)
+    main(run, ProducerSettings)

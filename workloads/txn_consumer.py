@@ -1,8 +1,9 @@
 """A consumer whose offsets are committed by the transactions that it is polled in."""
 
+import logging
 from collections.abc import Callable
 
-from confluent_kafka import OFFSET_BEGINNING
+from confluent_kafka import OFFSET_BEGINNING, KafkaException
 from confluent_kafka import TopicPartition as Place
 
 from harness.core.op import OpType
@@ -10,6 +11,8 @@ from harness.history.transactions import TxnRecorder
 from workloads.client_config import Config
 from workloads.consumer import RecordingConsumer
 from workloads.transaction import TransactionalProducer
+
+_LOG = logging.getLogger(__name__)
 
 _POLL_RECORDS = 200
 _POLL_S = 0.05
@@ -80,7 +83,11 @@ class TxnConsumer:
 
     def _ask(self, go_on: Callable[[], bool]) -> None:
         while go_on():
-            known = self._consumer.committed(self._places, timeout_s=_ASK_S)
+            try:
+                known = self._consumer.committed(self._places, timeout_s=_ASK_S)
+            except KafkaException as error:
+                _LOG.info("nobody knows where the group is: %s", error.args[0])
+                continue
             if known is None:
                 continue
             # A transaction commits all of its offsets, or none of them.

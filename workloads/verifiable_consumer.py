@@ -4,13 +4,7 @@ The Java consumer's automatic commit is another one than librdkafka's: within a 
 position that the polls before have reached, so what a single-threaded loop has in hand is never
 committed. This client runs Kafka's VerifiableConsumer with `--verbose --enable-autocommit`
 by a command that it is told, and takes each record that it prints as processed: to print is all
-that it does with one. Settings, besides `run_id`, `process` and `history`:
-
-    command      list of words: what to run; its output is one JSON object a line
-    topic        the topic
-    group        the group that it joins
-    stall_after  null, or after how many records nothing more of its output is read: its pipe fills
-                 up, and it stands still in the middle of a poll's records, until told to go on
+that it does with one.
 
 There are no polls in its history: the tool prints values as text, which ours are not. Orders:
 
@@ -25,16 +19,33 @@ import queue
 import subprocess
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import IO, Any
 
 from harness.history.recorder import Recorder
-from workloads.control import Control, Settings, main, setting
-from workloads.recording import open_polls
+from workloads.control import Control, main
+from workloads.settings import ClientSettings
 
 COMMITS = "auto-polled"
 """How it commits, as the checkers know it."""
 
 _TURN_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings(ClientSettings):
+    """What the client is told.
+
+    Attributes:
+        command: what to run; its output is one JSON object a line.
+        group: the group that it joins.
+        stall_after: after how many records nothing more of its output is read: its pipe fills up,
+            and it stands still in the middle of a poll's records, until told to go on.
+    """
+
+    command: list[str]
+    group: str
+    stall_after: int | None = None
 
 
 class Output:
@@ -111,25 +122,17 @@ class History:
         )
 
 
-def run(settings: Settings, control: Control) -> None:
-    """Run the tool and record what it does, until told to stop or until it has ended.
-
-    Raises:
-        KafkaChaosError: a setting is missing or wrong, or the history cannot be written.
-    """
-    topic = setting(settings, "topic", str)
-    recorder = open_polls(settings, control, role="consumer")
-    recorder.event("subscribe", topic=topic, detail=f"{COMMITS} {setting(settings, 'group', str)}")
+def run(settings: ToolSettings, control: Control) -> None:
+    """Run the tool and record what it does, until told to stop or until it has ended."""
+    recorder = settings.begin_polls("consumer")
+    recorder.event("subscribe", topic=settings.topic, detail=f"{COMMITS} {settings.group}")
     recorder.flush()
-    history = History(recorder, topic)
     tool = subprocess.Popen(  # noqa: S603 (the harness wrote the command)
-        setting(settings, "command", list),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        settings.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     )
     assert tool.stdout is not None  # noqa: S101 (follows from PIPE)
-    output = Output(tool.stdout, stall_after=settings.get("stall_after"))
-    _Translation(control, output, history).obey(recorder)
+    output = Output(tool.stdout, stall_after=settings.stall_after)
+    _Translation(control, output, History(recorder, settings.topic)).obey(recorder)
     tool.kill()
     recorder.close()
 
@@ -145,21 +148,20 @@ class _Translation:
 
     def obey(self, recorder: Recorder) -> None:
         """Record and answer until told to stop."""
+        history = self._history
         while not self._control.stop.is_set():
             ended = self._output.ended.is_set()
             stalled = self._output.stalled.is_set()
             drained = self._drain()
             recorder.flush()
-            self._take_orders()
+            for order in self._control.taken_orders():
+                if order["do"] == "go":
+                    self._output.go()
+                self._waiting.append(order)
             if drained:
                 self._answer(ended=ended, stalled=stalled)
-            self._control.progress(
-                counts={},
-                partitions_seen={},
-                more={
-                    "processed": self._history.processed,
-                    "rebalances": self._history.rebalances,
-                },
+            self._control.report(
+                recorder, processed=history.processed, rebalances=history.rebalances
             )
 
     def _drain(self) -> bool:
@@ -170,16 +172,6 @@ class _Translation:
                 self._history.take(self._output.entries.get_nowait())
         except queue.Empty:
             return True
-
-    def _take_orders(self) -> None:
-        while True:
-            try:
-                order = self._control.orders.get_nowait()
-            except queue.Empty:
-                return
-            if order["do"] == "go":
-                self._output.go()
-            self._waiting.append(order)
 
     def _answer(self, *, ended: bool, stalled: bool) -> None:
         for order in list(self._waiting):
@@ -195,4 +187,4 @@ class _Translation:
 
 
 if __name__ == "__main__":
-    main(run)
+    main(run, ToolSettings)

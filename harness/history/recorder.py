@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -144,6 +144,20 @@ class Recorder:
         if messages:
             self._polls.append((op, time.monotonic_ns(), self._open_txn, messages))
             self._polled += len(messages)
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far the client is, for the harness, as of the last flush.
+
+        Returns:
+            `polled`: records polled; `partitions_seen`: records acknowledged by a producer, else
+            polled, by "topic-partition"; and what else the recorder counts.
+        """
+        seen = sorted(self.polled_of.items())
+        return {
+            **dict.fromkeys(("ok", "fail", "info", "pending"), 0),
+            "polled": self.polled_of.total(),
+            "partitions_seen": {f"{topic}-{partition}": n for (topic, partition), n in seen},
+        }
 
     def flush(self, *, early: bool = False) -> None:
         """Hand everything recorded so far to the operating system: it survives our own death.

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +79,16 @@ class SendRecorder(Recorder):
     def under_way(self) -> int:
         """How many sends have no outcome yet."""
         return len(self.pending) - len(self.acked)
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far the client is: also completed sends by type, and those `pending`."""
+        acked = sorted(self.acked_of.items())
+        return {
+            **super().progress(),
+            **{kind.value: self.counts[kind] for kind in SEND_TYPES},
+            "pending": self.under_way,
+            "partitions_seen": {f"{self.identity.topic}-{place}": n for place, n in acked},
+        }
 
     def reserve(self) -> range:
         """Reserve the next values, on disk before anyone can use them, and return them.

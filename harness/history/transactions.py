@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.core.op import OpType
 from harness.history.format import SEND_TYPES
@@ -52,6 +53,12 @@ class TxnRecorder(SendRecorder):
         self._begun_ns = 0
         self.txns: Counter[OpType] = Counter()
         super().__init__(path, identity, values_of=values_of, decode=decode, flush_s=flush_s)
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far the client is: also how its transactions ended."""
+        names = ("committed", "aborted", "in_doubt")
+        ended = (self.txns[kind] for kind in SEND_TYPES)
+        return super().progress() | dict(zip(names, ended, strict=True))
 
     def begin(self) -> int:
         """Record that a transaction is begun, and return its number."""

@@ -307,7 +307,8 @@ class Lab:
         if key not in self._producers:
             settings = {
                 "topic": self.topic,
-                "partition": partition,
+                "partitions": 1,
+                "first_partition": partition,
                 "record_size_bytes": max(record_size_bytes, HEADER_BYTES),
                 "single_attempt": single_attempt(promised),
                 "flush_s": promised.delivery_timeout_ms / 1000 + 2.0,

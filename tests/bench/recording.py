@@ -25,13 +25,11 @@ from harness.cluster.launch import launch
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.wait import wait_until
-from harness.history.recorder import Identity
 from harness.history.sends import SendRecorder
 from tests.bench._goals import Goal, exit_code
 from workloads.client_config import producer_config
 from workloads.control import calm_collector
-from workloads.producer import Plan, SendingProducer
-from workloads.record import block_encoder, values_of
+from workloads.producer import ProducerSettings, SendingProducer
 
 RUN_ID = "00000000000000be"
 BATCH = 500
@@ -71,23 +69,21 @@ def open_recorded(
 ) -> tuple[SendingProducer, SendRecorder]:
     """Return the real producer, flat out, and the history that it writes into a folder."""
     calm_collector()
-    recorder = SendRecorder(
-        folder / f"history-{process}",
-        Identity(process=process, role="producer", run_id=RUN_ID, topic=topic),
-        values_of=values_of,
-    )
-    plan = Plan(
+    settings = ProducerSettings(
+        run_id=RUN_ID,
+        seed=0,
+        process=process,
+        history=str(folder / f"history-{process}"),
         bootstrap=bootstrap,
         topic=topic,
         partitions=partitions,
-        keyed=False,
-        rate_per_s=0,
+        record_size_bytes=100,
         single_attempt=False,
         flush_s=30,
         config=producer_config(Contract()),
     )
-    encode = block_encoder(run_id=RUN_ID, topic=topic, size_bytes=100)
-    return SendingProducer(plan, recorder, encode), recorder
+    producer = SendingProducer(settings)
+    return producer, producer.recorder
 
 
 def recorded(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:

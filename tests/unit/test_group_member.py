@@ -22,9 +22,9 @@ from tests.unit.mock_kafka import (
 )
 from workloads.client_config import subscriber_config
 from workloads.control import Control
-from workloads.group_member import GroupMember
+from workloads.group_member import GroupMember, MemberSettings
 from workloads.record import encoder
-from workloads.recording import open_polls
+from workloads.settings import read_settings
 
 RECORDS = 40
 ENCODE = encoder(run_id=RUN_ID, topic=TOPIC, size_bytes=100)
@@ -255,12 +255,11 @@ def faked(
     (tmp_path / "history" / "raw").mkdir(parents=True)
     settings = {
         **member(commits, poll_records=4).settings,
-        "process": 200, "run_id": RUN_ID,
+        "process": 200, "run_id": RUN_ID, "seed": 7, "bootstrap": "",
         "history": str(tmp_path / "history" / "raw" / "200.arrows"),
     }  # fmt: skip
-    control = Control()
-    recorder = open_polls(settings, control, role="consumer")
-    return GroupMember({}, recorder, control, settings), recorder
+    made = GroupMember(read_settings(MemberSettings, settings), Control())
+    return made, made.recorder
 
 
 def told(tmp_path: Path, recorder: Recorder, *kinds: str) -> list[tuple[str, int]]:

@@ -8,13 +8,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.core.contract import Contract
 from harness.history import seal
-from harness.history.recorder import Identity
-from harness.history.sends import SendRecorder
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.client_config import producer_config
 from workloads.producer import _CATCH_UP_S as CATCH_UP_S
-from workloads.producer import Pace, Plan, SendingProducer
-from workloads.record import block_encoder, values_of
+from workloads.producer import Pace, ProducerSettings, SendingProducer
 from workloads.send_poll import SendPoll
 
 WORKLOAD = SendPoll(partitions=PARTITIONS, producers=1, consumers=0, subscribers=0, rate_per_s=2000)
@@ -214,14 +211,13 @@ def test_wrong_settings_end_with_one_sentence_and_exit_code_2(run: Run) -> None:
 
 
 def test_a_fatal_error_raised_from_a_poll_replaces_the_producer(run: Run, tmp_path: Path) -> None:
-    plan = Plan(
-        bootstrap=run.kafka.bootstrap, topic=TOPIC, partitions=1, keyed=False, rate_per_s=0.0,
+    settings = ProducerSettings(
+        run_id=RUN_ID, seed=7, process=9, history=str(tmp_path / "9.frames"),
+        bootstrap=run.kafka.bootstrap, topic=TOPIC, partitions=1, record_size_bytes=100,
         single_attempt=False, flush_s=5.0, config={**producer_config(Contract()), "log_level": 0},
     )  # fmt: skip
-    identity = Identity(process=9, role="producer", run_id=RUN_ID, topic=TOPIC)
-    recorder = SendRecorder(tmp_path / "9.frames", identity, values_of=values_of)
-    encode = block_encoder(run_id=RUN_ID, topic=TOPIC, size_bytes=100)
-    producer = SendingProducer(plan, recorder, encode)
+    producer = SendingProducer(settings)
+    recorder = producer.recorder
     producer.send(3)
     dying = producer._producer
 

@@ -20,7 +20,8 @@ SPEC = ClientSpec(
     module="workloads.scripted_producer",
     settings={
         "topic": TOPIC,
-        "partition": 2,
+        "partitions": 1,
+        "first_partition": 2,
         "record_size_bytes": 100,
         "single_attempt": False,
         "flush_s": 5.0,

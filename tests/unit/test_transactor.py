@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -10,14 +9,11 @@ from confluent_kafka import KafkaError, Message
 
 from harness.core.contract import Contract
 from harness.history import seal
-from harness.history.recorder import Identity
-from harness.history.transactions import TxnRecorder
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka, Run, mock_run
 from workloads.control import Control
-from workloads.record import decoder, encoder, values_of
 from workloads.transaction import Owner, TransactionFailed
 from workloads.transactional import Transactional
-from workloads.transactor import Plan, Transactor
+from workloads.transactor import Transactor, TransactorSettings
 
 WORKLOAD = Transactional(
     partitions=PARTITIONS, producers=1, transformers=1, consumers=0, uncommitted=0, subscribers=0,
@@ -213,24 +209,16 @@ def test_a_commit_after_a_takeover_has_failed_for_certain_if_it_is_refused(
     monkeypatch.setattr("workloads.transactor.TransactionalProducer", Scripted)
     raw = tmp_path / "history" / "raw"
     raw.mkdir(parents=True)
-    recorder = TxnRecorder(
-        raw / "5.frames",
-        Identity(process=5, role="producer", run_id=RUN_ID, topic=TOPIC),
-        values_of=values_of,
-        decode=decoder(run_id=RUN_ID),
-    )
-    plan = Plan(
-        topic=TOPIC, partitions=PARTITIONS, rate_per_s=0, transactional_id="one", most_sends=3,
-        abort_share=0.0, takeover_share=1.0, timeout_s=60, config={},
+    settings = TransactorSettings(
+        run_id=RUN_ID, seed=7, process=5, history=str(raw / "5.frames"), bootstrap="",
+        topic=TOPIC, partitions=PARTITIONS, record_size_bytes=100, transactional_id="one",
+        most_sends=3, abort_share=0.0, takeover_share=1.0, timeout_s=60,
     )  # fmt: skip
-    transactor = Transactor(
-        plan, recorder, Control(), random=Random(7), consumer=None,
-        encode=encoder(run_id=RUN_ID, topic=TOPIC, size_bytes=100),
-    )  # fmt: skip
+    transactor = Transactor(settings, Control())
 
     transactor.open()
     transactor.transact()
-    recorder.close(used=transactor.used)
+    transactor.recorder.close(used=transactor.used)
 
     seal(tmp_path)
     done = Run(tmp_path, cast(MockKafka, None))

@@ -15,7 +15,6 @@ from harness.history.transactions import TxnRecorder
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka
 from workloads.client_config import consumer_config
 from workloads.record import decoder, encoder, values_of
-from workloads.recording import consuming_config
 from workloads.txn_consumer import TxnConsumer
 
 GROUP = "transformers"
@@ -44,11 +43,10 @@ def recorder(tmp_path: Path) -> TxnRecorder:
 
 @pytest.fixture
 def consumer(kafka: MockKafka, recorder: TxnRecorder) -> TxnConsumer:
-    settings = {
-        "run_id": RUN_ID, "process": 5, "bootstrap": kafka.bootstrap,
-        "config": consumer_config("read_committed"),
+    config = {
+        **consumer_config("read_committed"), "bootstrap.servers": kafka.bootstrap,
+        "group.id": GROUP, "log_level": 0,
     }  # fmt: skip
-    config = {**consuming_config(settings, role="transactor"), "group.id": GROUP, "log_level": 0}
     return TxnConsumer(config, recorder, topic=TOPIC, partitions=PARTITIONS)
 
 
