@@ -9,7 +9,7 @@ from typing import Any
 from harness.campaigns.conduct import RunResult, conduct
 from harness.campaigns.field_values import read_dataclass
 from harness.core.run_dir import SCHEMA, RunDir, canonical_json, read_lines, write_atomically
-from harness.lab.claim import Claim, Finding, Outcome, find_claim
+from harness.lab.claim import Claim, Finding, Outcome, find_claim, unknown
 from harness.lab.claim_run import ClaimRun
 from harness.lab.recorded import RecordedRun
 from harness.run.runner import Runner
@@ -122,7 +122,7 @@ def claim_result(
 
 def without_run(run: ClaimRun, reason: str, seconds: float) -> ClaimResult:
     """Return the result of a run that could not be made, or not be judged, and why."""
-    return _result(run, Finding(outcome=Outcome.UNKNOWN, words=reason), seconds)
+    return _result(run, unknown(reason), seconds)
 
 
 def _result(run: ClaimRun, finding: Finding, seconds: float) -> ClaimResult:
@@ -147,7 +147,7 @@ def _conclude(run: RecordedRun, claim_run: ClaimRun) -> Finding:
     words = f"The claim does not speak of Kafka {run.kafka}."
     if expectation is not None:
         words = f"A precondition was not met: {'; '.join(run.unmet)}."
-    return Finding(outcome=Outcome.UNKNOWN, words=words)
+    return unknown(words)
 
 
 def results_in(store: Path) -> Iterator[ClaimResult]:

@@ -2,7 +2,7 @@
 
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
 from harness.lab.expectations import all_of, keeps_all
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
@@ -56,17 +56,17 @@ def full_and_evicted(run: RecordedRun) -> Finding:
     sessions = run.facts("sessions")
     fresh, stale = run.facts("evictions_while_fresh"), run.facts("evictions_of_stale")
     if len(sessions) < 2 or not fresh or not stale:
-        return Finding(outcome=Outcome.UNKNOWN, words="The cache was not observed.")
+        return unknown("The cache was not observed.")
     words = (
         f"{2 * FETCHERS} fetchers, {SLOTS} slots: {sessions[0]} sessions and {fresh[0]} evictions; "
         f"{STALE_S:g} s after the fetchers had died and others had come, {sessions[1]} sessions "
         f"and {stale[0]} evictions."
     )
     if max(sessions) > SLOTS or fresh[0] or not stale[0]:
-        return Finding(outcome=Outcome.REFUTED, words=words)
+        return refuted(words)
     if sessions[0] < SLOTS:
-        return Finding(outcome=Outcome.UNKNOWN, words=f"{words} The cache was not full.")
-    return Finding(outcome=Outcome.CONFIRMED, words=words)
+        return unknown(f"{words} The cache was not full.")
+    return confirmed(words)
 
 
 @claim("fetch-session-eviction")

@@ -2,7 +2,7 @@
 
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, Test, claim
+from harness.lab.claim import Claim, Expectation, Finding, Test, claim, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -45,7 +45,7 @@ def fetches_are(*, full: bool) -> Test:
     def test(run: RecordedRun) -> Finding:
         each, sessions = run.facts("bytes_each"), run.facts("sessions")
         if not each:
-            return Finding(outcome=Outcome.UNKNOWN, words="No fetch was counted.")
+            return unknown("No fetch was counted.")
         words = (
             f"An idle leader of {PARTITIONS} partitions received {each[0]} bytes a fetch, where "
             f"naming all takes {LEAST_BYTES * PARTITIONS} at least; sessions: "
@@ -55,7 +55,7 @@ def fetches_are(*, full: bool) -> Test:
             held = each[0] >= LEAST_BYTES * PARTITIONS and not sessions
         else:
             held = each[0] < LEAST_BYTES * PARTITIONS / 2 and sessions == [FOLLOWERS]
-        return Finding(outcome=Outcome.CONFIRMED if held else Outcome.REFUTED, words=words)
+        return confirmed(words) if held else refuted(words)
 
     return test
 

@@ -8,7 +8,15 @@ from faults.gc_pause import GcPause
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.limits import session_timeout
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.claim import (
+    Claim,
+    Expectation,
+    Finding,
+    claim,
+    confirmed,
+    refuted,
+    unknown,
+)
 from harness.lab.clients import LabProducer
 from harness.lab.lab import Lab
 from harness.lab.lateness import Lateness
@@ -69,7 +77,7 @@ def only_for_the_long(run: RecordedRun) -> Finding:
     """
     short, long, late = run.facts("short"), run.facts("long"), run.facts("late_s")
     if not short or not long or not late:
-        return Finding(outcome=Outcome.UNKNOWN, words="The pauses were not observed.")
+        return unknown("The pauses were not observed.")
     words = (
         f"With a limit of {LIMIT_S:g} s: after pauses of {short[0]['total_s']} s in all it left "
         f"{short[0]['left']} times; after {long[0]['pauses']} of {long[0]['longest_s']} s at most "
@@ -77,18 +85,15 @@ def only_for_the_long(run: RecordedRun) -> Finding:
         f"{_after(long[0]['left_after_s'])}, and an acks=all took {long[0]['longest_ack_s']} s."
     )
     if long[0]["total_s"] <= 1.5 * LIMIT_S or not 0 < short[0]["total_s"] < LIMIT_S:
-        return Finding(outcome=Outcome.UNKNOWN, words=f"{words} Those are not the wanted pauses.")
+        return unknown(f"{words} Those are not the wanted pauses.")
     if short[0]["left"]:
         # Refuted, unless the machine itself may have held the follower up.
-        outcome = Outcome.REFUTED if late[0] < LIMIT_S / 4 else Outcome.UNKNOWN
-        return Finding(outcome=outcome, words=words)
+        return refuted(words) if late[0] < LIMIT_S / 4 else unknown(words)
     if not long[0]["left"] and long[0]["longest_s"] <= 1.5 * LIMIT_S:
-        return Finding(
-            outcome=Outcome.UNKNOWN, words=f"{words} A fetch may have slipped through between two."
-        )
+        return unknown(f"{words} A fetch may have slipped through between two.")
     if not long[0]["left"] or long[0]["longest_ack_s"] < LIMIT_S * 0.9:
-        return Finding(outcome=Outcome.REFUTED, words=words)
-    return Finding(outcome=Outcome.CONFIRMED, words=words)
+        return refuted(words)
+    return confirmed(words)
 
 
 def _after(waits_s: list[float]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.limits import session_timeout
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -64,10 +64,10 @@ def never_above(run: RecordedRun) -> Finding:
         f"second behind the leader, and {len(passed)} times it had passed one who had left."
     )
     if above:
-        return Finding(outcome=Outcome.REFUTED, words=f"{words} The first: {above[0]}.")
+        return refuted(f"{words} The first: {above[0]}.")
     if not held or not passed:
-        return Finding(outcome=Outcome.UNKNOWN, words=words)
-    return Finding(outcome=Outcome.CONFIRMED, words=words)
+        return unknown(words)
+    return confirmed(words)
 
 
 def _high(sample: Mapping[str, Any]) -> int:

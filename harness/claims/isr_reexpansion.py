@@ -1,7 +1,7 @@
 """Claim 35: a follower comes back into the ISR with all that is committed."""
 
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -46,7 +46,7 @@ def complete(run: RecordedRun) -> Finding:
     inside, outside = run.facts("inside"), run.facts("outside")
     back_s, highs = run.facts("back_s"), run.facts("high_watermark")
     if not highs or not back_s:
-        return Finding(outcome=Outcome.UNKNOWN, words="Nobody was looked at.")
+        return unknown("Nobody was looked at.")
     high = highs[0]
     behind = [end for end in outside if end < high]
     early = [end for end in inside if end < high]
@@ -56,12 +56,12 @@ def complete(run: RecordedRun) -> Finding:
         f"after {back_s[0]} s."
     )
     if early:
-        return Finding(outcome=Outcome.REFUTED, words=f"{words} The first ended at {early[0]}.")
+        return refuted(f"{words} The first ended at {early[0]}.")
     if back_s[0] is None:
-        return Finding(outcome=Outcome.REFUTED, words=f"{words} {BACK_S:g} s did not do.")
+        return refuted(f"{words} {BACK_S:g} s did not do.")
     if len(behind) < FEWEST or not inside:
-        return Finding(outcome=Outcome.UNKNOWN, words=f"{words} That was too fast to be seen.")
-    return Finding(outcome=Outcome.CONFIRMED, words=words)
+        return unknown(f"{words} That was too fast to be seen.")
+    return confirmed(words)
 
 
 @claim("isr-reexpansion")

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from harness.core.cluster import Broker
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.lateness import Lateness
 from harness.lab.recorded import RecordedRun
@@ -85,9 +85,7 @@ def within(run: RecordedRun) -> Finding:
     """
     outside, inside = run.facts("from_outside"), run.facts("by_leader")
     if len(outside) < FEWEST:
-        return Finding(
-            outcome=Outcome.UNKNOWN, words=f"There are {len(outside)} samples of {FEWEST}."
-        )
+        return unknown(f"There are {len(outside)} samples of {FEWEST}.")
     late_s = max(run.facts("late_s"), default=0.0)
     slack = _LATE_S / LIMIT_S
     early = [x for x in inside if x < 1.0] + [x for x in outside if x[1] < 1.0 - slack]
@@ -99,14 +97,12 @@ def within(run: RecordedRun) -> Finding:
         words += f"; {len(inside)} told by their leaders, {_spread(inside)}"
     words += f". Threads of this machine were up to {late_s:g} s late."
     if early:
-        return Finding(outcome=Outcome.REFUTED, words=f"Too early: {early}. {words}")
+        return refuted(f"Too early: {early}. {words}")
     if late and late_s < _LATE_S:
-        return Finding(outcome=Outcome.REFUTED, words=f"Too late: {late}. {words}")
+        return refuted(f"Too late: {late}. {words}")
     if late:
-        return Finding(
-            outcome=Outcome.UNKNOWN, words=f"Late: {late}, on a machine that was late. {words}"
-        )
-    return Finding(outcome=Outcome.CONFIRMED, words=words)
+        return unknown(f"Late: {late}, on a machine that was late. {words}")
+    return confirmed(words)
 
 
 def _spread(samples: list[float]) -> str:

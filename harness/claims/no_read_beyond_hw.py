@@ -1,7 +1,7 @@
 """Claim 40: a consumer is given nothing that is not committed."""
 
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
 from harness.lab.expectations import all_of, finds_no
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
@@ -53,10 +53,10 @@ def nothing_early(run: RecordedRun) -> Finding:
         f"{_most(samples, 1)} at most; when the followers had left, polled were {at_last}."
     )
     if any(polled > SHARED or high > SHARED for polled, high in samples):
-        return Finding(outcome=Outcome.REFUTED, words=words)
+        return refuted(words)
     if len(samples) < FEWEST or at_last != [SHARED + ALONE + 1]:
-        return Finding(outcome=Outcome.UNKNOWN, words=words)
-    return Finding(outcome=Outcome.CONFIRMED, words=words)
+        return unknown(words)
+    return confirmed(words)
 
 
 def _most(samples: list[list[int]], place: int) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from harness.core.contract import Contract
 from harness.core.version import FIRST_KRAFT, Versions
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, Test, claim
+from harness.lab.claim import Claim, Expectation, Finding, Test, claim, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -49,7 +49,7 @@ def within(session_s: float) -> Test:
     def test(run: RecordedRun) -> Finding:
         gone, leaders = run.facts("gone_s"), run.facts("announced_by_the_leader")
         if not gone or not leaders:
-            return Finding(outcome=Outcome.UNKNOWN, words="It was not seen to leave.")
+            return unknown("It was not seen to leave.")
         ((least_s, most_s),) = gone
         words = (
             f"It left {least_s:g} to {most_s:g} s after it was frozen, with a session of "
@@ -57,11 +57,11 @@ def within(session_s: float) -> Test:
             f"{leaders[0]} shrinks."
         )
         if most_s >= session_s * 2 / 3 and least_s <= session_s + LATE_S and not leaders[0]:
-            return Finding(outcome=Outcome.CONFIRMED, words=words)
+            return confirmed(words)
         if not leaders[0] and least_s < LIMIT_S:
             # Not the leader's work, but slow: a controller on a busy machine.
-            return Finding(outcome=Outcome.UNKNOWN, words=words)
-        return Finding(outcome=Outcome.REFUTED, words=words)
+            return unknown(words)
+        return refuted(words)
 
     return test
 

@@ -1,7 +1,9 @@
 """Claim 25: a deposed leader that does not know it yet acknowledges what will be cut."""
 
+from dataclasses import replace
+
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim
+from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim, unknown
 from harness.lab.expectations import all_of, finds_no, loses_some
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
@@ -37,14 +39,9 @@ def _cuts_what_was_acknowledged(run: RecordedRun) -> Finding:
     finding = loses_some(*queued)(run)
     if finding.outcome is Outcome.REFUTED and not run.lost:
         # Whether the old leader acknowledges anything is a race with the news of its fall.
-        return Finding(
-            outcome=Outcome.UNKNOWN,
-            words=f"In {ROUNDS} of {ROUNDS} samples the deposed leader acknowledged nothing.",
-        )
+        return unknown(f"In {ROUNDS} of {ROUNDS} samples the deposed leader acknowledged nothing.")
     hit = sum(bool(run.lost & run.batches[name].acked) for name in queued)
-    return Finding(
-        outcome=finding.outcome, words=f"{finding.words} RecordedRun in {hit} of {ROUNDS} samples."
-    )
+    return replace(finding, words=f"{finding.words} Seen in {hit} of {ROUNDS} samples.")
 
 
 @claim("zombie-leader-acks1-truncated")

@@ -36,6 +36,21 @@ class Finding:
     words: str
 
 
+def confirmed(words: str) -> Finding:
+    """Return that the run shows what was expected."""
+    return Finding(outcome=Outcome.CONFIRMED, words=words)
+
+
+def refuted(words: str) -> Finding:
+    """Return that the run shows the opposite."""
+    return Finding(outcome=Outcome.REFUTED, words=words)
+
+
+def unknown(words: str) -> Finding:
+    """Return that the run shows neither."""
+    return Finding(outcome=Outcome.UNKNOWN, words=words)
+
+
 Test = Callable[[RecordedRun], Finding]
 """Judges a claim by its recorded run, and by nothing else."""
 
