@@ -104,7 +104,8 @@ def claim_result(
         claim: the claim; None: the registered one of this name.
     """
     run_dir = result.run_dir
-    run = RecordedRun(run_dir, verdict=result.report.to_json())
+    verdict = result.report.to_json()
+    run = RecordedRun(run_dir, verdict)
     claim_run = ClaimRun(name=name, claim=claim or find_claim(name)[1], kafka=run.kafka)
     concluded = replace(
         _result(claim_run, _conclude(run, claim_run), seconds),
@@ -116,7 +117,7 @@ def claim_result(
         facts=run.all_facts,
     )
     write_atomically(run_dir.path / CLAIM_FILE, canonical_json(concluded.document()))
-    write_report(run_dir.path)  # once more: it begins with the claim
+    write_report(run_dir.path, verdict=verdict)  # once more: it begins with the claim
     return concluded
 
 

@@ -20,10 +20,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A run that was judged: its folder and its report."""
+    """A run that was judged: its folder, its report, and the lines that sum it up."""
 
     run_dir: RunDir
     report: Report
+    summary: Sequence[str] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -111,6 +112,6 @@ def judge_all(
             results.append(report)
             continue
         write_verdict(run_dir.path, report)
-        write_report(run_dir.path)
-        results.append(RunResult(run_dir=run_dir, report=report))
+        summary = write_report(run_dir.path, verdict=report.to_json())
+        results.append(RunResult(run_dir=run_dir, report=report, summary=summary))
     return tuple(results)

@@ -90,7 +90,6 @@ def run(
     from harness.campaigns.conduct import conduct
     from harness.run.runner import Runner
     from harness.run.scenario_run import ScenarioRun
-    from verifiers.report import console_summary
 
     with stoppable() as stop, console.live_progress() as progress:
         progress.say(f"scenario {scenario.name} · kafka {scenario.cluster.kafka} · seed {seed}")
@@ -105,7 +104,7 @@ def run(
             stop=stop,
         )
         result = conduct(runner, master=master)
-    console.print_lines(console_summary(result.run_dir.path))
+    console.print_lines(result.summary)
     if as_json:
         typer.echo(canonical_json(result.report.to_json()), nl=False)
     raise typer.Exit(INTERRUPTED if stop.is_set() else result.verdict.exit_code)
@@ -157,13 +156,12 @@ def verify(
 @app.command()
 def report(path: RunFolder) -> None:
     """Write report.html, junit.xml and summary.md of a verified run again."""
-    from verifiers.report import console_summary, write_report
+    from verifiers.report import write_report
 
     run_dir = RunDir.open(path)
     if not (run_dir.path / "verdict.json").is_file():
         raise UsageError(f"{path} has no verdict yet: `kafka-chaos verify {path}` gives it one.")
-    write_report(run_dir.path)
-    console.print_lines(console_summary(run_dir.path))
+    console.print_lines(write_report(run_dir.path))
 
 
 Kind = Literal[

@@ -139,7 +139,6 @@ def _judge_runs(
     if not paths:
         return []
     from harness.campaigns.conduct import judge_all
-    from verifiers.report import console_summary
 
     judged: dict[Path, Judged] = {}
     opened: dict[Path, RunDir] = {}
@@ -160,7 +159,7 @@ def _judge_runs(
         if isinstance(result, KafkaChaosError):
             refuse(path, result)
         else:
-            console.print_lines(console_summary(result.run_dir.path))
+            console.print_lines(result.summary)
             judged[path] = Judged(document=result.report.to_json(), code=result.verdict.exit_code)
     return [judged[path] for path in paths]
 

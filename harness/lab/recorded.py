@@ -67,23 +67,18 @@ class RecordedRun:
 
     Args:
         run_dir: a folder that has been verified.
-        verdict: its verdict.json; None: it is read when it is asked for.
+        verdict: what its verdict.json holds.
     """
 
-    def __init__(self, run_dir: RunDir, *, verdict: Row | None = None) -> None:
+    def __init__(self, run_dir: RunDir, verdict: Row) -> None:
         self._run_dir = run_dir
-        self._verdict = verdict
+        self.verdict = verdict
         self._lines = list(run_dir.lines("lab.jsonl"))
 
     @cached_property
     def meta(self) -> Row:
         """run.json."""
         return self._run_dir.meta()
-
-    @cached_property
-    def verdict(self) -> Row:
-        """verdict.json."""
-        return self._verdict or self._run_dir.read_json("verdict.json")
 
     @property
     def kafka(self) -> str:

@@ -12,7 +12,7 @@ from harness.core.verdict import Verdict
 from tests.spark.ops import Folder, Rec, filler, final, ok, poll
 from verifiers.checking.checker import CHECKERS
 from verifiers.judging.job import verify, write_verdict
-from verifiers.report import console_summary, write_report
+from verifiers.report import write_report
 
 GOOD = Folder([*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))])
 MODULE = '''
@@ -61,14 +61,15 @@ def test_a_checker_of_another_package_is_run_judged_and_reported(
 
     report = verify(path, master="local[2]", say=lambda _: None)
     write_verdict(path, report)
-    page = write_report(path).read_text(encoding="utf-8")
+    summary = write_report(path)
+    page = (path / "report.html").read_text(encoding="utf-8")
 
     assert (report.verdict, report.checkers[installed]) == (Verdict.INVALID, "ran")
     assert report.reasons == (
         f"{installed} was found 1 time: No contract permits what a checker finds that says "
         "nothing else (the default).",
     )
-    assert console_summary(path)[0].startswith("✗ INVALID  1 first record was polled.")
+    assert summary[0].startswith("✗ INVALID  1 first record was polled.")
     assert f'id="anomaly-{installed}"' in page
     assert f'name="{installed}"' in (path / "junit.xml").read_text(encoding="utf-8")
 

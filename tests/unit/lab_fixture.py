@@ -91,4 +91,4 @@ def recorded_run(
     pq.write_table(
         pa.Table.from_pylist(rows, schema=_ANOMALIES), folder / "anomalies" / "0.parquet"
     )
-    return RecordedRun(RunDir(folder))
+    return RecordedRun(RunDir(folder), verdict)

@@ -11,7 +11,7 @@ from harness.core.errors import UsageError
 from harness.run.scenario_run import ScenarioRun
 from tests.unit import report_fixture as fixture
 from verifiers.judging.judgement import judge_liveness
-from verifiers.report import console_summary, liveness, write_report
+from verifiers.report import liveness, write_report
 from verifiers.report.record_reading import read_record
 
 WIDEST = {"topic": "orders", "partition": 0, "gap_s": 9.6, "from_s": 36.9}
@@ -66,9 +66,9 @@ def test_the_report_says_how_fast_the_cluster_was(tmp_path: Path) -> None:
     assert live.startswith("liveness VALID: an acknowledgement within 30.0 s was asked for")
     assert "it had left the ISRs after 11.4 s, others led what it had led after 2.5" in fault
     assert controller.endswith("node 1 at 2026-11-21 18:06:14.227.")
-    write_report(run)
+    summary = write_report(run)
     assert "How fast it came to terms" in (run / "report.html").read_text("utf-8")
-    assert any("liveness VALID" in line for line in console_summary(run))
+    assert any("liveness VALID" in line for line in summary)
 
 
 def test_a_run_of_which_nothing_is_known_says_nothing(tmp_path: Path) -> None:

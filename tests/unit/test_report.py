@@ -21,7 +21,8 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\x00\u202e'\"&"
 
 
 def page_of(folder: Path) -> str:
-    return write_report(folder).read_text(encoding="utf-8")
+    write_report(folder)
+    return (folder / "report.html").read_text(encoding="utf-8")
 
 
 def tree_of(page: str) -> ElementTree.Element:

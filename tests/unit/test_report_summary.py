@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import report_fixture as fixture
-from verifiers.report import console_summary, write_report
+from verifiers.report import write_report
 
 FOLDERS: list[Callable[[Path], Path]] = [
     fixture.valid,
@@ -40,7 +40,7 @@ def crowded(folder: Path) -> Path:
 def test_the_console_summary_has_at_most_25_lines(
     folder: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    lines = console_summary(folder(tmp_path))
+    lines = write_report(folder(tmp_path))
 
     assert 4 <= len(lines) <= 25
     assert all("\n" not in line for line in lines)
@@ -58,7 +58,7 @@ def test_the_markdown_summary_has_at_most_15_lines(
 
 
 def test_faults_alike_are_told_in_one_line_with_their_witnesses(tmp_path: Path) -> None:
-    lines = console_summary(fixture.valid(tmp_path))
+    lines = write_report(fixture.valid(tmp_path))
 
     assert "  broker_kill ×2 on 1, 2: proven by process table, probe of the listener" in lines
     assert "  partition on 3: proven by packet counters, probe connections" in lines
@@ -66,14 +66,14 @@ def test_faults_alike_are_told_in_one_line_with_their_witnesses(tmp_path: Path) 
 
 
 def test_a_failure_ends_with_the_command_that_reproduces_it(tmp_path: Path) -> None:
-    lines = console_summary(fixture.invalid(tmp_path))
+    lines = write_report(fixture.invalid(tmp_path))
 
     assert lines[0] == f"✗ INVALID  3 acknowledged records were lost. {BROKEN}"
     assert lines[-1] == "  again: kafka-chaos run mixed --seed 7 --duration 50s"
 
 
 def test_a_valid_run_says_what_it_held_against_how_much_damage(tmp_path: Path) -> None:
-    lines = console_summary(fixture.valid(tmp_path))
+    lines = write_report(fixture.valid(tmp_path))
 
     expected = "✓ VALID  No anomaly among 62 500 acknowledged records under 4 proven faults."
     assert lines[0].replace("\u202f", " ") == f"{expected} {BROKEN}"
@@ -87,7 +87,7 @@ def test_permitted_losses_are_told_first_with_what_permits_them(tmp_path: Path) 
     }
     folder = fixture.build(tmp_path, verdict=fixture.verdict_document(anomalies=anomalies))
 
-    lines = console_summary(folder)
+    lines = write_report(folder)
 
     assert lines[0] == (
         "✓ VALID  9 acknowledged records were lost, as acks=1 permits. "
@@ -104,7 +104,7 @@ def test_where_only_the_order_suffered_it_is_said_first_that_nothing_was_lost(
     }
     verdict = fixture.verdict_document(anomalies={"nonmonotonic-poll": polls})
 
-    lines = console_summary(fixture.build(tmp_path, verdict=verdict))
+    lines = write_report(fixture.build(tmp_path, verdict=verdict))
 
     assert lines[0].replace("\u202f", " ") == (
         "✓ VALID  None of 62 500 acknowledged records was lost under 4 proven faults; "
@@ -116,7 +116,7 @@ def test_damage_that_was_meant_to_lose_says_so(tmp_path: Path) -> None:
     anomalies = {"lost-write": fixture.lost_write(1, permitted=True)}
     verdict = fixture.verdict_document(anomalies=anomalies)
 
-    lines = console_summary(fixture.build(tmp_path, verdict=verdict, provokes=["lost-write"]))
+    lines = write_report(fixture.build(tmp_path, verdict=verdict, provokes=["lost-write"]))
 
     assert lines[0].startswith(
         "✓ VALID  1 acknowledged record was lost, as the contract permits: "
@@ -125,7 +125,7 @@ def test_damage_that_was_meant_to_lose_says_so(tmp_path: Path) -> None:
 
 
 def test_an_unknown_run_says_first_which_damage_nobody_saw(tmp_path: Path) -> None:
-    lines = console_summary(fixture.unknown(tmp_path))
+    lines = write_report(fixture.unknown(tmp_path))
 
     assert lines[0].endswith(
         "Broken and seen to be: broker_kill ×2, gc_pause; without proof: partition."
@@ -142,13 +142,13 @@ def test_the_time_is_told_in_one_line_of_what_took_any(tmp_path: Path) -> None:
     }
     folder = fixture.build(tmp_path, verdict=fixture.verdict_document(timing_s=timing))
 
-    (took,) = [line for line in console_summary(folder) if line.startswith("  took")]
+    (took,) = [line for line in write_report(folder) if line.startswith("  took")]
 
     expected = "  took 63.0 s: start 8.1 s, faults 43.0 s, verify 11.9 s"
     assert took.replace("\u202f", " ") == expected
 
 
 def test_the_widest_time_without_an_acknowledgement_is_named(tmp_path: Path) -> None:
-    text = "\n".join(console_summary(fixture.valid(tmp_path))).replace("\u202f", " ")
+    text = "\n".join(write_report(fixture.valid(tmp_path))).replace("\u202f", " ")
 
     assert "widest time without an acknowledgement: 4.1 s, orders/0, from 18.010 s" in text

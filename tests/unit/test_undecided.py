@@ -14,7 +14,7 @@ from verifiers.checking.execution import Found
 from verifiers.judging.judgement import judge_findings, verdict_of, why_not_valid
 from verifiers.oracle import Chapter, Circumstances, Reason
 from verifiers.oracle.row import forbidden, permitted, undecided
-from verifiers.report import console_summary, write_report
+from verifiers.report import write_report
 from verifiers.report.record_reading import read_record
 from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.result import Counts
@@ -91,9 +91,8 @@ def test_a_report_calls_it_neither_permitted_nor_forbidden(tmp_path: Path) -> No
     assert record.judgement.forbidden == ()
     assert record.judgement.permitted == ()
     assert [anomaly.ruling for anomaly in record.judgement.undecided] == ["unknown"]
-    assert any(
-        "odd-client ×2  UNKNOWN: 2 clients are odd" in line for line in console_summary(folder)
-    )
-    page = write_report(folder).read_text(encoding="utf-8")
+    summary = write_report(folder)
+    assert any("odd-client ×2  UNKNOWN: 2 clients are odd" in line for line in summary)
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Neither permitted nor forbidden" in page
     assert '<span class="tag">unknown</span>' in page

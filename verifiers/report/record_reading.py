@@ -27,8 +27,8 @@ from verifiers.report.model import (
 from verifiers.report.units import instant, span, visible
 
 
-def read_record(run_dir: Path) -> RunRecord:
-    """Return the contents of a run folder, for its report.
+def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
+    """Return the contents of a run folder, for its report; `verdict` as for `write_report`.
 
     Raises:
         UsageError: the folder is none, or its run.json or verdict.json cannot be read. Everything
@@ -41,7 +41,7 @@ def read_record(run_dir: Path) -> RunRecord:
         raise UsageError(f"{run_dir} has no run.json, so it is no run folder: give one of runs/.")
     missing: list[str] = []
     origin_ns = fields.integer(run, "origin_ns") or 0
-    verdict = fields.document(run_dir / "verdict.json")
+    verdict = verdict or fields.document(run_dir / "verdict.json")
     if verdict is None:
         missing.append("verdict.json: this run was never verified.")
     return RunRecord(
