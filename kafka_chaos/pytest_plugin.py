@@ -27,6 +27,11 @@ _MARKER = (
     "chaos(brokers=3, kafka=None, controllers=0, heap_mib=256, config={}): "
     "the cluster that the fixture kafka_cluster brings up for this test"
 )
+_READ = frozenset(
+    f"KAFKA_CHAOS_{name}"
+    for name in ("KAFKA", "SEED", "STORE", "KEEP_CLUSTER", "LOG", "TEST_HISTORIES")
+)
+"""Variables that the options read, and those that are no settings."""
 _FAILED = pytest.StashKey[bool]()
 
 
@@ -46,7 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where run folders lie (runs)",
     )  # fmt: skip
     group.addoption(
-        "--chaos-keep-cluster", choices=("never", "failed", "always"), default="never",
+        "--chaos-keep-cluster", choices=("never", "failed", "always"),
+        default=os.environ.get("KAFKA_CHAOS_KEEP_CLUSTER", "never"),
         help="whether clusters stay after their test (never)",
     )  # fmt: skip
 
@@ -75,8 +81,16 @@ def pytest_runtest_makereport(
 
 
 def require_packages() -> None:
-    """Fail the test if another package hides one of ours."""
+    """Fail the test if another package hides one of ours, or a variable is set in vain."""
     from kafka_chaos import check_packages
+
+    unread = sorted({name for name in os.environ if name.startswith("KAFKA_CHAOS_")} - _READ)
+    if unread := [name for name in unread if os.environ[name]]:
+        pytest.fail(
+            f"{', '.join(unread)} is set, which a test cannot honour: unset it, and say in the "
+            "test what it is about.",
+            pytrace=False,
+        )
 
     try:
         check_packages()

@@ -9,9 +9,17 @@ import typer
 from harness.cli import console
 from harness.cli.options import DEFAULT_STORE, Json, KafkaList, Keep, Master, Resume, Store
 from harness.cli.process import INTERRUPTED, stoppable
-from harness.cli.settings import option
+from harness.cli.settings import SETTINGS, option
 from harness.cli.sources import ConfiguredCommand, RunningCommand
+from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
+
+
+class ClaimsCommand(RunningCommand):
+    """Of a project only the cluster concerns a claim: contract, load and faults are its own."""
+
+    of_project = frozenset(each.name for each in SETTINGS if each.owner is ClusterSpec)
+
 
 claims = typer.Typer(
     help="Sentences about Kafka as experiments: what there is, and what came of it.",
@@ -68,7 +76,7 @@ def list_claims(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
         typer.echo(f"     last: {outcomes or 'never tried'}")
 
 
-@claims.command("run", cls=RunningCommand)
+@claims.command("run", cls=ClaimsCommand)
 def run(
     ids: Ids = None,
     every: All = False,

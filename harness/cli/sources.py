@@ -49,9 +49,14 @@ class ConfiguredCommand(TyperCommand):
 
 
 class RunningCommand(ConfiguredCommand):
-    """A command that starts clusters: it also refuses what `run` would honour and it does not."""
+    """A command that starts clusters: it also refuses what `run` would honour and it does not.
+
+    Attributes:
+        of_project: which of a project's settings concern it; None: all.
+    """
 
     must_honour_run = True
+    of_project: frozenset[str] | None = None
 
 
 def scenario_argument(context: typer.Context, value: str | None) -> str | None:
@@ -78,7 +83,8 @@ def honoured(context: typer.Context, settings: Mapping[str, Any], *, where: str)
             f"{where} sets {', '.join(map(_flag, unknown))}, and there is no such setting; "
             f"there are {', '.join(map(_flag, sorted(everything)))}."
         )
-    refused = sorted(set(settings) & set(_run_only(context)))
+    concern = getattr(context.command, "of_project", None)
+    refused = sorted(set(settings) & set(_run_only(context)) & (concern or set(settings)))
     if refused:
         raise UsageError(
             f"{where} sets {', '.join(map(_flag, refused))}, which `{context.command_path}` cannot "

@@ -67,18 +67,26 @@ def test_a_variable_that_a_command_cannot_honour_is_refused_by_name(
     )
 
 
-@pytest.mark.parametrize("words", RUNNING, ids=" ".join)
-def test_a_setting_of_the_project_that_a_command_cannot_honour_is_refused_by_name(
-    invoke: Invoke, tmp_path: Path, words: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (("claims", "run", "18"), "compose"),
+        (("nightly",), "acks, compose, min-isr"),
+        (("bench", "start-up"), "acks, compose, min-isr, store"),
+    ],
+)
+def test_a_setting_of_the_project_that_concerns_a_command_is_refused_by_name(
+    invoke: Invoke, tmp_path: Path, words: tuple[str, ...], refused: str
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(
         "[tool.kafka-chaos]\nstore = 'runs'\nmin-isr = 1\nacks = '1'\nbudget = '8h'\n"
+        "compose = 'mine.yaml'\n"
     )
 
     code, _, err = invoke(*words)
 
     assert code == 2
-    assert "[tool.kafka-chaos] in pyproject.toml sets acks, min-isr" in err
+    assert f"[tool.kafka-chaos] in pyproject.toml sets {refused}, which" in err
     assert "cannot honour" in err
 
 

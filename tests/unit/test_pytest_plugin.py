@@ -121,6 +121,17 @@ def test_a_marker_that_cannot_be_is_an_error_of_its_test(
     assert sentence in without_engine
 
 
+def test_a_variable_that_no_test_can_honour_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "test_ours.py").write_text(
+        "def test_mine(run_claim): pass\ndef test_theirs(): pass\n"
+    )
+
+    done = _pytest(tmp_path, KAFKA_CHAOS_COMPOSE="mine.yaml", KAFKA_CHAOS_KAFKA="3.9.1")
+
+    assert "KAFKA_CHAOS_COMPOSE is set, which a test cannot honour" in done.stdout
+    assert "1 passed, 1 error" in done.stdout
+
+
 def test_without_an_engine_whoever_asks_for_a_fixture_fails_under_ci(tmp_path: Path) -> None:
     (tmp_path / "test_ours.py").write_text("def test_mine(kafka_cluster): pass\n")
 
