@@ -91,7 +91,7 @@ class RecordingConsumer:
     def seek(self, offsets: Mapping[int, int]) -> None:
         """Go on from these offsets, by partition; each seek is recorded."""
         places = [Place(self._topic, partition, offset) for partition, offset in offsets.items()]
-        # A plain seek is refused by partitions that have not begun to fetch.
+        # A plain seek is refused by partitions that have not begun to fetch, or have been lost.
         self._consumer.incremental_unassign(places)
         self._consumer.incremental_assign(places)
         for place in places:
@@ -173,18 +173,15 @@ class RecordingConsumer:
         what follows it is neither a jump nor a repetition of Kafka's.
         """
         for partition in sorted(self._lost):
-            place = Place(self._topic, partition)
             try:
+                place = Place(self._topic, partition)
                 low, _ = self._consumer.get_watermark_offsets(place, timeout=_QUERY_S)
-                # librdkafka has stopped fetching the partition and refuses a plain seek.
-                self._consumer.incremental_unassign([place])
-                self._consumer.incremental_assign([Place(self._topic, partition, low)])
+                self.seek({partition: low})
             except KafkaException as error:
                 # No leader now; the next poll tries again.
                 _LOG.info("no beginning of %s-%d yet: %s", self._topic, partition, error.args[0])
                 return
             self._lost.discard(partition)
-            self._event("seek", partition, offset=low)
 
     def _rebalanced(self, what: str, places: list[Place]) -> None:
         for place in places:

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, get_args
 
-from harness.core.cluster import TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.version import numbers
 from harness.core.workload import Act, ClientSpec, Move, MoveKind, workload
-from workloads.client_config import Compression
 from workloads.group_config import (
     FIRST_CONSUMER_PROTOCOL,
     Assignor,
@@ -19,6 +17,7 @@ from workloads.group_config import (
     member_config,
     short_sessions,
 )
+from workloads.load import Load
 from workloads.send_poll import FIRST_READER, FIRST_SUBSCRIBER, SendPoll
 
 _MOST_MEMBERS = 100
@@ -39,7 +38,7 @@ _IN_THE_ACT: Mapping[Commits, Act] = {
 
 @workload("consumer_group")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroup:
+class ConsumerGroup(Load):
     """Process records in a consumer group whose members join, leave and are killed.
 
     Producers send unique records to one topic, and the members of one group process them, each
@@ -49,10 +48,6 @@ class ConsumerGroup:
     then its committed offsets are asked for once more.
 
     Attributes:
-        topic: the topic's name.
-        partitions: how many partitions.
-        producers: processes that send.
-        consumers: consumers that each take all partitions by themselves (assign).
         subscribers: members of the group at the beginning, at least two.
         assignor: who shares the partitions out: range, roundrobin or cooperative-sticky, which the
             group's leader does, or consumer: the broker, by the protocol of KIP-848, on Kafka 4.0
@@ -60,31 +55,22 @@ class ConsumerGroup:
         commits: how members commit: auto-delivered (librdkafka's default: a record counts as
             consumed when it is handed over), auto-stored (automatically, when it has been
             processed), before-processing or after-processing.
-        rate_per_s: records a second of all producers together.
-        record_size_bytes: length of a record's value.
-        compression: `compression.type` of the producers.
         process_s: how long the processing of a record takes, seconds.
         poll_records: at most so many records a poll.
         commit_every: with after-processing, a commit after so many records, and at a poll's end.
         churn_s: a member joins, leaves or is killed about every so many seconds; 0: never.
-        read_limit_s: the longest that the final read may take, seconds.
     """
 
-    topic: str = "orders"
-    partitions: int = 3
     producers: int = 1
     consumers: int = 0
     subscribers: int = 3
     assignor: Assignor = "range"
     commits: Commits = "after-processing"
     rate_per_s: float = 150
-    record_size_bytes: int = 100
-    compression: Compression = "none"
     process_s: float = 0.002
     poll_records: int = 50
     commit_every: int = 10
     churn_s: float = 5.0
-    read_limit_s: float = 300.0
 
     def __post_init__(self) -> None:
         """Reject what cannot be run.
@@ -159,10 +145,6 @@ class ConsumerGroup:
     def cluster_config(self, kafka: str) -> Mapping[str, str]:
         """Return the properties under which the death of a member is noticed after 6 s."""
         return short_sessions(kafka) if self.assignor == "consumer" else {}
-
-    def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
-        """Return the one topic, from which nothing may disappear by design."""
-        return self._plain().topics(contract)
 
     def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return producers and consumers, then the members that begin."""

@@ -28,8 +28,8 @@ A record that `produce()` refuses with an exception was never queued; that is a 
 contract (`REFUSED`).
 """
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from harness.core.contract import Contract
 from harness.core.op import OpType
@@ -38,8 +38,7 @@ REFUSED = OpType.FAIL
 """The outcome of a record that `produce()` raised for: it never entered librdkafka's queue."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definite:
+class Definite(NamedTuple):
     """Why an error proves that the attempt which met it left nothing in the log.
 
     Attributes:
@@ -56,38 +55,34 @@ _REQUEST = "Kafka: KafkaApis.handleProduceRequest checks before ReplicaManager.a
 _LOCAL = "librdkafka: CONFIGURATION.md, rdkafka.h (purge flags), rdkafka_msg.c"
 
 
-def _definite(reason: str, source: str) -> Definite:
-    return Definite(reason=reason, source=source)
-
-
 DEFINITE: dict[str, Definite] = {
-    "NOT_ENOUGH_REPLICAS": _definite(
+    "NOT_ENOUGH_REPLICAS": Definite(
         "The leader compares the ISR with min.insync.replicas before it appends.",
         "Kafka: Partition.appendRecordsToLeader",
     ),
-    "MSG_SIZE_TOO_LARGE": _definite("The batch is larger than max.message.bytes.", _VALIDATION),
-    "RECORD_LIST_TOO_LARGE": _definite("The batch is larger than a segment.", _VALIDATION),
-    "INVALID_MSG": _definite("The batch did not arrive whole.", _VALIDATION),
-    "INVALID_MSG_SIZE": _definite("The batch's size is not one.", _VALIDATION),
-    "INVALID_TIMESTAMP": _definite("The time stamp is out of bounds.", _VALIDATION),
-    "INVALID_RECORD": _definite("The leader's validation refused it.", _VALIDATION),
-    "UNSUPPORTED_FOR_MESSAGE_FORMAT": _definite("The log's format cannot hold it.", _VALIDATION),
-    "UNSUPPORTED_COMPRESSION_TYPE": _definite("The broker cannot read it.", _VALIDATION),
-    "INVALID_REQUIRED_ACKS": _definite(
+    "MSG_SIZE_TOO_LARGE": Definite("The batch is larger than max.message.bytes.", _VALIDATION),
+    "RECORD_LIST_TOO_LARGE": Definite("The batch is larger than a segment.", _VALIDATION),
+    "INVALID_MSG": Definite("The batch did not arrive whole.", _VALIDATION),
+    "INVALID_MSG_SIZE": Definite("The batch's size is not one.", _VALIDATION),
+    "INVALID_TIMESTAMP": Definite("The time stamp is out of bounds.", _VALIDATION),
+    "INVALID_RECORD": Definite("The leader's validation refused it.", _VALIDATION),
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT": Definite("The log's format cannot hold it.", _VALIDATION),
+    "UNSUPPORTED_COMPRESSION_TYPE": Definite("The broker cannot read it.", _VALIDATION),
+    "INVALID_REQUIRED_ACKS": Definite(
         "The acks asked for are none of 0, 1, all.", "Kafka: ReplicaManager.appendRecords"
     ),
-    "TOPIC_EXCEPTION": _definite("Nobody may write to a topic of this name.", _REQUEST),
-    "TOPIC_AUTHORIZATION_FAILED": _definite("The client may not write there.", _REQUEST),
-    "CLUSTER_AUTHORIZATION_FAILED": _definite("The client may not write so.", _REQUEST),
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _definite("It may not use this id.", _REQUEST),
-    "UNSUPPORTED_VERSION": _definite("The broker does not know the request.", _REQUEST),
-    "POLICY_VIOLATION": _definite("A policy forbids the request.", _REQUEST),
-    "_QUEUE_FULL": _definite("The record found no room in the local queue.", _LOCAL),
-    "_PURGE_QUEUE": _definite("It was taken from the queue before it was sent.", _LOCAL),
-    "_UNKNOWN_TOPIC": _definite("It waited for a topic that there is not.", _LOCAL),
-    "_UNKNOWN_PARTITION": _definite("It waited for a partition that there is not.", _LOCAL),
-    "_BAD_COMPRESSION": _definite("The batch could not be compressed.", _LOCAL),
-    "_INVALID_ARG": _definite("The record cannot be put on the wire.", _LOCAL),
+    "TOPIC_EXCEPTION": Definite("Nobody may write to a topic of this name.", _REQUEST),
+    "TOPIC_AUTHORIZATION_FAILED": Definite("The client may not write there.", _REQUEST),
+    "CLUSTER_AUTHORIZATION_FAILED": Definite("The client may not write so.", _REQUEST),
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": Definite("It may not use this id.", _REQUEST),
+    "UNSUPPORTED_VERSION": Definite("The broker does not know the request.", _REQUEST),
+    "POLICY_VIOLATION": Definite("A policy forbids the request.", _REQUEST),
+    "_QUEUE_FULL": Definite("The record found no room in the local queue.", _LOCAL),
+    "_PURGE_QUEUE": Definite("It was taken from the queue before it was sent.", _LOCAL),
+    "_UNKNOWN_TOPIC": Definite("It waited for a topic that there is not.", _LOCAL),
+    "_UNKNOWN_PARTITION": Definite("It waited for a partition that there is not.", _LOCAL),
+    "_BAD_COMPRESSION": Definite("The batch could not be compressed.", _LOCAL),
+    "_INVALID_ARG": Definite("The record cannot be put on the wire.", _LOCAL),
 }
 """The definite errors by their names in `confluent_kafka.KafkaError`; all others are not."""
 

@@ -16,7 +16,7 @@ because a record can be whole and still be in the wrong place.
 import zlib
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from harness.core.errors import UsageError
 
@@ -24,6 +24,8 @@ from harness.core.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from harness.history.recorder import Delivered
 
 Problem = Literal["checksum", "run", "topic", "format"]
 
@@ -36,14 +38,6 @@ _CRC = Struct("<I")
 _VALUE = Struct("<q")
 _HEADER = Struct("<I4sq8sI")
 _PATTERN = bytes((i * 37 + 11) & 0xFF for i in range(256))
-
-
-class Payload(Protocol):
-    """Anything that carries a record's bytes, such as a client's message."""
-
-    def value(self) -> bytes | None:
-        """Return the record's value."""
-        ...
 
 
 def encoder(*, run_id: str, topic: str, size_bytes: int) -> Callable[[int], bytes]:
@@ -85,15 +79,7 @@ def block_encoder(*, run_id: str, topic: str, size_bytes: int) -> Callable[[rang
 
     The same bytes as `encoder` gives, a few times faster. A CRC is linear: the checksum of a record
     is that of the first one, changed by a known amount for each byte of the sequence number, so
-    five table look-ups replace reading the record.
-
-    Args:
-        run_id: 16 hexadecimal digits.
-        topic: the topic that the records are for.
-        size_bytes: length of every record, at least `HEADER_BYTES`.
-
-    Raises:
-        UsageError: the size is too small, or the id is not one.
+    five table look-ups replace reading the record. Arguments and errors as of `encoder`.
     """
     import numpy as np
 
@@ -153,7 +139,7 @@ def decoder(*, run_id: str) -> Callable[[bytes | None, str], tuple[int | None, P
     return decode
 
 
-def values_of(messages: Sequence[Payload]) -> "npt.NDArray[np.int64]":
+def values_of(messages: Sequence["Delivered"]) -> "npt.NDArray[np.int64]":
     """Return the values in records that we made ourselves, all of one size, unchecked.
 
     For delivery reports: librdkafka hands back the very bytes that it was given.

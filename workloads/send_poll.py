@@ -3,7 +3,6 @@
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from harness.core.cluster import TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.workload import ClientSpec, workload
@@ -14,6 +13,7 @@ from workloads.client_config import (
     producer_config,
     subscriber_config,
 )
+from workloads.load import Load
 from workloads.outcome import single_attempt
 from workloads.record import HEADER_BYTES
 
@@ -31,49 +31,30 @@ Partitioning = Literal["turn", "hash", "sticky"]
 
 @workload("send_poll")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendPoll:
+class SendPoll(Load):
     """Send unique records to every partition of one topic, poll them, and read all at the end.
 
     Attributes:
-        topic: the topic's name.
-        partitions: how many partitions.
-        producers: processes that send, each to all partitions in turn.
-        own_partitions: each producer has partitions of its own instead, as far as there are enough:
-            a broker answers the requests of a connection in their order, so that a partition that
-            waits for its followers stops all sends of the same producer to that broker. Where the
-            partitioner chooses, it chooses among all.
-        consumers: processes that each take all partitions by themselves (assign): several
-            independent witnesses of what the log shows.
-        subscribers: members of one consumer group (subscribe).
-        rate_per_s: records a second of all producers together; 0 is as fast as they can.
-        record_size_bytes: length of a record's value.
+        own_partitions: each producer sends to partitions of its own instead of to all in turn, as
+            far as there are enough: a broker answers the requests of a connection in their order,
+            so that a partition that waits for its followers stops all sends of the same producer to
+            that broker. Where the partitioner chooses, it chooses among all.
         keyed: let the client's partitioner choose by the record's key instead of going round.
         partitioning: who chooses the partition: "turn", each in turn; "hash", the partitioner by
             the record's key (as keyed); "sticky", the partitioner, one for a while.
-        compression: `compression.type` of the producers.
         headers: so many headers a record.
         seek_s: each of the consumers (not the subscribers) goes back about every so many seconds;
             0: never.
         isolation: `isolation.level` of everyone who reads.
-        read_limit_s: the longest that the final read may take, seconds.
         read_stall_s: the longest that it may go without progress, seconds.
     """
 
-    topic: str = "orders"
-    partitions: int = 3
-    producers: int = 2
     own_partitions: bool = False
-    consumers: int = 2
-    subscribers: int = 1
-    rate_per_s: float = 1000
-    record_size_bytes: int = 100
     keyed: bool = False
     partitioning: Partitioning = "turn"
-    compression: Compression = "none"
     headers: int = 0
     seek_s: float = 0.0
     isolation: Isolation = "read_committed"
-    read_limit_s: float = 300.0
     read_stall_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -130,23 +111,6 @@ class SendPoll:
             if hasattr(other, field.name)
         }
         return cls(**{**shared, **changes})
-
-    def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
-        """Return the one topic, from which nothing may disappear by design."""
-        config = {
-            "min.insync.replicas": str(contract.min_isr),
-            "unclean.leader.election.enable": str(contract.unclean_election).lower(),
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
-        }
-        spec = TopicSpec(
-            name=self.topic,
-            partitions=self.partitions,
-            replication_factor=contract.replication_factor,
-            config=tuple(config.items()),
-        )
-        return (spec,)
 
     def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return producers, then consumers, then subscribers."""

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -145,10 +146,8 @@ class TransactionalProducer:
         Raises:
             TransactionFailed: they will not be.
         """
-        producer = self._producer
-        self._call(
-            lambda: producer.send_offsets_to_transaction(places, group, _REST_OF_TRANSACTION)
-        )
+        send = self._producer.send_offsets_to_transaction
+        self._call(partial(send, places, group, _REST_OF_TRANSACTION))
 
     def commit(self) -> None:
         """Commit the transaction.
@@ -156,8 +155,7 @@ class TransactionalProducer:
         Raises:
             TransactionFailed: it was not acknowledged.
         """
-        producer = self._producer
-        self._call(lambda: producer.commit_transaction(_REST_OF_TRANSACTION))
+        self._call(partial(self._producer.commit_transaction, _REST_OF_TRANSACTION))
 
     def abort(self) -> None:
         """Abort the transaction.
@@ -165,8 +163,7 @@ class TransactionalProducer:
         Raises:
             TransactionFailed: it was not acknowledged.
         """
-        producer = self._producer
-        self._call(lambda: producer.abort_transaction(_REST_OF_TRANSACTION))
+        self._call(partial(self._producer.abort_transaction, _REST_OF_TRANSACTION))
 
     def discard(self) -> None:
         """Let go of it; librdkafka's own clean-up, which may take long, goes on aside.

@@ -2,22 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-from harness.core.cluster import TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.core.workload import ClientSpec, workload
-from workloads.client_config import (
-    Compression,
-    Config,
-    consumer_config,
-    producer_config,
-)
-from workloads.send_poll import (
-    FIRST_CONSUMER,
-    FIRST_PRODUCER,
-    SendPoll,
-)
+from workloads.client_config import Config, consumer_config, producer_config
+from workloads.load import Load
+from workloads.send_poll import FIRST_CONSUMER, FIRST_PRODUCER, SendPoll
 
 _MOST_CLIENTS = 50
 _MOST_SENDS = 1000
@@ -28,7 +19,7 @@ _LEFT_OPEN_S = 30.0
 
 @workload("transactional")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transactional:
+class Transactional(Load):
     """Send unique records in transactions that span partitions; commit, abort, or be fenced.
 
     All clients work on one topic. What a transaction does is drawn from the run's seed: most are
@@ -36,17 +27,12 @@ class Transactional:
     before the commit is tried: the first one, a zombie from then on, must be refused.
 
     Attributes:
-        topic: the topic's name.
-        partitions: how many partitions.
         producers: processes whose transactions send to several partitions.
         transformers: processes whose transactions also poll the topic, and commit the offsets they
             got to together with what they send.
         consumers: read_committed consumers that each take all partitions by themselves (assign).
         uncommitted: the same, read_uncommitted: they may see what is aborted.
         subscribers: read_committed members of one consumer group (subscribe).
-        rate_per_s: records a second that are sent by all together; 0 is as fast as they can.
-        record_size_bytes: length of a record's value.
-        compression: `compression.type` of all who send.
         seek_s: each of the consumers (not the subscribers) goes back about every so many seconds;
             0: never.
         most_sends: a transaction sends 1 to so many records.
@@ -54,25 +40,17 @@ class Transactional:
         takeover_share: the share in which another client takes over, 0 to 1.
         timeout_s: `transaction.timeout.ms`, in seconds: what a client leaves open, the coordinator
             aborts so long after it was begun, and nobody reads beyond it before.
-        read_limit_s: the longest that the final read may take, seconds.
     """
 
-    topic: str = "orders"
-    partitions: int = 3
-    producers: int = 2
     transformers: int = 1
     consumers: int = 1
     uncommitted: int = 1
-    subscribers: int = 1
     rate_per_s: float = 100
-    record_size_bytes: int = 100
-    compression: Compression = "none"
     seek_s: float = 0.0
     most_sends: int = 8
     abort_share: float = 0.1
     takeover_share: float = 0.05
     timeout_s: float = 60.0
-    read_limit_s: float = 300.0
 
     def __post_init__(self) -> None:
         """Reject what cannot be run.
@@ -119,10 +97,6 @@ class Transactional:
                 "there is none here: set --acks all and leave --idempotence out, or choose "
                 "another --workload."
             )
-
-    def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
-        """Return the one topic, from which nothing may disappear by design."""
-        return self._plain().topics(contract)
 
     def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return producers, transformers, then consumers, uncommitted ones and subscribers."""

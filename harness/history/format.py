@@ -47,6 +47,7 @@ def _field(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
 
 
 _TXN = _field("txn", pa.int64(), nullable=True)
+_TYPE = _field("type", pa.int8())
 
 
 SEND_SCHEMA = pa.schema(
@@ -118,37 +119,24 @@ EVENT_SCHEMA = pa.schema(
 SEND_TYPES = (OpType.OK, OpType.FAIL, OpType.INFO)
 """Raw sends and transactions hold a place in this tuple for their type."""
 
+
+def _raw(schema: pa.Schema, *left_out: str) -> pa.Schema:
+    """Return the columns of a raw table: those of its sealed rows that they do not get later."""
+    fields = (field for field in schema if field.name not in ("process", *left_out))
+    return pa.schema([_TYPE if field.name == "type" else field for field in fields])
+
+
 RAW_SCHEMAS: dict[Table, pa.Schema] = {
     "mark": pa.schema(
         [_field("kind", _TEXT), _field("bound", pa.int64()), _field("time_ns", pa.int64())]
     ),
     "invoke": pa.schema([_field("value", pa.int64()), _field("invoke_ns", pa.int64()), _TXN]),
-    "send": pa.schema(
-        [
-            _field("type", pa.int8()),
-            _field("partition", pa.int32(), nullable=True),
-            _field("offset", pa.int64(), nullable=True),
-            _field("value", pa.int64()),
-            _field("invoke_ns", pa.int64()),
-            _field("complete_ns", pa.int64()),
-            _field("error", _TEXT, nullable=True),
-            _TXN,
-        ]
-    ),
+    "send": _raw(SEND_SCHEMA, "op", "topic"),
     "begin": pa.schema([_field("txn", pa.int64()), _field("invoke_ns", pa.int64())]),
-    "txn": pa.schema(
-        [
-            _field("txn", pa.int64()),
-            _field("type", pa.int8()),
-            _field("invoke_ns", pa.int64()),
-            _field("complete_ns", pa.int64()),
-            _field("committing", pa.bool_()),
-            _field("error", _TEXT, nullable=True),
-        ]
-    ),
-    "poll": POLL_SCHEMA.remove(0),
-    "final": POLL_SCHEMA.remove(0),
-    "event": EVENT_SCHEMA.remove(0),
+    "txn": _raw(TXN_SCHEMA),
+    "poll": _raw(POLL_SCHEMA),
+    "final": _raw(POLL_SCHEMA),
+    "event": _raw(EVENT_SCHEMA),
 }
 
 

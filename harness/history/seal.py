@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from harness.core.errors import HistoryUnreadable
 from harness.core.op import OpType, value_of
-from harness.core.run_dir import write_atomically
+from harness.core.run_dir import canonical_json, write_atomically
 from harness.history.format import (
     EVENT_SCHEMA,
     POLL_SCHEMA,
@@ -73,10 +73,10 @@ def seal(run_dir: Path) -> None:
             continue
         _Sealing(path, history).run()
         sealed[path.name] = size
-        write_atomically(ledger, _json(sealed))
+        write_atomically(ledger, canonical_json(sealed))
     ends = [end for path in sorted(raw.glob("*.ends.json")) for end in _read_json(path)]
     ends.sort(key=lambda end: (end["topic"], end["partition"]))
-    write_atomically(history / "ends.json", _json(ends))
+    write_atomically(history / "ends.json", canonical_json(ends))
 
 
 class _Sealing:
@@ -319,10 +319,6 @@ class _Writer:
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self._batches.clear()
             self._rows = 0
-
-
-def _json(document: object) -> str:
-    return json.dumps(document, indent=1) + "\n"
 
 
 def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON may be anything
