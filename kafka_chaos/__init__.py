@@ -21,6 +21,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,45 +97,13 @@ if TYPE_CHECKING:
     from workloads.send_poll import SendPoll as SendPoll
     from workloads.transactional import Transactional as Transactional
 
-_NAMES_BY_MODULE = {
-    "faults.broker_kill": "BrokerKill",
-    "faults.broker_pause": "BrokerPause",
-    "faults.broker_stop": "BrokerStop",
-    "faults.client_link": "ClientLink",
-    "faults.gc_pause": "GcPause",
-    "faults.link": "Link",
-    "faults.partition": "Partition",
-    "faults.power_loss": "PowerLoss",
-    "faults.targets": "AllBrokers Controller FollowerOf LeaderAndFollower LeaderOf RandomBroker",
-    "faults.witness": "answers await_answers",
-    "harness.campaigns.conduct": "RunResult",
-    "harness.core.cluster": (
-        "Answer Broker Cluster ClusterMetadata ClusterSpec Disks GarbageCollections Links "
-        "Nodes Processes TopicSpec"
-    ),
-    "harness.core.contract": "Contract",
-    "harness.core.errors": (
-        "ClusterBroken EnvironmentBroken HealFailed HistoryUnreadable KafkaChaosError "
-        "PreconditionUnmet UsageError WaitTimeout"
-    ),
-    "harness.core.fault": "Evidence Fault FaultTraits Target TargetTraits fault target",
-    "harness.core.scenario": "Scenario Step scenario",
-    "harness.core.schedule": "Mix Script",
-    "harness.core.verdict": "Verdict",
-    "harness.core.version": "Versions",
-    "harness.core.wait": "wait_until",
-    "harness.core.workload": "ClientSpec Workload workload",
-    "harness.lab.claim": "Claim Expectation claim",
-    "harness.lab.lab": "Lab",
-    "kafka_chaos.clusters": "Chaos launch",
-    "kafka_chaos.runs": "run verify",
-    "verifiers.checking.checker": "Severity checker offences",
-    "verifiers.run_folder.result": "Report",
-    "workloads.consumer_group": "ConsumerGroup",
-    "workloads.send_poll": "SendPoll",
-    "workloads.transactional": "Transactional",
-}
-_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+
+@functools.cache
+def _modules() -> dict[str, str]:
+    """Return the module of each public name: the imports above, which only a type checker does."""
+    text = Path(__file__).read_text(encoding="utf-8")
+    imports = re.findall(r"^    from (\S+) import (\w+) as ", text, re.MULTILINE)
+    return {name: module for module, name in imports}
 
 
 def _import_name(name: str) -> object:
@@ -144,10 +113,10 @@ def _import_name(name: str) -> object:
         AttributeError: there is no such name.
         ImportError: another package hides one of ours.
     """
-    if name not in _MODULES:
+    if name not in _modules():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     check_packages()
-    value: object = getattr(importlib.import_module(_MODULES[name]), name)
+    value: object = getattr(importlib.import_module(_modules()[name]), name)
     globals()[name] = value
     return value
 
@@ -158,7 +127,7 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted(_MODULES)
+    return sorted(_modules())
 
 
 @functools.cache
