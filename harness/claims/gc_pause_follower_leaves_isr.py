@@ -19,7 +19,7 @@ from harness.lab.claim import (
 )
 from harness.lab.clients import LabProducer
 from harness.lab.lab import Lab
-from harness.lab.lateness import Lateness
+from harness.lab.lateness import measured_lateness
 from harness.lab.recorded import RecordedRun
 
 LIMIT_S = 1.2
@@ -34,7 +34,7 @@ def script(lab: Lab) -> None:
     probe.send("warm-up", 1)
     flow.flow("flow", _RATE_PER_S)
     lab.await_isr(lab.brokers)
-    with Lateness() as lateness:
+    with measured_lateness() as lateness:
         lab.observe("short", _collect(lab, probe, GcPause(), SHORT_S))
         lab.observe("late_s", round(lateness.longest_s, 2))
     lab.await_isr(lab.brokers)

@@ -8,7 +8,7 @@ from harness.core.cluster import Broker
 from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
 from harness.lab.lab import Lab
-from harness.lab.lateness import Lateness
+from harness.lab.lateness import measured_lateness
 from harness.lab.recorded import RecordedRun
 
 LIMIT_S = 4.0
@@ -23,7 +23,7 @@ def script(lab: Lab) -> None:
     producers = [lab.producer(partition=number) for number in range(len(lab.brokers))]
     for number, producer in enumerate(producers):
         producer.flow(f"flow {number}", _RATE_PER_S)
-    with Lateness() as lateness:
+    with measured_lateness() as lateness:
         for _ in range(ROUNDS):
             _cut_every_link(lab)
     for leader in lab.brokers:

@@ -1,7 +1,7 @@
 """The consumer groups of a script, whose members can be killed at an exact step."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.cluster.engine import ENGINE_ERRORS, connect
@@ -67,7 +67,10 @@ class Held:
 
 
 class GroupMember:
-    """A member of a group, in a process of its own."""
+    """A member of a group, in a process of its own.
+
+    Whatever waits for it raises PreconditionUnmet if it does not do, in time, what is waited for.
+    """
 
     def __init__(
         self, client: ClientProcess, group: str, note: Callable[[dict[str, Any]], None]
@@ -92,19 +95,11 @@ class GroupMember:
         return int(self._client.counts.get("rebalances", 0))
 
     def await_processed(self, count: int, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until it has processed `count` records.
-
-        Raises:
-            PreconditionUnmet: it has not.
-        """
+        """Wait until it has processed `count` records."""
         self._await(lambda: self.processed >= count, f"{count} records processed", timeout_s)
 
     def await_held(self, *, timeout_s: float = WAIT_S) -> Held:
-        """Wait until it has stopped where it was told to, and return its answer.
-
-        Raises:
-            PreconditionUnmet: it did not stop in time.
-        """
+        """Wait until it has stopped where it was told to, and return its answer."""
         answer = self._ask({"do": "held"}, timeout_s)
         return Held(
             processed=answer["processed"],
@@ -113,37 +108,21 @@ class GroupMember:
         )
 
     def hold(self, hold: Hold) -> None:
-        """Tell it where to stop, counted from now on; return once it has confirmed.
-
-        Raises:
-            PreconditionUnmet: it does not answer.
-        """
-        self._ask({"do": "hold", "before": hold.before, "count": hold.count})
+        """Tell it where to stop, counted from now on; return once it has confirmed."""
+        self._ask({"do": "hold", **asdict(hold)})
 
     def go(self) -> None:
-        """Let it go on after a stop.
-
-        Raises:
-            PreconditionUnmet: it does not answer.
-        """
+        """Let it go on after a stop."""
         self._ask({"do": "go"})
 
     def await_told(self, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until the coordinator has told it the committed offsets of its group.
-
-        Raises:
-            PreconditionUnmet: it has not.
-        """
+        """Wait until the coordinator has told it the committed offsets of its group."""
         self._await(
             lambda: self._client.counts.get("fetched", 0) > 0, "an offset fetched", timeout_s
         )
 
     def await_assigned(self, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until it has been assigned partitions.
-
-        Raises:
-            PreconditionUnmet: it was not.
-        """
+        """Wait until it has been assigned partitions."""
         self._await(lambda: self.rebalances > 0, "partitions assigned", timeout_s)
 
     def kill(self) -> None:
@@ -152,11 +131,7 @@ class GroupMember:
         self._client.kill()
 
     def stop(self, *, timeout_s: float = 20.0) -> None:
-        """Let it finish its current poll, commit, and leave the group.
-
-        Raises:
-            PreconditionUnmet: it did not end.
-        """
+        """Let it finish its current poll, commit, and leave the group."""
         self._noted("stopped")
         self._client.ask_to_stop()
         if not self._client.await_end(timeout_s=timeout_s):
@@ -273,7 +248,7 @@ class LabGroup:
             "topic": self._context.topics[0],
             "commits": self._commits,
             "interval_s": 0.2,
-            "hold": {"before": hold.before, "count": hold.count} if hold else None,
+            "hold": asdict(hold) if hold else None,
             "config": member_config(self.name, self._config | own, isolation="read_uncommitted"),
             **self._settings,
         }

@@ -2,46 +2,42 @@
 
 import threading
 import time
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from harness.core.wait import pause
 
 _EVERY_S = 0.05
 
 
+@dataclass(slots=True)
 class Lateness:
-    """Measures the longest delay of a thread that wants to wake up every 50 ms.
+    """The longest delay so far of a thread that wants to wake up every 50 ms, seconds."""
+
+    longest_s: float = 0.0
+
+
+@contextmanager
+def measured_lateness() -> Iterator[Lateness]:
+    """Measure how late a thread of ours wakes up, as long as the context lasts.
 
     A thread of ours and a broker's share the same processors: where ours was late, a broker's may
-    have been, and a time measured meanwhile proves no more than that allows. Use it as a context.
+    have been, and a time measured meanwhile proves no more than that allows.
     """
+    lateness, stop = Lateness(), threading.Event()
 
-    def __init__(self) -> None:
-        self._stop = threading.Event()
-        self._longest_s = 0.0
-        self._thread = threading.Thread(target=self._wake_up, daemon=True, name="lateness")
-
-    @property
-    def longest_s(self) -> float:
-        """The longest delay so far, seconds."""
-        return self._longest_s
-
-    def __enter__(self) -> "Lateness":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _wake_up(self) -> None:
+    def wake_up() -> None:
         due = time.monotonic() + _EVERY_S
-        while not pause(max(0.0, due - time.monotonic()), self._stop):
+        while not pause(due - time.monotonic(), stop):
             now = time.monotonic()
-            self._longest_s = max(self._longest_s, now - due)
+            lateness.longest_s = max(lateness.longest_s, now - due)
             due = now + _EVERY_S
+
+    thread = threading.Thread(target=wake_up, daemon=True, name="lateness")
+    thread.start()
+    try:
+        yield lateness
+    finally:
+        stop.set()
+        thread.join()
