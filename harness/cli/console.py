@@ -38,67 +38,49 @@ def say(sentence: str) -> None:
 
 
 @contextmanager
-def live_progress(*, quiet: bool = False) -> Iterator[Progress]:
+def live_progress() -> Iterator[Progress]:
     """Yield a `Progress` that shows a run as it goes on.
 
     On a terminal the last line shows phase and counts in place; elsewhere (CI, a pipe, NO_COLOR
     terminals aside) phases are lines, and counts come every ten seconds.
     """
-    if quiet:
-        yield Progress()
-    elif err.is_terminal and not os.environ.get("CI"):
+    if err.is_terminal and not os.environ.get("CI"):
         with Live(console=err, refresh_per_second=8, transient=True) as live:
-            yield _Terminal(live).progress()
+            yield _Shown(live).progress()
     else:
-        yield _Lines().progress()
+        yield _Shown().progress()
 
 
-class _Terminal:
-    def __init__(self, live: Live) -> None:
+class _Shown:
+    """The progress of a run: on the last line of a terminal, or else line by line."""
+
+    def __init__(self, live: Live | None = None) -> None:
         self._live = live
         self._begin = time.monotonic()
         self._phase = "start"
-        self._counts: dict[str, int] = {}
+        self._counted = ""
+        self._told_s = 0.0
 
     def progress(self) -> Progress:
         return Progress(phase=self._enter, say=self._say, counts=self._count)
 
     def _enter(self, phase: str) -> None:
-        self._phase = phase
-        self._draw()
-
-    def _count(self, counts: dict[str, int]) -> None:
-        self._counts = counts
-        self._draw()
-
-    def _say(self, sentence: str) -> None:
-        self._live.console.print(f"[dim]{time.monotonic() - self._begin:7.1f} s[/] ", end="")
-        self._live.console.print(escape(sentence))
-
-    def _draw(self) -> None:
-        counts = f" · {_counts(self._counts)}" if self._counts else ""
-        meaning = _MEANING.get(self._phase, self._phase)
-        self._live.update(Spinner("dots", text=f"{meaning}{counts}"))
-
-
-class _Lines:
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-        self._last_s = 0.0
-
-    def progress(self) -> Progress:
-        return Progress(phase=self._enter, say=self._say, counts=self._count)
-
-    def _enter(self, phase: str) -> None:
-        self._say(f"— {_MEANING.get(phase, phase)}")
+        self._phase = _MEANING.get(phase, phase)
+        if self._live is None:
+            self._say(f"— {self._phase}")
+        else:
+            self._live.update(Spinner("dots", text=self._phase + self._counted))
 
     def _say(self, sentence: str) -> None:
-        err.print(f"{time.monotonic() - self._begin:7.1f} s  {escape(sentence)}")
+        err.print(f"[dim]{time.monotonic() - self._begin:7.1f} s[/]  {escape(sentence)}")
 
     def _count(self, counts: dict[str, int]) -> None:
         now_s = time.monotonic() - self._begin
-        if counts and now_s - self._last_s >= _COUNTS_EVERY_S:
-            self._last_s = now_s
+        self._counted = f" · {_counts(counts)}" if counts else ""
+        if self._live is not None:
+            self._live.update(Spinner("dots", text=self._phase + self._counted))
+        elif counts and now_s - self._told_s >= _COUNTS_EVERY_S:
+            self._told_s = now_s
             self._say(_counts(counts))
 
 
