@@ -8,13 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal
 
-import yaml
-
 from harness.cluster.agent import Protocol
 from harness.core.cluster import ClusterSpec, Listener
 from harness.core.errors import ClusterBroken
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
-from harness.machine.templates import rendered
+from harness.machine.templates import read_yaml, rendered
 
 REPLICATION_PORT = 9092
 """Where brokers talk to brokers."""
@@ -167,7 +165,7 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
         tuned=spec.tuned, cluster_id=_cluster_id(),
         features=" ".join(f"{name}={level}" for name, level in spec.features),
     )  # fmt: skip
-    yaml.safe_load(text)  # a template that renders no YAML is our error: fail here, not in Compose
+    read_yaml(text)  # a template that renders no YAML is our error: fail here, not in Compose
     return Topology(project=project, compose=text, nodes=tuple(nodes), agent=agent)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.op_graphs import Deed, Past, check_cycle, edges_of, expected, pasts
 from verifiers.ops import search
@@ -42,7 +42,6 @@ def found_in(*pasts: Past, ww_deps: bool = True) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=100)
 @given(first=pasts(), second=pasts())
 @pytest.mark.parametrize("ww_deps", [False, True])
 def test_the_search_agrees_with_brute_force(ww_deps: bool, first: Past, second: Past) -> None:

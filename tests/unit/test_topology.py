@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from harness.cluster.agent import Jvm
 from harness.cluster.topology import Topology, _cluster_id, render
@@ -30,6 +29,7 @@ from harness.cluster.user_topology import (
 )
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import ClusterBroken, UsageError
+from harness.machine.templates import read_yaml
 
 LABELS = {"kafka-chaos": "1", "kafka-chaos.run": "r", "kafka-chaos.owner": "o"}
 IMAGE = ImageFacts(
@@ -43,7 +43,7 @@ def rendered(**wanted: Any) -> tuple[Topology, Document]:
     topology = render(
         ClusterSpec(**wanted), run="r", owner="o", image="broker-image", agent_image="agent-image"
     )
-    document: Document = yaml.safe_load(topology.compose)
+    document: Document = read_yaml(topology.compose)
     return topology, document
 
 
@@ -149,7 +149,7 @@ def arranged(found: Document) -> tuple[Topology, Document, list[str]]:
     notes: list[str] = []
     done = arrange(file, facts, labels=LABELS, agent_image="agent-image", say=notes.append)
     assert found == before, "what was read stays as it is"
-    changed: Document = yaml.safe_load(done.compose)
+    changed: Document = read_yaml(done.compose)
     return done, changed, notes
 
 

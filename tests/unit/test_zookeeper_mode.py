@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from harness.campaigns.configure import Overrides, configure
 from harness.cluster.admin import round_robin
@@ -18,12 +17,13 @@ from harness.cluster.zookeeper import ZooKeeper, _partition_state
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
 from harness.machine.images import compose_folder
+from harness.machine.templates import read_yaml
 
 
 def rendered(**wanted: Any) -> tuple[Topology, dict[str, Any]]:
     spec = ClusterSpec(**{"kafka": "2.8.2", **wanted})
     topology = render(spec, run="r", owner="o", image="image", agent_image="agent-image")
-    document: dict[str, Any] = yaml.safe_load(topology.compose)
+    document: dict[str, Any] = read_yaml(topology.compose)
     return topology, document
 
 
@@ -80,7 +80,7 @@ def test_features_reach_the_formatter_and_no_others_do() -> None:
 
     made = render(spec, run="r", owner="o", image="image", agent_image="agent")
 
-    environment = yaml.safe_load(made.compose)["services"]["broker-1"]["environment"]
+    environment = read_yaml(made.compose)["services"]["broker-1"]["environment"]
     assert environment["KC_FEATURES"] == "metadata.version=20 kraft.version=1"
 
 
