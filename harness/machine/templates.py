@@ -1,6 +1,7 @@
 """The Compose templates: a cluster of ours, and the fault agent beside any cluster."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import jinja2
@@ -14,7 +15,12 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def rendered(name: str, **values: object) -> str:
     """Return the text of a template in `compose/` with its values filled in."""
-    environment = jinja2.Environment(
+    return _templates().get_template(name).render(values)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(compose_folder()),
         undefined=jinja2.StrictUndefined,
         # The text is YAML for a machine, not HTML; nothing in it comes from outside but numbers,
@@ -22,7 +28,6 @@ def rendered(name: str, **values: object) -> str:
         autoescape=False,  # noqa: S701
         keep_trailing_newline=True,
     )
-    return environment.get_template(name).render(values)
 
 
 def read_yaml(text: str) -> Any:  # noqa: ANN401 (what the text says)

@@ -1,6 +1,7 @@
 """Jinja templates of pages, into which text from outside can bring neither markup nor controls."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -12,6 +13,7 @@ LONGEST_TEXT = 20_000
 """A longer text is cut before it is given to a template."""
 
 
+@cache
 def page_template(path: Path, **filters: Callable[..., object]) -> jinja2.Template:
     """Return a template of HTML that escapes what is put into it.
 
