@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # A package index that hangs must not hang us; macOS has no `timeout`.
 LIMIT := $(shell command -v timeout >/dev/null 2>&1 && echo timeout 1800)
+# Clients and tests are hundreds of processes: where bytecode is forbidden, each compiles all it needs.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test quick night-test lint images unit spark stories suites benches contracts doctor clean ready
 .DELETE_ON_ERROR:
