@@ -10,9 +10,6 @@ from verifiers.ops.checker import op_checker, op_offences
 def aborted_read(reads: DataFrame) -> DataFrame:
     """Return the values that an OK op read and that a failed op wrote.
 
-    Args:
-        reads: the reads that must not be.
-
     Returns:
         One row per value and op that read it; the detail has the writer and the reader.
 

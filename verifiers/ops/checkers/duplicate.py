@@ -12,10 +12,6 @@ def duplicate(values: DataFrame, log: DataFrame) -> DataFrame:
 
     It is about the log: one offset that is read twice is no duplicate.
 
-    Args:
-        values: what is known of each value.
-        log: what lies at each offset.
-
     Returns:
         One row per value; the detail has its `offsets`, their `count`, and its writer.
 

@@ -12,9 +12,6 @@ def inconsistent_offsets(log: DataFrame) -> DataFrame:
 
     Acknowledgement against acknowledgement, against a poll, poll against poll: all alike.
 
-    Args:
-        log: what lies at each offset.
-
     Returns:
         One row per offset; value is the lowest of its `values`. The detail has the offset and its
         dense index.

@@ -13,10 +13,6 @@ def int_nonmonotonic_poll(steps: DataFrame, ops: DataFrame) -> DataFrame:
 
     Keys that its rebalance-log names are excused.
 
-    Args:
-        steps: values that are out of order.
-        ops: the ops, for what was rebalanced while they ran.
-
     Returns:
         One row per pair of neighbours: the value, the one before, how
         far apart they are (`delta`).

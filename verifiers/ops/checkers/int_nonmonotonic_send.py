@@ -13,9 +13,6 @@ def int_nonmonotonic_send(steps: DataFrame) -> DataFrame:
 
     A producer keeps the order of what it sends to a partition.
 
-    Args:
-        steps: values that are out of order.
-
     Returns:
         One row per pair of neighbours: the value, the one before, how
         far apart they are (`delta`).

@@ -13,11 +13,6 @@ def int_poll_skip(steps: DataFrame, ops: DataFrame, log: DataFrame) -> DataFrame
 
     Keys that its rebalance-log names are excused.
 
-    Args:
-        steps: values that are out of order.
-        ops: the ops, for what was rebalanced while they ran.
-        log: what lies at each offset.
-
     Returns:
         One row per pair of neighbours: the value, the one before, how
         far apart they are (`delta`), and up

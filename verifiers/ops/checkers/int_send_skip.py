@@ -13,10 +13,6 @@ def int_send_skip(steps: DataFrame, log: DataFrame) -> DataFrame:
 
     Kafka's transactions do not isolate writes, so this is always permitted.
 
-    Args:
-        steps: values that are out of order.
-        log: what lies at each offset.
-
     Returns:
         One row per pair of neighbours: the value, the one before, how
         far apart they are (`delta`), and up

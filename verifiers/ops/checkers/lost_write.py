@@ -14,10 +14,6 @@ def lost_write(values: DataFrame, committed: DataFrame) -> DataFrame:
     a value is below that if its highest place is. Only values whose writer is known to have
     happened count. A lost tail cannot be told from a late one: it is unseen.
 
-    Args:
-        values: what is known of each value.
-        committed: ops of unknown outcome that are known to have happened.
-
     Returns:
         One row per value. The detail has its lowest dense index, how far the key was read
         (`max-read-index`, and an op that read that far), its writer and the writer's type.

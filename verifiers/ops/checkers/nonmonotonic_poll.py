@@ -14,9 +14,6 @@ def nonmonotonic_poll(steps: DataFrame) -> DataFrame:
     What it had last is the last value of the last OK op of the process that polled the key. A delta
     of 0 is the same value again.
 
-    Args:
-        steps: values that are out of order.
-
     Returns:
         One row per op and key: the value, the one before and its op, how
         far apart they are (`delta`).

@@ -13,9 +13,6 @@ def nonmonotonic_send(steps: DataFrame) -> DataFrame:
 
     The last is the last value that the last OK or INFO op of the process sent to the key.
 
-    Args:
-        steps: values that are out of order.
-
     Returns:
         One row per op and key: the value, the one before and its op, how
         far apart they are (`delta`).

@@ -12,9 +12,6 @@ def phantom(values: DataFrame) -> DataFrame:
 
     An op that never completed may have sent what it was invoked with.
 
-    Args:
-        values: what is known of each value.
-
     Returns:
         One row per value; op is the first OK op that read it, null if only others did.
     """

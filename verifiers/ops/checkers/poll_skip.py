@@ -14,10 +14,6 @@ def poll_skip(steps: DataFrame, log: DataFrame) -> DataFrame:
     What was next follows the last value that the last OK op of the process polled of the key: an op
     that fails must be polled again. Ops of every type are held against that.
 
-    Args:
-        steps: values that are out of order.
-        log: what lies at each offset.
-
     Returns:
         One row per op and key: the value, the one before and its op, how far apart they are
         (`delta`), and up to eight of the values it `skipped`.

@@ -12,9 +12,6 @@ def precommitted_read(reads: DataFrame) -> DataFrame:
 
     Under read_committed nobody sees what is not committed, its sender included.
 
-    Args:
-        reads: the reads that must not be.
-
     Returns:
         One row per op, with the first of its keys, and the lowest value of that.
 

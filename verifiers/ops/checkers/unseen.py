@@ -12,9 +12,6 @@ def unseen(values: DataFrame) -> DataFrame:
 
     It cannot tell lost from late, so a history must end with reads of all there is.
 
-    Args:
-        values: what is known of each value.
-
     Returns:
         One row per value; op is the one that sent it.
 
