@@ -3,29 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
+from verifiers.report.templates import page_template
 
 MARKS = {"VALID": "✓", "CONFIRMED": "✓", "INVALID": "✗", "REFUTED": "✗", "UNKNOWN": "?"}
 
 
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-
-
 def render(template: str, **values: Any) -> str:  # noqa: ANN401 (what the template shows)
     """Return a page of this folder's templates; HTML is escaped, and no value may be missing."""
-    return _templates().get_template(template).render(marks=MARKS, **values)
+    page = page_template(Path(__file__).with_name(template))
+    return page.render(marks=MARKS, **values)
 
 
 def tally(what: str, found: Sequence[Enum], kinds: type[Enum]) -> str:

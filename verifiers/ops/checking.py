@@ -157,8 +157,7 @@ def _frames(
     histories: OpHistories, keys: DataFrame | None, kept: list[DataFrame]
 ) -> dict[str, DataFrame]:
     """Return the shared frames by name; `keys` as for `versions_of`."""
-    indeterminate = sum(history.counts.get(("send", "info"), 0) for history in histories.described)
-    indeterminate += sum(history.pending for history in histories.described)
+    indeterminate = sum(history.indeterminate for history in histories.described)
     shared = versions_of(histories.mops, indeterminate=indeterminate, keys=keys)
     suspicious = suspicious_steps(shared.mops, shared.values).persist()
     kept += [*shared.kept, suspicious]

@@ -11,12 +11,7 @@ from verifiers.ops.schema import COUNT, KEYS, PROBLEM, SPLIT, SUSPECT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why a history cannot be judged.
-
-    Attributes:
-        line: the line, from 1; None if it is about the file as a whole.
-        words: what is wrong with it.
-    """
+    """Why a history cannot be judged: its line, from 1, or None for the file as a whole."""
 
     line: int | None
     words: str
@@ -49,6 +44,11 @@ class Described:
     open: int = 0
     pending: int = 0
     suspects: tuple[tuple[str | None, bool], ...] | None = None
+
+    @property
+    def indeterminate(self) -> int:
+        """How many values ops of unknown outcome may have sent."""
+        return self.counts.get(("send", "info"), 0) + self.pending
 
 
 def describe(path: Path, rows: Sequence[Any]) -> Described:

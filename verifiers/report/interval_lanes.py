@@ -135,10 +135,8 @@ def partition_lane(
                 lane.placed.append(label.markup(keep_hidden=keep))
     lane.stretched += [path(kind, shapes) for kind, shapes in (leaders | members).items()]
     if min_isr is not None:
-        y = base - unit * min_isr
-        lane.fixed.append(
-            Markup('<path class="min-isr" d="M{} {}H{}"/>').format(LEFT, num(y), RIGHT)
-        )
+        line = f"M{LEFT} {num(base - unit * min_isr)}H{RIGHT}"
+        lane.fixed.append(path("min-isr", [line]))
     return lane
 
 

@@ -110,9 +110,9 @@ class Bin:
     ok: int
     info: int
     fail: int
-    p50_ms: float | None
-    p95_ms: float | None
-    p99_ms: float | None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
     polled: int
 
 

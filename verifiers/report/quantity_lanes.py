@@ -7,7 +7,18 @@ from markupsafe import Markup
 
 from verifiers.report import units
 from verifiers.report.model import Bin, Lanes, Phase
-from verifiers.report.svg import LEFT, RIGHT, Drawing, Label, TimeAxis, box, num, path
+from verifiers.report.svg import (
+    LEFT,
+    RIGHT,
+    Drawing,
+    Label,
+    TimeAxis,
+    box,
+    join,
+    num,
+    path,
+    text,
+)
 
 _HEIGHT = 64
 _TOP = 8
@@ -27,9 +38,7 @@ _PERCENTILES: tuple[tuple[str, Callable[[Bin], float | None]], ...] = (
 def scale(axis: TimeAxis) -> Markup:
     """Return the numbers of the time axis, as a lane of its own."""
     texts = [
-        Markup('<text class="tick" x="{}" y="13">{}</text>').format(
-            num(axis.x(tick)), f"{tick:g}".replace("-", "−")
-        )
+        text("tick", axis.x(tick), 13, f"{tick:g}".replace("-", "−"))
         for tick in axis.ticks()
         # The first and the last number must stay within the plot.
         if LEFT + 4 <= axis.x(tick) <= RIGHT - 12
@@ -38,7 +47,7 @@ def scale(axis: TimeAxis) -> Markup:
         '<svg class="lane scale" viewBox="0 0 1200 18" aria-hidden="true">'
         '<text class="note" x="0" y="13">seconds since the start</text>'
         '<g class="ticks">{}</g></svg>'
-    ).format(Markup("").join(texts))
+    ).format(join(texts))
 
 
 def sends_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
@@ -55,12 +64,9 @@ def sends_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
             lane.stretched.append(path(f"sends {kind}", [shape]))
     _cut_off(lane, totals, columns, most, axis)
     for row, (kind, word) in enumerate((("fail", "refused"), ("info", "unknown"), ("ok", "acked"))):
-        lane.fixed.append(
-            Markup(
-                '<rect class="sends {}" x="0" y="{}" width="12" height="10"/>'
-                '<text class="key" x="18" y="{}">{}</text>'
-            ).format(kind, 22 + 15 * row, 31 + 15 * row, word)
-        )
+        swatch = Markup('<rect class="sends {}" x="0" y="{}" width="12" height="10"/>')
+        lane.fixed.append(swatch.format(kind, 22 + 15 * row))
+        lane.fixed.append(text("key", 18, 31 + 15 * row, word))
     return lane
 
 
@@ -106,24 +112,16 @@ def latency_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
 
     for decade in range(low, high + 1):
         place = y(10.0**decade)
-        lane.fixed.append(
-            Markup('<path class="rule" d="M{} {}H{}"/>').format(LEFT, num(place), RIGHT)
-        )
+        lane.fixed.append(path("rule", [_line(place)]))
         # The numbers of many decades would overlap.
         if (decade - low) % math.ceil((high - low + 1) / 5) == 0:
-            lane.fixed.append(
-                Markup('<text class="value" x="{}" y="{}">{}</text>').format(
-                    LEFT - 4, num(min(bottom, place + 3.5)), units.milliseconds(10.0**decade)
-                )
-            )
+            value = units.milliseconds(10.0**decade)
+            lane.fixed.append(text("value", LEFT - 4, min(bottom, place + 3.5), value))
     for row, (name, pick) in enumerate(_PERCENTILES):
         lane.stretched.append(path(f"line {name}", _steps(lanes, pick, axis, y)))
         where = 31 + 15 * row
-        lane.fixed.append(
-            Markup(
-                '<path class="line {}" d="M0 {}H24"/><text class="key" x="32" y="{}">{}</text>'
-            ).format(name, where - 4, where, name)
-        )
+        lane.fixed.append(path(f"line {name}", [f"M0 {where - 4}H24"]))
+        lane.fixed.append(text("key", 32, where, name))
     return lane
 
 
@@ -142,7 +140,8 @@ def _quantity(
     top = units.nice_ceiling(min(most, _HEADROOM * usual) / width_s)
     lane = Drawing(name=name, height=height + 4, described=described)
     for place, value in ((_TOP, f"{units.count(top)}/s"), (height + 4, "0")):
-        lane.fixed.append(_rule(place, value, height + 4))
+        lane.fixed.append(path("rule", [_line(place)]))
+        lane.fixed.append(text("value", LEFT - 6, min(height + 3.5, place + 3.5), value))
     return lane, top * width_s
 
 
@@ -170,11 +169,9 @@ def _cut_off(
     lane.placed.append(label.markup(keep_hidden=True))
 
 
-def _rule(place: float, value: str, bottom: float) -> Markup:
-    """Return a faint horizontal line, and its value left of the plot."""
-    return Markup(
-        '<path class="rule" d="M{} {}H{}"/><text class="value" x="{}" y="{}">{}</text>'
-    ).format(LEFT, num(place), RIGHT, LEFT - 6, num(min(bottom - 0.5, place + 3.5)), value)
+def _line(y: float) -> str:
+    """Return a horizontal line through the plot."""
+    return f"M{LEFT} {num(y)}H{RIGHT}"
 
 
 def _columns(lanes: Lanes, axis: TimeAxis) -> list[tuple[float, float, Bin]]:
@@ -188,23 +185,13 @@ def _columns(lanes: Lanes, axis: TimeAxis) -> list[tuple[float, float, Bin]]:
             row = sums.setdefault(math.floor((b.t_s - axis.from_s) / width_s + 1e-6), [0, 0, 0, 0])
             for place, value in enumerate((b.ok, b.info, b.fail, b.polled)):
                 row[place] += value
-    return [
-        (
-            axis.from_s + n * width_s,
-            width_s,
-            Bin(
-                t_s=axis.from_s + n * width_s,
-                ok=sums[n][0],
-                info=sums[n][1],
-                fail=sums[n][2],
-                p50_ms=None,
-                p95_ms=None,
-                p99_ms=None,
-                polled=sums[n][3],
-            ),
+    columns = []
+    for n, (ok, info, fail, polled) in sorted(sums.items()):
+        begin_s = axis.from_s + n * width_s
+        columns.append(
+            (begin_s, width_s, Bin(t_s=begin_s, ok=ok, info=info, fail=fail, polled=polled))
         )
-        for n in sorted(sums)
-    ]
+    return columns
 
 
 def _area(

@@ -286,17 +286,9 @@ def _lanes(run_dir: Path, origin_ns: int, missing: list[str]) -> Lanes | None:
     # Both origins are times of one monotonic clock, so the lanes can be moved onto the run's axis.
     lane_origin = fields.integer(document, "origin_ns")
     shift = 0.0 if lane_origin is None else (lane_origin - origin_ns) / 1e9
+    columns = ("ok", "info", "fail", "p50_ms", "p95_ms", "p99_ms", "polled")
     bins = [
-        Bin(
-            t_s=row[0] + shift,
-            ok=row[1],
-            info=row[2],
-            fail=row[3],
-            p50_ms=row[4],
-            p95_ms=row[5],
-            p99_ms=row[6],
-            polled=row[7],
-        )
+        Bin(t_s=row[0] + shift, **dict(zip(columns, row[1:8], strict=True)))
         for row in fields.items(document, "rows")
         if isinstance(row, Sequence) and len(row) >= 8 and all(map(fields.is_number, row[:4]))
     ]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from verifiers.report import units
+
 WIDTH = 1200
 LEFT = 176
 RIGHT = 1188
@@ -48,9 +50,7 @@ class TimeAxis:
 
 def round_steps(low: float, high: float, *, most: int) -> list[float]:
     """Return multiples of 1, 2, 5, 10, … between the two, at most so many."""
-    raw = (high - low) / most
-    scale = 10.0 ** math.floor(math.log10(raw))
-    step = next(s * scale for s in (1, 2, 5, 10) if s * scale >= raw * (1 - 1e-9))
+    step = units.nice_ceiling((high - low) / most)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [round(n * step, 9) for n in range(first, last + 1)]
@@ -80,23 +80,17 @@ class Drawing:
 
     def markup(self, axis: TimeAxis) -> Markup:
         """Return the finished lane."""
-        head = Markup('<text class="name" x="0" y="12">{}</text>').format(self.name)
+        head = text("name", 0, 12, self.name)
         if self.note:
-            head += Markup('<text class="note" x="0" y="24">{}</text>').format(self.note)
-        return Markup(
-            '<svg class="lane" viewBox="0 0 {} {}" role="img" aria-label="{}">'
-            '<rect class="track" x="{}" y="0" width="{}" height="{}"/>{}{}{}'
+            head += text("note", 0, 24, self.note)
+        height = num(self.height)
+        return Markup(  # noqa: S704 - what is put in here are numbers of ours
+            f'<svg class="lane" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{{}}">'
+            f'<rect class="track" x="{LEFT}" y="0" width="{RIGHT - LEFT}" height="{height}"/>{{}}'
             '<g clip-path="url(#plot)"><g class="z">{}</g>{}</g></svg>'
         ).format(
-            WIDTH,
-            num(self.height),
             self.described or self.name,
-            LEFT,
-            RIGHT - LEFT,
-            num(self.height),
-            axis.grid(self.height),
-            head,
-            join(self.fixed),
+            join([axis.grid(self.height), head, *self.fixed]),
             join(self.stretched),
             join(self.placed),
         )
@@ -104,8 +98,7 @@ class Drawing:
 
 def num(value: float) -> str:
     """Return a coordinate with at most one decimal."""
-    text = f"{value:.1f}"
-    return text[:-2] if text.endswith(".0") else text
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def join(parts: Iterable[Markup]) -> Markup:
@@ -127,23 +120,24 @@ def path(kind: str, shapes: Sequence[str], title: str = "") -> Markup:
     return Markup('<path class="{}" d="{}">{}</path>').format(kind, "".join(shapes), said)
 
 
-def text_width(text: str) -> float:
+def text(kind: str, x: float, y: float, words: str) -> Markup:
+    """Return words of a class at a place."""
+    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(kind, num(x), num(y), words)
+
+
+def text_width(words: str) -> float:
     """Return the width that a label needs."""
-    return len(text) * SIGN_WIDTH + 4
+    return len(words) * SIGN_WIDTH + 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A text that names an interval.
+    """A text that names an interval, from x0 to x1.
 
     Attributes:
-        text: the words.
-        x0: where the interval begins.
-        x1: where it ends.
         limit: how far the text may go beyond it if it does not fit inside; None: it may not.
         inside: whether the text may stand on the interval; on hatching nothing can be read.
         before: whether the text may also stand before the interval, where nothing else is.
-        y: the base line.
         kind: further classes, such as `on2`: on the colour of broker 2.
     """
 
@@ -172,18 +166,10 @@ class Label:
         limit = "" if self.limit is None else f' data-c="{num(self.limit)}"'
         limit += ' data-pre="1"' if self.before else ""
         limit += "" if self.inside else ' data-off="1"'
-        return Markup(
-            '<text class="lab {} {}" x="{}" y="{}" data-a="{}" data-b="{}"{}>{}</text>'
-        ).format(
-            place,
-            self.kind,
-            num(x),
-            num(self.y),
-            num(self.x0),
-            num(self.x1),
-            Markup(limit),  # noqa: S704 - made of one number
-            self.text,
-        )
+        return Markup(  # noqa: S704 - what is put in here are numbers and names of ours
+            f'<text class="lab {place} {self.kind}" x="{num(x)}" y="{num(self.y)}" '
+            f'data-a="{num(self.x0)}" data-b="{num(self.x1)}"{limit}>{{}}</text>'
+        ).format(self.text)
 
 
 def tiers(intervals: Sequence[tuple[float, float]]) -> list[int]:

@@ -15,7 +15,7 @@ LONGEST_TEXT = 20_000
 
 @cache
 def page_template(path: Path, **filters: Callable[..., object]) -> jinja2.Template:
-    """Return a template of HTML that escapes what is put into it.
+    """Return a template; one of HTML (`.html.j2`) escapes what is put into it.
 
     Args:
         path: of the file; it may include others of its folder.
@@ -23,7 +23,7 @@ def page_template(path: Path, **filters: Callable[..., object]) -> jinja2.Templa
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(path.parent),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(["html.j2"]),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from collections.abc import Sequence
 
 THIN = "\u202f"
 """Narrow no-break space: between thousands, and between a number and its unit."""
@@ -47,15 +48,12 @@ def milliseconds(number: float) -> str:
     return f"{number:.2g}{THIN}ms" if number < 10 else f"{number:.0f}{THIN}ms"
 
 
-def nice_ceiling(number: float) -> float:
+def nice_ceiling(number: float, steps: Sequence[float] = (1, 2, 5, 10)) -> float:
     """Return the next of 1, 2, 5, 10, 20, … at or above a positive number; 1 for none."""
     if number <= 0:
         return 1.0
     scale = 10.0 ** math.floor(math.log10(number))
-    for step in (1, 2, 5, 10):
-        if step * scale >= number * (1 - 1e-9):
-            return step * scale
-    return 10 * scale
+    return next(step * scale for step in steps if step * scale >= number * (1 - 1e-9))
 
 
 def visible(text: str, longest: int = _LONGEST) -> str:

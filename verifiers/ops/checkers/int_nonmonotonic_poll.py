@@ -14,8 +14,7 @@ def int_nonmonotonic_poll(steps: DataFrame, ops: DataFrame) -> DataFrame:
     Keys that its rebalance-log names are excused.
 
     Returns:
-        One row per pair of neighbours: the value, the one before, how
-        far apart they are (`delta`).
+        One row per pair of neighbours: the value, the one before, how far apart they are (`delta`).
 
     Source: the int-nonmonotonic-poll analysis of jepsen.tests.kafka.
     """

@@ -14,8 +14,7 @@ def int_nonmonotonic_send(steps: DataFrame) -> DataFrame:
     A producer keeps the order of what it sends to a partition.
 
     Returns:
-        One row per pair of neighbours: the value, the one before, how
-        far apart they are (`delta`).
+        One row per pair of neighbours: the value, the one before, how far apart they are (`delta`).
 
     Source: the int-nonmonotonic-send analysis of jepsen.tests.kafka.
     """

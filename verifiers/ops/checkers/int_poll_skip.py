@@ -14,9 +14,8 @@ def int_poll_skip(steps: DataFrame, ops: DataFrame, log: DataFrame) -> DataFrame
     Keys that its rebalance-log names are excused.
 
     Returns:
-        One row per pair of neighbours: the value, the one before, how
-        far apart they are (`delta`), and up
-        to eight of the values it `skipped`.
+        One row per pair of neighbours: the value, the one before, how far apart they are (`delta`),
+        and up to eight of the values it `skipped`.
 
     Source: the int-poll-skip analysis of jepsen.tests.kafka.
     """

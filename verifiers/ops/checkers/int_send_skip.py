@@ -14,9 +14,8 @@ def int_send_skip(steps: DataFrame, log: DataFrame) -> DataFrame:
     Kafka's transactions do not isolate writes, so this is always permitted.
 
     Returns:
-        One row per pair of neighbours: the value, the one before, how
-        far apart they are (`delta`), and up
-        to eight of the values it `skipped`.
+        One row per pair of neighbours: the value, the one before, how far apart they are (`delta`),
+        and up to eight of the values it `skipped`.
 
     Source: the int-send-skip analysis of jepsen.tests.kafka.
     """

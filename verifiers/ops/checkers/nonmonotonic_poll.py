@@ -15,8 +15,8 @@ def nonmonotonic_poll(steps: DataFrame) -> DataFrame:
     of 0 is the same value again.
 
     Returns:
-        One row per op and key: the value, the one before and its op, how
-        far apart they are (`delta`).
+        One row per op and key: the value, the one before and its op, how far apart they are
+        (`delta`).
 
     Source: the nonmonotonic-poll analysis of jepsen.tests.kafka.
     """

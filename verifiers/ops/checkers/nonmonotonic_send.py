@@ -14,8 +14,8 @@ def nonmonotonic_send(steps: DataFrame) -> DataFrame:
     The last is the last value that the last OK or INFO op of the process sent to the key.
 
     Returns:
-        One row per op and key: the value, the one before and its op, how
-        far apart they are (`delta`).
+        One row per op and key: the value, the one before and its op, how far apart they are
+        (`delta`).
 
     Source: the nonmonotonic-send analysis of jepsen.tests.kafka.
     """

@@ -17,14 +17,10 @@ AXES_SCHEMA = declared(run=INT, timed=BOOL, low=LONG, width=DOUBLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """What the horizontal axis of a history's plots is.
+    """The horizontal axis of a history's plots: time in ns, or indices of completions if not timed.
 
-    Attributes:
-        timed: whether it is time in ns; else the index of a completion, since ops have no time.
-        low: where it begins.
-        high: where it ends.
-        drain: from where on nothing was sent any more, and polls went on; None if no OK poll or
-            transaction was invoked behind the last send.
+    `drain` is where polls went on and nothing was sent any more; None if no OK poll or transaction
+    was invoked after the last send.
     """
 
     timed: bool
@@ -35,24 +31,14 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The axes of one history.
-
-    Attributes:
-        moments: when ops completed.
-        times: of time in any case; None if no op has one.
-    """
+    """The axes of one history: when ops completed, and time, which is None if no op has a time."""
 
     moments: Axis
     times: Axis | None
 
 
 def axes_of(ops: DataFrame, mops: DataFrame) -> Mapping[int, Axes]:
-    """Return the axes of each history in which there are ops, by run.
-
-    Args:
-        ops: the ops (OPS_SCHEMA).
-        mops: the values that they sent and polled (MOPS_SCHEMA).
-    """
+    """Return the axes of each history that has ops (OPS_SCHEMA, MOPS_SCHEMA), by run."""
     sent = mops.where(F.col("kind") == "send").groupBy("run").agg(F.max("op").alias("last_send"))
     ok, f = F.col("type") == "ok", F.col("f")
     times = F.array_compact(F.array("invoke_ns", "complete_ns"))

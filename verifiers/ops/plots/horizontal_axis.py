@@ -9,15 +9,7 @@ from verifiers.ops.plots.plane import Unit, told_time, unit_of_time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HorizontalAxis:
-    """How places of an axis are told.
-
-    Attributes:
-        zero: the value that is labelled 0.
-        unit: of the numbers.
-        low: where it begins, in that unit.
-        high: where it ends; higher than low.
-        title: what stands below it.
-    """
+    """The labels of an axis: from low to high in `unit`, `zero` is the value that is labelled 0."""
 
     zero: int
     unit: Unit

@@ -7,10 +7,10 @@ from markupsafe import Markup
 from verifiers.ops.plots.axes import Axis
 from verifiers.ops.plots.horizontal_axis import HorizontalAxis
 from verifiers.ops.plots.lag_series import KEY, THREAD, THREAD_KEY, Lags, MemberLag, Stretch
-from verifiers.ops.plots.plane import Plane, Scale, Unit, ceiling, fitted, picture, text, told_time
+from verifiers.ops.plots.plane import FINE_STEPS, Plane, Scale, Unit, fitted, picture, told_time
 from verifiers.ops.plots.plane import unit_of_time as unit_of
 from verifiers.report import units
-from verifiers.report.svg import num, path, text_width
+from verifiers.report.svg import num, path, text, text_width
 
 _WIDTH, _MARGIN, _GUTTER = 1200.0, 16.0, 62.0
 _TOP, _PANEL, _HEIGHT = 64.0, 178.0, 104.0
@@ -29,10 +29,7 @@ _MEANING = (
 def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
     """Return the picture of one grouping as an SVG file.
 
-    Args:
-        grouping: THREAD, KEY or THREAD_KEY.
-        lags: of its members; None if nothing could be measured.
-        axis: of time; None if the history has no times.
+    The lags are None if nothing could be measured, the axis is if the history has no times.
     """
     parts = [text("heading", 12, 22, TITLES[grouping])]
     if lags is None or axis is None:
@@ -45,13 +42,14 @@ def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
     parts.append(text("note", 12, 40, f"{_MEANING}{scale}"))
     columns = 1 if len(lags.members) == 1 else 2 if len(lags.members) <= 4 else 3
     unit, across = unit_of(highest), HorizontalAxis.of(axis)
+    top_lag = units.nice_ceiling(highest / unit.size, FINE_STEPS)
     for number, member in enumerate(lags.members):
         row, column = divmod(number, columns)
         width = (_WIDTH - _MARGIN) / columns
         left, top = column * width + _GUTTER, _TOP + row * _PANEL + 22
         plane = Plane(
             x=Scale(low=across.low, high=across.high, begin=left, end=(column + 1) * width - 6),
-            y=Scale(low=0, high=ceiling(highest / unit.size), begin=top + _HEIGHT, end=top),
+            y=Scale(low=0, high=top_lag, begin=top + _HEIGHT, end=top),
         )
         parts += _panel(grouping, member, plane, across, unit, lags=lags)
     bottom = _TOP + -(-len(lags.members) // columns) * _PANEL

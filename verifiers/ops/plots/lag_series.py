@@ -1,5 +1,6 @@
 """How far behind polls were over time: a series by thread, by key and by both, thinned by Spark."""
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,13 +31,8 @@ _MEMBER = ("run", "grouping", "thread", "of")
 class Stretch:
     """A time in which a process stood still in a key, while the log went on.
 
-    Attributes:
-        from_ns: since when it was behind there.
-        to_ns: when it polled for the last time there.
-        lag_ns: how far behind it was then.
-        process: which one.
-        key: of the log.
-        op: the last poll there, by the index of its completion.
+    It was behind since `from_ns`, and polled there for the last time at `to_ns`, by `op` (the index
+    of its completion); then it was behind by `lag_ns`.
     """
 
     from_ns: int
@@ -49,13 +45,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLag:
-    """How far behind one member of a grouping was.
+    """How far behind one member of a grouping was: a thread, a key, or both.
 
-    Attributes:
-        thread: which thread; None if the grouping is by key only.
-        key: which key; None if it is by thread only.
-        stretches: at most two of each bin; none if it never was behind.
-        worst: the first of the worst; None if it never was behind.
+    `stretches` are at most two of each bin, `worst` is the first of the worst of them; a member
+    that never was behind has none.
     """
 
     thread: int | None
@@ -68,10 +61,8 @@ class MemberLag:
 class Lags:
     """How far behind the polls of a history were, in one grouping.
 
-    Attributes:
-        members: the worst first, at most MOST_MEMBERS.
-        count: how many there are in all.
-        replaced: whether threads are told by more than their process.
+    `members` are the worst of `count`, at most MOST_MEMBERS. `replaced` tells whether a thread is
+    more than one process.
     """
 
     members: tuple[MemberLag, ...]
@@ -100,8 +91,8 @@ def lag_series(
 def _thinned(found: DataFrame) -> DataFrame:
     """Return the members of each grouping with what is kept of each bin.
 
-    Columns: run, grouping, thread, of (the key); highest, longest (structs as `_stretch` has them;
-    null if the lag is 0), members, rank.
+    Columns: run, grouping, thread, of (the key); highest, longest (structs of the fields of
+    Stretch; null if the lag is 0), members, rank.
     """
     thread = F.coalesce(F.col("process") % F.col("threads"), F.col("process")).cast("long")
     none = F.lit(None)
@@ -119,19 +110,19 @@ def _thinned(found: DataFrame) -> DataFrame:
         member(THREAD_KEY, thread_too=True, key_too=True),
     )
     # It is behind from when a record was known that it does not have, or since it stands there.
-    from_ns = F.least("time", F.greatest("since", "from_ns"))
+    from_ns = F.least("time", F.greatest("since", "from_ns")).alias("from_ns")
+    lag_ns, to_ns = F.col("lag").alias("lag_ns"), F.col("time").alias("to_ns")
     behind = F.col("lag") > 0
-    facts = [F.col(name) for name in ("time", "process", "key", "op", "lag")]
     sooner = F.try_subtract(F.lit(0), F.col("time")).alias("sooner")
+    highest = F.struct(lag_ns, sooner, from_ns, to_ns, "process", "key", "op")
+    longest = F.struct(from_ns, to_ns, "process", "key", "op", lag_ns)
     binned = (
         found.select(
             "run",
             F.explode(groupings).alias("member"),
             bin_of(F.col("time"), BINS).alias("bin"),
-            F.when(behind, F.struct("lag", sooner, from_ns.alias("from_ns"), *facts[:-1])).alias(
-                "highest"
-            ),
-            F.when(behind, F.struct(from_ns.alias("from_ns"), *facts)).alias("longest"),
+            F.when(behind, highest).alias("highest"),
+            F.when(behind, longest).alias("longest"),
         )
         .select("run", "member.*", "bin", "highest", "longest")
         .groupBy(*_MEMBER, "bin")
@@ -140,7 +131,7 @@ def _thinned(found: DataFrame) -> DataFrame:
     alike = Window.partitionBy("run", "grouping")
     order = alike.orderBy(F.desc_nulls_last("worst"), "thread", "of")
     return (
-        binned.withColumn("worst", F.max("highest.lag").over(Window.partitionBy(*_MEMBER)))
+        binned.withColumn("worst", F.max("highest.lag_ns").over(Window.partitionBy(*_MEMBER)))
         .withColumn("rank", F.dense_rank().over(order))
         .withColumn("members", F.max("rank").over(alike))
         .where(F.col("rank") <= MOST_MEMBERS)
@@ -160,8 +151,9 @@ def _lags(rows: Sequence[Row], *, replaced: bool) -> Lags:
 
 
 def _member(rows: Sequence[Row]) -> MemberLag:
+    fields = [field.name for field in dataclasses.fields(Stretch)]
     found = {
-        _stretch(kept)
+        Stretch(**{name: kept[name] for name in fields})
         for row in rows
         for kept in (row["highest"], row["longest"])
         if kept is not None
@@ -172,15 +164,4 @@ def _member(rows: Sequence[Row]) -> MemberLag:
     worst = max(stretches, key=lambda stretch: (stretch.lag_ns, -stretch.to_ns), default=None)
     return MemberLag(
         thread=rows[0]["thread"], key=rows[0]["of"], stretches=tuple(stretches), worst=worst
-    )
-
-
-def _stretch(row: Row) -> Stretch:
-    return Stretch(
-        from_ns=row["from_ns"],
-        to_ns=row["time"],
-        lag_ns=row["lag"],
-        process=row["process"],
-        key=row["key"],
-        op=row["op"],
     )

@@ -7,9 +7,9 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from verifiers.ops.plots.orders import Cell, OpRow, Order
-from verifiers.ops.plots.plane import fitted, picture, text
+from verifiers.ops.plots.plane import fitted, picture
 from verifiers.report import units
-from verifiers.report.svg import join, num, text_width
+from verifiers.report.svg import join, num, text, text_width
 
 _LEFT, _ROW, _CELL = 272.0, 20.0, 30.0
 _TOP = 102.0

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -39,13 +40,10 @@ _KEY_SCHEMA = StructType(_FOUND_SCHEMA.fields[:2])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What an op sent to an offset, or polled there.
+    """What an op sent to an offset, or polled there (`kind` send or poll).
 
-    Attributes:
-        column: place of the offset among all offsets of the key, from 0; None if it is unknown.
-        kind: send or poll.
-        value: which.
-        suspect: whether the value has an anomaly itself, and does not only lie near one that has.
+    `column` is the place of the offset among all offsets of the key, from 0; None if it is unknown.
+    A `suspect` value has an anomaly itself, others only lie near one that has.
     """
 
     column: int | None
@@ -79,8 +77,7 @@ class Order:
 
     Attributes:
         key: which.
-        counts: offending values by anomaly; of G1a, values that a failed op wrote and an OK op
-            read.
+        counts: offending values by anomaly; of G1a, those that a failed op wrote and an OK op read.
         suspects: the values that have an anomaly, the lowest first.
         offsets: by column, of those that are shown.
         rows: ops, in the order of the history.
@@ -106,12 +103,7 @@ class Orders:
 
 
 def order_series(mops: DataFrame, shared: Versions) -> Mapping[int, Orders]:
-    """Return the orders of the histories that have such an offence, by run.
-
-    Args:
-        mops: the values that ops sent and polled (MOPS_SCHEMA), of the histories asked about.
-        shared: the log and the values of the same.
-    """
+    """Return the orders of the histories (MOPS_SCHEMA) that have such an offence, by run."""
     spark = mops.sparkSession
     # Cut off from how it was made: the plans of what is made of it would grow with each step.
     offending = _offending(mops, shared).localCheckpoint()
@@ -142,10 +134,7 @@ def _offending(mops: DataFrame, shared: Versions) -> DataFrame:
         found[name].select(*_VALUE, F.lit(grave).alias("grave"))
         for grave, name in enumerate(ANOMALIES)
     ]
-    together = frames[0]
-    for frame in frames[1:]:
-        together = together.unionByName(frame)
-    return together.distinct()
+    return reduce(DataFrame.unionByName, frames).distinct()
 
 
 def _counted(offending: DataFrame) -> DataFrame:
@@ -235,11 +224,8 @@ def _cells(touched: DataFrame, suspects: DataFrame) -> DataFrame:
 def _told(
     suspects: Sequence[Row], counted: Sequence[Row], cells: Sequence[Row]
 ) -> Mapping[int, Orders]:
-    looked_at, counts, shown = (
-        _by_key(suspects),
-        _by_key(sorted(counted, key=lambda row: (row["rank"], row["grave"]))),
-        _by_key(cells),
-    )
+    looked_at, shown = _by_key(suspects), _by_key(cells)
+    counts = _by_key(sorted(counted, key=lambda row: (row["rank"], row["grave"])))
     by_run: dict[int, list[Order]] = defaultdict(list)
     keys: dict[int, int] = {}
     for (run, key), rows in counts.items():
@@ -271,18 +257,12 @@ def _order(
 def _op_row(rows: Sequence[Row]) -> OpRow:
     first = rows[0]
     cells = [
-        Cell(column=row["column"], kind=row["kind"], value=row["value"], suspect=row["suspect"])
-        for row in rows
+        Cell(**{name: row[name] for name in ("column", "kind", "value", "suspect")}) for row in rows
     ]
     last = 1 << 63
     cells.sort(key=lambda c: (last if c.column is None else c.column, c.kind != "send", c.value))
-    return OpRow(
-        op=first["op"],
-        process=first["process"],
-        type=first["type"],
-        f=first["f"],
-        cells=tuple(cells),
-    )
+    op = {name: first[name] for name in ("op", "process", "type", "f")}
+    return OpRow(**op, cells=tuple(cells))
 
 
 def _by_key(rows: Sequence[Row]) -> dict[tuple[int, str], list[Row]]:

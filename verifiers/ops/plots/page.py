@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
@@ -22,14 +21,6 @@ from verifiers.report import units
 from verifiers.report.templates import page_template
 
 _MOST_REASONS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """One picture of a page: its file, seen from the page, and what it is."""
-
-    file: str
-    title: str
 
 
 def prepare(folder: Path) -> None:
@@ -89,18 +80,18 @@ def _write_history(
     for stale in orders.glob("*.svg"):
         # A key that offended once need not offend now.
         stale.unlink()
-    moments, times = (None, None)
-    if series.axes is not None:
-        moments, times = series.axes.moments, series.axes.times
+    moments = None if series.axes is None else series.axes.moments
+    times = None if series.axes is None else series.axes.times
     drawn = {"unseen.svg": ("sent and not yet seen", unseen_picture(series.unseen, moments))}
     for grouping in GROUPINGS:
         picture = lag_picture(grouping, series.lags.get(grouping), times)
         drawn[f"realtime-lag-{grouping}.svg"] = (TITLES[grouping], picture)
     keys = [order.key for order in series.orders.orders]
-    of_keys = {}
-    for name, order in zip(safe_names(keys), series.orders.orders, strict=True):
-        of_keys[f"orders/{name}.svg"] = (f"order of key {order.key}", order_picture(order))
-    for file, (_, content) in {**drawn, **of_keys}.items():
+    of_keys = {
+        f"orders/{name}.svg": (f"order of key {order.key}", order_picture(order))
+        for name, order in zip(safe_names(keys), series.orders.orders, strict=True)
+    }
+    for file, (_, content) in (drawn | of_keys).items():
         write_atomically(folder / file, content)
     if not of_keys:
         orders.rmdir()
@@ -111,15 +102,11 @@ def _write_history(
         verdict=verdict.verdict.name,
         history=verdict.history,
         reasons=verdict.reasons[:_MOST_REASONS],
-        pictures=_pictures(drawn),
-        orders=_pictures(of_keys),
+        pictures=drawn,
+        orders=of_keys,
         more=f"{units.counted(more, 'more key')} with offences are not shown." if more else "",
     )
     write_atomically(folder / "index.html", page)
-
-
-def _pictures(drawn: Mapping[str, tuple[str, str]]) -> list[Picture]:
-    return [Picture(file=file, title=title) for file, (title, _) in drawn.items()]
 
 
 def _style() -> Markup:

@@ -1,7 +1,6 @@
 """A plane with two axes, in SVG: what curves are drawn on; and the frame of a whole picture."""
 
 import functools
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from markupsafe import Markup
 
 from verifiers import report
 from verifiers.report import units
-from verifiers.report.svg import join, num, round_steps, text_width
+from verifiers.report.svg import join, num, round_steps, text, text_width
 
 _HERE = Path(__file__).parent
 _COLOUR = re.compile(r"\.b[1-9] ")
@@ -25,7 +24,9 @@ class Unit:
     size: int
 
 
-_ROUND = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+FINE_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+"""The ends of an axis: at most a third above what it has to show (`units.nice_ceiling`)."""
+
 _TIMES = (Unit(name="s", size=10**9), Unit(name="ms", size=10**6), Unit(name="µs", size=1000))
 
 
@@ -42,23 +43,11 @@ def told_time(length_ns: int) -> str:
     return f"{digits}{units.THIN}{unit.name}"
 
 
-def ceiling(number: float) -> float:
-    """Return a round number at or above a positive one, by at most a third; 1 for none."""
-    if number <= 0:
-        return 1.0
-    scale = 10.0 ** math.floor(math.log10(number))
-    return next(s * scale for s in _ROUND if s * scale >= number * (1 - 1e-9))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """One axis: its numbers lie evenly between two places of the picture.
+    """One axis: numbers from low to high lie evenly from `begin` to `end` of the picture.
 
-    Attributes:
-        low: the number where it begins.
-        high: the number where it ends; higher.
-        begin: where it begins, in units of the picture.
-        end: where it ends; for a vertical axis that is above its begin.
+    A vertical axis ends above its begin, that is, at a lower number of units of the picture.
     """
 
     low: float
@@ -84,13 +73,7 @@ class Plane:
     y: Scale
 
     def frame(self, *, most_x: int, most_y: int, whole_y: bool = False) -> Markup:
-        """Return the ground, the grid, and the numbers on both axes.
-
-        Args:
-            most_x: so many numbers at most on the horizontal axis.
-            most_y: so many on the vertical one.
-            whole_y: whether only whole numbers make sense there.
-        """
+        """Return the ground, the grid, and so many numbers on the axes; vertically, whole ones."""
         top, bottom, left, right = self.y.end, self.y.begin, self.x.begin, self.x.end
         parts = [
             Markup('<rect class="track" x="{}" y="{}" width="{}" height="{}"/>').format(
@@ -101,24 +84,15 @@ class Plane:
         for tick in self.x.ticks(most=most_x):
             place = self.x.at(tick)
             lines.append(f"M{num(place)} {num(top)}V{num(bottom)}")
-            parts.append(_text("tick", place, bottom + 14, number(tick)))
+            parts.append(text("tick", place, bottom + 14, number(tick)))
         for tick in self.y.ticks(most=most_y):
             if whole_y and tick != round(tick):
                 continue
             place = self.y.at(tick)
             lines.append(f"M{num(left)} {num(place)}H{num(right)}")
-            parts.append(_text("value", left - 5, place + 3.5, number(tick)))
+            parts.append(text("value", left - 5, place + 3.5, number(tick)))
         parts.insert(1, Markup('<path class="grid" d="{}"/>').format("".join(lines)))
         return join(parts)
-
-
-def _text(kind: str, x: float, y: float, words: str) -> Markup:
-    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(kind, num(x), num(y), words)
-
-
-def text(kind: str, x: float, y: float, words: str) -> Markup:
-    """Return words of a class at a place."""
-    return _text(kind, x, y, words)
 
 
 def fitted(words: str, width: float) -> str:
@@ -139,23 +113,19 @@ def picture(width: float, height: float, described: str, parts: Sequence[Markup]
     """Return a whole SVG file, which brings its colours for light and dark along."""
     return str(
         Markup(
-            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" '
-            'role="img" aria-label="{}">\n<title>{}</title>\n<style>\n{}</style>\n'
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" '
+            'height="{h}" role="img" aria-label="{described}">\n<title>{described}</title>\n'
+            "<style>\n{style}</style>\n"
             '<defs><pattern id="dashes" width="6" height="6" patternUnits="userSpaceOnUse" '
             'patternTransform="rotate(45)"><rect class="dash-ground" width="6" height="6"/>'
             '<rect class="dash-line" width="1.2" height="6"/></pattern></defs>\n'
-            '<rect class="paper" width="{}" height="{}"/>\n{}\n</svg>\n'
+            '<rect class="paper" width="{w}" height="{h}"/>\n{parts}\n</svg>\n'
         ).format(
-            num(width),
-            num(height),
-            num(width),
-            num(height),
-            described,
-            described,
-            Markup(style()),  # noqa: S704 - ours
-            num(width),
-            num(height),
-            join(parts),
+            w=num(width),
+            h=num(height),
+            described=described,
+            style=Markup(style()),  # noqa: S704 - ours
+            parts=join(parts),
         )
     )
 

@@ -19,11 +19,7 @@ from verifiers.ops.versions import versions_of
 class Series:
     """What the plots of one history show.
 
-    Attributes:
-        axes: from when to when; None if it has no op.
-        unseen: values that were sent and not yet seen.
-        lags: how far behind polls were, by grouping; empty without times.
-        orders: of the keys with offences.
+    `axes` is None if it has no op; `lags` are by grouping, and empty if it has no times.
     """
 
     axes: Axes | None = None
@@ -37,10 +33,7 @@ def series_of(
 ) -> Mapping[int, Series]:
     """Return the series of each history that can be judged, by its position.
 
-    Args:
-        spark: the session.
-        histories: what was read.
-        checked: what was found: only where it names an offence, an order is looked for.
+    An order is looked for only where an offence was found.
     """
     ops, mops = histories.ops, histories.mops
     axes = axes_of(ops, mops)
@@ -63,10 +56,7 @@ def series_of(
 def _orders(mops: DataFrame, runs: list[int], histories: OpHistories) -> Mapping[int, Orders]:
     concerned = mops.where(F.col("run").isin(runs))
     described = [histories.described[run] for run in runs]
-    indeterminate = sum(
-        history.counts.get(("send", "info"), 0) + history.pending for history in described
-    )
-    shared = versions_of(concerned, indeterminate=indeterminate)
+    shared = versions_of(concerned, indeterminate=sum(one.indeterminate for one in described))
     try:
         return order_series(concerned, shared)
     finally:

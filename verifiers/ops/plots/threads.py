@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 MOST_PROCESSES = 2_000
@@ -12,13 +12,9 @@ MOST_PROCESSES = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """When a process lived, in indices of the history.
+    """When a process lived: indices of its first invocation and its last completion.
 
-    Attributes:
-        process: its number.
-        first: index of its first invocation.
-        last: index of its last completion.
-        ended: whether its last op ended unknown, so that its thread could not go on under it.
+    If its last op `ended` unknown, its thread could not go on under its number.
     """
 
     process: int
@@ -28,20 +24,18 @@ class Life:
 
 
 def threads_in(ops: DataFrame) -> dict[int, int]:
-    """Return how many threads each history had, by run; where that cannot be told it is left out.
-
-    Args:
-        ops: the ops (OPS_SCHEMA).
-    """
+    """Return how many threads each history had, by run, without those where none can tell."""
     lives = ops.groupBy("run", "process").agg(
         F.min("invoked").alias("first"),
         F.max("op").alias("last"),
-        F.max_by("type", "op").alias("type"),
+        (F.max_by("type", "op") == "info").alias("ended"),
     )
     few = lives.withColumn("many", F.count("*").over(Window.partitionBy("run")))
     by_run: dict[int, list[Life]] = {}
-    for row in few.where(F.col("many") <= MOST_PROCESSES).collect():
-        by_run.setdefault(row["run"], []).append(_life(row))
+    for row in few.where(F.col("many") <= MOST_PROCESSES).drop("many").collect():
+        run, process, first, last, ended = row
+        life = Life(process=process, first=first, last=last, ended=ended)
+        by_run.setdefault(run, []).append(life)
     counts = {run: threads_of(lives) for run, lives in by_run.items()}
     return {run: count for run, count in counts.items() if count is not None}
 
@@ -68,9 +62,3 @@ def threads_of(lives: Sequence[Life]) -> int | None:
 def _follows(by_process: dict[int, Life], life: Life, count: int) -> bool:
     before = by_process.get(life.process - count)
     return before is not None and before.ended and before.last < life.first
-
-
-def _life(row: Row) -> Life:
-    return Life(
-        process=row["process"], first=row["first"], last=row["last"], ended=row["type"] == "info"
-    )

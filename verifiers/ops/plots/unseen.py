@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
@@ -20,13 +21,10 @@ _MOMENT = ("run", "x", "op")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """The series of one key, or of all that have none of their own.
+    """The series of one key, or of all that have none of their own, whose key is None.
 
-    Attributes:
-        key: None for the others.
-        counts: at each moment of the series, how many values were sent and not yet seen.
-        most: how many there were at the most, also between the moments; None for the others.
-        left: how many there are at the end.
+    `counts` are the values sent and not yet seen at each moment of the series, `most` how many
+    there ever were, also between the moments (None for the others), `left` those at the end.
     """
 
     key: str | None
@@ -37,12 +35,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unseen:
-    """The values of one history that were sent and not yet seen.
+    """The values of one history that were sent and not yet seen, at rising places of the axis.
 
-    Attributes:
-        moments: places of the axis at which counts change, rising.
-        layers: keys with values that are never seen first, then by how many there were at most.
-        keys: how many keys ever had one.
+    The first layers are those of keys with values that are never seen, then those that had most of
+    them; `keys` is how many keys ever had one.
     """
 
     moments: tuple[int, ...] = ()
@@ -178,11 +174,8 @@ def _series(rows: Sequence[Row]) -> Unseen:
         most[key] = None if key is None else row["most"]
     layers = []
     for key, line in steps.items():
-        count, counts = 0, []
-        for step in line:
-            count += step
-            counts.append(count)
-        layers.append(Layer(key=key, counts=tuple(counts), most=most[key], left=count))
+        counts = tuple(accumulate(line))
+        layers.append(Layer(key=key, counts=counts, most=most[key], left=counts[-1]))
     # Those that share a layer come last: it may have begun before that of a key of its own.
     layers.sort(key=lambda layer: layer.key is None)
     return Unseen(

@@ -7,10 +7,10 @@ from markupsafe import Markup
 
 from verifiers.ops.plots.axes import Axis
 from verifiers.ops.plots.horizontal_axis import HorizontalAxis
-from verifiers.ops.plots.plane import Plane, Scale, ceiling, fitted, picture, text
+from verifiers.ops.plots.plane import FINE_STEPS, Plane, Scale, fitted, picture
 from verifiers.ops.plots.unseen import Layer, Unseen
 from verifiers.report import units
-from verifiers.report.svg import box, join, num, path, text_width
+from verifiers.report.svg import box, join, num, path, text, text_width
 
 _WIDTH, _LEFT, _RIGHT = 1200.0, 76.0, 1180.0
 _TOP, _BOTTOM = 74.0, 360.0
@@ -34,9 +34,10 @@ def unseen_picture(series: Unseen, axis: Axis | None) -> str:
         sum(counts) for counts in zip(*(layer.counts for layer in series.layers), strict=True)
     ]
     most = max(totals, default=0)
+    top = math.ceil(units.nice_ceiling(most, FINE_STEPS))
     plane = Plane(
         x=Scale(low=across.low, high=across.high, begin=_LEFT, end=_RIGHT),
-        y=Scale(low=0, high=max(1, math.ceil(ceiling(most))), begin=_BOTTOM, end=_TOP),
+        y=Scale(low=0, high=top, begin=_BOTTOM, end=_TOP),
     )
     parts.append(plane.frame(most_x=12, most_y=6, whole_y=True))
     parts.append(_drain(axis, across, plane))
