@@ -39,15 +39,12 @@ def _row(name: str, broker: int, log: Json) -> dict[str, str]:
     role = "unknown" if in_sync is None else "in the ISR" if in_sync else "not in the ISR"
     if log.get("leader"):
         role = "leader"
+    numbers = ("leo", "high_watermark", "recovery_point", "batches", "size_bytes")
     return {
         "partition": name,
         "broker": str(broker),
         "role": role,
-        "leo": _number(log.get("leo")),
-        "high_watermark": _number(log.get("high_watermark")),
-        "recovery_point": _number(log.get("recovery_point")),
-        "batches": _number(log.get("batches")),
-        "size": _number(log.get("size_bytes")),
+        **{key: _number(log.get(key)) for key in numbers},
         "epochs": _epochs(log.get("epochs")),
         "problem": str(log.get("problem") or ""),
     }

@@ -34,12 +34,7 @@ def document(path: Path) -> Json | None:
 
 
 def lines(path: Path, missing: list[str]) -> Iterator[Json]:
-    """Yield the objects of a file of JSON lines; count the lines that were cut off.
-
-    Args:
-        path: of the file.
-        missing: receives a sentence for what is not there.
-    """
+    """Yield the objects of a file of JSON lines; `missing` is told what is not there."""
     if not path.is_file():
         missing.append(f"{path.name}: there is none, so its lane is missing.")
         return

@@ -40,16 +40,12 @@ def write_junit(record: RunRecord, path: Path) -> None:
 
 def _verdict_case(record: RunRecord) -> TestCase:
     case = TestCase("verdict", "kafka-chaos.verdict", sum(record.judgement.timing_s.values()))
-    verdict, text = (
-        record.judgement.verdict,
-        "\n".join(
-            [sentences.headline(record), *sentences.reasons(record), *sentences.cures(record)]
-        ),
-    )
+    verdict, headline = record.judgement.verdict, sentences.headline(record)
+    text = "\n".join([headline, *sentences.reasons(record), *sentences.cures(record)])
     if verdict is Verdict.INVALID:
-        case.result = [Failure(sentences.headline(record), "INVALID")]
+        case.result = [Failure(headline, "INVALID")]
     elif verdict is Verdict.UNKNOWN:
-        case.result = [Error(sentences.headline(record), "UNKNOWN")]
+        case.result = [Error(headline, "UNKNOWN")]
     if case.result:
         case.result[0].text = text
     case.system_out = text

@@ -36,21 +36,15 @@ class Witnessed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRecord:
-    """One fault of the journal.
+    """One fault of the journal; id, name, parameters, target and hold_s are as in faults.jsonl.
 
     Attributes:
-        id: as in faults.jsonl.
-        name: the fault, as registered.
-        parameters: of the fault, as the journal has them.
-        target: who was to be hit; None if the journal does not say.
         victims: node ids.
         decided_s: when it was decided; None if only the verdict knows the fault.
         injected_s: when the injection had returned; None if it never did.
         healed_s: when the healing had returned; None if it never did.
-        hold_s: how long it was meant to last, seconds.
         proven: whether witnesses saw both the effect and its end.
-        inject: the evidence of the injection.
-        heal: the evidence of the healing.
+        inject: the evidence of the injection, `heal` that of the healing.
         error: why it failed, if it did.
         proof: what witnesses must see before it counts.
         felt: "felt", "unfelt" or "unproven"; empty if the verdict does not say.
@@ -171,16 +165,15 @@ class Anomaly:
     Attributes:
         name: as its checker calls it.
         count: how many.
-        permitted: whether the contract permits all of them.
-        why: why, or why not.
+        permitted: whether the contract permits all of them; `why` says why, or why not.
         permits: what of the contract permits it, as in "acks=1"; may be empty.
         examples: the first few.
         severity: how bad the anomaly is; 1 is the worst.
         phrase: what a sentence says of them, as in "acknowledged records were lost"; empty if
             the verdict does not say.
         means: what the anomaly is, in one sentence; empty if the verdict does not say.
-        from_s: when the first of them all happened; None if the verdict does not say.
-        to_s: when the last did.
+        from_s: when the first of them all happened, `to_s` the last; None if the verdict does not
+            say.
         undecided: whether it is neither permitted nor forbidden: it leaves the verdict UNKNOWN.
     """
 
@@ -257,14 +250,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRecord:
-    """The claim that a run tested, and its outcome.
+    """The claim that a run tested, what was expected of this version, and what was seen.
 
-    Attributes:
-        number: its number in the catalogue.
-        sentence: what is claimed.
-        expected: what is expected of this version.
-        outcome: CONFIRMED, REFUTED or UNKNOWN.
-        words: what was seen.
+    The number is that of the catalogue, the outcome CONFIRMED, REFUTED or UNKNOWN.
     """
 
     number: int
@@ -276,30 +264,18 @@ class ClaimRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """Everything that the report shows of one run.
+    """Everything that the report shows of one run; what is not explained here is as in run.json.
 
     Attributes:
         folder: the run folder.
-        run: its name as the run knew it.
-        scenario: what was run.
-        seed: of the schedule.
-        kafka: version of Apache Kafka.
-        command: what reproduces the run.
-        started_utc: wall clock at the start, as text.
-        contract: as in run.json.
-        cluster: as in run.json.
-        topics: as in run.json.
-        provokes: anomalies that the damage had to cause.
         phases: in the order of time.
-        versions: of the programs that took part.
-        state: running, complete or aborted.
         run_reasons: what the runner saw that makes a pass impossible.
         judgement: what the verifier concluded.
         faults: in the order of time.
         timeline: leaders and ISRs of each partition; empty if the folder has none.
         lanes: what the clients saw over time; None if the folder has no lanes.json.
-        effective: configuration of each node, read back from it.
-        given: the properties that each node was started with.
+        effective: configuration of each node, read back from it; `given` is what it was started
+            with.
         plan: plan.json; None if there is none.
         claim: claim.json; None if the run tested none.
         group: what verdict.json says of the group whose members came and went; empty if none did.

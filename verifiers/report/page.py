@@ -18,7 +18,7 @@ from verifiers.report import (
     sentences,
     units,
 )
-from verifiers.report.model import Anomaly, Example, FaultRecord, Leadership, Partition, RunRecord
+from verifiers.report.model import Anomaly, FaultRecord, Leadership, Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, TimeAxis
 from verifiers.report.templates import LONGEST_TEXT, page_template
 from verifiers.situations.situation import SITUATIONS
@@ -118,7 +118,7 @@ class Pictures:
         above: phases and faults.
         partitions: leaders and ISRs of the partitions that were hit hardest.
         folded: those of the others.
-        left_out: partitions whose lanes would make the page too large.
+        left_out: how many partitions have no lane, since those would make the page too large.
         below: sends, latency, reads, unavailability.
         anomalies: marks where offences lie.
         drawn: the partitions that have a lane.
@@ -141,19 +141,16 @@ def _pictures(record: RunRecord, axis: TimeAxis) -> Pictures:
     left = _LANES_BUDGET_BYTES
     order = by_harm(record, axis)
     for key in order:
-        lane = interval_lanes.partition_lane(
-            key, record.timeline[key], record.min_isr, axis
-        ).markup(axis)
+        spans = record.timeline[key]
+        lane = interval_lanes.partition_lane(key, spans, record.min_isr, axis).markup(axis)
         if len(lane) > left:
             break
         left -= len(lane)
         partitions.append(lane)
     below = []
     if record.lanes is not None:
-        below += [
-            quantity_lanes.sends_lane(record.lanes, axis),
-            quantity_lanes.latency_lane(record.lanes, axis),
-        ]
+        below.append(quantity_lanes.sends_lane(record.lanes, axis))
+        below.append(quantity_lanes.latency_lane(record.lanes, axis))
         below.append(quantity_lanes.reads_lane(record.lanes, record.phases, axis))
         if sentences.widest_gap(record) is not None:
             below.append(interval_lanes.gaps_lane(record.lanes.gaps, axis))
@@ -198,20 +195,16 @@ def _length_s(span: Leadership, axis: TimeAxis) -> float:
 
 
 def _card(record: RunRecord, anomaly: Anomaly) -> dict[str, Any]:
-    examples = [_told(record, example) for example in anomaly.examples]
-    return {
-        "anomaly": anomaly,
-        "first": examples[:_EXAMPLES_OPEN],
-        "rest": examples[_EXAMPLES_OPEN:],
-    }
-
-
-def _told(record: RunRecord, example: Example) -> dict[str, Any]:
-    return {
-        "example": example,
-        "circumstances": sentences.circumstances(record, example),
-        "detail": sentences.evidence(example.detail) if example.detail else "",
-    }
+    examples = [
+        {
+            "example": example,
+            "circumstances": sentences.circumstances(record, example),
+            "detail": sentences.evidence(example.detail) if example.detail else "",
+        }
+        for example in anomaly.examples
+    ]
+    first, rest = examples[:_EXAMPLES_OPEN], examples[_EXAMPLES_OPEN:]
+    return {"anomaly": anomaly, "first": first, "rest": rest}
 
 
 def _configuration(effective: Mapping[str, Mapping[str, str]]) -> list[tuple[str, list[str]]]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.core.errors import UsageError
 from harness.core.fault import recorded_traits
@@ -69,13 +70,14 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         plan=_plan(run_dir, missing),
         claim=_claim(run_dir),
         group=fields.mapping(verdict or {}, "group"),
-        situations={
-            name: entry
-            for name, entry in fields.mapping(verdict or {}, "situations").items()
-            if isinstance(entry, dict)
-        },
+        situations=_objects(verdict or {}, "situations"),
         missing=tuple(missing),
     )
+
+
+def _objects(entry: Json, key: str) -> dict[str, dict[str, Any]]:
+    named = fields.mapping(entry, key)
+    return {name: value for name, value in named.items() if isinstance(value, dict)}
 
 
 def _claim(run_dir: Path) -> ClaimRecord | None:
@@ -133,8 +135,7 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
             from_s=_at_s(entry, "first_ns", origin_ns),
             to_s=_at_s(entry, "last_ns", origin_ns),
         )
-        for name, entry in fields.mapping(verdict, "anomalies").items()
-        if isinstance(entry, Mapping)
+        for name, entry in _objects(verdict, "anomalies").items()
     ]
     checkers, timing = fields.mapping(verdict, "checkers"), fields.mapping(verdict, "timing_s")
     never = "This run was never verified: `kafka-chaos verify RUN` gives it a verdict."
@@ -224,11 +225,7 @@ def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: i
         injected_s=at("injected", "injected_at_s"),
         healed_s=at("healed", "healed_at_s"),
         hold_s=fields.number(decided, "hold_s"),
-        proven=(
-            proven
-            if isinstance(proven, bool)
-            else inject.observed is True and heal.observed is True
-        ),
+        proven=proven if isinstance(proven, bool) else bool(inject.observed and heal.observed),
         inject=inject,
         heal=heal,
         error=fields.text(events.get("failed", {}), "error"),
@@ -337,12 +334,11 @@ def _effective(run_dir: Path) -> dict[str, dict[str, str]]:
 
 
 def _plan(run_dir: Path, missing: list[str]) -> object:
-    path = run_dir / "plan.json"
-    if not path.is_file():
-        missing.append("plan.json: the schedule is not shown.")
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        missing.append(f"plan.json cannot be read ({error}): the schedule is not shown.")
-        return None
+    path, problem = run_dir / "plan.json", ""
+    if path.is_file():
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            problem = f" cannot be read ({error})"
+    missing.append(f"plan.json{problem}: the schedule is not shown.")
+    return None

@@ -1,5 +1,6 @@
 """The sentences of a report, common to the page, the console and the summary."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,11 +62,8 @@ def headline(record: RunRecord) -> str:
 
 def broken(record: RunRecord) -> str:
     """Return which faults there were, and whether they are proven."""
-    proven_faults: dict[str, int] = {}
-    unproven_faults: dict[str, int] = {}
-    for fault in record.faults:
-        names = proven_faults if fault.proven else unproven_faults
-        names[fault.name] = names.get(fault.name, 0) + 1
+    proven_faults = Counter(fault.name for fault in record.faults if fault.proven)
+    unproven_faults = Counter(fault.name for fault in record.faults if not fault.proven)
 
     def listed(names: Mapping[str, int]) -> str:
         return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in names.items())
@@ -74,10 +72,10 @@ def broken(record: RunRecord) -> str:
         return "Nothing was broken."
     if not unproven_faults:
         return f"Broken and seen to be: {listed(proven_faults)}."
-    proven = (
-        f"Broken and seen to be: {listed(proven_faults)}; without" if proven_faults else "Without"
-    )
-    return f"{proven} proof: {listed(unproven_faults)}."
+    unproven = listed(unproven_faults)
+    if not proven_faults:
+        return f"Without proof: {unproven}."
+    return f"Broken and seen to be: {listed(proven_faults)}; without proof: {unproven}."
 
 
 def _proven(record: RunRecord) -> str:
@@ -163,13 +161,9 @@ def proofs(record: RunRecord) -> str:
 
 def witnesses(fault: FaultRecord) -> tuple[str, ...]:
     """Return the names of the witnesses of a fault."""
+    keys = (*fault.inject.details, *fault.heal.details)
     # Durations such as `wanted_s` are our own bounds and no evidence.
-    keys = [
-        key
-        for key in (*fault.inject.details, *fault.heal.details)
-        if not key.endswith(("_s", "_ms"))
-    ]
-    return tuple(dict.fromkeys(map(_witness, keys)))
+    return tuple(dict.fromkeys(_witness(key) for key in keys if not key.endswith(("_s", "_ms"))))
 
 
 def _witness(key: str) -> str:
@@ -179,12 +173,7 @@ def _witness(key: str) -> str:
 
 
 def shortcoming(fault: FaultRecord, *, in_full: bool = True) -> str:
-    """Return what an unproven fault lacks; empty for a proven one.
-
-    Args:
-        fault: which.
-        in_full: also say what was seen instead.
-    """
+    """Return what an unproven fault lacks, and in full, what was seen; empty for a proven one."""
     if fault.proven:
         return ""
     if fault.error is not None:
@@ -209,15 +198,10 @@ def evidence(details: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FaultGroup:
-    """Faults of one line: the same fault with the same proof.
+    """Faults of one line: the same fault with the same proof, which names the witnesses.
 
-    Attributes:
-        name: the fault.
-        count: how many.
-        proven: whether they are.
-        victims: all node ids that were hit.
-        proof: the witnesses, or what is missing.
-        felt: how many were felt; None if the verdict does not say.
+    Of unproven ones it says what is missing. `victims` are all node ids that were hit, `felt` is
+    how many were felt; None if the verdict does not say.
     """
 
     name: str
@@ -232,8 +216,8 @@ def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
     """Return the faults in groups of the same proof, in the order of their first appearance."""
     groups: dict[tuple[str, bool, str], list[FaultRecord]] = {}
     for fault in record.faults:
-        witnesses_text = ", ".join(witnesses(fault))
-        proof = witnesses_text if fault.proven else shortcoming(fault, in_full=False)
+        seen_by = ", ".join(witnesses(fault))
+        proof = seen_by if fault.proven else shortcoming(fault, in_full=False)
         groups.setdefault((fault.name, fault.proven, proof), []).append(fault)
     return tuple(
         FaultGroup(
@@ -253,12 +237,11 @@ def cures(record: RunRecord) -> tuple[str, ...]:
     judgement = record.judgement
     if judgement.verdict is not Verdict.UNKNOWN:
         return ()
-    found = []
-    for fault in record.faults:
-        if not fault.proven:
-            found.append(
-                f"Fault {fault.id}, {fault.title}: {shortcoming(fault)}. To count, {fault.proof}."
-            )
+    found = [
+        f"Fault {fault.id}, {fault.title}: {shortcoming(fault)}. To count, {fault.proof}."
+        for fault in record.faults
+        if not fault.proven
+    ]
     if not record.faults:
         found.append("A fault: nothing was broken, so nothing was shown.")
     crashed = [name for name, state in judgement.checkers.items() if state.startswith("crashed")]
@@ -322,11 +305,9 @@ def timing(record: RunRecord) -> tuple[tuple[str, float], ...]:
     """Return the duration of each phase, in the order of a run."""
     known = record.judgement.timing_s or {p.name: p.to_s - p.from_s for p in record.phases}
 
-    def place(name: str) -> tuple[int, str]:
-        phase = name.partition(":")[0]
-        return (_PHASES.index(phase) if phase in _PHASES else len(_PHASES), name)
-
-    return tuple((name, known[name]) for name in sorted(known, key=place))
+    order = {phase: place for place, phase in enumerate(_PHASES)}
+    by_phase = sorted((order.get(name.partition(":")[0], len(order)), name) for name in known)
+    return tuple((name, known[name]) for _, name in by_phase)
 
 
 def called(step: object) -> str:

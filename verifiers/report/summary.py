@@ -4,9 +4,6 @@ from harness.core.verdict import Verdict
 from verifiers.report import liveness, sentences, units
 from verifiers.report.model import Anomaly, RunRecord
 
-CONSOLE_LINES = 25
-MARKDOWN_LINES = 15
-
 _WORTH_A_WORD_S = 1.0
 
 _RULINGS = {"permitted": "permitted", "unknown": "UNKNOWN", "forbidden": "FORBIDDEN"}
@@ -27,9 +24,8 @@ def console_lines(record: RunRecord) -> list[str]:
     # The reasons and the cures of an UNKNOWN run say nearly the same: the console shows reasons.
     if judgement.verdict is not Verdict.VALID:
         lines += _few([f"  - {reason}" for reason in sentences.reasons(record)], 5, "reasons")
-    lines += _few(
-        [f"  {_fault_text(group)}" for group in sentences.fault_groups(record)], 6, "faults"
-    )
+    groups = [f"  {_fault_text(group)}" for group in sentences.fault_groups(record)]
+    lines += _few(groups, 6, "faults")
     found = [
         f"  {a.name} ×{units.count(a.count)}  {_RULINGS[a.ruling]}: {a.summary}{_first_place(a)}"
         for a in judgement.anomalies

@@ -58,13 +58,11 @@ def round_steps(low: float, high: float, *, most: int) -> list[float]:
 
 @dataclass(slots=True, kw_only=True)
 class Drawing:
-    """One lane while it is drawn.
+    """One lane while it is drawn; its label is the name, and below it, smaller, the note.
 
     Attributes:
-        name: what the lane is, as its label.
-        note: a second, smaller line of the label.
         height: of the lane, in units of the drawing.
-        described: the same for those who cannot see it.
+        described: the name for those who cannot see it.
         stretched: shapes that follow the axis when the reader zooms.
         placed: texts and marks, placed anew when the reader zooms.
         fixed: what does not move, such as the scale of a vertical axis.
