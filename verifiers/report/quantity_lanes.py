@@ -27,7 +27,6 @@ _HEADROOM = 2.0
 """The scale ends at so many times the column in the middle of all, by height."""
 
 _Heights = Sequence[tuple[float, int]]
-_Columns = Sequence[tuple[float, float, Bin]]
 _PERCENTILES: tuple[tuple[str, Callable[[Bin], float | None]], ...] = (
     ("p99", lambda b: b.p99_ms),
     ("p95", lambda b: b.p95_ms),
@@ -52,17 +51,14 @@ def scale(axis: TimeAxis) -> Markup:
 
 def sends_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
     """Return the completed sends per second, stacked by outcome."""
-    columns = _columns(lanes, axis)
-    totals = [(t, b.ok + b.info + b.fail) for t, _, b in columns]
-    lane, most = _quantity("sends", _HEIGHT, totals, columns, "completed sends per second")
-    stacks = [(t, b.ok, b.ok + b.info, b.ok + b.info + b.fail) for t, _, b in columns]
-    for kind, low, high in (("ok", 0, 1), ("info", 1, 2), ("fail", 2, 3)):
-        lower = [(s[0], 0 if low == 0 else min(s[low], most)) for s in stacks]
-        upper = [(s[0], min(s[high], most)) for s in stacks]
-        if any(up[1] > down[1] for up, down in zip(upper, lower, strict=True)):
-            shape = _area(lower, upper, columns[0][1], axis, most)
-            lane.stretched.append(path(f"sends {kind}", [shape]))
-    _cut_off(lane, totals, columns, most, axis)
+    width_s, columns = _columns(lanes, axis)
+    totals = [(b.t_s, b.ok + b.info + b.fail) for b in columns]
+    lane, most = _quantity("sends", _HEIGHT, totals, width_s, "completed sends per second")
+    stacks = [(b.t_s, 0, b.ok, b.ok + b.info, b.ok + b.info + b.fail) for b in columns]
+    for place, kind in enumerate(("ok", "info", "fail"), 1):
+        heights = [(stack[0], stack[place], stack[place + 1]) for stack in stacks]
+        lane.stretched.append(path(f"sends {kind}", _area(heights, width_s, axis, most, _HEIGHT)))
+    _cut_off(lane, totals, width_s, most, axis)
     for row, (kind, word) in enumerate((("fail", "refused"), ("info", "unknown"), ("ok", "acked"))):
         swatch = Markup('<rect class="sends {}" x="0" y="{}" width="12" height="10"/>')
         lane.fixed.append(swatch.format(kind, 22 + 15 * row))
@@ -75,21 +71,18 @@ def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: TimeAxis) -> Drawing
 
     The final reads, which are as fast as possible, do not count for the scale.
     """
-    columns = _columns(lanes, axis)
-    width_s = columns[0][1] if columns else 1.0
+    width_s, columns = _columns(lanes, axis)
     final_s = min((p.from_s for p in phases if p.name == "final"), default=math.inf)
     # The column in which the final reads begin is left out.
-    before = [(t, b.polled) for t, _, b in columns if t + width_s <= final_s]
-    scaled = before if any(n for _, n in before) else [(t, b.polled) for t, _, b in columns]
-    lane, most = _quantity("reads", 44, scaled, columns, "records polled per second")
-    upper = [(t, min(b.polled, most)) for t, _, b in columns]
-    if any(b.polled > most for t, _, b in columns if t + width_s > final_s):
+    polled = [(b.t_s, b.polled) for b in columns]
+    before = [(t, number) for t, number in polled if t + width_s <= final_s]
+    scaled = before if any(number for _, number in before) else polled
+    lane, most = _quantity("reads", 44, scaled, width_s, "records polled per second")
+    if any(number > most for t, number in polled if t + width_s > final_s):
         lane.note = "off scale at the end"
-    if any(y for _, y in upper):
-        lower = [(t, 0) for t, _ in upper]
-        shape = _area(lower, upper, width_s, axis, most, height=44)
-        lane.stretched.append(path("reads", [shape]))
-    _cut_off(lane, scaled, columns, most, axis)
+    heights = [(t, 0, number) for t, number in polled]
+    lane.stretched.append(path("reads", _area(heights, width_s, axis, most, 44)))
+    _cut_off(lane, scaled, width_s, most, axis)
     return lane
 
 
@@ -126,14 +119,13 @@ def latency_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
 
 
 def _quantity(
-    name: str, height: float, heights: _Heights, columns: _Columns, described: str
+    name: str, height: float, heights: _Heights, width_s: float, described: str
 ) -> tuple[Drawing, float]:
     """Return a lane with its scale, and the number of operations of a column of full height.
 
     After an outage, pending operations complete in one burst. The scale follows the usual column,
     so that the others stay visible; higher columns are cut off at the top.
     """
-    width_s = columns[0][1] if columns else 1.0
     busy = sorted(number for _, number in heights if number)
     most = busy[-1] if busy else 0
     usual = busy[len(busy) // 2] if busy else 0
@@ -145,14 +137,11 @@ def _quantity(
     return lane, top * width_s
 
 
-def _cut_off(
-    lane: Drawing, heights: _Heights, columns: _Columns, most: float, axis: TimeAxis
-) -> None:
+def _cut_off(lane: Drawing, heights: _Heights, width_s: float, most: float, axis: TimeAxis) -> None:
     """Mark the columns that are cut off at the top, with the height of the highest."""
     over = [(t, number) for t, number in heights if number > most]
     if not over:
         return
-    width_s = columns[0][1]
     bars = [box(axis.x(t), axis.x(t + width_s), _TOP - 6, 4) for t, _ in over]
     lane.stretched.append(path("over", bars))
     at_s, highest = max(over, key=lambda burst: burst[1])
@@ -174,8 +163,8 @@ def _line(y: float) -> str:
     return f"M{LEFT} {num(y)}H{RIGHT}"
 
 
-def _columns(lanes: Lanes, axis: TimeAxis) -> list[tuple[float, float, Bin]]:
-    """Return the bins, summed to columns wide enough to be seen: start, width, sums."""
+def _columns(lanes: Lanes, axis: TimeAxis) -> tuple[float, list[Bin]]:
+    """Return the width of columns that can be seen, and the sums of the bins in each of them."""
     wanted_s = max(lanes.bin_s, (axis.to_s - axis.from_s) / _COLUMNS)
     together = max(1, round(wanted_s / lanes.bin_s))
     width_s = together * lanes.bin_s
@@ -185,35 +174,30 @@ def _columns(lanes: Lanes, axis: TimeAxis) -> list[tuple[float, float, Bin]]:
             row = sums.setdefault(math.floor((b.t_s - axis.from_s) / width_s + 1e-6), [0, 0, 0, 0])
             for place, value in enumerate((b.ok, b.info, b.fail, b.polled)):
                 row[place] += value
-    columns = []
-    for n, (ok, info, fail, polled) in sorted(sums.items()):
-        begin_s = axis.from_s + n * width_s
-        columns.append(
-            (begin_s, width_s, Bin(t_s=begin_s, ok=ok, info=info, fail=fail, polled=polled))
-        )
-    return columns
+    return width_s, [
+        Bin(t_s=axis.from_s + n * width_s, ok=ok, info=info, fail=fail, polled=polled)
+        for n, (ok, info, fail, polled) in sorted(sums.items())
+    ]
 
 
 def _area(
-    lower: Sequence[tuple[float, float]],
-    upper: Sequence[tuple[float, float]],
+    heights: Sequence[tuple[float, float, float]],
     width_s: float,
     axis: TimeAxis,
     top: float,
-    height: float = _HEIGHT,
-) -> str:
-    """Return the closed path between two step lines; where there is no bin it is left open."""
+    height: float,
+) -> list[str]:
+    """Return the rectangles of columns from one number up to another, cut off at the top."""
     bottom = height + 4
 
     def y(value: float) -> str:
-        return num(bottom - value / top * (bottom - _TOP))
+        return num(bottom - min(value, top) / top * (bottom - _TOP))
 
-    parts = []
-    for (t, low), (_, high) in zip(lower, upper, strict=True):
-        if high > low:
-            x0, x1 = num(axis.x(t)), num(axis.x(t + width_s))
-            parts.append(f"M{x0} {y(low)}V{y(high)}H{x1}V{y(low)}z")
-    return "".join(parts)
+    return [
+        f"M{num(axis.x(t))} {y(low)}V{y(high)}H{num(axis.x(t + width_s))}V{y(low)}z"
+        for t, low, high in heights
+        if min(high, top) > min(low, top)
+    ]
 
 
 def _steps(

@@ -25,17 +25,13 @@ class HorizontalAxis:
         are counted from its first event.
         """
         length = axis.high - axis.low
-        if not axis.timed:
-            return cls._from(axis, 0, Unit(name="", size=1), "index of the completion")
-        unit = unit_of_time(length)
-        if 0 <= axis.low <= length:
+        zero, unit, title = 0, Unit(name="", size=1), "index of the completion"
+        if axis.timed and 0 <= axis.low <= length:
             unit = unit_of_time(axis.high)
-            return cls._from(axis, 0, unit, f"time of the history, {unit.name}")
-        title = f"{unit.name} since the first event, whose time is {_zero_label(axis.low)}"
-        return cls._from(axis, axis.low, unit, title)
-
-    @classmethod
-    def _from(cls, axis: Axis, zero: int, unit: Unit, title: str) -> Self:
+            title = f"time of the history, {unit.name}"
+        elif axis.timed:
+            zero, unit = axis.low, unit_of_time(length)
+            title = f"{unit.name} since the first event, whose time is {_zero_label(zero)}"
         low = (axis.low - zero) / unit.size
         high = (axis.high - zero) / unit.size
         return cls(zero=zero, unit=unit, low=low, high=high if high > low else low + 1, title=title)
