@@ -489,7 +489,8 @@ class Lab:
         return [
             active
             for active in self._injector.active
-            if fault_traits(active.fault).stops_process and set(active.victims) & set(brokers)
+            if fault_traits(active.header.fault).stops_process
+            and set(active.victims) & set(brokers)
         ]
 
     def leave_down(self, *brokers: Broker) -> None:

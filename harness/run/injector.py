@@ -19,16 +19,14 @@ class Active:
     """A fault in force: what undoes it, and when that is due.
 
     Attributes:
-        fault_id: its id in the journal.
-        fault: what is broken.
+        header: what was decided about it.
         cluster: with the right to break it.
         victims: who is hit.
         due_ns: when it is to be healed, on the monotonic clock.
         evidence: what was seen when it was injected.
     """
 
-    fault_id: str
-    fault: Fault
+    header: "Header"
     cluster: Cluster
     victims: tuple[Broker, ...]
     due_ns: int
@@ -78,8 +76,8 @@ class Injector:
             f"for {header.hold_s:g} s"
         )
         entry = Active(
-            fault_id=header.fault_id, fault=header.fault, cluster=cluster,
-            victims=tuple(victims), due_ns=0, evidence=Evidence("inject", observed=False),
+            header=header, cluster=cluster, victims=tuple(victims), due_ns=0,
+            evidence=Evidence("inject", observed=False),
         )  # fmt: skip
         self.active.append(entry)
         try:
@@ -106,20 +104,20 @@ class Injector:
         Raises:
             HealFailed: that did not work; it no longer counts as in force.
         """
-        name = describe(entry.fault)["name"]
+        fault_id, what = entry.header.fault_id, f"{entry.header.name} on {who(entry.victims)}"
         try:
-            evidence = entry.fault.heal(entry.cluster, entry.victims)
+            evidence = entry.header.fault.heal(entry.cluster, entry.victims)
         except Exception as error:
             # A fault may be anybody's, and fail in any way: what it broke is not healed.
-            self._note({"id": entry.fault_id, "event": "failed", "error": f"heal: {error}"})
+            self._note({"id": fault_id, "event": "failed", "error": f"heal: {error}"})
             raise HealFailed(
-                f"Fault {entry.fault_id}, {name} on {who(entry.victims)}, could not be healed: "
-                f"{error} The agent tries again when its lease ends; `kafka-chaos heal` does now."
+                f"Fault {fault_id}, {what}, could not be healed: {error} The agent tries again "
+                "when its lease ends; `kafka-chaos heal` does now."
             ) from error
         finally:
             self.active.remove(entry)
-        self._note({"id": entry.fault_id, "event": "healed", "evidence": _json(evidence)})
-        self.tell(f"fault {entry.fault_id}: {name} on {who(entry.victims)} healed")
+        self._note({"id": fault_id, "event": "healed", "evidence": _json(evidence)})
+        self.tell(f"fault {fault_id}: {what} healed")
         return evidence
 
     def heal_all(self) -> None:

@@ -3,13 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from random import Random
 
-from harness.core.cluster import Broker, Cluster
+from harness.core.cluster import Broker
 from harness.core.errors import KafkaChaosError, WaitTimeout
 from harness.core.fault import describe, phrase
-from harness.core.run_dir import SCHEMA, Journal, canonical_json
+from harness.core.run_dir import SCHEMA, canonical_json
 from harness.core.scenario import Scenario, Step
 from harness.core.wait import pause, wait_until
 from harness.run.injector import Header, Injector
@@ -53,33 +53,17 @@ class Nemesis:
     """Injects, holds and heals the steps of a plan, and journals each before it begins.
 
     Attributes:
-        cluster: who is broken.
-        journal: faults.jsonl.
+        injector: breaks and heals the cluster.
         seed: the seed of the run; draws of victims come from a stream of their own.
         max_at_once: how many faults may be in force at one time.
-        lease_margin_s: how long a lease outlasts its fault, seconds.
         has_full_isr: whether every ISR is full after earlier faults; asked before each fault
             that begins alone.
-        tell: called with a sentence when something begins or ends.
     """
 
-    cluster: Cluster
-    journal: Journal
+    injector: Injector
     seed: int
     max_at_once: int
-    lease_margin_s: float
     has_full_isr: Callable[[], bool]
-    tell: Callable[[str], None] = lambda _: None
-    _injector: Injector = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with nothing broken."""
-        self._injector = Injector(
-            cluster=self.cluster,
-            journal=self.journal,
-            tell=self.tell,
-            lease_margin_s=self.lease_margin_s,
-        )
 
     def run(self, steps: Sequence[Step], stop: threading.Event) -> None:
         """Carry out the steps; when `stop` is set, heal at once and begin nothing more.
@@ -89,35 +73,27 @@ class Nemesis:
         """
         begin_ns = time.monotonic_ns()
         waiting = [(str(number), step) for number, step in enumerate(steps, start=1)]
-        active = self._injector.active
+        active = self.injector.active
         try:
             while (waiting or active) and not stop.is_set():
                 self._heal_due()
-                if not waiting:
-                    due = [entry.due_ns for entry in active]
-                    self._idle_until(min(due, default=0), stop)
-                    continue
-                fault_id, step = waiting[0]
-                at_ns = begin_ns + int(step.at_s * 1e9)
-                if time.monotonic_ns() < at_ns or len(active) >= self.max_at_once:
-                    due = [entry.due_ns for entry in active]
-                    full = len(active) >= self.max_at_once
-                    self._idle_until(min(due) if full else min([at_ns, *due]), stop)
-                    continue
-                waiting.pop(0)
-                self._begin(fault_id, step, stop)
+                next_ns = [entry.due_ns for entry in active]
+                if waiting and len(active) < self.max_at_once:
+                    fault_id, step = waiting[0]
+                    next_ns.append(begin_ns + int(step.at_s * 1e9))
+                    if time.monotonic_ns() >= next_ns[-1]:
+                        waiting.pop(0)
+                        self._begin(fault_id, step, stop)
+                        continue
+                pause((min(next_ns, default=0) - time.monotonic_ns()) / 1e9, stop)
         finally:
-            self._injector.heal_all()
+            self.injector.heal_all()
 
     def _heal_due(self) -> None:
         now_ns = time.monotonic_ns()
-        for entry in sorted(self._injector.active, key=lambda e: e.due_ns):
+        for entry in sorted(self.injector.active, key=lambda e: e.due_ns):
             if entry.due_ns <= now_ns:
-                self._injector.heal(entry)
-
-    @staticmethod
-    def _idle_until(time_ns: int, stop: threading.Event) -> None:
-        pause((time_ns - time.monotonic_ns()) / 1e9, stop)
+                self.injector.heal(entry)
 
     def _begin(self, fault_id: str, step: Step, stop: threading.Event) -> None:
         header = Header(
@@ -127,12 +103,12 @@ class Nemesis:
         try:
             victims = self._choose(fault_id, step, stop)
         except KafkaChaosError as error:
-            self._injector.refuse(header, error)
+            self.injector.refuse(header, error)
             return
-        self._injector.inject(header, victims)
+        self.injector.inject(header, victims)
 
     def _choose(self, fault_id: str, step: Step, stop: threading.Event) -> tuple[Broker, ...]:
-        if not self._injector.active:
+        if not self.injector.active:
             try:
                 wait_until(
                     self.has_full_isr, timeout_s=_FULL_ISR_S, interval_s=0.3, stop=stop,
@@ -144,7 +120,7 @@ class Nemesis:
         random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311
         target = phrase(describe(step.target))
         return wait_until(
-            lambda: step.target.choose(self.cluster, random),
+            lambda: step.target.choose(self.injector.cluster, random),
             timeout_s=_VICTIM_S,
             stop=stop,
             what=f"somebody to hit: {target}",

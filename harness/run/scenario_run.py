@@ -21,6 +21,7 @@ from harness.core.workload import WORKLOADS, ClientSpec, Grouped
 from harness.run.churn import Churn
 from harness.run.context import RunContext
 from harness.run.group_watch import GroupWatch
+from harness.run.injector import Injector
 from harness.run.nemesis import Nemesis, plan, plan_json
 
 _STEADY_S = 60.0
@@ -135,14 +136,17 @@ class ScenarioRun:
         """
         steps = plan(self.scenario, context.seed)
         journal = Journal(context.run_dir.path / "faults.jsonl")
-        nemesis = Nemesis(
+        injector = Injector(
             cluster=context.cluster,
             journal=journal,
+            tell=context.progress.say,
+            lease_margin_s=self.scenario.lease_margin_s,
+        )
+        nemesis = Nemesis(
+            injector=injector,
             seed=context.seed,
             max_at_once=self.scenario.max_at_once,
-            lease_margin_s=self.scenario.lease_margin_s,
             has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
-            tell=context.progress.say,
         )
         ending = threading.Event()
         failures: list[BaseException] = []

@@ -17,6 +17,7 @@ from harness.core.errors import ClusterBroken, HealFailed
 from harness.core.fault import Evidence
 from harness.core.run_dir import Journal
 from harness.core.scenario import Step
+from harness.run.injector import Injector
 from harness.run.nemesis import Nemesis
 from tests.unit.fake_cluster import FakeCluster
 
@@ -54,10 +55,15 @@ def run(tmp_path: Path) -> Iterator[Run]:
     journal = Journal(tmp_path / "f.jsonl")
 
     def carry_out(
-        cluster: FakeCluster, steps: list[Step], stop: threading.Event | None = None, **more: Any
+        cluster: FakeCluster,
+        steps: list[Step],
+        stop: threading.Event | None = None,
+        lease_margin_s: float = 30.0,
+        **more: Any,
     ) -> None:
-        settings = {"max_at_once": 1, "lease_margin_s": 30.0, "has_full_isr": lambda: True, **more}
-        nemesis = Nemesis(cluster=cluster, journal=journal, seed=7, **settings)
+        injector = Injector(cluster=cluster, journal=journal, lease_margin_s=lease_margin_s)
+        settings = {"max_at_once": 1, "has_full_isr": lambda: True, **more}
+        nemesis = Nemesis(injector=injector, seed=7, **settings)
         nemesis.run(steps, stop or threading.Event())
 
     yield carry_out
