@@ -60,10 +60,8 @@ class MetadataSource(Protocol):
 
     def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
         """Return the ids of the registered brokers; empty if nobody answers."""
-        ...
 
     def partitions(
         self, topic: str | None = None, *, timeout_s: float = 3.0
     ) -> dict[tuple[str, int], PartitionState]:
         """Return the state of every partition, of one topic or of all; empty if nobody answers."""
-        ...

@@ -225,12 +225,10 @@ class Nodes(Protocol):
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """All brokers by node id, running or not."""
-        ...
 
     @property
     def nodes(self) -> tuple[Broker, ...]:
         """All brokers, isolated controllers, and ZooKeeper where there is one."""
-        ...
 
     @property
     def lease(self) -> Lease:
@@ -239,7 +237,6 @@ class Nodes(Protocol):
         Raises:
             ClusterBroken: there is none, so nothing may be broken now.
         """
-        ...
 
     def probe(
         self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
@@ -249,7 +246,6 @@ class Nodes(Protocol):
         Returns:
             For each pair of node ids, how the listener answered within `timeout_s` seconds.
         """
-        ...
 
     def ask_agent(self, broker: Broker, verb: str, **arguments: Any) -> Mapping[str, Any]:  # noqa: ANN401
         """Have the fault agent carry out a verb at a node, under the lease, and return its answer.
@@ -260,7 +256,6 @@ class Nodes(Protocol):
         Raises:
             ClusterBroken: the agent could not do it; the message is the agent's.
         """
-        ...
 
 
 class Processes(Nodes, Protocol):
@@ -268,30 +263,24 @@ class Processes(Nodes, Protocol):
 
     def process_of(self, broker: Broker) -> ProcessState | None:
         """Return the node's JVM, or None if it has none."""
-        ...
 
     def signal(self, broker: Broker, signal: str) -> None:
         """Send the JVM a signal by name, such as SIGKILL; the lease's end undoes it.
 
         After SIGSTOP the process is continued, after SIGKILL and SIGTERM it is started.
         """
-        ...
 
     def start(self, broker: Broker) -> None:
         """Let the supervisor start the JVM if it is not running; returns before it is ready."""
-        ...
 
     def hold_down(self, broker: Broker) -> None:
         """Tell the supervisor not to start the JVM again until `start`, or the lease's end."""
-        ...
 
     def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
         """Return how each of the node's JVMs ended so far, oldest first; 128 + n: by signal n."""
-        ...
 
     def is_shut_down_cleanly(self, broker: Broker) -> bool:
         """Return whether the broker left its marker of a clean shutdown in every log directory."""
-        ...
 
 
 class Links(Nodes, Protocol):
@@ -313,25 +302,20 @@ class Links(Nodes, Protocol):
             direction: which way.
             longer_than: only IP packets of more bytes, as the packet filter sees them; 0 for all.
         """
-        ...
 
     def cut_clients(self, brokers: Sequence[Broker], *, direction: ClientDirection) -> None:
         """Drop packets between each broker's client listener and everybody outside the cluster."""
-        ...
 
     def mend(self) -> None:
         """Take away all cuts of links under this lease; harmless if there was nothing."""
-        ...
 
     def dropped_packets(self) -> int:
         """Return how many packets the rules of this lease have swallowed."""
-        ...
 
     def probe_from_outside(
         self, brokers: Sequence[Broker], *, timeout_s: float
     ) -> dict[int, Answer]:
         """Ask each broker's client listener from this machine, as a client would, by node id."""
-        ...
 
 
 class Disks(Nodes, Protocol):
@@ -357,11 +341,9 @@ class Disks(Nodes, Protocol):
             ClusterBroken: a JVM runs, there is no such log, or the offset lies below the recovery
                 point: that would be corruption and no power cut.
         """
-        ...
 
     def log_sizes(self, broker: Broker) -> dict[tuple[str, int], int]:
         """Return the bytes of all segments of each of the broker's logs, by topic and partition."""
-        ...
 
 
 class GarbageCollections(Nodes, Protocol):
@@ -379,18 +361,15 @@ class GarbageCollections(Nodes, Protocol):
         Raises:
             ClusterBroken: the JVM writes no GC log that is known, so nobody could see its pauses.
         """
-        ...
 
     def end_collections(self, broker: Broker) -> None:
         """End what `collect_garbage` began under this lease; harmless if there was nothing."""
-        ...
 
     def gc_pauses_s(self, broker: Broker) -> list[float]:
         """Return the stop-the-world pauses that the JVM has logged, in seconds.
 
         Only those since `collect_garbage` under this lease count; none if that was never called.
         """
-        ...
 
 
 class ClusterMetadata(Protocol):
@@ -402,19 +381,15 @@ class ClusterMetadata(Protocol):
         Raises:
             UsageError: the cluster has no such topic or partition.
         """
-        ...
 
     def isr_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
         """Return the in-sync replicas, the leader among them."""
-        ...
 
     def replicas_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
         """Return the assigned replicas, the preferred leader first."""
-        ...
 
     def controller(self) -> Broker | None:
         """Return the active controller, or None if no node knows of one."""
-        ...
 
 
 class Cluster(Processes, Links, Disks, GarbageCollections, ClusterMetadata, Protocol):
@@ -427,13 +402,10 @@ class Cluster(Processes, Links, Disks, GarbageCollections, ClusterMetadata, Prot
     @property
     def spec(self) -> ClusterSpec:
         """What was asked for."""
-        ...
 
     @property
     def bootstrap(self) -> str:
         """Bootstrap servers for clients on this machine."""
-        ...
 
     def leased(self, lease: Lease) -> "Cluster":
         """Return this cluster with the right to break it until the lease ends."""
-        ...

@@ -74,11 +74,9 @@ class Fault(Protocol):
 
     def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Break the victims and return what was seen of it."""
-        ...
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         """Take it back and return what was seen; idempotent, and safe before inject."""
-        ...
 
 
 @runtime_checkable
@@ -90,7 +88,6 @@ class Target(Protocol):
 
     def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:
         """Return the victims; empty if there is nobody to hit now."""
-        ...
 
 
 def fault_traits(fault: Fault) -> FaultTraits:

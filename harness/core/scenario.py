@@ -35,7 +35,6 @@ class Schedule(Protocol):
 
     def steps(self, random: Random, duration_s: float) -> Sequence[Step]:
         """Return the steps in the order of their times; the same for the same random state."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

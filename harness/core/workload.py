@@ -55,15 +55,12 @@ class Workload(Protocol):
 
     def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
         """Return the topics to create."""
-        ...
 
     def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return the producers and consumers that run while faults are injected."""
-        ...
 
     def readers(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return the fresh clients that read every partition from its beginning to its end."""
-        ...
 
 
 @runtime_checkable
@@ -80,7 +77,6 @@ class Demanding(Protocol):
         Raises:
             UsageError: it cannot be run; the message says what could be.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,28 +107,22 @@ class Grouped(Protocol):
     @property
     def topic(self) -> str:
         """The topic that the group reads."""
-        ...
 
     @property
     def group(self) -> str:
         """Its name."""
-        ...
 
     def described(self) -> Mapping[str, Any]:
         """Return what run.json says of the group, JSON values."""
-        ...
 
     def cluster_config(self, kafka: str) -> Mapping[str, str]:
         """Return the broker properties that the group needs; a user's own take precedence."""
-        ...
 
     def member(self, number: int) -> ClientSpec:
         """Return a member by its number; the first members are among the workload's clients."""
-        ...
 
     def moves(self, random: Random, duration_s: float) -> Sequence[Move]:
         """Return the moves in the order of their times; the same for the same random state."""
-        ...
 
 
 WORKLOADS: Registry[type[Workload]] = Registry("workload", "workloads")

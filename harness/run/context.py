@@ -130,34 +130,27 @@ class Run(Protocol):
     @property
     def name(self) -> str:
         """Its name, as registered."""
-        ...
 
     @property
     def cluster(self) -> ClusterSpec:
         """What is started."""
-        ...
 
     @property
     def contract(self) -> Contract:
         """What the producers are promised."""
-        ...
 
     @property
     def full_isr_within_s(self) -> float:
         """Bound on the time in which the cluster must have full ISRs again after healing."""
-        ...
 
     def topics(self) -> tuple[TopicSpec, ...]:
         """Return the topics to create."""
-        ...
 
     def readers(self) -> tuple[ClientSpec, ...]:
         """Return the fresh clients of the final read."""
-        ...
 
     def described(self) -> Mapping[str, Any]:
         """Return what run.json says of this kind of run."""
-        ...
 
     def again(self, run: Path, seed: int) -> str:
         """Return the command line that repeats it.
@@ -166,7 +159,6 @@ class Run(Protocol):
             run: the folder of the run that is repeated.
             seed: of that run.
         """
-        ...
 
     def plan_json(self, seed: int) -> str:
         """Return the text of plan.json: the same bytes for the same seed.
@@ -174,7 +166,6 @@ class Run(Protocol):
         Raises:
             UsageError: the plan cannot be made.
         """
-        ...
 
     def carry_out(self, context: RunContext) -> None:
         """Work on the cluster; when this returns, everything is healed.
@@ -183,4 +174,3 @@ class Run(Protocol):
             ClusterBroken: the cluster was ill before any fault.
             HealFailed: a fault could not be taken back.
         """
-        ...
