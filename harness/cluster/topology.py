@@ -3,9 +3,9 @@
 import base64
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.cluster.agent import Protocol
@@ -27,7 +27,6 @@ TRANSACTIONS_PARTITIONS = 6
 FIRST_CONTROLLER = 101
 ZOOKEEPER_ID = 201
 _ZOOKEEPER_HEAP_MIB = 128
-_FOLDER = "/var/lib/kafka/data"
 _COMBINED_CONTROLLERS = 3
 
 
@@ -157,7 +156,8 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
         owner: the process that may still use it; see `harness.cluster.cleanup.owner`.
     """
     project = f"kc-{uuid.uuid4().hex[:8]}"
-    nodes = _kraft(spec, project) if spec.mode == "kraft" else _zookeeper(spec, project)
+    nodes = _nodes(spec, project)
+    nodes = [replace(node, properties=_properties(spec, node, nodes)) for node in nodes]
     agent = f"{project}-agent"
     text = rendered(
         "cluster.yaml.j2", project=project, image=image, agent=agent, agent_image=agent_image,
@@ -174,75 +174,56 @@ def labels(run: str, owner: str) -> dict[str, str]:
     return {"kafka-chaos": "1", "kafka-chaos.run": run, "kafka-chaos.owner": owner}
 
 
-def _kraft(spec: ClusterSpec, project: str) -> list[Node]:
-    ports = _free_ports(spec.brokers)
-    voters = _voters(spec)
-    quorum = ",".join(f"{n}@{_service(n)}:{CONTROLLER_PORT}" for n in voters)
-    nodes = []
-    for node_id in (*range(1, spec.brokers + 1), *(v for v in voters if v >= FIRST_CONTROLLER)):
-        is_broker = node_id < FIRST_CONTROLLER
-        port = ports[node_id - 1] if is_broker else None
-        nodes.append(
-            Node(
-                node_id=node_id,
-                service=_service(node_id),
-                container=f"{project}-{_service(node_id)}",
-                port=port,
-                kind="broker" if is_broker else "controller",
-                properties=_kraft_properties(spec, node_id, voters, quorum, port),
-                replication_port=REPLICATION_PORT if is_broker else None,
-                controller_port=CONTROLLER_PORT if node_id in voters else None,
-                heap_mib=spec.heap_mib,
-            )
-        )
-    return nodes
-
-
-def _zookeeper(spec: ClusterSpec, project: str) -> list[Node]:
-    """Return brokers, extra controllers and ZooKeeper; brokers wait for what they need."""
-    extra = tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers))
-    ports = _free_ports(spec.brokers + spec.controllers + 1)
-    keeper = f"{_service(ZOOKEEPER_ID)}:{ZOOKEEPER_PORT}"
-    first = tuple(f"{_service(node_id)}:{REPLICATION_PORT}" for node_id in extra)
-    nodes = [
+def _nodes(spec: ClusterSpec, project: str) -> list[Node]:
+    """Return brokers, extra controllers and ZooKeeper, without their properties."""
+    has_zookeeper = spec.mode == "zookeeper"
+    extra = range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers)
+    kinds: dict[int, NodeKind] = dict.fromkeys(range(1, spec.brokers + 1), "broker")
+    kinds |= dict.fromkeys(extra, "controller")
+    if has_zookeeper:
+        kinds[ZOOKEEPER_ID] = "zookeeper"
+        # All that an extra controller hears and says is its business as a controller.
+        controller_ports = dict.fromkeys(extra, REPLICATION_PORT) | {ZOOKEEPER_ID: ZOOKEEPER_PORT}
+        first = tuple(f"{_service(node_id)}:{REPLICATION_PORT}" for node_id in extra)
+    else:
+        controller_ports = dict.fromkeys(_voters(spec), CONTROLLER_PORT)
+        first = ()
+    return [
         Node(
             node_id=node_id,
             service=_service(node_id),
             container=f"{project}-{_service(node_id)}",
-            port=port,
-            kind="controller" if node_id in extra else "broker",
-            properties=_zookeeper_properties(spec, node_id, keeper, port),
-            # All that an extra controller hears and says is its business as a controller.
-            replication_port=None if node_id in extra else REPLICATION_PORT,
-            controller_port=REPLICATION_PORT if node_id in extra else None,
-            heap_mib=spec.heap_mib,
-            wait_for=() if node_id in extra else first,
+            port=port if has_zookeeper or kind == "broker" else None,
+            kind=kind,
+            replication_port=REPLICATION_PORT if kind == "broker" else None,
+            controller_port=controller_ports.get(node_id),
+            heap_mib=_ZOOKEEPER_HEAP_MIB if kind == "zookeeper" else spec.heap_mib,
+            wait_for=first if kind == "broker" else (),
         )
-        for node_id, port in zip((*range(1, spec.brokers + 1), *extra), ports, strict=False)
+        for (node_id, kind), port in zip(kinds.items(), _free_ports(len(kinds)), strict=True)
     ]
-    settings = {
-        "dataDir": _FOLDER,
-        "clientPort": ZOOKEEPER_PORT,
-        "tickTime": 2000,
-        "maxClientCnxns": 0,
-        "admin.enableServer": "false",
-        "4lw.commands.whitelist": "dump,srvr",
-    }
-    service = _service(ZOOKEEPER_ID)
-    nodes.append(
-        Node(
-            node_id=ZOOKEEPER_ID,
-            service=service,
-            container=f"{project}-{service}",
-            port=ports[-1],
-            kind="zookeeper",
-            properties=_lines(settings),
-            replication_port=None,
-            controller_port=ZOOKEEPER_PORT,
-            heap_mib=_ZOOKEEPER_HEAP_MIB,
-        )
-    )
-    return nodes
+
+
+def _properties(spec: ClusterSpec, node: Node, nodes: Sequence[Node]) -> str:
+    """Return the properties of a node of ours, as its file has them."""
+    if node.kind == "zookeeper":
+        return rendered("zookeeper.properties.j2", node=node)
+    controllers = [
+        f"{each.node_id}@{each.service}:{each.controller_port}"
+        for each in nodes
+        if each.controller_port
+    ]
+    version = numbers(spec.kafka)
+    text = rendered(
+        "server.properties.j2", node=node, copies=min(3, spec.brokers),
+        quorum=",".join(controllers) if spec.mode == "kraft" else "",
+        zookeeper=f"{_service(ZOOKEEPER_ID)}:{ZOOKEEPER_PORT}",
+        replication_port=REPLICATION_PORT, offsets_partitions=OFFSETS_PARTITIONS,
+        has_transactions=not version or version >= FIRST_IDEMPOTENCE,
+        transactions_partitions=TRANSACTIONS_PARTITIONS,
+    )  # fmt: skip
+    settings = dict(line.split("=", 1) for line in text.splitlines()) | dict(spec.config)
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 def _cluster_id() -> str:
@@ -270,86 +251,6 @@ def _voters(spec: ClusterSpec) -> list[int]:
     return list(
         range(1, (_COMBINED_CONTROLLERS if spec.brokers >= _COMBINED_CONTROLLERS else 1) + 1)
     )
-
-
-def _kraft_properties(
-    spec: ClusterSpec, node_id: int, voters: list[int], quorum: str, port: int | None
-) -> str:
-    roles = (["broker"] if port else []) + (["controller"] if node_id in voters else [])
-    settings = {
-        "process.roles": ",".join(roles),
-        "node.id": node_id,
-        "controller.quorum.voters": quorum,
-        "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": (
-            "CONTROLLER:PLAINTEXT,REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT"
-        ),
-        "listeners": _listeners(roles),
-        **_common(spec),
-    }
-    if port:
-        settings |= _advertised(node_id, port)
-    return _lines(settings | dict(spec.config))
-
-
-def _zookeeper_properties(spec: ClusterSpec, node_id: int, keeper: str, port: int) -> str:
-    settings = {
-        "broker.id": node_id,
-        "zookeeper.connect": keeper,
-        # Only the first connection is meant: brokers are started together with ZooKeeper.
-        "zookeeper.connection.timeout.ms": 60_000,
-        "listener.security.protocol.map": "REPLICATION:PLAINTEXT,CLIENT:PLAINTEXT",
-        "listeners": _listeners(["broker"]),
-        **_common(spec),
-        **_advertised(node_id, port),
-    }
-    return _lines(settings | dict(spec.config))
-
-
-def _advertised(node_id: int, port: int) -> dict[str, object]:
-    return {
-        "inter.broker.listener.name": "REPLICATION",
-        "advertised.listeners": (
-            f"REPLICATION://{_service(node_id)}:{REPLICATION_PORT},CLIENT://127.0.0.1:{port}"
-        ),
-    }
-
-
-def _common(spec: ClusterSpec) -> dict[str, object]:
-    copies = min(3, spec.brokers)
-    settings: dict[str, object] = {
-        "log.dirs": _FOLDER,
-        # Leaders move because of a fault or not at all: an experiment must not be tidied up.
-        "auto.leader.rebalance.enable": "false",
-        "auto.create.topics.enable": "false",
-        "offsets.topic.replication.factor": copies,
-        "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
-        # Sized for a small heap; the defaults reserve 128 MiB for the cleaner alone.
-        "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
-        "num.network.threads": 2,
-        "num.io.threads": 4,
-    }
-    if numbers(spec.kafka) >= FIRST_IDEMPOTENCE or not numbers(spec.kafka):
-        settings |= {
-            "transaction.state.log.replication.factor": copies,
-            "transaction.state.log.min.isr": max(1, copies - 1),
-            "transaction.state.log.num.partitions": TRANSACTIONS_PARTITIONS,
-            "group.initial.rebalance.delay.ms": 0,
-        }
-    return settings
-
-
-def _lines(settings: Mapping[str, object]) -> str:
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
-
-
-def _listeners(roles: list[str]) -> str:
-    listeners = []
-    if "broker" in roles:
-        listeners += [f"REPLICATION://:{REPLICATION_PORT}", f"CLIENT://:{CLIENT_PORT}"]
-    if "controller" in roles:
-        listeners += [f"CONTROLLER://:{CONTROLLER_PORT}"]
-    return ",".join(listeners)
 
 
 def _free_ports(count: int) -> list[int]:
