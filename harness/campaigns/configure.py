@@ -12,7 +12,7 @@ from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.fault import FAULTS, Fault, fault_traits, target_traits
-from harness.core.limits import limits_of
+from harness.core.limits import noticed_within_s
 from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS, Scenario, Schedule
 from harness.core.schedule import Mix
@@ -117,7 +117,7 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
         if any(fault_traits(fault).hits_pairs for fault in faults):
             raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
         targets = tuple(t for t in targets if not target_traits(t).needs_follower)
-    return replace(mix, faults=faults, targets=targets, limits_s=limits_of(cluster).noticed_s)
+    return replace(mix, faults=faults, targets=targets, limits_s=noticed_within_s(cluster))
 
 
 def _on_topic(part: Any, old: str | None, new: str | None) -> Any:  # noqa: ANN401 (any part)

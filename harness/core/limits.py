@@ -1,7 +1,6 @@
 """The time limits by which a cluster notices that a broker is gone or behind."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from harness.core.cluster import ClusterSpec
 from harness.core.version import numbers
@@ -13,31 +12,13 @@ _ZOOKEEPER_SESSIONS_MS = (((2, 5), 18_000), ((0,), 6_000))
 _LAGS_MS = (((2, 5), 30_000), ((0,), 10_000))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How long a broker may be silent or behind before the cluster acts.
+def noticed_within_s(spec: ClusterSpec) -> tuple[float, float]:
+    """Return how long a broker may be silent, and how long behind, until the cluster has acted.
 
-    Attributes:
-        session_s: after so long without a sign of life a broker is fenced (KRaft), or its session
-            with ZooKeeper ends; seconds.
-        lag_s: a follower that has not caught up for so long leaves the ISR, after 1.5 times as
-            long at the latest; seconds.
-    """
-
-    session_s: float
-    lag_s: float
-
-    @property
-    def noticed_s(self) -> tuple[float, float]:
-        """By when each limit has certainly been acted upon, seconds."""
-        return (self.session_s, 1.5 * self.lag_s)
-
-
-def limits_of(spec: ClusterSpec) -> Limits:
-    """Return the limits of a cluster: what is configured, else the defaults of its version.
-
-    Of a user's own Compose file nothing is known before its brokers run; KRaft's defaults are
-    assumed.
+    After so long without a sign of life a broker is fenced (KRaft), or its session with ZooKeeper
+    ends. A follower that has not caught up for its limit leaves the ISR, after 1.5 times as long
+    at the latest. Both count in seconds, as configured, else as the version's defaults are. Of a
+    user's own Compose file nothing is known before its brokers run; KRaft's defaults are assumed.
 
     Source: the documentation of the three properties; KIP-537 (2.5) raised two defaults.
     """
@@ -46,10 +27,8 @@ def limits_of(spec: ClusterSpec) -> Limits:
         session_ms = _KRAFT_SESSION_MS
     else:
         session_ms = _default(_ZOOKEEPER_SESSIONS_MS, version)
-    return Limits(
-        session_s=int(config.get(_SESSION[spec.mode], session_ms)) / 1000,
-        lag_s=int(config.get(_LAG, _default(_LAGS_MS, version))) / 1000,
-    )
+    lag_s = int(config.get(_LAG, _default(_LAGS_MS, version))) / 1000
+    return int(config.get(_SESSION[spec.mode], session_ms)) / 1000, 1.5 * lag_s
 
 
 def session_timeout(spec: ClusterSpec, seconds: float) -> dict[str, str]:

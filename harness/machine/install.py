@@ -79,8 +79,9 @@ def provide_engine(*, say: Say) -> None:
         run_checked(
             ["systemctl", "start", "docker"], timeout_s=_ENGINE_S, purpose="start the engine"
         )
-    elif not _is_running("dockerd"):
+    else:
         say(f"Starting the Docker engine: no init system does it here; log: {log}")
+        # If another one is just coming up, this one ends at once.
         # Detached in every way: a pipe that it held open would keep the caller of ours waiting.
         with log.open("ab") as output:
             subprocess.Popen(
@@ -104,18 +105,6 @@ def _engine_answers() -> bool:
         return run(["docker", "version"], timeout_s=20).returncode == 0
     except EnvironmentBroken:
         return False  # an engine that is coming up may hold a question for a while
-
-
-def _is_running(program: str) -> bool:
-    names = (path / "comm" for path in Path("/proc").glob("[0-9]*"))
-    return any(_text(name) == program for name in names)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""  # the process has just ended
 
 
 def provide_compose(*, say: Say) -> None:

@@ -18,7 +18,7 @@ from harness.core import schedule
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
 from harness.core.fault import Fault
-from harness.core.limits import limits_of
+from harness.core.limits import noticed_within_s
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
 from harness.run.nemesis import plan, plan_json
@@ -124,7 +124,7 @@ def test_what_is_no_parameter_of_a_fault_is_refused_with_those_that_are() -> Non
 def test_most_holds_of_the_default_mix_pass_a_limit_of_its_cluster() -> None:
     scenario = configure("mixed", Overrides())
 
-    limits = limits_of(scenario.cluster).noticed_s
+    limits = noticed_within_s(scenario.cluster)
     holds = [step.hold_s for seed in range(50) for step in plan(scenario, seed)]
 
     assert limits == (3.0, 4.5)
@@ -137,7 +137,7 @@ def test_most_holds_of_the_default_mix_pass_a_limit_of_its_cluster() -> None:
 def test_short_limits_are_those_of_the_version(kafka: str, limits: tuple[float, ...]) -> None:
     scenario = configure("mixed", Overrides(cluster={"kafka": kafka}))
 
-    assert limits_of(scenario.cluster).noticed_s == limits
+    assert noticed_within_s(scenario.cluster) == limits
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_short_limits_are_those_of_the_version(kafka: str, limits: tuple[float, 
 def test_without_settings_the_limits_are_the_defaults_of_the_version(
     kafka: str, limits: tuple[float, ...]
 ) -> None:
-    assert limits_of(ClusterSpec(kafka=kafka)).noticed_s == limits
+    assert noticed_within_s(ClusterSpec(kafka=kafka)) == limits
 
 
 def test_what_a_caller_configures_counts_more_than_the_short_limits() -> None:
@@ -155,7 +155,7 @@ def test_what_a_caller_configures_counts_more_than_the_short_limits() -> None:
 
     scenario = configure("mixed", Overrides(cluster=longer))
 
-    assert limits_of(scenario.cluster).noticed_s == (7.0, 4.5)
+    assert noticed_within_s(scenario.cluster) == (7.0, 4.5)
 
 
 @pytest.mark.parametrize("seed", range(5))
