@@ -11,7 +11,7 @@ import re
 import shutil
 import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
@@ -40,6 +40,7 @@ CHECKPOINTS = (
 )
 
 _METADATA = "__cluster_metadata-0"
+_TRANSACTIONS = "__transaction_state-"
 _ATTEMPTS = 3
 _SEGMENT = re.compile(r"\d{20}\.log")
 # The word at the end tells a list from the beginning of one: a busy engine may cut output short.
@@ -106,6 +107,7 @@ def copy_replicas(
     folder: Path,
     *,
     limit_bytes: int = REPLICA_LIMIT_BYTES,
+    transactions: Mapping[str, Any] | None = None,
 ) -> None:
     """Copy the replicas of some topics to `folder/<service>/data/`, and write the manifest.
 
@@ -118,6 +120,7 @@ def copy_replicas(
         topics: how many partitions each topic has.
         folder: `cluster/` of the run.
         limit_bytes: beyond so many bytes in all, nothing is copied.
+        transactions: what `copy_transactions` returned; it goes into the manifest.
     """
     begin_ns = time.monotonic_ns()
     wanted = {f"{topic}-{p}" for topic, partitions in topics.items() for p in range(partitions)}
@@ -126,7 +129,8 @@ def copy_replicas(
     for source in sources:
         try:
             listed[source.node_id] = [
-                (log_dir, _list(agent, source, log_dir, wanted)) for log_dir in _known_dirs(source)
+                (log_dir, _list(agent, source, log_dir, _of_logs(wanted)))
+                for log_dir in _known_dirs(source)
             ]
         except (*_FAILURES, _Incomplete) as error:
             failed[source.node_id] = _why(error)
@@ -159,9 +163,41 @@ def copy_replicas(
         "bytes": total_bytes,
         "from_ns": begin_ns,
         "to_ns": time.monotonic_ns(),
+        "transactions": transactions,
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / REPLICAS_MANIFEST, canonical_json(document))
+
+
+def copy_transactions(agent: Agent, sources: Sequence[Source], folder: Path) -> dict[str, Any]:
+    """Copy what the transaction coordinators know to `folder/<service>/transactions/`.
+
+    Never raises because of what it copies.
+
+    Args:
+        agent: of the cluster.
+        sources: all brokers.
+        folder: `cluster/` of the run.
+
+    Returns:
+        For the manifest: `asked_ns`, when it was begun; `why`, in words, if anything is missing.
+    """
+    asked_ns, why = time.monotonic_ns(), []
+    for source in sources:
+        try:
+            for number, log_dir in enumerate(_known_dirs(source), start=1):
+                files = _list(agent, source, log_dir, _of_coordinators)
+                logs = [file.path for file in files if file.occupied_bytes]
+                name = "transactions" if number == 1 else f"transactions-{number}"
+                if logs:
+                    _copy(agent, _root(source, log_dir), logs, folder / source.service / name)
+        except (*_FAILURES, _Incomplete) as error:
+            why.append(f"{source.service}: {_why(error)}")
+    return {"asked_ns": asked_ns, "why": "; ".join(why) or None}
+
+
+def _of_coordinators(path: PurePosixPath) -> bool:
+    return path.parts[0].startswith(_TRANSACTIONS) and _SEGMENT.fullmatch(path.name) is not None
 
 
 def copy_metadata(agent: Agent, sources: Sequence[Source], folder: Path) -> None:
@@ -174,10 +210,11 @@ def copy_metadata(agent: Agent, sources: Sequence[Source], folder: Path) -> None
         sources: all its nodes.
         folder: `cluster/` of the run.
     """
+    metadata = _of_logs([_METADATA])
     for source in sources:
         try:
             for log_dir in _known_dirs(source):
-                paths = [file.path for file in _list(agent, source, log_dir, {_METADATA})]
+                paths = [file.path for file in _list(agent, source, log_dir, metadata)]
                 logs = [path for path in paths if PurePosixPath(path).suffix == ".log"]
                 if logs:
                     target = folder / source.service / "metadata"
@@ -203,7 +240,9 @@ def _root(source: Source, log_dir: str) -> str:
 
 
 @_again
-def _list(agent: Agent, source: Source, log_dir: str, wanted: set[str]) -> list[_File]:
+def _list(
+    agent: Agent, source: Source, log_dir: str, is_wanted: Callable[[PurePosixPath], bool]
+) -> list[_File]:
     command = ["sh", "-c", _LIST, _root(source, log_dir)]
     lines = b"".join(agent.stream(command)).decode(errors="replace").splitlines()
     if not lines or lines[-1] != "listed":
@@ -211,17 +250,22 @@ def _list(agent: Agent, source: Source, log_dir: str, wanted: set[str]) -> list[
     files = []
     for line in lines[:-1]:
         size, blocks, path = line.split(" ", 2)
-        if _is_wanted(PurePosixPath(path), wanted):
+        if is_wanted(PurePosixPath(path)):
             # What was preallocated and never written takes no room, here as there.
             files.append(_File(path=path, occupied_bytes=min(int(size), int(blocks) * 512)))
     return files
 
 
-def _is_wanted(path: PurePosixPath, wanted: set[str]) -> bool:
-    if len(path.parts) == 1:
-        return path.name in CHECKPOINTS
-    is_replica = _SEGMENT.fullmatch(path.name) is not None or path.name == REPLICA_EPOCHS
-    return path.parts[0] in wanted and is_replica
+def _of_logs(names: Collection[str]) -> Callable[[PurePosixPath], bool]:
+    """Return a test for the segments and epochs of some logs, and for the checkpoints."""
+
+    def is_wanted(path: PurePosixPath) -> bool:
+        if len(path.parts) == 1:
+            return path.name in CHECKPOINTS
+        is_replica = _SEGMENT.fullmatch(path.name) is not None or path.name == REPLICA_EPOCHS
+        return path.parts[0] in names and is_replica
+
+    return is_wanted
 
 
 def _copy_all(

@@ -14,11 +14,24 @@ from typing import Any
 from harness.cluster.admin import Admin
 from harness.cluster.agent import Agent
 from harness.cluster.containers import ComposeProject
-from harness.cluster.disks import Source, copy_metadata, copy_replicas, log_dirs_of
+from harness.cluster.disks import (
+    Source,
+    copy_metadata,
+    copy_replicas,
+    copy_transactions,
+    log_dirs_of,
+)
 from harness.cluster.engine import ENGINE_ERRORS
 from harness.cluster.links import client_rule, knock, link_rules
 from harness.cluster.logs import ClusterLogs
-from harness.cluster.metadata import MetadataSource, PartitionState, ReplicaEnd, Watermark
+from harness.cluster.metadata import (
+    MetadataSource,
+    PartitionState,
+    ReplicaEnd,
+    Shortfall,
+    Watermark,
+)
+from harness.cluster.processes import PROCESSES, processes
 from harness.cluster.topology import Node, Topology
 from harness.cluster.zookeeper import ZooKeeper
 from harness.core.cluster import (
@@ -202,13 +215,26 @@ class DockerCluster:
             topics: whose partitions count.
             without: node ids of brokers that are not waited for.
         """
+        return self.shortfall(topics, without=without).is_whole
+
+    def shortfall(self, topics: Sequence[str], *, without: Collection[int] = ()) -> Shortfall:
+        """Return which brokers are not registered, and which ISRs of the topics are not full.
+
+        Args:
+            topics: whose partitions count.
+            without: node ids of brokers that are not waited for.
+        """
         wanted = {broker.node_id for broker in self.brokers} - set(without)
-        if not self.registered() >= wanted:
-            return False
+        registered = self.registered()
         states = {k: s for k, s in self._source.partitions().items() if k[0] in topics}
-        return bool(states) and all(
-            state.leader is not None and set(state.isr) >= set(state.replicas) - set(without)
-            for state in states.values()
+        return Shortfall(
+            answered=bool(registered) and bool(states),
+            unregistered=tuple(sorted(wanted - registered)) if registered else (),
+            partitions={
+                partition: state
+                for partition, state in states.items()
+                if state.leader is None or not set(state.isr) >= set(state.replicas) - set(without)
+            },
         )
 
     def await_full_isr(
@@ -558,12 +584,26 @@ class DockerCluster:
             except (ClusterBroken, OSError, *ENGINE_ERRORS) as error:
                 log.warning("Not all logs of %s could be kept: %s", node.service, error)
 
+    def save_processes(self) -> None:
+        """Write into the run folder how the nodes' processes ended, and which of them run.
+
+        Where the fault agent does not answer there is no such file, and no verdict by it.
+        """
+        try:
+            document = processes(self.topology, self._containers, self.agent, self.logs)
+        except ClusterBroken as error:
+            log.warning("How processes ended is not kept: %s", error)
+            return
+        write_atomically(self._folder / "cluster" / PROCESSES, canonical_json(document))
+
     def copy_replicas(
         self, topics: Mapping[str, int], *, limit_bytes: int = REPLICA_LIMIT_BYTES
     ) -> None:
         """Copy the topics' replicas from every broker's disk into the run folder.
 
         Under KRaft the log of the cluster's metadata comes along, from every node that has one.
+        What the transaction coordinators know is copied first: what they say has ended by then
+        must have ended in the replicas too.
 
         Args:
             topics: how many partitions each topic has.
@@ -572,7 +612,10 @@ class DockerCluster:
         folder = self._folder / "cluster"
         sources = {node: self._source_of(node) for node in self.topology.nodes}
         brokers = [source for node, source in sources.items() if node.kind == "broker"]
-        copy_replicas(self.agent, brokers, topics, folder, limit_bytes=limit_bytes)
+        states = copy_transactions(self.agent, brokers, folder)
+        copy_replicas(
+            self.agent, brokers, topics, folder, limit_bytes=limit_bytes, transactions=states
+        )
         if self.zookeeper is None:
             copy_metadata(self.agent, list(sources.values()), folder)
 

@@ -1,5 +1,6 @@
 """What a cluster's metadata says, whoever is asked: a broker, or ZooKeeper."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +54,26 @@ class ReplicaEnd:
 
     log_end: int
     high_watermark: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """What keeps a cluster from being whole: brokers that are missing, and ISRs that are not full.
+
+    Attributes:
+        answered: whether anybody could be asked; if not, the rest is empty.
+        unregistered: brokers that should be registered and are not, by node id.
+        partitions: the state of each partition that has no leader, or whose ISR lacks a replica.
+    """
+
+    answered: bool
+    unregistered: tuple[int, ...]
+    partitions: Mapping[tuple[str, int], PartitionState]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing."""
+        return self.answered and not self.unregistered and not self.partitions
 
 
 class MetadataSource(Protocol):

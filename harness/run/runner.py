@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.metadata import Shortfall
 from harness.cluster.pool import ClusterPool
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import KafkaChaosError, WaitTimeout
@@ -59,6 +60,7 @@ class Runner:
     pool: ClusterPool = field(default_factory=ClusterPool)
     _left_down: bool = False
     _ended_early: bool = False
+    _is_whole: bool = True
     _reasons: list[str] = field(default_factory=list)
     _run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -137,12 +139,7 @@ class Runner:
 
     def _recover(self, context: RunContext) -> None:
         with context.phase("recover"):
-            try:
-                context.cluster.await_full_isr(
-                    context.topics, timeout_s=self.run.full_isr_within_s, without=context.left_down
-                )
-            except WaitTimeout as error:
-                context.note([f"The in-sync replicas were not full again after healing: {error}"])
+            self._await_whole(context)
             context.report_counts()
             limit_s = self.run.contract.delivery_timeout_ms / 1000 + 20
             context.stop_clients("producer", limit_s=limit_s)
@@ -151,6 +148,39 @@ class Runner:
                 pause(_CATCH_UP_S, self.stop)
                 context.catch_up()
                 context.stop_clients("consumer", limit_s=limit_s)
+
+    def _await_whole(self, context: RunContext) -> None:
+        """Wait until the cluster is whole again, and record whether it is: a checker judges it."""
+        begin_ns = time.monotonic_ns()
+        missing: Shortfall | None = None
+        try:
+            context.cluster.await_full_isr(
+                context.topics, timeout_s=self.run.full_isr_within_s, without=context.left_down
+            )
+        except WaitTimeout:
+            missing = context.cluster.shortfall(context.topics, without=context.left_down)
+        # The wait may have ended between two looks.
+        self._is_whole = missing is None or missing.is_whole
+        short = sorted(missing.partitions.items()) if missing else []
+        recovery = {
+            "bound_s": self.run.full_isr_within_s,
+            "from_ns": begin_ns,
+            "to_ns": time.monotonic_ns(),
+            "left_down": sorted(context.left_down),
+            "whole": self._is_whole,
+            "answered": missing is None or missing.answered,
+            "unregistered": list(missing.unregistered) if missing else [],
+            "partitions": [
+                {"topic": topic, "partition": number, "leader": state.leader,
+                 "isr": list(state.isr), "replicas": list(state.replicas)}
+                for (topic, number), state in short
+            ],
+        }  # fmt: skip
+        context.run_dir.update(recovery=recovery)
+        if not self._is_whole:
+            context.progress.say(
+                f"The cluster is not whole {self.run.full_isr_within_s:g} s after healing."
+            )
 
     def _final_reads(self, context: RunContext) -> None:
         with context.phase("final"):
@@ -208,6 +238,7 @@ class Runner:
         """Keep what is on the brokers' disks, then give the cluster back, whatever happens."""
         with phase("stop"):
             try:
+                cluster.save_processes()
                 topics = {topic.name: topic.partitions for topic in self.run.topics()}
                 cluster.copy_replicas(topics, limit_bytes=self.replica_limit_mib * 1024**2)
                 cluster.save_logs()
@@ -219,7 +250,7 @@ class Runner:
                 self._give_back(cluster)
 
     def _give_back(self, cluster: DockerCluster) -> None:
-        failed = bool(self._reasons) or sys.exc_info()[0] is not None
+        failed = bool(self._reasons) or not self._is_whole or sys.exc_info()[0] is not None
         if self.keep_cluster == "always" or (self.keep_cluster == "failed" and failed):
             self.progress.say(
                 f"The cluster is kept at {cluster.bootstrap}; `kafka-chaos clean` removes it."

@@ -10,7 +10,13 @@ from typing import Any, cast
 import pytest
 
 from harness.cluster.agent import Agent
-from harness.cluster.disks import Source, copy_metadata, copy_replicas, log_dirs_of
+from harness.cluster.disks import (
+    Source,
+    copy_metadata,
+    copy_replicas,
+    copy_transactions,
+    log_dirs_of,
+)
 from harness.core.errors import ClusterBroken
 
 FILES: Mapping[str, bytes] = {
@@ -197,3 +203,51 @@ def test_a_metadata_log_that_gets_lost_is_a_warning(
 
     assert "The metadata log of broker-1 is not kept" in caplog.text
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+COORDINATORS: Mapping[str, bytes] = {
+    **FILES,
+    "__transaction_state-0/00000000000000000000.log": b"t" * 900,
+    "__transaction_state-0/00000000000000000000.index": b"i" * 100,
+    "__transaction_state-0/leader-epoch-checkpoint": b"0\n0\n",
+    "__transaction_state-1/00000000000000000000.log": b"",
+}
+
+
+def copied_transactions(tmp_path: Path, agent: TarAgent) -> dict[str, Any]:
+    source = Source(node_id=1, service="broker-1", container_pid=7, log_dirs=("/a", "/b"))
+    return copy_transactions(cast("Agent", agent), [source], tmp_path)
+
+
+def test_the_logs_of_transaction_coordinators_are_copied_from_every_disk(tmp_path: Path) -> None:
+    told = copied_transactions(tmp_path, TarAgent(COORDINATORS))
+
+    assert told["why"] is None
+    log = "__transaction_state-0/00000000000000000000.log"
+    assert [name for name in names(tmp_path) if (tmp_path / "broker-1" / name).stat().st_size] == [
+        f"transactions-2/{log}",
+        f"transactions/{log}",
+    ]
+
+
+def test_a_broker_without_transactions_has_none_to_copy(tmp_path: Path) -> None:
+    assert copied_transactions(tmp_path, TarAgent())["why"] is None
+    assert names(tmp_path) == []
+
+
+def test_whose_transactions_could_not_be_copied_is_told(tmp_path: Path) -> None:
+    told = copied_transactions(tmp_path, BrokenAgent())
+
+    assert told["why"] == "broker-1: sh ended in 2: no such folder"
+
+
+def test_the_manifest_says_when_the_transactions_were_copied(tmp_path: Path) -> None:
+    source = Source(node_id=1, service="broker-1", container_pid=7, log_dirs=("/data",))
+    agent = cast("Agent", TarAgent(COORDINATORS))
+
+    told = copy_transactions(agent, [source], tmp_path)
+    copy_replicas(agent, [source], TOPICS, tmp_path, transactions=told)
+
+    manifest = json.loads((tmp_path / "replicas.json").read_text())
+    assert manifest["transactions"] == told
+    assert told["asked_ns"] <= manifest["from_ns"]

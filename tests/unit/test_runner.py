@@ -13,10 +13,11 @@ import pytest
 from faults.broker_kill import BrokerKill
 from faults.targets import LeaderOf
 from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.metadata import PartitionState, Shortfall
 from harness.cluster.pool import ClusterPool
 from harness.core.cluster import Broker, ClusterSpec, TopicSpec
 from harness.core.contract import Contract
-from harness.core.errors import ClusterBroken, HealFailed
+from harness.core.errors import ClusterBroken, HealFailed, WaitTimeout
 from harness.core.fault import Evidence
 from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
@@ -52,7 +53,18 @@ class Cluster(FakeCluster):
     def has_full_isr(self, *_: Any, **__: Any) -> bool:
         return True
 
-    def await_full_isr(self, *_: Any, **__: Any) -> None:
+    missing: Shortfall | None = None
+
+    def await_full_isr(self, *_: Any, **told: Any) -> None:
+        # The topics are waited for as well, when they have been created.
+        if self.missing and "without" in told:
+            raise WaitTimeout("Waited 1 s for full in-sync replicas.")
+
+    def shortfall(self, *_: Any, **__: Any) -> Shortfall:
+        assert self.missing
+        return self.missing
+
+    def save_processes(self) -> None:
         return
 
     def host_clock_ns(self) -> int:
@@ -144,6 +156,41 @@ def test_a_run_that_went_well_is_complete_and_its_cluster_sound(execute: Execute
     assert (run_dir.meta()["state"], run_dir.meta()["reasons"]) == ("complete", [])
     assert pool.released == [True]
     assert pool.cluster.log == ["saved"]
+
+
+def test_a_cluster_that_is_whole_again_is_recorded_with_the_bound(execute: Execute) -> None:
+    run_dir, _ = execute(ShortRun())
+
+    recovery = run_dir.meta()["recovery"]
+    assert (recovery["whole"], recovery["bound_s"], recovery["partitions"]) == (True, 1.0, [])
+    assert recovery["from_ns"] <= recovery["to_ns"]
+
+
+def test_what_is_missing_when_the_bound_has_run_out_is_recorded_and_judged_later(
+    execute: Execute,
+) -> None:
+    short = PartitionState(leader=1, isr=(1, 2), replicas=(1, 2, 3))
+    missing = Shortfall(answered=True, unregistered=(3,), partitions={("orders", 0): short})
+
+    run_dir, pool = execute(ShortRun(), missing=missing)
+
+    recovery = run_dir.meta()["recovery"]
+    assert (recovery["whole"], recovery["answered"]) == (False, True)
+    assert recovery["unregistered"] == [3]
+    assert recovery["partitions"] == [
+        {"topic": "orders", "partition": 0, "leader": 1, "isr": [1, 2], "replicas": [1, 2, 3]}
+    ]
+    assert (run_dir.meta()["state"], run_dir.meta()["reasons"]) == ("complete", [])
+    assert pool.released == [False]
+
+
+def test_a_cluster_that_is_whole_at_the_last_look_is_whole(execute: Execute) -> None:
+    nothing = Shortfall(answered=True, unregistered=(), partitions={})
+
+    run_dir, pool = execute(ShortRun(), missing=nothing)
+
+    assert run_dir.meta()["recovery"]["whole"]
+    assert pool.released == [True]
 
 
 @pytest.mark.parametrize("error", [OSError("no space left"), ValueError("a bug")])
