@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from crc32c import crc32c
+
 from harness.core.op import SEQUENCE_BITS
 from workloads.record import encoder
 
@@ -32,6 +34,32 @@ def v2(base: int, values: Iterable[int], *, epoch: int = 0, codec: int = 0) -> b
     content = bytearray(builder.build())
     struct.pack_into(">q", content, 0, base)
     struct.pack_into(">i", content, 12, epoch)  # neither is in the checksum
+    return bytes(content)
+
+
+def transactional(
+    base: int, values: Iterable[int], *, producer: int, producer_epoch: int = 0
+) -> bytes:
+    """Return a record batch of a transaction."""
+    builder: Any = DefaultRecordBatchBuilder(2, 0, True, producer, producer_epoch, 0, 1 << 22)
+    for delta, value in enumerate(values):
+        builder.append(delta, timestamp=1, key=None, value=_ENCODE(value), headers=[])
+    content = bytearray(builder.build())
+    struct.pack_into(">q", content, 0, base)
+    struct.pack_into(">i", content, 12, 0)
+    return bytes(content)
+
+
+def marker(base: int, *, producer: int, producer_epoch: int = 0, commit: bool = True) -> bytes:
+    """Return the control batch that ends a transaction (KIP-98)."""
+    builder: Any = DefaultRecordBatchBuilder(2, 0, True, producer, producer_epoch, -1, 1 << 22)
+    key, value = struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 0)
+    builder.append(0, timestamp=1, key=key, value=value, headers=[])
+    content = bytearray(builder.build())
+    struct.pack_into(">q", content, 0, base)
+    struct.pack_into(">i", content, 12, 0)
+    struct.pack_into(">h", content, 21, 0x30)
+    struct.pack_into(">I", content, 17, crc32c(bytes(content[21:])))
     return bytes(content)
 
 

@@ -1,15 +1,18 @@
 """A run in good order that has a bit of everything: whatever there is a checker for has its data.
 
 Two plain producers, one with transactions; consumers that are assigned, in a group, and
-read_uncommitted; three brokers' disks; an ISR that shrank for a while; samples.
+read_uncommitted; three brokers' disks; an ISR that shrank for a while; samples; what the end of a
+cluster leaves: processes that run, coordinators' logs, one controller.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-from tests.batches import v2, value_of
-from tests.metadata import batch, change, no_op, partition, topic, write_metadata
+from tests.batches import marker, transactional, v2, value_of
+from tests.coordinators import COMPLETE_COMMIT, key, state, write_coordinators
+from tests.coordinators import batch as coordinators_batch
+from tests.metadata import batch, change, leader_change, no_op, partition, topic, write_metadata
 from tests.spark.disks import Disk, alike, write_disks
 from tests.spark.ops import STEP_NS, TOPIC, Folder, Op, Rec, end, event, final, ok, poll, txn
 
@@ -17,6 +20,7 @@ SENT = 30
 GROUP = "the group"
 _ERA_MS = 1_700_000_000_000
 _EACH = 5
+_PRODUCER_ID = 7
 
 
 def write_everything(path: Path) -> Path:
@@ -34,10 +38,17 @@ def write_everything(path: Path) -> Path:
         {"name": "faults", "from_ns": 2 * STEP_NS, "to_ns": 2 * SENT * STEP_NS},
     ]
     cluster = {"brokers": 3, "controllers": 0, "metadata": "kraft"}
-    ends = [end(partition=0, high=SENT + 2), end(partition=1, high=SENT)]
-    meta = {"clients": clients, "phases": phases, "cluster": cluster}
+    ends = [end(partition=0, high=SENT + 3), end(partition=1, high=SENT)]
+    recovery = {
+        "bound_s": 120.0, "from_ns": 2 * SENT * STEP_NS, "to_ns": 2 * SENT * STEP_NS + 1,
+        "left_down": [], "whole": True, "answered": True, "unregistered": [], "partitions": [],
+    }  # fmt: skip
+    meta = {"clients": clients, "phases": phases, "cluster": cluster, "recovery": recovery}
     Folder(ops, meta=meta, ends=ends).write(path)
     _write_disks(path)
+    _write_processes(path)
+    ended = state(status=COMPLETE_COMMIT, producer=_PRODUCER_ID)
+    write_coordinators(path, coordinators_batch(0, [(key("txn"), ended)]))
     _write_metadata(path, last_s)
     (path / "samples.jsonl").write_text(
         "".join(json.dumps(sample) + "\n" for sample in _samples(last_s))
@@ -75,11 +86,22 @@ def _write_disks(path: Path) -> None:
         return [value_of(producer, n) for n in range(begin, begin + 10)]
 
     logs = [b"".join(v2(n, values(p, n)) for n in range(0, SENT, 10)) for p in (1, 2)]
-    logs[0] += v2(SENT, [value_of(3, 0), value_of(3, 1)])
+    logs[0] += transactional(SENT, [value_of(3, 0), value_of(3, 1)], producer=_PRODUCER_ID)
+    logs[0] += marker(SENT + 2, producer=_PRODUCER_ID)
     write_disks(
         path,
         {**alike(Disk(content=logs[0])), **alike(Disk(content=logs[1]), partition=1)},
     )
+
+
+def _write_processes(path: Path) -> None:
+    nodes: list[dict[str, Any]] = [
+        {"node": node, "service": f"broker-{node}", "kind": "broker", "running": True,
+         "exits": [], "container": {"running": True}, "why": None}
+        for node in (1, 2, 3)
+    ]  # fmt: skip
+    document = {"schema": 1, "asked_ns": 1, "answered_ns": 2, "nodes": nodes}
+    (path / "cluster" / "processes.json").write_text(json.dumps(document))
 
 
 def _write_metadata(path: Path, last_s: int) -> None:
@@ -89,7 +111,8 @@ def _write_metadata(path: Path, last_s: int) -> None:
     states = [topic(TOPIC), *(partition(p, [1, 2, 3], leader=1) for p in (0, 1))]
     log = batch(0, at(0.5), states)
     log += batch(3, at(20), [change(0, isr=[1, 2])]) + batch(4, at(40), [change(0, isr=[1, 2, 3])])
-    write_metadata(path, log + batch(5, at(last_s), [no_op()]))
+    log += leader_change(5, at(40), 1, epoch=1)
+    write_metadata(path, log + batch(6, at(last_s), [no_op()]))
 
 
 def _samples(last_s: int) -> list[dict[str, Any]]:
@@ -101,7 +124,7 @@ def _samples(last_s: int) -> list[dict[str, Any]]:
     watermarks = [
         {"sample": "high-watermark", "topic": TOPIC, "partition": p, "leader_epoch": 0,
          "asked_ns": at * STEP_NS, "answered_ns": at * STEP_NS + 1_000_000, "offset": offset}
-        for p, high in ((0, SENT + 2), (1, SENT))
+        for p, high in ((0, SENT + 3), (1, SENT))
         for at, offset in ((10, 5), (last_s - 5, high))
     ]  # fmt: skip
     return [*clocks, *watermarks]

@@ -54,12 +54,17 @@ RECORDED, has nothing to look at where all those suspects are empty.
 SUSPECTS = frozenset(
     {
         "values", "turns", "slots", "differences", "disordered", "damaged", "disjoint",
-        "aborted_reads", "parts",
+        "aborted_reads", "parts", "unmarked",
     }
 )  # fmt: skip
 """The frames that hold only what may not be in order."""
 
-NEEDED = frozenset({"processing", "txns", "watermarks", "shortages", "ceilings", "demands"})
+NEEDED = frozenset(
+    {
+        "processing", "txns", "watermarks", "shortages", "ceilings", "demands", "recoveries",
+        "processes", "elections", "coordinators",
+    }
+)  # fmt: skip
 """The frames without which a checker that asks for them can find nothing."""
 
 RECORDED = frozenset({"sends", "polls", "final", "producing"})
@@ -84,7 +89,7 @@ class Severity(IntEnum):
     DISORDERED = 7
     """Records were written or read in another order."""
     DELAYED = 8
-    """Something took too long, or had to be done again."""
+    """Something took too long, never came to its end, or had to be done again."""
     UNRATED = 9
     """Its checker does not say."""
 

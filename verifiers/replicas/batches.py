@@ -105,6 +105,7 @@ class Summary:
         compared: how many batches lie below the bound, up to which replicas are compared.
         digest: of these; equal for equal batches.
         damaged: how many of these have a checksum that does not fit.
+        transactional: how many belong to transactions, markers included.
         broken: whether offsets are missing between its batches, or overlap.
         garbage: stretches of bytes that are no batch, by segment.
         end: the log end offset.
@@ -116,6 +117,7 @@ class Summary:
     compared: int
     digest: int
     damaged: int
+    transactional: int
     broken: bool
     garbage: tuple[Stretch, ...]
     end: int
@@ -259,6 +261,7 @@ def summarise(
             F.min_by("base_offset", "position").alias("head"),
             F.max_by("last_offset", "position").alias("tail"),
             F.count_if(F.col("jump") != 0).alias("jumps"),
+            F.count_if("is_transactional").alias("transactional"),
             F.count_if(below).alias("compared"),
             F.count_if(below & ~F.col("intact")).alias("damaged"),
             F.bit_xor(F.when(below, F.xxhash64(*names))).alias("digest"),
@@ -289,6 +292,7 @@ def _summary(replica: Replica, rows: list[Any]) -> Summary:
         compared=sum(row["compared"] for row in whole),
         digest=digest,
         damaged=sum(row["damaged"] for row in whole),
+        transactional=sum(row["transactional"] for row in whole),
         broken=any(row["jumps"] for row in whole) or _is_broken_between(whole),
         garbage=garbage,
         end=max([replica.last_segment, *(run.last + 1 for run in runs)]),

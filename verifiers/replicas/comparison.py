@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from verifiers.frames.records import lost
@@ -34,6 +34,20 @@ EPOCH_SCHEMA = struct(
 `until`; below `log_start` it says nothing any more.
 """
 
+UNMARKED_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    broker=INT,
+    producer_id=LONG,
+    producer_epoch=INT,
+    offset=LONG,
+    last_offset=LONG,
+    batches=LONG,
+)
+"""One row per producer and partition whose leader holds batches of a transaction, with no marker of
+that producer behind them: from `offset` to `last_offset`.
+"""
+
 _MOST_CUTS = 32
 _MOST_EPOCHS = 100
 
@@ -55,6 +69,7 @@ class Comparison:
         disjoint: the batches of all replicas of the partitions in which one has a hole or an
             overlap.
         epochs: what their leader-epoch checkpoints say (EPOCH_SCHEMA).
+        unmarked: the transactions that no marker ends (UNMARKED_SCHEMA).
         empty: which of the suspects among the frames are none.
         kept: frames that occupy memory until they are unpersisted.
     """
@@ -70,6 +85,7 @@ class Comparison:
     damaged: DataFrame
     disjoint: DataFrame
     epochs: DataFrame
+    unmarked: DataFrame
     empty: frozenset[str]
     kept: tuple[DataFrame, ...] = field(default=())
 
@@ -91,6 +107,7 @@ class Comparison:
             "damaged": self.damaged,
             "disjoint": self.disjoint,
             "epochs": self.epochs,
+            "unmarked": self.unmarked,
             "located": located,
         }
 
@@ -163,7 +180,8 @@ def compare(
     differing = spark.createDataFrame([], DIFFERENCE_SCHEMA)
     disordered = disjoint = spark.createDataFrame([], BATCH_SCHEMA)
     hurt = spark.createDataFrame([], DAMAGE_SCHEMA)
-    empty = {"differences", "disordered", "damaged", "disjoint"}
+    unmarked = spark.createDataFrame([], UNMARKED_SCHEMA)
+    empty = {"differences", "disordered", "damaged", "disjoint", "unmarked"}
     if replicas.replicas:
         ends = {
             (member.named(end.topic), end.partition): end.high
@@ -193,6 +211,10 @@ def compare(
         if is_damaged(summaries, bounds):
             hurt = damaged(spark, batches, summaries, bounds)
             empty.discard("damaged")
+        leaders = [s for s in summaries if s.replica.leads and s.transactional]
+        if leaders:
+            unmarked = _without_marker(of_replicas(batches, leaders))
+            empty.discard("unmarked")
     return Comparison(
         folder=folder,
         copied={member.number: replicas_of_run for member, replicas_of_run in copied.items()},
@@ -205,8 +227,31 @@ def compare(
         damaged=hurt,
         disjoint=disjoint,
         epochs=frame_of(spark, _epochs(summaries), EPOCH_SCHEMA),
+        unmarked=unmarked,
         empty=frozenset(empty),
         kept=tuple(kept),
+    )
+
+
+def _without_marker(batches: DataFrame) -> DataFrame:
+    """Return the transactions among these batches that no marker ends (UNMARKED_SCHEMA).
+
+    A marker ends whatever its producer has open in the partition, under whichever epoch: the
+    coordinator may raise that before it aborts (KIP-360, KIP-890).
+    """
+    producer = Window.partitionBy("broker", "topic", "partition", "producer_id")
+    marked = F.max(F.when(F.col("is_control"), F.col("last_offset"))).over(producer)
+    open_batches = (
+        batches.where(F.col("is_transactional") & F.col("problem").isNull())
+        .withColumn("marked", marked)
+        .where(~F.col("is_control"))
+        .where(F.col("marked").isNull() | (F.col("base_offset") > F.col("marked")))
+    )
+    return open_batches.groupBy("topic", "partition", "broker", "producer_id").agg(
+        F.max("producer_epoch").cast("int").alias("producer_epoch"),
+        F.min("base_offset").alias("offset"),
+        F.max("last_offset").alias("last_offset"),
+        F.count("*").alias("batches"),
     )
 
 

@@ -6,7 +6,8 @@ from a base of its own: no topic of Kafka has a slash in its name, and no proces
 as a base. So every frame that is keyed by topic or by process is keyed by run too, and checkers
 need not know of it. Offsets and values are keys only together with a topic.
 
-A run that is verified alone keeps its names.
+A run that is verified alone keeps its names. What is found of a whole cluster has a topic without a
+name, which is null in the end.
 """
 
 from collections.abc import Sequence
@@ -97,7 +98,8 @@ def assigned_to_members(found: DataFrame, members: Sequence[Member]) -> DataFram
     """
     span = members[0].span
     if not span:
-        return found.select(F.lit(members[0].number).alias(MEMBER), "*")
+        alone = found.withColumn("topic", F.nullif("topic", F.lit("")))
+        return alone.select(F.lit(members[0].number).alias(MEMBER), "*")
     number = number_column("topic", members)
     if "process" in found.columns:
         by_process = F.floor(F.col("process") / span).cast("int") - 1
@@ -120,7 +122,7 @@ def assigned_to_members(found: DataFrame, members: Sequence[Member]) -> DataFram
         )
 
     own = {
-        "topic": lambda: _own(F.col("topic")),
+        "topic": lambda: F.nullif(_own(F.col("topic")), F.lit("")),
         "segment": lambda: _own(F.col("segment")),
         "process": lambda: of_process(F.col("process")).cast("int"),
         "detail": lambda: F.transform_values("detail", fact),

@@ -8,8 +8,18 @@ shortages
     when a leader knew that its ISR was too small (SHORTAGE_SCHEMA).
 demands
     when every partition of a topic must be writable, and the bound (DEMAND_SCHEMA).
+recoveries
+    whether the cluster was whole again after the last healing (RECOVERY_SCHEMA).
+processes
+    the nodes, and how their processes ended where no fault explains it (PROCESS_SCHEMA).
+elections
+    which node said that it is the active controller, in which epoch (ELECTION_SCHEMA).
+coordinators, transactional_ids
+    what the transaction coordinators knew at the end (COORDINATOR_SCHEMA,
+    TRANSACTIONAL_ID_SCHEMA).
 
-All are small: a row a second and partition at most.
+All are small: a row a second and partition at most. What is said of a whole cluster has an empty
+topic (verifiers/run_folder/member.py).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +32,19 @@ from pyspark.sql.types import (
     ArrayType,
 )
 
+from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import RunDir
 from harness.core.version import numbers
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.member import Member
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, struct
+from verifiers.timeline.elections import read_elections
 from verifiers.timeline.metrics import measured
 from verifiers.timeline.partition_states import Timeline, read_timeline, write_states
+from verifiers.timeline.processes import read_processes
+from verifiers.timeline.recovery import recoveries, recovery_in
+from verifiers.timeline.transactions import read_transactions
 from verifiers.timeline.windows import (
     Ceiling,
     Shortage,
@@ -75,6 +90,54 @@ DEMAND_SCHEMA = struct(topic=TEXT, from_ns=LONG, to_ns=LONG, bound_ns=LONG)
 bound.
 """
 
+RECOVERY_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    kind=TEXT,
+    missing=INT,
+    leader=INT,
+    isr=TEXT,
+    caught_up_ns=LONG,
+    from_ns=LONG,
+    to_ns=LONG,
+    bound_ns=LONG,
+)
+"""One row that says that the end was waited for, of a null `kind`, and one per thing that was
+missing when the wait ended: `missing` is the broker that was not in the ISR or not registered, and
+`caught_up_ns` for how long its replica had held all that the leader held (null: it did not).
+"""
+
+PROCESS_SCHEMA = struct(
+    topic=TEXT, node=INT, service=TEXT, kind=TEXT, status=INT, from_ns=LONG, to_ns=LONG, said=TEXT
+)
+"""One row per node, of a null `kind`, and one per process of it that ended under load though no
+fault of the journal explains it. `status` is the exit status, 128 more than a signal's number;
+`said` the last complaint in its log.
+"""
+
+ELECTION_SCHEMA = struct(topic=TEXT, epoch=INT, node=INT, told_by=TEXT, at_utc=TEXT)
+"""One row per claim of a node to be the active controller in an epoch, as its own log tells, or as
+a copy of the metadata log does; by the teller's clock.
+"""
+
+COORDINATOR_SCHEMA = struct(topic=TEXT, asked_ns=LONG)
+"""One row per topic of a run all of whose coordinators' logs were copied, from `asked_ns` on and
+before the replicas.
+"""
+
+TRANSACTIONAL_ID_SCHEMA = struct(
+    topic=TEXT,
+    producer_id=LONG,
+    producer_epoch=INT,
+    transactional_id=TEXT,
+    state=TEXT,
+    partitions=ArrayType(INT),
+    due_ns=LONG,
+)
+"""One row per transactional id and topic: its state, which of the topic's partitions are part of
+its transaction, and until when that must be over (null: there is none, or no clock tells).
+"""
+
 MONOTONE_SINCE = (2, 2)
 """Since then leaders tell no high watermark that they may have to take back (KIP-207)."""
 
@@ -108,6 +171,7 @@ def read_rows(run: RunInput) -> TimelineRows:
         "source": timeline.source,
         "samples": len(timeline.samples),
         "judged_s": {name: _seconds(rows[name]) for name in ("ceilings", "shortages", "demands")},
+        "recovery": recovery_in(run.meta),
         **measured(timeline, list(folder.lines("faults.jsonl")), run.meta),
     }
     return TimelineRows(rows=rows, document=document, timeline=timeline)
@@ -148,11 +212,16 @@ SCHEMAS = {
     "ceilings": CEILING_SCHEMA,
     "shortages": SHORTAGE_SCHEMA,
     "demands": DEMAND_SCHEMA,
+    "recoveries": RECOVERY_SCHEMA,
+    "processes": PROCESS_SCHEMA,
+    "elections": ELECTION_SCHEMA,
+    "coordinators": COORDINATOR_SCHEMA,
+    "transactional_ids": TRANSACTIONAL_ID_SCHEMA,
 }
 """By the names that checkers ask for."""
 
 
-def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]]]:
+def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, Any]]]:
     known = numbers(run.kafka)
     is_monotone = not known or known >= MONOTONE_SINCE
     # If a disk was destroyed, a leader may come back in its epoch with less than it had shown: its
@@ -184,7 +253,25 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, list[Mapping[str, Any]
             for topic in run.meta.get("topics", [])
             for begin, end in spans
         ],
+        **_rows_of_cluster(timeline, run),
     }
+
+
+def _rows_of_cluster(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, Any]]]:
+    try:
+        coordinators, transactional_ids = read_transactions(run, timeline.clock)
+        return {
+            "recoveries": recoveries(run.meta, timeline.samples),
+            "processes": read_processes(run, timeline.clock),
+            "elections": read_elections(run.path / "cluster", timeline),
+            "coordinators": coordinators,
+            "transactional_ids": transactional_ids,
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise HistoryUnreadable(
+            f"{run.path} does not say how its cluster ended ({error!r}): restore its run.json, "
+            "cluster/processes.json and cluster/replicas.json, or run again."
+        ) from error
 
 
 def _columns(window: Ceiling | Shortage) -> dict[str, Any]:

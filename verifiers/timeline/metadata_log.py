@@ -107,6 +107,24 @@ class MetadataLog:
     end: tuple[int, int] = (-1, -1)
 
 
+def read_metadata_logs(cluster: Path) -> dict[str, MetadataLog]:
+    """Return the contents of every node's copy of the metadata log, by the node's service.
+
+    Args:
+        cluster: the folder `cluster/` of a run.
+
+    Returns:
+        None at all under ZooKeeper; those that cannot be read from their beginning are left out.
+    """
+    homes = sorted(cluster.glob("*/metadata"))
+    return {home.parent.name: found for home in homes if (found := _read(home))}
+
+
+def furthest(logs: Mapping[str, MetadataLog]) -> MetadataLog | None:
+    """Return the log that reaches furthest, None if there is none."""
+    return max(logs.values(), key=lambda log: log.end, default=None)
+
+
 def read_metadata_log(cluster: Path) -> MetadataLog | None:
     """Return the contents of the metadata log, from the copy that reaches furthest.
 
@@ -116,8 +134,7 @@ def read_metadata_log(cluster: Path) -> MetadataLog | None:
     Returns:
         None if there is no copy, as under ZooKeeper, or none that can be read from its beginning.
     """
-    logs = [found for home in sorted(cluster.glob("*/metadata")) if (found := _read(home))]
-    return max(logs, key=lambda log: log.end, default=None)
+    return furthest(read_metadata_logs(cluster))
 
 
 def _read(home: Path) -> MetadataLog | None:

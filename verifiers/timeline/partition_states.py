@@ -9,7 +9,7 @@ for sure, and there are no states.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from harness.core.run_dir import RunDir, write_atomically
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.timeline.clock import Clock
-from verifiers.timeline.metadata_log import Change, MetadataLog, read_metadata_log
+from verifiers.timeline.metadata_log import Change, MetadataLog, furthest, read_metadata_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,7 @@ class Timeline:
         lines: the lines of timeline.jsonl.
         log: what the metadata log tells; None under ZooKeeper, or where it was not kept.
         clock: of the brokers' machine.
+        logs: every node's copy of the metadata log, by its service.
     """
 
     states: Mapping[TopicPartition, Sequence[PartitionState]]
@@ -65,6 +66,7 @@ class Timeline:
     lines: Sequence[Mapping[str, Any]]
     log: MetadataLog | None
     clock: Clock
+    logs: Mapping[str, MetadataLog] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -83,9 +85,10 @@ def read_timeline(path: Path) -> Timeline:
     folder = RunDir.open(path)
     samples, lines = list(folder.lines("samples.jsonl")), list(folder.lines("timeline.jsonl"))
     clock = Clock.read(samples)
-    log = read_metadata_log(path / "cluster")
+    logs = read_metadata_logs(path / "cluster")
+    log = furthest(logs)
     states = _by_versions(lines) if log is None else _by_log(log, clock)
-    return Timeline(states=states, samples=samples, lines=lines, log=log, clock=clock)
+    return Timeline(states=states, samples=samples, lines=lines, log=log, clock=clock, logs=logs)
 
 
 def write_states(timeline: Timeline, topics: Sequence[str], path: Path) -> None:

@@ -1,6 +1,6 @@
 """Short histories written by hand, by what they are about."""
 
-from tests.spark.stories import clean, disks, groups, order, timeline, transactions, values
+from tests.spark.stories import clean, cluster, disks, groups, order, timeline, transactions, values
 
 STORIES = (
     *clean.STORIES,
@@ -10,4 +10,5 @@ STORIES = (
     *transactions.STORIES,
     *timeline.STORIES,
     *disks.STORIES,
+    *cluster.STORIES,
 )

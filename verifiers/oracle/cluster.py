@@ -1,0 +1,132 @@
+"""Chapters on faults of the cluster: processes, ISRs, controllers, and transactions that hang."""
+
+from verifiers.oracle import reasons
+from verifiers.oracle.circumstances import DECIDES_LATE
+from verifiers.oracle.row import Chapter, Reason, forbidden, undecided
+
+CLUSTER = (
+    Chapter(
+        anomaly="hanging-transaction",
+        means="A partition holds records of a transaction without the marker that ends it, and its "
+        "coordinator will never write one, or ought to have.",
+        kinds=("ended", "not-added", "forgotten", "overdue", "unmarked"),
+        rows=(
+            reasons.unclean_election(),
+            reasons.single_copy(),
+            forbidden(
+                Reason(
+                    "The contract forbids it, though Kafka up to 3.9 is known for it: a late "
+                    "request may add records to a transaction that has ended.",
+                    "KAFKA-12671; KAFKA-14402 and KIP-890, in 4.0",
+                ),
+                "ended",
+                "not-added",
+                "forgotten",
+                given=DECIDES_LATE,
+            ),
+            forbidden(
+                Reason(
+                    "A transaction is over once its coordinator has decided, or its time has run "
+                    "out, and then every partition of it gets a marker; until then nobody reads "
+                    "beyond it under read_committed.",
+                    "KIP-98; KIP-664; transaction.timeout.ms",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="broker-ended",
+        means="A node's process ended, and no fault of the journal ended it.",
+        kinds=("exited", "crashed", "killed", "terminated", "no-space", "container", "unasked"),
+        rows=(
+            undecided(
+                Reason(
+                    "SIGKILL comes from outside of the process: from the kernel when memory is "
+                    "short, or from somebody whom the journal does not know; what the run shows "
+                    "is not what was planned.",
+                    "signal(7); the kernel's log has its own kills",
+                ),
+                "killed",
+            ),
+            undecided(
+                Reason(
+                    "The process was asked to end by somebody whom the journal does not know, and"
+                    " what the run shows is not what was planned.",
+                    "signal(7)",
+                ),
+                "terminated",
+            ),
+            undecided(
+                Reason(
+                    "A broker whose last log directory cannot be written ends itself: the disk "
+                    "was full, which is no fault of Kafka's nor one of the plan.",
+                    "KIP-112",
+                ),
+                "no-space",
+            ),
+            undecided(
+                Reason(
+                    "The container ended with all that ran in it: the engine, or somebody whom "
+                    "the journal does not know, ended it.",
+                    "the engine's State of a container",
+                ),
+                "container",
+            ),
+            undecided(
+                Reason(
+                    "Nobody could be asked how the node's process ended, or whether it runs.",
+                    "cluster/processes.json of the run",
+                ),
+                "unasked",
+            ),
+            forbidden(
+                Reason(
+                    "A node ends when it is told to, or when it can no longer write: what faults "
+                    "of links, pauses and other nodes do to it, it must survive.",
+                    "KIP-112, log directory failure; Kafka documentation, replication design",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="isr-not-whole",
+        means="When the bound after the last healing had run out, a replica was not in the ISR, a "
+        "partition had no leader, or a broker was not registered.",
+        kinds=("caught-up", "behind", "leaderless", "unregistered", "unanswered"),
+        rows=(
+            undecided(
+                Reason(
+                    "How long a follower copies what it lacks, or a broker recovers its logs, "
+                    "depends on the machine: Kafka sets no bound, and the run shows that its own "
+                    "was too short or that the cluster hangs.",
+                    "full_isr_within_s of the scenario; Kafka documentation, replication design",
+                ),
+                "behind",
+                "leaderless",
+                "unregistered",
+                "unanswered",
+            ),
+            forbidden(
+                Reason(
+                    "A leader puts a follower that holds all it holds back into the ISR.",
+                    "Kafka documentation, replication design and replica.lag.time.max.ms; KIP-497",
+                )
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="two-controllers",
+        means="Two nodes were the active controller in one epoch.",
+        rows=(
+            forbidden(
+                Reason(
+                    "An epoch has one active controller: a voter of the quorum votes once in it, "
+                    "and under ZooKeeper the znode of the epoch is raised by a conditional "
+                    "update. No contract permits otherwise.",
+                    "KIP-595; KIP-500; KAFKA-6082",
+                )
+            ),
+        ),
+    ),
+)
+"""What is ruled of the cluster itself."""

@@ -1,0 +1,213 @@
+"""Plants of faults of the cluster: processes, ISRs, controllers and transactions."""
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from crc32c import crc32c
+
+from verifiers.planting.plant import Offence, Planted, offence_at, plant
+from verifiers.planting.run_contents import NothingToPlant, RunContents
+from verifiers.planting.run_copy import RunCopy
+from verifiers.replicas.copied import Replica, read_copied
+from verifiers.replicas.segments import V2_HEADER, read_headers
+from verifiers.run_folder.folder import name_of
+from verifiers.timeline.elections import read_elections
+from verifiers.timeline.frames import read_rows
+from verifiers.timeline.partition_states import read_timeline
+from verifiers.timeline.recovery import CAUGHT_UP_S
+
+_ABORTED = 134
+_LONG_S = 2 * CAUGHT_UP_S
+_OTHER = 1 << 40
+_CRC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 17, 21, 43
+_ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+
+
+@plant("isr-not-whole")
+def lags(copy: RunCopy) -> Planted:
+    """Let a follower be outside the ISR when the wait for it ended, and still behind."""
+    return _left_out(copy, kind="behind", ends=(10, 5))
+
+
+@plant("isr-not-whole", "caught-up")
+def left_out(copy: RunCopy) -> Planted:
+    """Let a follower be outside the ISR though it has held all for a minute."""
+    return _left_out(copy, kind="caught-up", ends=(10, 10))
+
+
+def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
+    """Leave the last follower of a partition out of the ISR, with the log ends of both."""
+    recovery = copy.contents.run.meta.get("recovery")
+    if recovery is None or not recovery["whole"]:
+        raise NothingToPlant("that the cluster was whole at the end is not recorded")
+    followed = [r for r in _replicas(copy.contents) if r.in_sync and not r.leads]
+    led = {r.topic_partition: r.broker for r in _replicas(copy.contents) if r.leads}
+    fit = [r for r in followed if r.topic_partition in led]
+    if not fit:
+        raise NothingToPlant("no partition has a follower in the ISR")
+    follower, leader = fit[-1], led[fit[-1].topic_partition]
+    topic, partition = follower.topic_partition
+    to_ns = copy.contents.after_ns + round(_LONG_S * 1e9)
+    times = {"from_ns": copy.contents.after_ns, "to_ns": to_ns, "bound_s": _LONG_S}
+    state = {
+        "topic": topic, "partition": partition, "leader": leader, "isr": [leader],
+        "replicas": [leader, follower.broker],
+    }  # fmt: skip
+    short = {**recovery, **times, "whole": False, "partitions": [state]}
+    copy.write("run.json", json.dumps({**copy.contents.run.meta, "recovery": short}).encode())
+    samples = [
+        {
+            "sample": "replica", "asked_ns": at_ns, "answered_ns": at_ns, "topic": topic,
+            "partition": partition, "broker": broker, "log_end": end, "high_watermark": None,
+        }
+        for at_ns in (times["from_ns"], times["from_ns"] + 1, to_ns)
+        for broker, end in ((leader, ends[0]), (follower.broker, ends[1]))
+    ]  # fmt: skip
+    copy.edit_lines("samples.jsonl", lambda lines: [*lines, *samples])
+    return Planted(
+        told=f"broker {follower.broker} was not in the ISR of {name_of((topic, partition))} after "
+        f"{_LONG_S:g} s",
+        offences=(
+            offence_at(
+                "isr-not-whole", (topic, partition), kind=kind,
+                detail={"missing": str(follower.broker), "leader": str(leader)},
+            ),
+        ),
+    )  # fmt: skip
+
+
+@plant("broker-ended")
+def crashed(copy: RunCopy) -> Planted:
+    """Let the first node's process have ended with SIGABRT, after all faults."""
+    name = "cluster/processes.json"
+    if not (copy.path / name).is_file():
+        raise NothingToPlant("how the nodes' processes ended is not recorded")
+    at_ns = copy.contents.after_ns
+    faults = list(copy.contents.folder.lines("faults.jsonl"))
+    healed = {line["id"] for line in faults if line["event"] == "healed"}
+    in_force = {n for f in faults if f["id"] not in healed for n in f.get("victims", ())}
+    nodes = [node["node"] for node in copy.contents.folder.read_json(name)["nodes"]]
+    fit = [node for node in nodes if node not in in_force]
+    if not fit:
+        raise NothingToPlant("every node has a fault in force at the end")
+
+    def ended(document: Mapping[str, Any]) -> Mapping[str, Any]:
+        end = {"pid": 1, "status": _ABORTED, "from_ns": at_ns, "to_ns": at_ns}
+        return {
+            **document,
+            "nodes": [
+                {**node, "exits": [*node["exits"], end]} if node["node"] == fit[0] else node
+                for node in document["nodes"]
+            ],
+        }
+
+    copy.edit_json(name, ended)
+    detail = {"node": str(fit[0]), "status": str(_ABORTED)}
+    return Planted(
+        told=f"the process of node {fit[0]} ended with status {_ABORTED}",
+        offences=(Offence(anomaly="broker-ended", kind="crashed", detail=detail),),
+    )
+
+
+@plant("two-controllers")
+def claimed_twice(copy: RunCopy) -> Planted:
+    """Let another node's log tell that it became the active controller in a known epoch."""
+    contents = copy.contents
+    claims = read_elections(contents.path / "cluster", read_timeline(contents.path))
+    by_epoch: dict[int, set[int]] = {}
+    for claim in claims:
+        by_epoch.setdefault(claim["epoch"], set()).add(claim["node"])
+    alone = {epoch: nodes for epoch, nodes in by_epoch.items() if len(nodes) == 1}
+    for log in sorted((contents.path / "cluster").glob("*/server.log")):
+        text = log.parent.name.rpartition("-")[2]
+        fit = [epoch for epoch, nodes in alone.items() if text.isdigit() and {int(text)} != nodes]
+        if not fit:
+            continue
+        epoch, node = max(fit), int(text)
+        line = (
+            f"\n[2030-01-01 00:00:00,000] INFO [RaftManager id={node}] Completed transition to "
+            f"Leader(localId={node}, epoch={epoch}) (org.apache.kafka.raft.QuorumState)\n"
+        )
+        name = str(log.relative_to(contents.path))
+        copy.edit_bytes(name, lambda old, line=line: old + line.encode())  # type: ignore[misc]
+        nodes = ",".join(map(str, sorted({*alone[epoch], node})))
+        return Planted(
+            told=f"node {node} says that it became the active controller in epoch {epoch} too",
+            offences=(
+                Offence(anomaly="two-controllers", detail={"epoch": str(epoch), "nodes": nodes}),
+            ),
+        )
+    raise NothingToPlant("no node is known to have become the active controller")
+
+
+@plant("hanging-transaction")
+def marker_of_another(copy: RunCopy) -> Planted:
+    """Give the last marker of a transaction to another producer, on all disks."""
+    contents = copy.contents
+    rows = read_rows(contents.run).rows
+    if not rows["coordinators"]:
+        raise NothingToPlant("what the transaction coordinators know was not copied")
+    ended = {row["producer_id"] for row in rows["transactional_ids"] if row["state"] in _ENDED}
+    for replica in _replicas(contents):
+        if not replica.leads or contents.has_any(("hanging-transaction",), replica.topic_partition):
+            continue
+        place = _last_transaction(replica, ended)
+        if place is None:
+            continue
+        producer, first, marker = place
+        for other in _replicas(contents):
+            if other.topic_partition == replica.topic_partition:
+                _give_away(copy, other, marker)
+        return Planted(
+            told=f"the marker @{marker} of {name_of(replica.topic_partition)} belongs to another "
+            f"producer than the transaction @{first}",
+            offences=(
+                offence_at(
+                    "hanging-transaction", replica.topic_partition, first, kind="ended",
+                    detail={"producer_id": str(producer)},
+                ),
+            ),
+        )  # fmt: skip
+    raise NothingToPlant("no transaction ended in the last segment of a leader")
+
+
+def _last_transaction(replica: Replica, ended: set[int]) -> tuple[int, int, int] | None:
+    """Return producer id, first offset and marker of a transaction that no other one follows."""
+    data: dict[int, int] = {}
+    found: dict[int, tuple[int, int]] = {}
+    for segment in replica.segments:
+        for row in (row for rows in read_headers(segment) for row in rows.to_pylist()):
+            if row["problem"] is not None or not row["is_transactional"]:
+                continue
+            producer, base = row["producer_id"], row["base_offset"]
+            if not row["is_control"]:
+                data.setdefault(producer, base)
+                found.pop(producer, None)
+            elif producer in data:
+                found[producer] = (data.pop(producer), base)
+    fit = [(producer, *place) for producer, place in found.items() if producer in ended]
+    return fit[-1] if fit else None
+
+
+def _give_away(copy: RunCopy, replica: Replica, marker: int) -> None:
+    """Change the producer id of one control batch of a replica, and its checksum."""
+    for segment in replica.segments:
+        for row in (row for rows in read_headers(segment) for row in rows.to_pylist()):
+            if row["problem"] is None and row["base_offset"] == marker:
+                at, size = row["position"], row["size"]
+                name = str(segment.relative_to(copy.contents.path))
+                copy.edit_bytes(name, lambda old, at=at, size=size: _of_another(old, at, size))  # type: ignore[misc]
+
+
+def _of_another(content: bytes, at: int, size: int) -> bytes:
+    batch = bytearray(content[at : at + size])
+    producer = V2_HEADER.unpack_from(batch)[8]
+    struct.pack_into(">q", batch, _PRODUCER_AT, producer + _OTHER)
+    struct.pack_into(">I", batch, _CRC_AT, crc32c(bytes(batch[_ATTRIBUTES_AT:])))
+    return content[:at] + bytes(batch) + content[at + size :]
+
+
+def _replicas(contents: RunContents) -> tuple[Replica, ...]:
+    return read_copied(contents.folder, contents.run.meta).replicas

@@ -1,0 +1,155 @@
+"""How the processes of a cluster's nodes ended, and which fault explains it."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.core.fault import recorded_traits
+from harness.core.run_dir import RunDir
+from verifiers.run_folder.folder import RunInput
+from verifiers.timeline.clock import Clock
+
+_Row = dict[str, Any]
+_BY_A_SIGNAL = 128
+_KILL = _BY_A_SIGNAL + 9
+_TO_END = frozenset({_BY_A_SIGNAL + 1, _BY_A_SIGNAL + 2, _BY_A_SIGNAL + 15})
+_WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\] (ERROR|FATAL|WARN) ")
+_NO_SPACE = b"No space left on device"
+_BEFORE_S = 30.0
+_LONGEST_WORD = 300
+
+
+def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
+    """Return the rows of the frame `processes` (PROCESS_SCHEMA).
+
+    Args:
+        run: whose folder is read.
+        clock: of the brokers' machine.
+    """
+    folder = RunDir.open(run.path)
+    if not (run.path / "cluster" / "processes.json").is_file():
+        return []
+    document = folder.read_json("cluster/processes.json")
+    faults = _Stopped(list(folder.lines("faults.jsonl")))
+    rows: list[_Row] = []
+    for node in document["nodes"]:
+        number = int(node["node"])
+        known = {"topic": "", "node": number, "service": str(node["service"])}
+        log = run.path / "cluster" / str(node["service"]) / "server.log"
+        nothing = {"status": None, "from_ns": None, "to_ns": None, "said": None}
+        rows.append({**known, **nothing, "kind": None})
+        ended = sorted(node["exits"], key=lambda one: int(one["from_ns"]))
+        for one in ended:
+            from_ns, to_ns = int(one["from_ns"]), int(one["to_ns"])
+            if to_ns < run.origin_ns or faults.explain(number, from_ns, to_ns):
+                continue
+            said = _last_words(log, clock, from_ns, to_ns)
+            rows.append(
+                {
+                    **known, "kind": _kind(int(one["status"]), said), "status": int(one["status"]),
+                    "from_ns": from_ns, "to_ns": to_ns, "said": said,
+                }
+            )  # fmt: skip
+        container, asked_ns = node["container"], int(document["asked_ns"])
+        if container is None or (container["running"] and node["why"]):
+            unasked = {"from_ns": run.origin_ns, "to_ns": asked_ns, "said": node["why"]}
+            rows.append({**known, **nothing, **unasked, "kind": "unasked"})
+        elif not container["running"]:
+            rows.append(
+                {
+                    **known, "kind": "container", "status": int(container["exit_code"]),
+                    "from_ns": run.origin_ns, "to_ns": asked_ns,
+                    "said": _of_container(container),
+                }
+            )  # fmt: skip
+    return rows
+
+
+class _Stopped:
+    """The ends of processes that faults explain: one for each fault and victim."""
+
+    def __init__(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        spans: dict[str, list[int | None]] = {}
+        self._left: list[tuple[str, int]] = []
+        for line in lines:
+            if line["event"] == "decided" and recorded_traits(line).stops_process:
+                spans[str(line["id"])] = [int(line["time_ns"]), None]
+                self._left += [(str(line["id"]), int(node)) for node in line["victims"]]
+            elif line["event"] == "healed" and str(line["id"]) in spans:
+                spans[str(line["id"])][1] = int(line["time_ns"])
+        self._spans = spans
+
+    def explain(self, node: int, from_ns: int, to_ns: int) -> bool:
+        """Tell whether a fault explains an end; another one is not explained by it any more."""
+        for fault_id, victim in self._left:
+            begin_ns, end_ns = self._spans[fault_id]
+            begun = begin_ns is not None and begin_ns <= to_ns
+            if victim == node and begun and (end_ns is None or from_ns <= end_ns):
+                self._left.remove((fault_id, victim))
+                return True
+        return False
+
+
+def _kind(status: int, said: str | None) -> str:
+    if status == _KILL:
+        return "killed"
+    if status in _TO_END:
+        return "terminated"
+    if said is not None and _NO_SPACE.decode() in said:
+        return "no-space"
+    return "crashed" if status > _BY_A_SIGNAL else "exited"
+
+
+def _of_container(state: Mapping[str, Any]) -> str:
+    words = [f"its container ended at {state['finished_at']}"]
+    words += ["out of memory"] if state["oom_killed"] else []
+    words += [str(state["error"])] if state["error"] else []
+    return ", ".join(words)
+
+
+def _last_words(log: Path, clock: Clock, from_ns: int, to_ns: int) -> str | None:
+    """Return the worst of what a node logged in the half minute before its end, the latest first.
+
+    A line counts as far as the two clocks allow.
+    """
+    if not log.is_file():
+        return None
+    worst: tuple[int, str] | None = None
+    for level, at_ms, line in _complaints(log):
+        earliest, latest = clock.earliest_ns(at_ms), clock.latest_ns(at_ms)
+        if earliest is None or latest is None:
+            continue
+        if latest < from_ns - _BEFORE_S * 1e9 or earliest > to_ns:
+            continue
+        rank = {"FATAL": 3, "ERROR": 2}.get(level, 1) + 3 * (_NO_SPACE.decode() in line)
+        if worst is None or rank >= worst[0]:
+            worst = (rank, line)
+    return worst[1] if worst else None
+
+
+def _complaints(log: Path) -> Iterator[tuple[str, int, str]]:
+    """Yield level, time (ms since 1970) and text of every warning and error, and what follows it.
+
+    The exception behind a complaint is the line after it.
+    """
+    with log.open("rb") as content:
+        found: tuple[str, int, str] | None = None
+        for line in content:
+            when = _WHEN.match(line)
+            if found is not None:
+                level, at_ms, text = found
+                follows = "" if when or line.startswith(b"[") else f" {_text(line)}"
+                yield level, at_ms, (text + follows)[:_LONGEST_WORD]
+                found = None
+            if when:
+                moment = datetime.fromisoformat(when[1].decode().replace(",", "."))
+                at_ms = round(moment.replace(tzinfo=UTC).timestamp() * 1000)
+                found = (when[2].decode(), at_ms, _text(line[when.end() :]))
+        if found is not None:
+            yield found[0], found[1], found[2][:_LONGEST_WORD]
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace").strip()

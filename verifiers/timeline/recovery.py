@@ -1,0 +1,119 @@
+"""Whether a cluster was whole again within its bound after the last healing, as run.json has it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_Row = dict[str, Any]
+CAUGHT_UP_S = 30.0
+"""How long a replica outside the ISR must have held all that its leader held, seconds, to count as
+caught up: as long as replica.lag.time.max.ms is by default.
+"""
+
+
+def recoveries(meta: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> list[_Row]:
+    """Return the rows of the frame `recoveries` (RECOVERY_SCHEMA).
+
+    Args:
+        meta: run.json.
+        samples: the lines of samples.jsonl.
+    """
+    recovery = meta.get("recovery")
+    if recovery is None:
+        return []
+    times = {
+        "from_ns": int(recovery["from_ns"]),
+        "to_ns": int(recovery["to_ns"]),
+        "bound_ns": round(float(recovery["bound_s"]) * 1e9),
+    }
+    nobody: _Row = {
+        "partition": None, "missing": None, "kind": None, "leader": None, "isr": None,
+        "caught_up_ns": None, **times,
+    }  # fmt: skip
+    rows = [{"topic": "", **nobody}]
+    if not recovery["whole"]:
+        if not recovery["answered"]:
+            return [{"topic": "", **nobody, "kind": "unanswered"}]
+        rows += [
+            {**nobody, **row}
+            for row in _missing(recovery, samples, (times["from_ns"], times["to_ns"]))
+        ]
+    return rows
+
+
+def recovery_in(meta: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return, for verdict.json, how long the cluster took to be whole, and how long it may take.
+
+    Args:
+        meta: run.json.
+
+    Returns:
+        `bound_s`, `took_s` and `whole`; None where it was not recorded.
+    """
+    recovery = meta.get("recovery")
+    if recovery is None:
+        return None
+    took_ns = int(recovery["to_ns"]) - int(recovery["from_ns"])
+    return {
+        "bound_s": recovery["bound_s"],
+        "took_s": round(took_ns / 1e9, 3),
+        "whole": bool(recovery["whole"]),
+    }
+
+
+def _missing(
+    recovery: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], span: tuple[int, int]
+) -> Iterator[_Row]:
+    unregistered = {int(node) for node in recovery["unregistered"]}
+    left_down = {int(node) for node in recovery["left_down"]}
+    told: set[int] = set()
+    for state in recovery["partitions"]:
+        place = {"topic": str(state["topic"]), "partition": int(state["partition"])}
+        known = {"leader": state["leader"], "isr": ",".join(map(str, state["isr"]))}
+        if state["leader"] is None:
+            yield {**place, **known, "kind": "leaderless"}
+            continue
+        for node in sorted(set(state["replicas"]) - set(state["isr"]) - left_down):
+            told.add(node)
+            since_ns = _caught_up_since(samples, place, int(state["leader"]), node, span)
+            caught_up_ns = None if since_ns is None else span[1] - since_ns
+            kind = "behind"
+            if node in unregistered:
+                kind = "unregistered"
+            elif caught_up_ns is not None and caught_up_ns >= CAUGHT_UP_S * 1e9:
+                kind = "caught-up"
+            yield {**place, **known, "missing": node, "kind": kind, "caught_up_ns": caught_up_ns}
+    for node in sorted(unregistered - told):
+        yield {"topic": "", "missing": node, "kind": "unregistered"}
+
+
+def _caught_up_since(
+    samples: Sequence[Mapping[str, Any]],
+    place: Mapping[str, Any],
+    leader: int,
+    node: int,
+    span: tuple[int, int],
+) -> int | None:
+    """Return since when a replica has held all that its leader held one sample earlier.
+
+    Both are looked at in one round, one after the other, while records come in.
+    """
+    ends: dict[int, dict[int, int]] = {}
+    for sample in samples:
+        if (
+            sample.get("sample") == "replica"
+            and sample["topic"] == place["topic"]
+            and sample["partition"] == place["partition"]
+            and span[0] <= int(sample["asked_ns"]) <= span[1]
+        ):
+            ends.setdefault(int(sample["asked_ns"]), {})[int(sample["broker"])] = int(
+                sample["log_end"]
+            )
+    since_ns, before = None, None
+    for asked_ns, by_broker in sorted(ends.items()):
+        if leader not in by_broker or node not in by_broker:
+            since_ns, before = None, None
+            continue
+        holds_all = before is not None and by_broker[node] >= before
+        since_ns = (since_ns or asked_ns) if holds_all else None
+        before = by_broker[leader]
+    return since_ns
