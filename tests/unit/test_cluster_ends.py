@@ -151,7 +151,8 @@ def test_a_cluster_that_answers_nobody_is_told_as_such() -> None:
 def test_a_node_claims_an_epoch_in_its_own_words(
     tmp_path: Path, line: str, claim: tuple[int, int] | None
 ) -> None:
-    home = tmp_path / "cluster" / "controller-102"
+    # A user's own service may have any name.
+    home = tmp_path / "cluster" / "kafka-2"
     home.mkdir(parents=True)
     (home / "server.log").write_text(f"what came before\n{line}\n\tat some.where\n")
     (tmp_path / "run.json").write_text("{}")

@@ -17,15 +17,16 @@ from typing import Any
 from verifiers.timeline.partition_states import Timeline
 
 _Row = dict[str, Any]
-_NUMBER = re.compile(r"(\d+)$")
-_CLAIM = re.compile(
-    rb"^\[(?P<when>[^\]]{19,23})\].*?(?:"
-    # KafkaRaftClient and QuorumState, since 2.7.
-    rb"Completed transition to Leader\(.*?\bepoch=(?P<raft>\d+)"
-    # KafkaController: up to 0.11; 1.0; since 2.1.
-    rb"|[Cc]ontroller \d+ incremented epoch to (?P<old>\d+)"
-    rb"|[Ee]poch incremented to (?P<zookeeper>\d+)"
-    rb")"
+_WHEN = re.compile(rb"^\[([^\]]{19,23})\]")
+_CLAIMS = (
+    # QuorumState of KafkaRaftClient, since 2.7; since 3.7 it names more of the node.
+    re.compile(
+        rb"Completed transition to Leader\(.*?(?:localId=|ReplicaKey\(id=)(?P<node>\d+)"
+        rb".*?\bepoch=(?P<epoch>\d+)"
+    ),
+    # KafkaController up to 0.11, and since 1.0.
+    re.compile(rb"[Cc]ontroller (?P<node>\d+) incremented epoch to (?P<epoch>\d+)"),
+    re.compile(rb"\[Controller id=(?P<node>\d+)\].*?[Ee]poch incremented to (?P<epoch>\d+)"),
 )
 
 
@@ -45,24 +46,24 @@ def read_elections(cluster: Path, timeline: Timeline) -> list[_Row]:
         for change in log.controllers
     ]  # fmt: skip
     for file in sorted(cluster.glob("*/server.log")):
-        number = _NUMBER.search(file.parent.name)
-        if number:
-            rows += _claims(file, int(number[1]))
+        rows += _claims(file)
     return rows
 
 
-def _claims(file: Path, node: int) -> Iterator[_Row]:
+def _claims(file: Path) -> Iterator[_Row]:
+    """Yield what a log tells of its own node, which every such line names."""
     with file.open("rb") as content:
         for line in content:
             if b" to Leader(" not in line and b"ncremented" not in line:
                 continue
-            claim = _CLAIM.match(line)
-            if claim is None:
+            when = _WHEN.match(line)
+            claim = next((found for one in _CLAIMS if (found := one.search(line))), None)
+            if when is None or claim is None:
                 continue
-            epoch = claim["raft"] or claim["old"] or claim["zookeeper"]
+            node = int(claim["node"])
             yield {
-                "topic": "", "epoch": int(epoch), "node": node, "told_by": f"node {node}",
-                "at_utc": claim["when"].decode().replace(",", "."),
+                "topic": "", "epoch": int(claim["epoch"]), "node": node, "told_by": f"node {node}",
+                "at_utc": when[1].decode().replace(",", "."),
             }  # fmt: skip
 
 

@@ -120,18 +120,16 @@ def claimed_twice(copy: RunCopy) -> Planted:
     for claim in claims:
         by_epoch.setdefault(claim["epoch"], set()).add(claim["node"])
     alone = {epoch: nodes for epoch, nodes in by_epoch.items() if len(nodes) == 1}
-    for log in sorted((contents.path / "cluster").glob("*/server.log")):
-        text = log.parent.name.rpartition("-")[2]
-        fit = [epoch for epoch, nodes in alone.items() if text.isdigit() and {int(text)} != nodes]
-        if not fit:
-            continue
-        epoch, node = max(fit), int(text)
+    logs = sorted((contents.path / "cluster").glob("*/server.log"))
+    if alone and logs:
+        epoch = max(alone)
+        node = max(alone[epoch]) + 1
         line = (
             f"\n[2030-01-01 00:00:00,000] INFO [RaftManager id={node}] Completed transition to "
             f"Leader(localId={node}, epoch={epoch}) (org.apache.kafka.raft.QuorumState)\n"
         )
-        name = str(log.relative_to(contents.path))
-        copy.edit_bytes(name, lambda old, line=line: old + line.encode())  # type: ignore[misc]
+        name = str(logs[0].relative_to(contents.path))
+        copy.edit_bytes(name, lambda old: old + line.encode())
         nodes = ",".join(map(str, sorted({*alone[epoch], node})))
         return Planted(
             told=f"node {node} says that it became the active controller in epoch {epoch} too",
