@@ -15,7 +15,7 @@ _Row = dict[str, Any]
 _BY_A_SIGNAL = 128
 _KILL = _BY_A_SIGNAL + 9
 _TO_END = frozenset({_BY_A_SIGNAL + 1, _BY_A_SIGNAL + 2, _BY_A_SIGNAL + 15})
-_WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\] (ERROR|FATAL|WARN) ")
+_WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\] (ERROR|FATAL) ")
 _NO_SPACE = b"No space left on device"
 _BEFORE_S = 30.0
 _LONGEST_WORD = 300
@@ -123,14 +123,14 @@ def _last_words(log: Path, clock: Clock, from_ns: int, to_ns: int) -> str | None
             continue
         if latest < from_ns - _BEFORE_S * 1e9 or earliest > to_ns:
             continue
-        rank = {"FATAL": 3, "ERROR": 2}.get(level, 1) + 3 * (_NO_SPACE.decode() in line)
+        rank = (level == "FATAL") + 2 * (_NO_SPACE.decode() in line)
         if worst is None or rank >= worst[0]:
             worst = (rank, line)
     return worst[1] if worst else None
 
 
 def _complaints(log: Path) -> Iterator[tuple[str, int, str]]:
-    """Yield level, time (ms since 1970) and text of every warning and error, and what follows it.
+    """Yield level, time (ms since 1970) and text of every error, and what follows it.
 
     The exception behind a complaint is the line after it.
     """
