@@ -151,7 +151,10 @@ class ContractMatrix:
     @property
     def heads(self) -> list[str]:
         """The heads of the columns."""
-        return [*self.settings.values(), *MEANINGS, "longest time without ack", "verdict"]
+        return [
+            *self.settings.values(), *MEANINGS, "longest time without ack", "faults felt",
+            "situations", "verdict",
+        ]  # fmt: skip
 
     def cells(self, result: ScenarioResult) -> list[str]:
         """Return one row as plain text."""
@@ -160,6 +163,8 @@ class ContractMatrix:
             *(words.get(str(v), str(v)) for v in map(result.settings.get, self.settings)),
             *(str(result.headlines[name]) for name in MEANINGS),
             "never any" if result.unavailable_s is None else f"{result.unavailable_s:.1f} s",
+            f"{result.felt} of {result.faults}",
+            str(sum(bool(count) for count in result.situations.values())),
             f"{MARKS[result.verdict.name]} {result.verdict.name}",
         ]
 

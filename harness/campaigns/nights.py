@@ -24,6 +24,7 @@ from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
+from verifiers.situations.situation import SITUATIONS
 
 CONTROL = "leader_cut_and_kill"
 _SEED_RANGE = 1_000_000
@@ -109,8 +110,28 @@ class NightSummary:
 
     @property
     def tally(self) -> str:
-        """How many runs ended how."""
-        return tally("run", [result.verdict for result in self.results], Verdict)
+        """How many runs ended how, and how many situations they have reached."""
+        runs = tally("run", [result.verdict for result in self.results], Verdict)
+        reached = sum(bool(each["count"]) for each in self.situations.values())
+        return f"{runs} · {reached} of {len(self.situations)} situations" if self.results else runs
+
+    @property
+    def situations(self) -> dict[str, dict[str, Any]]:
+        """How often each situation was reached: in how many `runs`, the `count`, and the `faults`.
+
+        Those reached in the most runs come first, those that were never reached last.
+        """
+        found: dict[str, dict[str, Any]] = {
+            name: {
+                "runs": sum(bool(result.situations.get(name)) for result in self.results),
+                "count": sum(result.situations.get(name, 0) for result in self.results),
+                "faults": sorted(
+                    {f for result in self.results for f in result.reached_under.get(name, ())}
+                ),
+            }
+            for name in SITUATIONS
+        }
+        return dict(sorted(found.items(), key=lambda item: (-item[1]["runs"], item[0])))
 
     def lines(self) -> list[str]:
         """Return the summary for a console."""
@@ -128,12 +149,16 @@ class NightSummary:
             "verdict": self.verdict.name,
             "seed": self.seed,
             "budget_s": self.budget_s,
+            "situations": self.situations,
             "runs": [
                 {
                     **result.settings,
                     "verdict": result.verdict.name,
                     "reasons": list(result.reasons),
                     "anomalies": {name: each.count for name, each in result.anomalies.items()},
+                    "faults": result.faults,
+                    "proven": result.proven,
+                    "felt": result.felt,
                     "run": result.run or None,
                     "seconds": result.seconds,
                 }

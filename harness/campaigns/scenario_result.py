@@ -16,6 +16,7 @@ from harness.core.verdict import Verdict
 from harness.run.nemesis import plan
 from harness.run.scenario_run import ScenarioRun
 from verifiers.oracle import Circumstances, may_occur
+from verifiers.run_folder.result import Report
 
 HEADLINES = {"lost": "lost-write", "duplicated": "duplicate", "reordered": "nonmonotonic-send"}
 """The columns of the table of contracts, and the anomalies that they count."""
@@ -54,7 +55,10 @@ class ScenarioResult:
             None if nothing was ever acknowledged.
         acked: how many sends were acknowledged.
         proven: how many faults were proven.
+        felt: of the proven ones, how many Kafka or its clients showed.
         faults: how many were planned.
+        situations: by name, how often the run reached each; those that it did not are 0.
+        reached_under: by situation, the names of the faults under which it was reached.
         run: name of the run's folder; empty if there was no run.
         seconds: how long it took, verification included.
     """
@@ -67,7 +71,10 @@ class ScenarioResult:
     unavailable_s: float | None = None
     acked: int = 0
     proven: int = 0
+    felt: int = 0
     faults: int = 0
+    situations: Mapping[str, int] = field(default_factory=dict)
+    reached_under: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     run: str = ""
     seconds: float = 0.0
 
@@ -132,10 +139,23 @@ def _of_run(
         unavailable_s=widest["gap_s"] if widest else None,
         acked=report.counts.acked,
         proven=sum(fault.proven for fault in report.faults),
+        felt=sum(effect.get("felt") == "felt" for effect in report.effects.values()),
         faults=len(report.faults),
+        situations={name: entry["count"] for name, entry in report.situations.items()},
+        reached_under=_reached_under(report),
         run=result.run_dir.name,
         seconds=round(seconds, 1),
     )
+
+
+def _reached_under(report: Report) -> dict[str, tuple[str, ...]]:
+    """Return, by situation, the names of the faults under which it was reached."""
+    names = {fault.id: fault.name for fault in report.faults}
+    return {
+        name: tuple(sorted({names.get(fault_id, fault_id) for fault_id in entry["faults"]}))
+        for name, entry in report.situations.items()
+        if entry["count"]
+    }
 
 
 def _without_run(

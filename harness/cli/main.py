@@ -172,6 +172,7 @@ Kind = Literal[
     "targets",
     "claims",
     "contracts",
+    "rules",
     "situations",
 ]
 
@@ -182,6 +183,7 @@ _REGISTRIES: dict[Kind, tuple[str, str]] = {
     "checkers": ("verifiers.checking.checker", "CHECKERS"),
     "targets": ("harness.core.fault", "TARGETS"),
     "claims": ("harness.lab.claim", "CLAIMS"),
+    "rules": ("verifiers.adequacy.rule", "RULES"),
     "situations": ("verifiers.situations.situation", "SITUATIONS"),
 }
 """Module and name of each registry: only the one that is asked for is imported."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from harness.core.clock import clock_name
 from harness.core.errors import KafkaChaosError
 from harness.core.workload import Role
 from harness.history.format import RAW_SCHEMAS, Table, pack_frame
@@ -103,6 +104,7 @@ class Recorder:
             "role": identity.role,
             "run_id": identity.run_id,
             "topic": identity.topic,
+            "clock": clock_name(),
         }
         self._schemas = {
             table: schema.with_metadata({**metadata, "table": table})

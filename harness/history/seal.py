@@ -33,6 +33,9 @@ SCHEMAS: dict[Dataset, pa.Schema] = {
     "event": EVENT_SCHEMA,
 }
 
+INVENTORY = "sealed.json"
+"""Below `history/`: which raw files are sealed, and how many rows of each dataset they gave."""
+
 ROW_GROUP_ROWS = 1_000_000
 _INFO_ROWS = 65_536
 _NAMES = pa.array([str(kind) for kind in SEND_TYPES], pa.string())
@@ -62,21 +65,30 @@ def seal(run_dir: Path) -> None:
         )
     for dataset in SCHEMAS:
         (history / dataset).mkdir(exist_ok=True)
-    ledger = history / "sealed.json"
-    sealed: dict[str, int] = _read_json(ledger) if ledger.exists() else {}
+    inventory = history / INVENTORY
+    sealed: dict[str, Any] = _read_json(inventory) if inventory.exists() else {}
     for path in sorted(raw.iterdir()):
         size = path.stat().st_size
         # A name with a dot is the draft of a client that was killed while it wrote it.
         if path.name.startswith(".") or path.suffix == ".json" or size == 0:
             continue
-        if sealed.get(path.name) == size:
+        if _is_sealed(sealed.get(path.name), size, history):
             continue
-        _Sealing(path, history).run()
-        sealed[path.name] = size
-        write_atomically(ledger, canonical_json(sealed))
+        sealing = _Sealing(path, history)
+        sealing.run()
+        sealed[path.name] = {"bytes": size, **sealing.written()}
+        write_atomically(inventory, canonical_json(sealed))
     ends = [end for path in sorted(raw.glob("*.ends.json")) for end in _read_json(path)]
     ends.sort(key=lambda end: (end["topic"], end["partition"]))
     write_atomically(history / "ends.json", canonical_json(ends))
+
+
+def _is_sealed(entry: object, size: int, history: Path) -> bool:
+    """Tell whether a raw file of this size is sealed, and its sealed files are still there."""
+    # Folders of before there was an inventory have a number here.
+    if not isinstance(entry, dict) or entry["bytes"] != size:
+        return False
+    return all((history / name / f"{entry['process']}.parquet").is_file() for name in entry["rows"])
 
 
 class _Sealing:
@@ -86,6 +98,7 @@ class _Sealing:
         self._path = path
         self._history = history
         self._process: int | None = None
+        self._clock: str | None = None
         self._topic = ""
         self._writers: dict[Dataset, _Writer] = {}
         self._reserved = 0
@@ -115,11 +128,20 @@ class _Sealing:
         for writer in self._writers.values():
             writer.publish()
 
+    def written(self) -> dict[str, Any]:
+        """Return the file's entry in the inventory, once it is sealed."""
+        return {
+            "process": self._process,
+            "clock": self._clock,
+            "rows": {dataset: writer.rows for dataset, writer in self._writers.items()},
+        }
+
     def _take(self, batch: pa.RecordBatch) -> None:
         metadata = batch.schema.metadata or {}
         table = metadata.get(b"table", b"").decode()
         self._process = int(metadata[b"process"])
         self._topic = metadata[b"topic"].decode()
+        self._clock = metadata[b"clock"].decode() if b"clock" in metadata else None
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         times = [columns[name] for name in _NEWEST if name in columns]
         if times and batch.num_rows:
@@ -280,7 +302,11 @@ class _Completed:
 
 
 class _Writer:
-    """A Parquet file that appears at its place only when it is whole."""
+    """A Parquet file that appears at its place only when it is whole.
+
+    Attributes:
+        rows: how many were added.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
@@ -288,7 +314,8 @@ class _Writer:
         self._draft = path.with_name(f".{path.name}.draft")
         self._schema = schema
         self._batches: list[pa.RecordBatch] = []
-        self._rows = 0
+        self._waiting = 0
+        self.rows = 0
         texts = [field.name for field in schema if field.type == pa.string()]
         self._writer = pq.ParquetWriter(
             self._draft, schema, compression="zstd", compression_level=1, use_dictionary=texts
@@ -298,8 +325,9 @@ class _Writer:
         """Add rows, column by column in the order of the schema."""
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._batches.append(batch)
-        self._rows += batch.num_rows
-        if self._rows >= ROW_GROUP_ROWS:
+        self._waiting += batch.num_rows
+        self.rows += batch.num_rows
+        if self._waiting >= ROW_GROUP_ROWS:
             self._spill()
 
     def publish(self) -> None:
@@ -318,7 +346,7 @@ class _Writer:
             table = pa.Table.from_batches(self._batches, schema=self._schema)
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self._batches.clear()
-            self._rows = 0
+            self._waiting = 0
 
 
 def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON may be anything

@@ -105,7 +105,7 @@ class RecordedRun:
         sentences = [
             f"the checker {name} crashed"
             for name, state in self.verdict["checkers"].items()
-            if state != "ran"
+            if state == "crashed"
         ]
         path = self._run_dir.path / "history" / "ends.json"
         ends = _json_list(path)
@@ -119,8 +119,8 @@ class RecordedRun:
         return sentences
 
     def did_not_look_for(self, anomaly: str) -> bool:
-        """Return whether no checker of this name ran: that nothing was found proves nothing."""
-        return bool(self.verdict["checkers"].get(anomaly) != "ran")
+        """Return whether no checker of this name could run: nothing found then proves nothing."""
+        return self.verdict["checkers"].get(anomaly) not in ("ran", "skipped")
 
     @cached_property
     def batches(self) -> Mapping[str, RecordedBatch]:

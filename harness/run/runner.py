@@ -15,6 +15,7 @@ from typing import Any, Literal
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.metadata import Shortfall
 from harness.cluster.pool import ClusterPool
+from harness.core.clock import clock_name
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import KafkaChaosError, WaitTimeout
 from harness.core.progress import Progress
@@ -193,11 +194,24 @@ class Runner:
             context.note_failures()
 
     def _readers(self, context: RunContext) -> list[ClientSpec]:
-        """Return the final readers, each told where the logs end."""
+        """Return the final readers, each told where the logs end.
+
+        Which partitions the cluster itself has goes into run.json: the plan may be wrong.
+        """
         ends = {
             topic: {str(number): end for number, end in context.cluster.log_ends(topic).items()}
             for topic in context.topics
         }
+        metadata = context.cluster.metadata()
+        context.run_dir.update(
+            partitions_at_end={
+                topic: {
+                    str(number): ends[topic].get(str(number))
+                    for _, number in sorted(metadata.partitions(topic))
+                }
+                for topic in context.topics
+            }
+        )
         specs = []
         for spec in self.run.readers():
             known = ends.get(str(spec.settings.get("topic")), {})
@@ -216,6 +230,7 @@ class Runner:
             command=self.run.again(self.store / run_dir.name, self.seed),
             started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             origin_ns=time.monotonic_ns(),
+            clock=clock_name(),
             ended_ns=None,
             contract={**asdict(contract), "idempotence": contract.idempotent},
             **_described(self.run.cluster),

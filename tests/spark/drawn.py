@@ -148,7 +148,11 @@ class _Draw:
             if self.chance.random() < 0.15:
                 f = self.chance.choice(("assign", "seek", "crash", "rebalance"))
                 partition = self.chance.choice((None, *_PARTITIONS)) if f != "crash" else None
-                self.event(process, f, op=op if f == "rebalance" else None, partition=partition)
+                sought = self.chance.choice((None, 0, 1, 2)) if f == "seek" else None
+                self.event(
+                    process, f, op=op if f == "rebalance" else None, partition=partition,
+                    offset=sought,
+                )  # fmt: skip
                 if self.chance.random() < 0.5:
                     places = dict.fromkeys(_PARTITIONS, 0)
             time_ns, position = self.tick(), 0

@@ -14,7 +14,21 @@ from tests.coordinators import COMPLETE_COMMIT, key, state, write_coordinators
 from tests.coordinators import batch as coordinators_batch
 from tests.metadata import batch, change, leader_change, no_op, partition, topic, write_metadata
 from tests.spark.disks import Disk, alike, write_disks
-from tests.spark.ops import STEP_NS, TOPIC, Folder, Op, Rec, end, event, final, ok, poll, txn
+from tests.spark.evidence import write_end_of_run
+from tests.spark.ops import (
+    STEP_NS,
+    TOPIC,
+    Folder,
+    Op,
+    Rec,
+    end,
+    event,
+    final,
+    ok,
+    poll,
+    txn,
+    witnessed,
+)
 
 SENT = 30
 GROUP = "the group"
@@ -39,21 +53,17 @@ def write_everything(path: Path) -> Path:
     ]
     cluster = {"brokers": 3, "controllers": 0, "metadata": "kraft"}
     ends = [end(partition=0, high=SENT + 3), end(partition=1, high=SENT)]
-    recovery = {
-        "bound_s": 120.0, "from_ns": 2 * SENT * STEP_NS, "to_ns": 2 * SENT * STEP_NS + 1,
-        "left_down": [], "whole": True, "answered": True, "unregistered": [], "partitions": [],
-    }  # fmt: skip
-    meta = {"clients": clients, "phases": phases, "cluster": cluster, "recovery": recovery}
-    Folder(ops, meta=meta, ends=ends).write(path)
+    meta = {"clients": clients, "phases": phases, "cluster": cluster, "fewest_acked": 1}
+    # The fault is felt: its victim leaves an ISR.
+    Folder(ops, meta=meta, ends=ends, faults=witnessed(20, victims=(3,))).write(path)
     _write_disks(path)
-    _write_processes(path)
     ended = state(status=COMPLETE_COMMIT, producer=_PRODUCER_ID)
     write_coordinators(path, coordinators_batch(0, [(key("txn"), ended)]))
     _write_metadata(path, last_s)
     (path / "samples.jsonl").write_text(
         "".join(json.dumps(sample) + "\n" for sample in _samples(last_s))
     )
-    (path / "clients").mkdir()
+    write_end_of_run(path)
     (path / "clients" / "process-1.json").write_text(json.dumps({"config": {"acks": "all"}}))
     return path
 
@@ -77,6 +87,7 @@ def _ops() -> list[Op]:
         consumed += [event(200, "processed", op=number, offset=one.offset, **place) for one in mine]
         consumed.append(event(200, "committed", offset=begin + _EACH, **place))
     consumed += [poll(process, 100, *everything[SENT:]) for process in (9, 12)]
+    consumed.append(poll(200, 99, *other))
     joins = event(200, "subscribe", op=0, topic=TOPIC, detail=f"after-processing {GROUP}")
     return [*sends, *committed, joins, *consumed, final(*everything, *other)]
 
@@ -92,16 +103,6 @@ def _write_disks(path: Path) -> None:
         path,
         {**alike(Disk(content=logs[0])), **alike(Disk(content=logs[1]), partition=1)},
     )
-
-
-def _write_processes(path: Path) -> None:
-    nodes: list[dict[str, Any]] = [
-        {"node": node, "service": f"broker-{node}", "kind": "broker", "running": True,
-         "exits": [], "container": {"running": True}, "why": None}
-        for node in (1, 2, 3)
-    ]  # fmt: skip
-    document = {"schema": 1, "asked_ns": 1, "answered_ns": 2, "nodes": nodes}
-    (path / "cluster" / "processes.json").write_text(json.dumps(document))
 
 
 def _write_metadata(path: Path, last_s: int) -> None:

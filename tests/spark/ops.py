@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructType
 
 from harness.core.op import value_of
+from tests.spark.evidence import add_evidence
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 
 TOPIC = "orders"
@@ -138,13 +139,18 @@ def end(*, partition: int = 0, high: int = 100, reached: int | None = None) -> d
 
 @dataclass(frozen=True)
 class Folder:
-    """What is to stand in a run folder; change it with `dataclasses.replace`."""
+    """What is to stand in a run folder; change it with `dataclasses.replace`.
+
+    If it is to be `whole`, it holds all the evidence that a VALID rests on: the final read has all
+    that the log has, and clients, leaders and high watermarks are known.
+    """
 
     ops: Sequence[Op]
     meta: dict[str, Any] = field(default_factory=dict)
     contract: dict[str, Any] = field(default_factory=dict)
     faults: Sequence[dict[str, Any]] | None = None
     ends: Sequence[dict[str, Any]] | None = None
+    whole: bool = False
 
     def but(self, **changes: Any) -> "Folder":
         return replace(self, **changes)
@@ -179,11 +185,21 @@ class Folder:
                 mine = [row for row in rows if row["process"] == process]
                 table = pa.Table.from_pylist(mine, schema=schema)
                 pq.write_table(table, folder / f"{process}.parquet")
-        ends = [end(partition=p) for p in (0, 1)] if self.ends is None else self.ends
+        ends = self._ends() if self.ends is None else self.ends
+        (path / "history").mkdir(exist_ok=True)
         (path / "history" / "ends.json").write_text(json.dumps(list(ends)))
         if disks:
             self._write_disks(path, ends)
+        if self.whole:
+            add_evidence(path, len(self.ops))
         return path
+
+    def _ends(self) -> list[dict[str, Any]]:
+        if not self.whole:
+            return [end(partition=p) for p in (0, 1)]
+        final = rows_of(self.ops)["final"]
+        high = {p: [row["offset"] + 1 for row in final if row["partition"] == p] for p in (0, 1)}
+        return [end(partition=p, high=max(high[p], default=0)) for p in (0, 1)]
 
     def _write_disks(self, path: Path, ends: Sequence[dict[str, Any]]) -> None:
         """Give every broker the same logs, as long as the final read says that they are."""

@@ -298,19 +298,25 @@ class Reference:
             for before, after in pairwise(lane):
                 internal = before["op"] == after["op"]
                 moved = any(e["f"] == "rebalance" and e["op"] == after["op"] for e in mine)
-                excused = any(
-                    e["f"] in _EXCUSES
+                resets = [
+                    e
+                    for e in mine
+                    if e["f"] in _EXCUSES
                     and before["time_ns"] <= e["time_ns"] <= after["time_ns"]
                     and e["partition"] in (None, partition)
-                    for e in mine
-                )
-                if moved if internal else excused:
+                ]
+                seeks = [e for e in resets if e["f"] == "seek" and e["offset"] is not None]
+                follows = after["offset"] == before["offset"] + 1
+                if follows or (moved if internal else len(seeks) < len(resets)):
                     continue
+                due = before["offset"] + 1
+                if seeks and not internal:
+                    due = max(seeks, key=lambda e: e["time_ns"])["offset"]
                 kind = "subscribe" if process in self.run.subscribed else "assign"
                 at = (partition, after["offset"], after["value"], None if internal else kind)
-                between = range(before["offset"] + 1, after["offset"])
+                between = range(due, after["offset"])
                 name = "int-" if internal else ""
-                if after["offset"] <= before["offset"]:
+                if after["offset"] < due:
                     self._add(f"{name}nonmonotonic-poll", *at)
                 elif self.known_at[partition].intersection(between):
                     self._add(f"{name}poll-skip", *at)

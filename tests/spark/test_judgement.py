@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from harness.core.verdict import Verdict
-from tests.spark.ops import PROVEN, Folder, end, fault, witnessed
+from tests.spark.ops import PROVEN, Folder, fault, witnessed
+from verifiers.adequacy.rule import Answer, judged, not_applicable
 from verifiers.checking.execution import Found
 from verifiers.judging.judgement import judge_findings, verdict_of, why_not_valid
 from verifiers.run_folder.folder import read_run
-from verifiers.run_folder.result import AnomalyFinding, Counts
+from verifiers.run_folder.result import AnomalyFinding
 from verifiers.situations.effects import Effect
 
 GOOD = Folder([])
-ENOUGH = Counts(sends=500, acked=500, final=500)
 CLEAN = Found(counts={}, examples={}, checkers={"lost-write": "ran"})
 UNWITNESSED = [
     fault(3, "decided", fault="partition", victims=[2], target="random"),
@@ -46,12 +46,12 @@ def reasons(
     path: Path,
     folder: Folder,
     *,
-    counts: Counts = ENOUGH,
     found: Found = CLEAN,
     effects: Mapping[str, Effect] = FELT,
+    answers: Mapping[str, Answer] | None = None,
 ) -> tuple[str, ...]:
     run = read_run(folder.write(path / "run"))
-    return why_not_valid(run, counts, found, judge_findings(run, found), effects)
+    return why_not_valid(run, judge_findings(run, found), effects, answers or {})
 
 
 def test_a_run_in_which_no_fault_was_felt_shows_nothing(tmp_path: Path) -> None:
@@ -104,21 +104,6 @@ def test_nothing_is_missing_where_all_is_well(tmp_path: Path) -> None:
             id="not injected",
         ),
         pytest.param(
-            GOOD.but(ends=[end(high=9, reached=5), end(partition=1)]),
-            "The final read did not get to the end: orders-0 was read to 5 of 9.",
-            id="final read cut short",
-        ),
-        pytest.param(
-            GOOD.but(ends=[end(partition=0)]),
-            "The final read did not get to the end: orders-1 was not read at all.",
-            id="partition not read",
-        ),
-        pytest.param(
-            GOOD.but(ends=[]),
-            "There was no final read: what the log holds at the end is unknown.",
-            id="no final read",
-        ),
-        pytest.param(
             GOOD.but(meta={"state": "aborted"}),
             "The run did not come to its end: its state is aborted.",
             id="aborted",
@@ -149,24 +134,14 @@ def test_if_no_fault_is_proven_that_is_said_first(tmp_path: Path) -> None:
     assert second.startswith("Fault 3, partition of broker 2, has no witness")
 
 
-@pytest.mark.parametrize(
-    ("counts", "reason"),
-    [
-        (Counts(), "No record was acknowledged"),
-        (Counts(acked=99, final=99), "Only 99 records were acknowledged"),
-        (Counts(acked=500), "The final read gave no record at all."),
-    ],
-)
-def test_too_little_is_said(tmp_path: Path, counts: Counts, reason: str) -> None:
-    (said,) = reasons(tmp_path, GOOD, counts=counts)
+def test_a_broken_rule_is_a_reason_and_one_that_does_not_apply_is_none(tmp_path: Path) -> None:
+    answers = {
+        "one": judged(["The rule is broken."]),
+        "two": judged([]),
+        "three": not_applicable("There is nothing to apply it to."),
+    }
 
-    assert said.startswith(reason)
-
-
-def test_a_crashed_checker_is_said(tmp_path: Path) -> None:
-    found = replace(CLEAN, crashes=("The checker duplicate crashed.",))
-
-    assert reasons(tmp_path, GOOD, found=found) == ("The checker duplicate crashed.",)
+    assert reasons(tmp_path, GOOD, answers=answers) == ("The rule is broken.",)
 
 
 def test_what_is_forbidden_is_said_first_and_explained(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from harness.core.verdict import Verdict
 from tests.batches import v2
 from tests.spark.conftest import member_at
 from tests.spark.disks import BROKERS, Disk, Disks, alike, whole, write_disks
+from tests.spark.evidence import add_evidence
 from tests.spark.ops import TOPIC, Folder, Op, Rec, end, filler, final, ok, poll
 from tests.spark.stories.disks import ONE, OTHER, TEN, THREE, TWO, hurt
 from verifiers.judging.job import Report, verify_all
@@ -23,6 +24,8 @@ from verifiers.replicas.copied import read_copied
 
 IN_ORDER = [*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))]
 LOST = [*IN_ORDER, *(ok(1, n, n) for n in range(5, 8))]
+_TEN = [Rec(1, n, n) for n in range(10)]
+WHOLE = [*filler(120), *(ok(1, n, n) for n in range(10)), poll(9, 0, *_TEN), final(*_TEN)]
 CUT = (
     "[2026-11-21 14:08:18,021] INFO [UnifiedLog partition=orders-0, dir=/d] "
     "Truncating to offset 5 (…)\n"
@@ -40,6 +43,12 @@ class Run:
     isr: Sequence[int] = BROKERS
 
     def write(self, path: Path) -> Path:
+        if self.ops is WHOLE and self.disks is not None:
+            folder = Folder(WHOLE, whole=True).write(path, disks=False)
+            logs = {**alike(whole(120, partition=1), partition=1), **self.disks}
+            write_disks(folder, logs, isr=self.isr)
+            add_evidence(folder, len(WHOLE))
+            return folder
         ends = [end(partition=0, high=10), end(partition=1, high=0)]
         folder = Folder(self.ops, ends=ends).write(path)
         if self.disks is None:
@@ -50,9 +59,10 @@ class Run:
 
 
 RUNS = {
-    "agree": Run(disks=alike(Disk(content=v2(0, TEN[:4]) + v2(4, TEN[4:])))),
+    "agree": Run(ops=WHOLE, disks=alike(Disk(content=v2(0, TEN[:4]) + v2(4, TEN[4:])))),
     "differ": Run(disks={**alike(Disk(content=v2(0, TEN))), (2, 0): Disk(content=v2(0, OTHER))}),
     "lags": Run(
+        ops=WHOLE,
         isr=(1, 2),
         disks={**alike(Disk(content=v2(0, TEN))), (3, 0): Disk(content=v2(0, TEN)[:-5])},
     ),

@@ -162,7 +162,7 @@ def test_spark_finds_what_a_reference_finds(
         some = runs[begin : begin + AT_ONCE]
         path = write_together(some, tmp_path / f"run-{begin}")
         report = verify(path, master="local[2]", say=lambda _: None)
-        assert set(report.checkers.values()) == {"ran"}
+        assert "crashed" not in report.checkers.values()
         for number, rows in enumerate(found_by_spark(path, len(some)), start=begin):
             if lines := unlike(references[number], rows):
                 wrong[number] = lines

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from harness.core.errors import UsageError
 from tests.spark.everything import write_everything
 from tests.spark.ops import Folder, Rec, filler, final, ok
+from verifiers.adequacy.rule import RULES
 from verifiers.checking.checker import CHECKERS, offences
 from verifiers.planting.self_test import PlantOutcome, SelfTest, self_test
 
@@ -51,7 +52,7 @@ def test_whatever_is_planted_into_a_run_of_everything_is_found(tmp_path: Path) -
     outcome = plant_in(path)
 
     assert [one.to_json() for one in outcome.plants if one.outcome != "found"] == []
-    assert {one.checker for one in outcome.plants} == set(CHECKERS)
+    assert {one.checker for one in outcome.plants} == {*CHECKERS, *RULES}
     assert (outcome.passed, outcome.baseline) == (True, {})
     assert contents(path) == before
 
@@ -62,7 +63,11 @@ def test_what_a_run_does_not_hold_is_named_and_what_it_has_already_is_its_own(
     ops = [*filler(20), ok(1, 0, 0), ok(1, 1, 1), final(Rec(1, 0, 0))]
 
     outcome = plant_in(
-        Folder(ops).write(tmp_path / "run"), "zombie-commit", "lost-write", "duplicate"
+        # Logs that lack what the history acknowledges would make another kind of loss.
+        Folder(ops).write(tmp_path / "run", disks=False),
+        "zombie-commit",
+        "lost-write",
+        "duplicate",
     )
 
     plants = named(outcome)

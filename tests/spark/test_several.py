@@ -42,7 +42,7 @@ CLIENTS = [
 GROUP = [joins(FIRST, "before-processing"), given(FIRST, 0, 0, 1, 2), commits(FIRST, 3)]
 
 RUNS: Mapping[str, Folder] = {
-    "in order": Folder([*filler(120), *ALL_THREE, READ]),
+    "in order": Folder([*filler(120), *ALL_THREE, READ], whole=True),
     "lost": Folder([*filler(120), *ALL_THREE, poll(9, 0, Rec(1, 1, 1)), final(Rec(1, 0, 0))]),
     "damaged": Folder(
         [*ALL_THREE, poll(9, 0, Rec(2, 0, 1)), poll(9, 1, Rec(1, 1, 1, problem="checksum")), READ,

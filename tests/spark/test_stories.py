@@ -73,7 +73,7 @@ def test_every_checker_finds_something_in_some_story() -> None:
 def test_a_story_is_judged_as_it_says(story: Story, judged: Mapping[str, Judged]) -> None:
     outcome = judged[story.title]
 
-    assert set(outcome.report.checkers.values()) == {"ran"}
+    assert "crashed" not in outcome.report.checkers.values()
     assert lines(outcome.rows) == lines(story.finds), f"{story.title}: {story.why}"
     for begin in story.reasons:
         told = outcome.report.reasons

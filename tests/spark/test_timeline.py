@@ -10,6 +10,7 @@ from harness.core.contract import Contract
 from harness.core.verdict import Verdict
 from tests.metadata import batch, change, no_op, partition, topic, write_metadata
 from tests.spark.disks import alike, whole, write_disks
+from tests.spark.evidence import write_end_of_run
 from tests.spark.ops import STEP_NS, TOPIC, Folder, Rec, end, filler, final, ok, poll
 from tests.spark.stories.timeline import told
 from verifiers.checking.checker import CHECKERS, can_find
@@ -36,17 +37,24 @@ def sampled(path: Path, *samples: dict[str, Any]) -> Path:
     folder = Folder(ops, ends=[end(partition=0, high=2), end(partition=1, high=120)]).write(path)
     disks = {**alike(whole(2)), **alike(whole(120, partition=1), partition=1)}
     write_disks(folder, disks)
-    log = batch(0, ERA_MS, [topic(TOPIC), partition(0, [1, 2, 3], leader=1)])
+    places = [partition(number, [1, 2, 3], leader=1) for number in (0, 1)]
+    log = batch(0, ERA_MS, [topic(TOPIC), *places])
     # The fault that hits broker 2 is felt.
-    log += batch(2, ERA_MS + 5_000, [change(0, isr=[1, 3])])
-    log += batch(3, ERA_MS + 6_000, [change(0, isr=[1, 2, 3])])
-    write_metadata(folder, log + batch(4, ERA_MS + 900_000, [no_op()]))
+    log += batch(3, ERA_MS + 5_000, [change(0, isr=[1, 3])])
+    log += batch(4, ERA_MS + 6_000, [change(0, isr=[1, 2, 3])])
+    write_metadata(folder, log + batch(5, ERA_MS + 900_000, [no_op()]))
     clocks = [
         {"sample": "clock", "asked_ns": at * S, "answered_ns": at * S + 1_000_000,
          "host_ns": (ERA_MS + at * 1000) * 1_000_000 + 500_000}
         for at in (1, 900)
     ]  # fmt: skip
-    lines = [*clocks, *({"sample": "high-watermark", **sample} for sample in samples)]
+    write_end_of_run(folder)
+    other = {**told(500, 120), "partition": 1}
+    lines = [
+        *clocks,
+        {"sample": "high-watermark", **other},
+        *({"sample": "high-watermark", **sample} for sample in samples),
+    ]
     (folder / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 

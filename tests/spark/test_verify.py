@@ -24,12 +24,15 @@ from tests.spark.ops import (
     ok,
     poll,
 )
+from verifiers.adequacy.rule import RULES
 from verifiers.checking.checker import CHECKERS, checker
 from verifiers.judging import verification
 from verifiers.judging.job import Report, verify, verify_all, write_verdict
 from verifiers.judging.warm_up import write_run
 
-GOOD = Folder([*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))])
+GOOD = Folder(
+    [*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))], whole=True
+)
 LOST = GOOD.but(ops=[*GOOD.ops, ok(1, 1, 1), ok(1, 2, 2)])
 
 RUNS = {
@@ -79,7 +82,9 @@ def test_a_run_in_order_with_a_proven_fault_is_valid(judged: Mapping[str, Judged
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     assert report.anomalies == {}
     assert set(report.checkers) == set(CHECKERS)
-    assert set(report.checkers.values()) == {"ran"}
+    assert set(report.checkers.values()) == {"ran", "skipped"}
+    states = {name: answer["state"] for name, answer in report.adequacy.items()}
+    assert states == dict.fromkeys(RULES, "held") | {"losses-explained": "not applicable"}
 
 
 def test_the_verdict_file_says_what_the_report_says(judged: Mapping[str, Judged]) -> None:
@@ -328,4 +333,4 @@ def test_the_history_that_the_class_archive_is_made_from_can_be_verified(tmp_pat
     report = verify(write_run(tmp_path), master="local[2]")
 
     assert report.checkers
-    assert set(report.checkers.values()) == {"ran"}
+    assert "crashed" not in report.checkers.values()

@@ -1,6 +1,7 @@
 """A night: the control always, every contract, and the worst verdict at the end."""
 
 import json
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from harness.core.verdict import Verdict
 from harness.run.runner import Runner
 from harness.run.scenario_run import ScenarioRun, settings_of
 from tests.unit.campaign_fixture import Machine, machine, report
+from verifiers.situations.situation import SITUATIONS
 
 __all__ = ["machine"]
 
@@ -181,10 +183,29 @@ def test_the_summary_says_the_same_in_every_form(tmp_path: Path) -> None:
     assert [run["verdict"] for run in document["runs"]] == ["VALID", "UNKNOWN", "INVALID"]
     assert document["runs"][0]["anomalies"] == {"lost-write": 12}
     markdown = (tmp_path / "summary.md").read_text()
-    row = f"| VALID | {CONTROL} | 1 | 2 | 3 | lost-write ×12 | 20261121T000000-x-3 |"
+    row = f"| VALID | {CONTROL} | 1 | 2 | 3 | 0 of 0 | lost-write ×12 | 20261121T000000-x-3 |"
     assert row in markdown.splitlines()
     assert summary.lines()[0].startswith("INVALID  3 runs")
     assert (junit.tests, junit.failures, junit.errors) == (3, 1, 1)
+
+
+def test_a_night_says_which_situations_were_reached_how_often_and_under_which_faults() -> None:
+    lost, unclean = "leader-lost-by-crash", "unclean-election"
+    runs = [
+        replace(result("mixed", Verdict.VALID), situations={lost: count, unclean: 0},
+                reached_under={lost: faults} if count else {})
+        for count, faults in ((2, ("broker_kill",)), (1, ("power_loss",)), (0, ()))
+    ]  # fmt: skip
+    night = NightSummary(seed=7, budget_s=60, results=runs)
+
+    assert night.situations[lost] == {
+        "runs": 2, "count": 3, "faults": ["broker_kill", "power_loss"],
+    }  # fmt: skip
+    assert night.situations[unclean] == {"runs": 0, "count": 0, "faults": []}
+    assert set(night.situations) == set(SITUATIONS)
+    assert next(iter(night.situations)) == lost
+    assert night.tally.endswith(f"1 of {len(SITUATIONS)} situations")
+    assert night.document()["situations"] == night.situations
 
 
 def test_what_is_found_in_a_run_stands_in_the_summary(machine: Machine, tmp_path: Path) -> None:

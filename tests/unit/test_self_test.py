@@ -1,6 +1,7 @@
 """Plants and checkers belong together; what `verify --self-test` says and ends with."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli.main import app
+from verifiers.adequacy.rule import RULES
 from verifiers.checking.checker import CHECKERS
 from verifiers.planting import self_test as module
 from verifiers.planting.plant import PLANTS, Offence
@@ -16,12 +18,19 @@ from verifiers.planting.self_test import PlantOutcome, SelfTest
 MISSED = Offence(anomaly="duplicate", topic="orders", partition=0, offset=7, value=9, kind="log")
 
 
-def test_every_checker_has_a_plant_and_every_plant_a_checker() -> None:
-    assert {plant.checker for plant in PLANTS.values()} == set(CHECKERS)
+def test_every_checker_and_every_rule_has_a_plant() -> None:
+    assert {plant.checker for plant in PLANTS.values() if not plant.rule} == set(CHECKERS)
+    assert {plant.rule for plant in PLANTS.values() if not plant.checker} == set(RULES)
 
 
-def test_a_plant_is_named_after_its_checker() -> None:
-    assert all(name.split(" (")[0] == plant.checker for name, plant in PLANTS.items())
+def test_a_plant_is_named_after_its_checker_or_rule() -> None:
+    assert all(name.split(" (")[0] == plant.subject for name, plant in PLANTS.items())
+
+
+def test_the_first_rules_have_several_plants() -> None:
+    plants = Counter(plant.rule for plant in PLANTS.values())
+    first = ("files-complete", "log-read-whole", "load-met-damage", "readers-read")
+    assert all(plants[rule] > 1 for rule in first)
 
 
 def outcome(*plants: PlantOutcome) -> SelfTest:

@@ -17,7 +17,6 @@ from verifiers.oracle.row import forbidden, permitted, undecided
 from verifiers.report import write_report
 from verifiers.report.record_reading import read_record
 from verifiers.run_folder.folder import RunInput, read_run
-from verifiers.run_folder.result import Counts
 
 KINDS = Chapter(
     anomaly="odd-client",
@@ -67,7 +66,7 @@ def test_the_worst_kind_decides(
     found = Found(counts={("odd-client", kind): 1 for kind in kinds}, examples={})
 
     findings = judge_findings(run, found)
-    reasons = why_not_valid(run, Counts(), found, findings, {})
+    reasons = why_not_valid(run, findings, {}, {})
     told = [reason for reason in reasons if reason.startswith("odd-client")]
 
     assert findings["odd-client"].why == f"{why} (the tests)."

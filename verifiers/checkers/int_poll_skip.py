@@ -29,5 +29,5 @@ def int_poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFr
     """
     rows = turns.where(F.col("internal") & (F.col("offset") > F.col("prev_offset")))
     rows = untouched(rows, events)
-    rows = passed_over(rows, log)
+    rows = passed_over(rows.withColumn("due", F.col("prev_offset") + 1), log)
     return offences(rows, detail=poll_details() | {"skipped": F.col("skipped")})

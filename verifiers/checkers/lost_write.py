@@ -1,9 +1,11 @@
 """Acknowledged records that are not in the final log."""
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns, send_details
+from verifiers.frames.history import ANY_PARTITION
 from verifiers.frames.records import lost
 
 
@@ -13,7 +15,7 @@ from verifiers.frames.records import lost
     one="acknowledged record was lost",
     many="acknowledged records were lost",
 )
-def lost_write(values: DataFrame, located: DataFrame) -> DataFrame:
+def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) -> DataFrame:
     """Return the acknowledged records that the final read lacks, the tail included.
 
     Only offsets that the final read certainly covered count: elsewhere a record is unseen.
@@ -21,16 +23,50 @@ def lost_write(values: DataFrame, located: DataFrame) -> DataFrame:
     Args:
         values: what is known of each value.
         located: where lost records still lie, and who cut them.
+        loss_causes: what can have lost records, and which.
 
     Returns:
         One row per lost record; offset as acknowledged, null under acks=0; time of the
         acknowledgement. `polled` in the detail counts consumers' reads before it was lost;
         `held_by`, `lacking`, `cut_by`, `cut_to`, `cut_at_utc` and `cut_epoch` say which brokers
-        still have it on disk and which do not, and who cut it where and when.
+        still have it on disk and which do not, and who cut it where and when; `lost_by` the first
+        thing that can have lost it. The kind is "unread" if every replica still has it, so that the
+        final read is wrong; else "explained", or "unexplained" if nothing can have lost it; null
+        where who led the partition is not known.
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority.
     """
     where = located.drop("partition")
-    found = lost(values).join(where, ["topic", "value"], "left")
-    facts = columns(*where.drop("topic", "value").columns)
-    return offences(found, time_ns="complete_ns", detail=send_details() | facts)
+    absent = lost(values)
+    found = absent.join(where, ["topic", "value"], "left").join(
+        _explained(absent, loss_causes), ["topic", "value"], "left"
+    )
+    facts = columns(*where.drop("topic", "value").columns, "lost_by")
+    is_held = (F.length("held_by") > 0) & (F.coalesce(F.length("lacking"), F.lit(0)) == 0)
+    kind = (
+        F.when(is_held, "unread")
+        .when(F.col("causes").isNull(), "unexplained")
+        .when(F.col("lost_by").isNotNull(), "explained")
+    )
+    return offences(found, kind=kind, time_ns="complete_ns", detail=send_details() | facts)
+
+
+def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
+    """Return the lost records that something can have lost: how many things, and the first."""
+    cause = F.broadcast(loss_causes)
+    fits = (
+        (absent["topic"] == cause["topic"])
+        & (
+            (cause["partition"] == ANY_PARTITION)
+            | absent["partition"].isNull()
+            | (absent["partition"] == cause["partition"])
+        )
+        & F.coalesce(absent["invoke_ns"] <= cause["until_ns"], F.lit(True))
+        & F.coalesce(absent["complete_ns"] >= cause["since_ns"], F.lit(True))
+        & F.coalesce(absent["offset"] >= cause["cut_to"], F.lit(True))
+    )
+    return (
+        absent.join(cause, fits)
+        .groupBy(absent["topic"], absent["value"])
+        .agg(F.count("*").alias("causes"), F.min_by("words", "at_ns").alias("lost_by"))
+    )

@@ -22,10 +22,11 @@ def nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
 
     Returns:
         One row per pair of polls. Kind "subscribe" if a group moves the consumer's partitions,
-        else "assign". A fresh assignment, a seek or a crash between the two excuses them.
+        else "assign". A fresh assignment or a crash between the two excuses them; a seek excuses
+        them down to the offset that was sought.
 
     Source: the nonmonotonic-poll analysis of jepsen.tests.kafka.
     """
-    rows = turns.where(~F.col("internal") & (F.col("offset") <= F.col("prev_offset")))
-    rows = unprepared(rows, events)
+    rows = unprepared(turns.where(~F.col("internal")), events)
+    rows = rows.where(F.col("offset") < F.col("due"))
     return offences(rows, kind="mode", detail=poll_details())

@@ -27,5 +27,6 @@ def unseen(values: DataFrame) -> DataFrame:
     Source: the unseen analysis of jepsen.tests.kafka.
     """
     nobody = (F.col("polls") == 0) & (F.col("finals") == 0)
-    rows = values.where((F.col("type") == "ok") & ~F.col("searched") & nobody)
+    not_looked_for = ~F.col("searched") & ~F.col("deleted")
+    rows = values.where((F.col("type") == "ok") & not_looked_for & nobody)
     return offences(rows, time_ns="complete_ns", detail=send_details())

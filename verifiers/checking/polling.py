@@ -7,27 +7,36 @@ from verifiers.checking.details import columns
 from verifiers.scanning.block_digests import BLOCK_BITS
 
 RESETS = ("start", "assign", "subscribe", "seek", "crash")
-"""Events after which a consumer may go on anywhere."""
+"""Events after which a consumer may go on anywhere; if a seek names an offset, only there."""
 
 
 def unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the turns that no event between the two records excuses.
+    """Return the turns that no event between the two records excuses, with `due`.
 
-    An event that names a topic or a partition excuses only turns there.
+    An event that names a topic or a partition excuses only turns there. `due` is the offset that
+    was to follow: the one that was sought last between the two records, or else the one after the
+    earlier record.
     """
     resets = events.where(F.col("f").isin(*RESETS)).select(
         F.col("process").alias("reset_process"),
         F.col("topic").alias("reset_topic"),
         F.col("partition").alias("reset_partition"),
         F.col("time_ns").alias("reset_ns"),
+        F.when(F.col("f") == "seek", F.col("offset")).alias("sought"),
     )
-    return turns.join(
-        resets,
+    between = (
         (turns["process"] == F.col("reset_process"))
         & F.col("reset_ns").between(turns["prev_ns"], turns["time_ns"])
         & (F.col("reset_topic").isNull() | (F.col("reset_topic") == turns["topic"]))
-        & (F.col("reset_partition").isNull() | (F.col("reset_partition") == turns["partition"])),
-        "left_anti",
+        & (F.col("reset_partition").isNull() | (F.col("reset_partition") == turns["partition"]))
+    )
+    anywhere, somewhere = F.col("sought").isNull(), F.col("sought").isNotNull()
+    unexcused = turns.join(resets.where(anywhere), between, "left_anti")
+    last = F.max_by("sought", "reset_ns")
+    return (
+        unexcused.join(resets.where(somewhere), between, "left")
+        .groupBy(*turns.columns)
+        .agg(F.coalesce(last, F.col("prev_offset") + 1).alias("due"))
     )
 
 
@@ -41,17 +50,19 @@ def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
     """Return the turns that skipped known records, with their number in `skipped`.
 
     Offsets without a record, such as transaction markers, are not skipped.
+
+    Args:
+        turns: with the offset that was to follow in `due`.
+        log: which offsets hold a record.
     """
     size = 1 << BLOCK_BITS
     blocks = F.sequence(
-        F.shiftright(F.col("prev_offset") + 1, BLOCK_BITS),
+        F.shiftright(F.col("due"), BLOCK_BITS),
         F.shiftright(F.col("offset") - 1, BLOCK_BITS),
     )
-    gaps = turns.where(F.col("offset") > F.col("prev_offset") + 1).select(
-        "*", F.explode(blocks).alias("block")
-    )
+    gaps = turns.where(F.col("offset") > F.col("due")).select("*", F.explode(blocks).alias("block"))
     base = F.col("block") * size
-    low = F.greatest(F.col("prev_offset") + 1 - base, F.lit(0))
+    low = F.greatest(F.col("due") - base, F.lit(0))
     high = F.least(F.col("offset") - 1 - base, F.lit(size - 1))
     within = gaps.join(
         log.select("topic", "partition", "block", "bits"), ["topic", "partition", "block"]

@@ -32,7 +32,10 @@ def values(history: History) -> DataFrame:
         first, last: lowest and highest offset of all evidence, acknowledgement included.
         partitions: 1, or 2 if the evidence names more than one partition; that a send which is not
             known to have happened was meant for one is no evidence.
+        sends: how many sends of it were recorded.
         searched: whether the final read certainly covered the place where it should be.
+        deleted: whether that place lies below the first offset of the log, so that it was deleted
+            in order (retention, DeleteRecords), or cut off at the front.
     """
     ok = F.col("type") == "ok"
     written = history.sends.select(
@@ -77,7 +80,7 @@ def values(history: History) -> DataFrame:
     reader = F.col("reader").bitwiseAND((1 << PROCESS_BITS) - 1).cast("int")
     return suspicious.withColumns(
         {"type": outcome, "reader": reader, "partitions": F.when(several, 2).otherwise(1)}
-    ).drop("send", "sends", "partition_low", "partition_high")
+    ).drop("send", "partition_low", "partition_high")
 
 
 def _value_columns() -> list[Column]:
@@ -136,6 +139,7 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
         ends.select(
             F.col("topic").alias("end_topic"),
             F.col("partition").alias("end_partition"),
+            "low",
             "reached",
             "complete",
         )
@@ -147,7 +151,10 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
     )
     offset = F.coalesce(known["offset"], known["poll_last"])
     searched = F.coalesce(F.col("complete") | (offset < F.col("reached")), F.lit(False))
-    return joined.withColumn("searched", searched).drop(*reached.columns)
+    deleted = F.coalesce(offset < F.col("low"), F.lit(False))
+    return joined.withColumns({"searched": searched & ~deleted, "deleted": deleted}).drop(
+        *reached.columns
+    )
 
 
 def lost(values: DataFrame) -> DataFrame:

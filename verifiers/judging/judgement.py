@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.verdict import Verdict
+from verifiers.adequacy.rule import Answer, reasons_of
 from verifiers.checking.checker import CHECKERS
 from verifiers.checking.execution import Found
 from verifiers.judging.evidence import in_words
 from verifiers.oracle import Circumstances, Ruling
 from verifiers.run_folder.folder import RunInput
-from verifiers.run_folder.result import AnomalyFinding, Counts, JudgedFault
+from verifiers.run_folder.result import AnomalyFinding, JudgedFault
 from verifiers.situations.effects import Effect
-
-FEWEST_ACKED = 100
-"""A run with fewer acknowledged sends proves nothing, unless run.json names another number."""
 
 
 def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
@@ -93,20 +91,18 @@ def judge_liveness(
 
 def why_not_valid(
     run: RunInput,
-    counts: Counts,
-    found: Found,
     findings: Mapping[str, AnomalyFinding],
     effects: Mapping[str, Effect],
+    answers: Mapping[str, Answer],
     uncompared: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return, in sentences, why the run is not VALID; forbidden anomalies come first.
 
     Args:
         run: what was run.
-        counts: how many operations there were.
-        found: what the checkers found.
-        findings: the same, judged.
+        findings: what the checkers found, judged.
         effects: what was felt of each fault, by its id.
+        answers: what became of each rule of adequacy.
         uncompared: why replicas were not compared in full.
     """
     return (
@@ -116,10 +112,8 @@ def why_not_valid(
         *_undamaged(run.faults),
         *_unfelt(effects),
         *(run.group.why_not() if run.group else ()),
-        *_too_little(counts, int(run.meta.get("fewest_acked", FEWEST_ACKED))),
-        *_unread(run),
+        *reasons_of(answers),
         *uncompared,
-        *found.crashes,
         *_unprovoked(run, findings),
     )
 
@@ -186,29 +180,6 @@ def _in_words(evidence: Mapping[str, Any]) -> str:
     details, question = evidence.get("details"), evidence.get("question")
     text = in_words(details if isinstance(details, Mapping) else {})
     return f"{text}; {question}" if question else f"{text}."
-
-
-def _too_little(counts: Counts, fewest: int) -> list[str]:
-    reasons: list[str] = []
-    if counts.acked == 0:
-        reasons.append("No record was acknowledged: there was nothing to lose.")
-    elif counts.acked < fewest:
-        reasons.append(
-            f"Only {counts.acked} records were acknowledged; below {fewest} a run shows "
-            "nothing: let it run longer, or send faster."
-        )
-    if counts.acked and not counts.final:
-        reasons.append("The final read gave no record at all.")
-    return reasons
-
-
-def _unread(run: RunInput) -> list[str]:
-    if not run.ends:
-        return ["There was no final read: what the log holds at the end is unknown."]
-    if not run.unread:
-        return []
-    shown = "; ".join(run.unread[:5]) + ("; …" if len(run.unread) > 5 else "")
-    return [f"The final read did not get to the end: {shown}."]
 
 
 def _unprovoked(run: RunInput, findings: Mapping[str, AnomalyFinding]) -> list[str]:

@@ -1,6 +1,6 @@
 """A run as it is loaded for verification: everything that is read without Spark."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.run_dir import RunDir
@@ -9,6 +9,7 @@ from verifiers.replicas.copied import Copied, read_copied
 from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.sealed import Sealed, read_sealed
 from verifiers.situations.events import RunEvents
+from verifiers.situations.loss_causes import loss_causes
 from verifiers.timeline.frames import TimelineRows, read_rows
 
 
@@ -43,10 +44,13 @@ def load_run(run_dir: Path) -> LoadedRun:
         seal(run.path)
         run = read_run(run_dir)
     timeline = read_rows(run)
+    copied = read_copied(RunDir(run.path), run.meta)
+    events = RunEvents(run=run, timeline=timeline.timeline)
+    causes = loss_causes(events, copied.replicas)
     return LoadedRun(
         run=run,
         history=read_sealed(run.path),
-        copied=read_copied(RunDir(run.path), run.meta),
-        timeline=timeline,
-        events=RunEvents(run=run, timeline=timeline.timeline),
+        copied=copied,
+        timeline=replace(timeline, rows={**timeline.rows, "loss_causes": causes}),
+        events=events,
     )

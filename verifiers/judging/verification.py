@@ -10,6 +10,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.core.errors import HistoryUnreadable
+from verifiers.adequacy.counted import Counted, count
+from verifiers.adequacy.evidence import Evidence
+from verifiers.adequacy.rule import apply_rules
+from verifiers.adequacy.rules.checkers_ran import checker_states
 from verifiers.checking.execution import (
     FOUND,
     FOUND_SCHEMA,
@@ -105,18 +109,11 @@ class Verification:
                 comparing = aside.submit(self._compare)
                 drawing = aside.submit(self._draw, history, by_scan=digest_first)
                 explaining = aside.submit(self._explain, history, drawing)
-                found, compared, located = self._find(history, comparing, digest_first=digest_first)
+                results = self._find(history, comparing, digest_first=digest_first)
                 lanes = drawing.result()
                 why = explaining.result()
         return [
-            self._concluded(
-                member,
-                lanes[member.number],
-                found[member.number],
-                compared,
-                located,
-                why.get(member.number, ()),
-            )
+            self._concluded(member, results, lanes[member.number], why.get(member.number, ()))
             for member in self.members
         ]
 
@@ -179,8 +176,7 @@ class Verification:
 
     def _find(
         self, history: History, comparing: Future[Comparison], *, digest_first: bool
-    ) -> tuple[dict[int, Found], Comparison, dict[int, dict[str, Any]]]:
-        """Return what checkers found, how replicas compare, and where lost records still lie."""
+    ) -> "_Results":
         members = list(self.members)
         with self.context.stopwatch("verify: build frames"):
             built = build(history, digest_first=digest_first, tell=self.context.tell)
@@ -195,6 +191,8 @@ class Verification:
             built = built.with_more(frames_of(self.context.spark, rows), unseen)
             with self.context.stopwatch("verify: run checkers"):
                 found = run_checkers(self.context.spark, built, members, self.context.scratch)
+            with self.context.stopwatch("verify: count evidence"):
+                counted = count(history, values, compared.batches, members)
             located: dict[int, dict[str, Any]] = {}
             if any(
                 anomaly == "lost-write"
@@ -208,7 +206,7 @@ class Verification:
         finally:
             for frame in kept:
                 frame.unpersist()
-        return found, compared, located
+        return _Results(found=found, counted=counted, compared=compared, located=located)
 
     def _hand_out_batches(self, batches: DataFrame) -> None:
         members, parts = list(self.members), self.context.scratch / "parts"
@@ -216,30 +214,36 @@ class Verification:
         hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
 
     def _concluded(
-        self,
-        member: Member,
-        lanes: Throughput,
-        found: Found,
-        compared: Comparison,
-        located: Mapping[int, Mapping[str, Any]],
-        why: Sequence[Cause],
+        self, member: Member, results: "_Results", lanes: Throughput, why: Sequence[Cause]
     ) -> Report:
-        run, timeline = member.run, self.members[member].timeline.document
+        run, loaded = member.run, self.members[member]
+        found = results.found[member.number]
         lanes.write(run.path)
         self.context.tell(
             f"Checked {lanes.counts.sends:,} sends, {lanes.counts.read:,} reads and "
             f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
         )
-        replicas = compared.verdict_on(member)
+        replicas = results.compared.verdict_on(member)
         findings = judge_findings(run, found)
-        events = self.members[member].events
+        events = loaded.events
         felt = effects(events, _latencies(lanes), {fault.id: fault.proven for fault in run.faults})
         # Where the timeline is not known, nothing can be said of what was not felt.
         known = felt if events.timeline.states else {}
-        reasons = why_not_valid(run, lanes.counts, found, findings, known, replicas.reasons)
+        evidence = Evidence(
+            run=run,
+            history=loaded.history,
+            counted=results.counted[member.number],
+            counts=lanes.counts,
+            events=events,
+            timeline=loaded.timeline,
+            found=found,
+            replicas=replicas,
+        )
+        answers = apply_rules(evidence)
+        reasons = why_not_valid(run, findings, known, answers, replicas.reasons)
         document = dict(replicas.document)
-        if member.number in located:
-            document["located"] = located[member.number]
+        if member.number in results.located:
+            document["located"] = results.located[member.number]
         return Report(
             run=str(run.meta.get("run", run.path.name)),
             scenario=str(run.meta.get("scenario", "")),
@@ -252,14 +256,27 @@ class Verification:
             faults=run.faults,
             effects={fault_id: effect.to_json() for fault_id, effect in felt.items()},
             situations=reached(events),
-            checkers=found.checkers,
+            adequacy={name: answer.to_json() for name, answer in answers.items()},
+            checkers=checker_states(evidence)[0],
             timing_s=_phases(run),
             replicas=document,
-            timeline=timeline,
+            timeline=loaded.timeline.document,
             metrics={METRIC: told(why)},
             group=run.group.to_json() if run.group else {},
-            liveness=judge_liveness(run.meta, timeline, found.counts, lanes.widest_gap),
+            liveness=judge_liveness(
+                run.meta, loaded.timeline.document, found.counts, lanes.widest_gap
+            ),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Results:
+    """What was found in all members, by their numbers: offences, counts, where lost records lie."""
+
+    found: Mapping[int, Found]
+    counted: Mapping[int, Counted]
+    compared: Comparison
+    located: Mapping[int, Mapping[str, Any]]
 
 
 def _latencies(lanes: Throughput) -> list[Latency]:
@@ -270,14 +287,14 @@ def _latencies(lanes: Throughput) -> list[Latency]:
     ]
 
 
-def _ends(member: Member) -> Iterator[tuple[str, int, int, bool]]:
+def _ends(member: Member) -> Iterator[tuple[str, int, int, int, bool]]:
     run = member.run
     for end in run.ends:
-        yield member.named(end.topic), end.partition, end.reached, end.complete
+        yield member.named(end.topic), end.partition, end.low, end.reached, end.complete
     for topic in run.meta.get("topics", []):
         name, partitions = topic["name"], topic["partitions"]
         complete = sum(end.topic == name and end.complete for end in run.ends) >= partitions
-        yield member.named(name), ANY_PARTITION, 0, complete
+        yield member.named(name), ANY_PARTITION, 0, 0, complete
 
 
 @contextmanager

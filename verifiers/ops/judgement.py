@@ -1,17 +1,16 @@
 """The judgement of op histories: which anomalies are permitted, and the verdict."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.core.run_dir import SCHEMA
 from harness.core.verdict import Verdict
+from verifiers.adequacy.rule import Answer, reasons_of
+from verifiers.ops.adequacy import EMPTY, answers
 from verifiers.ops.checking import OpChecked, OpExample, OpFound
 from verifiers.ops.description import Described
 from verifiers.ops.measured import Measured
-
-EMPTY = "empty-transaction-graph"
-"""No op depends on another one: there is no anomaly, but nothing is proven."""
 
 _WRITES_MIX = "Kafka's transactions do not isolate their writes from each other"
 _ALWAYS = {
@@ -91,6 +90,7 @@ class HistoryVerdict:
         timing_s: seconds by phase, of all histories that were verified together.
         measured: what was measured, which has no part in the verdict; None if the file cannot be
             judged.
+        adequacy: what became of each rule of adequacy; empty if the file cannot be judged.
     """
 
     history: str
@@ -102,6 +102,7 @@ class HistoryVerdict:
     options: OpOptions
     timing_s: Mapping[str, float]
     measured: Measured | None = None
+    adequacy: Mapping[str, Answer] = field(default_factory=dict)
 
     @property
     def malformed(self) -> bool:
@@ -131,6 +132,7 @@ class HistoryVerdict:
             "faults": [],
             "metrics": {} if self.measured is None else self.measured.to_json(),
             "checkers": dict(self.checkers),
+            "adequacy": {name: answer.to_json() for name, answer in self.adequacy.items()},
             "options": {"subscribe": self.options.subscribe, "ww-deps": self.options.ww_deps},
             "replicas": {},
             "timing_s": dict(self.timing_s),
@@ -167,7 +169,8 @@ def judge_history(
     }
     bad = [name for name in sorted(anomalies) if not anomalies[name].permitted and name != EMPTY]
     reasons = tuple(f"{name}: {anomalies[name].count} found." for name in bad)
-    reasons += _doubts(described, found, checked)
+    adequacy = answers(described, found, checked)
+    reasons += tuple(reasons_of(adequacy))
     if described.problems:
         reasons = _malformed(history, described)
     verdict = Verdict.INVALID if bad else Verdict.UNKNOWN if reasons else Verdict.VALID
@@ -178,6 +181,7 @@ def judge_history(
         anomalies=anomalies,
         described=described,
         checkers={} if described.problems else checked.checkers,
+        adequacy={} if described.problems else adequacy,
         options=options,
         timing_s=timing_s,
         measured=None if described.problems else found.measured,
@@ -201,25 +205,6 @@ def _malformed(history: str, described: Described) -> tuple[str, ...]:
         if more > 0
         else tuple(sentences)
     )
-
-
-def _doubts(described: Described, found: OpFound, checked: OpChecked) -> tuple[str, ...]:
-    counts = described.counts
-    doubts = list(checked.crashes)
-    if not described.lines:
-        doubts.append("The history is empty: nothing happened in it.")
-    elif not counts.get(("send", "ok")):
-        doubts.append("No op that is ok sent anything: there was nothing to lose.")
-    elif not counts.get(("poll", "ok")):
-        doubts.append("No op that is ok polled a value: what was sent was never looked at.")
-    if EMPTY in found.counts:
-        doubts.append("No op depends on another (empty-transaction-graph): nothing was shown.")
-    if found.repeated:
-        doubts.append(
-            f"Values were sent more than once to one key ({found.repeated} of them): the anomalies "
-            "are defined for values that are unique within their key."
-        )
-    return tuple(doubts)
 
 
 def _counts(described: Described) -> dict[str, int]:

@@ -13,7 +13,10 @@ LOSSES = (
     Chapter(
         anomaly="lost-write",
         means="An acknowledged record is not in the final log.",
+        kinds=("explained", "unread", "unexplained"),
         rows=(
+            forbidden(reasons.EVERY_DISK_HAS_IT, "unread"),
+            forbidden(reasons.NOTHING_EXPLAINS_IT, "unexplained"),
             permitted(reasons.ACKS_0_PROMISES_NOTHING, given=ACKS_0, by="acks=0"),
             permitted(reasons.ACKS_1_IS_THE_LEADER_ALONE, given=ACKS_1, by="acks=1"),
             reasons.unclean_election(),

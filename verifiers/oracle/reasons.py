@@ -28,6 +28,16 @@ ONE_COPY = Reason(
     "this run destroyed data on disk: acknowledged is not flushed.",
     "KIP-966",
 )
+EVERY_DISK_HAS_IT = Reason(
+    "Every replica still has the record, and the final read was not given it: it is not lost but "
+    "unread, and no contract permits that.",
+    "Kafka documentation, replication design",
+)
+NOTHING_EXPLAINS_IT = Reason(
+    "No leader changed, no log was cut and no fault hit the partition after the record was sent: a "
+    "contract permits losses by damage, not losses by themselves.",
+    "Kafka documentation, acks and replication design",
+)
 ISR_KEEPS = Reason(
     "acks=all acknowledges what the whole ISR holds, and with unclean election off only an ISR "
     "member leads.",

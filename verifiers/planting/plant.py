@@ -78,11 +78,12 @@ class Planted:
 
     Attributes:
         told: in one sentence.
-        offences: all that a verification must find on top of what the run has without it.
+        offences: all that a verification must find on top of what the run has without it; none of
+            a plant that takes evidence away.
     """
 
     told: str
-    offences: tuple[Offence, ...]
+    offences: tuple[Offence, ...] = ()
 
 
 PlantFunction = Callable[[RunCopy], Planted]
@@ -90,17 +91,25 @@ PlantFunction = Callable[[RunCopy], Planted]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plant:
-    """One way to bring about one anomaly.
+    """One way to bring about one anomaly, or to take evidence away.
 
     Attributes:
-        name: the checker that must find it, with a word in brackets where it has several plants.
-        checker: that checker.
+        name: the checker that must find it, or the rule that it must break, with a word in brackets
+            where that has several plants.
+        checker: that checker; empty if evidence is taken away.
+        rule: that rule of adequacy; empty if an anomaly is brought about.
         apply: changes a copy; raises NothingToPlant if the run has nothing that it could change.
     """
 
     name: str
-    checker: str
+    checker: str = ""
+    rule: str = ""
     apply: PlantFunction
+
+    @property
+    def subject(self) -> str:
+        """The checker or the rule that is put to the test."""
+        return self.checker or self.rule
 
 
 PLANTS: Registry[Plant] = Registry("plant", "verifiers.planting.plants")
@@ -117,6 +126,22 @@ def plant(checker: str, kind: str = "") -> Callable[[PlantFunction], PlantFuncti
 
     def decorate(apply: PlantFunction) -> PlantFunction:
         PLANTS.register(name)(Plant(name=name, checker=checker, apply=apply))
+        return apply
+
+    return decorate
+
+
+def evidence_plant(rule: str, kind: str = "") -> Callable[[PlantFunction], PlantFunction]:
+    """Return a decorator that registers a function as a plant that breaks a rule of adequacy.
+
+    Args:
+        rule: its registered name.
+        kind: what tells it apart from the rule's other plants; empty for the only one.
+    """
+    name = f"{rule} ({kind})" if kind else rule
+
+    def decorate(apply: PlantFunction) -> PlantFunction:
+        PLANTS.register(name)(Plant(name=name, rule=rule, apply=apply))
         return apply
 
     return decorate

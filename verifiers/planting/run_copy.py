@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.history.seal import INVENTORY
 from verifiers.planting.run_contents import Flags, RunContents
 
 _WRITTEN = frozenset(
@@ -114,6 +115,34 @@ class RunCopy:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         pq.write_table(table, path)
+        self._note_rows(dataset, path.stem, table.num_rows)
+
+    def _note_rows(self, dataset: str, process: str, rows: int) -> None:
+        """Let the inventory say what the history holds now: the plant was there when it was sealed.
+
+        A client of before the inventory has no clock, and neither has its new neighbour.
+        """
+        if not (self.path / "history" / INVENTORY).is_file():
+            return
+
+        def noted(entries: dict[str, Any]) -> dict[str, Any]:
+            if any(isinstance(entry, int) for entry in entries.values()):
+                return entries
+            name = f"process-{process}.arrows"
+            clock = next((entry["clock"] for entry in entries.values()), None)
+            entry = entries.get(
+                name, {"bytes": 0, "process": int(process), "clock": clock, "rows": {}}
+            )
+            return {**entries, name: {**entry, "rows": {**entry["rows"], dataset: rows}}}
+
+        self.edit_json(f"history/{INVENTORY}", noted)
+
+    def cut_rows(self, name: str, count: int) -> None:
+        """Cut the last rows off a Parquet file, as somebody does who comes after the sealing."""
+        path = self.path / name
+        table = pq.read_table(path)
+        path.unlink()
+        pq.write_table(table.slice(0, table.num_rows - count), path)
 
     # -- everything else ---------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
-"""The self-test: every kind of anomaly is planted into a copy of a run, and must be found.
+"""The self-test: anomalies are planted into copies of a run, and evidence is taken out of others.
 
-A verification of the copy must find the planted offences, and otherwise only what it finds in the
-run itself. A verifier that passes has shown on this very run that it detects anomalies.
+A verification of a copy must find the planted offences, and otherwise only what it finds in the
+run itself. Where evidence is taken away it must break the rule of adequacy that asks for it, and
+not say VALID. A verifier that passes has shown on this very run that it detects anomalies, and
+that it notices when it cannot.
 """
 
 import tempfile
@@ -14,7 +16,9 @@ from typing import Any
 
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.run_dir import SCHEMA, RunDir
+from harness.core.verdict import Verdict
 from harness.history.seal import seal
+from verifiers.adequacy.rule import RULES
 from verifiers.checking.checker import CHECKERS
 from verifiers.judging.job import Report, verify_all
 from verifiers.planting.plant import PLANTS, Offence, Plant, Planted
@@ -34,7 +38,7 @@ class PlantOutcome:
 
     Attributes:
         name: of the plant.
-        checker: that must find it.
+        checker: that must find it, or the rule that must be broken.
         told: what was done to the copy; or why nothing could be, if `not_planted`.
         not_planted: whether the run holds nothing that could be changed so.
         planted: how many offences of its own it has.
@@ -161,12 +165,18 @@ def self_test(
         contents = RunContents(base, [row for row, _ in before])
         if not contents.has("send"):
             raise UsageError(f"{run_dir} has no send in its history: there is nothing to plant in.")
-        planted, not_planted = _plant_all(scratch, base, contents, only)
-        say(f"Verifying {len(planted)} copies of it together, each with one anomaly planted.")
+        broken = {name for name, answer in report.adequacy.items() if answer["state"] == "broken"}
+        planted, not_planted = _plant_all(scratch, base, contents, only, broken)
+        say(
+            f"Verifying {len(planted)} copies of it together, each with one anomaly planted or "
+            "some evidence taken away."
+        )
         paths = [scratch / _folder(plant) for plant, _ in planted]
         reports = verify_each(paths, master=master, exact=exact)
         outcomes = [
-            _compared(plant, result, report, before, read_found(path / "anomalies"))
+            _gap_noticed(plant, result, report)
+            if plant.rule
+            else _compared(plant, result, report, before, read_found(path / "anomalies"))
             for (plant, result), report, path in zip(planted, reports, paths, strict=True)
         ]
     return SelfTest(
@@ -188,19 +198,33 @@ def verify_each(paths: Sequence[Path], *, master: str | None, exact: bool) -> li
 
 
 def _plant_all(
-    scratch: Path, base: Path, contents: RunContents, only: Collection[str]
+    scratch: Path,
+    base: Path,
+    contents: RunContents,
+    only: Collection[str],
+    broken: Collection[str],
 ) -> tuple[list[tuple[Plant, Planted]], list[PlantOutcome]]:
     """Make the copies; return the planted ones, and the plants for which the run has no records."""
     planted: list[tuple[Plant, Planted]] = []
     not_planted = [
         PlantOutcome(
             name=name, checker=name, not_planted=True,
-            told="no plant is known for this checker: register one (verifiers/planting/plant.py)",
+            told="no plant is known for it: register one (verifiers/planting/plant.py)",
         )
-        for name in sorted(set(CHECKERS) - {plant.checker for plant in PLANTS.values()})
+        for name in sorted({*CHECKERS, *RULES} - {plant.subject for plant in PLANTS.values()})
         if not only
     ]  # fmt: skip
-    for plant in [plant for plant in PLANTS.values() if not only or plant.name in only]:
+    not_planted += [
+        PlantOutcome(
+            name=plant.name, checker=plant.rule, not_planted=True,
+            told="the run breaks this rule as it is",
+        )
+        for plant in PLANTS.values()
+        if plant.rule in broken and (not only or plant.name in only)
+    ]  # fmt: skip
+    for plant in PLANTS.values():
+        if plant.rule in broken or (only and plant.name not in only):
+            continue
         path = scratch / _folder(plant)
         copy_run(base, path, raw=False)
         copy = RunCopy(path, contents)
@@ -209,7 +233,7 @@ def _plant_all(
         except NothingToPlant as why:
             not_planted.append(
                 PlantOutcome(
-                    name=plant.name, checker=plant.checker, not_planted=True, told=str(why)
+                    name=plant.name, checker=plant.subject, not_planted=True, told=str(why)
                 )
             )
             continue
@@ -220,6 +244,24 @@ def _plant_all(
 
 def _folder(plant: Plant) -> str:
     return "".join(sign if sign.isalnum() else "-" for sign in plant.name)
+
+
+def _gap_noticed(plant: Plant, planted: Planted, report: Report) -> PlantOutcome:
+    """Return whether a verification noticed that evidence is missing, and said why."""
+    answer = report.adequacy[plant.rule]
+    is_noticed = (
+        report.verdict is not Verdict.VALID
+        and answer["state"] == "broken"
+        and set(answer["reasons"]) <= set(report.reasons)
+    )
+    return PlantOutcome(
+        name=plant.name,
+        checker=plant.rule,
+        told=planted.told,
+        planted=1,
+        missed=() if is_noticed else (Offence(anomaly=plant.rule),),
+        crashes=_crashes(report),
+    )
 
 
 def _compared(

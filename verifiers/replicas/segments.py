@@ -38,6 +38,10 @@ COMPRESSION = 0x07
 _SIZE_AND_MAGIC = Struct(">i4xB")
 _SIZE_AT, _MAGIC_AT = 8, 16
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
+# Behind the header: length, attributes, two deltas and the key's length, a byte each; then the
+# key, which is a version and this type. Control batches hold one record and are never compressed.
+_MARKER_AT = V2_HEADER.size + 7
+_MARKERS = ("abort", "commit")
 # What is left of a size that counts from behind it: v0 with neither key nor value; v2 empty.
 _LEAST_SIZE = {0: 14, 1: 22, 2: V2_HEADER.size - LEADING_BYTES}
 _MOST_OFFSETS = 10_000_000
@@ -75,6 +79,7 @@ HEADERS = pa.schema(
         "base_sequence": pa.int32(),
         "is_transactional": pa.bool_(),
         "is_control": pa.bool_(),
+        "marker": pa.string(),
         "intact": pa.bool_(),
         "jump": pa.int64(),
         "problem": pa.string(),
@@ -82,8 +87,10 @@ HEADERS = pa.schema(
 )
 """What is known of a batch. In a row with a `problem` only position and size mean anything.
 
-`intact` says whether its checksum fits; `jump` is how many offsets lie between the batch before it
-in the file and itself: 0 in a log without holes, negative where they overlap, null for the first.
+`marker` is what a control batch says of its producer's transaction, "abort" or "commit"; null of
+all others. `intact` says whether its checksum fits; `jump` is how many offsets lie between the
+batch before it in the file and itself: 0 in a log without holes, negative where they overlap, null
+for the first.
 """
 
 Bytes = bytes | mmap.mmap
@@ -217,8 +224,21 @@ def _decode(
         "intact": (intact, None),
         "jump": (jump, is_first),
     }
-    arrays = [_array(*columns[f.name], f.type, good) for f in HEADERS if f.name in columns]
-    return pa.RecordBatch.from_arrays([*arrays, pa.nulls(good, pa.string())], schema=HEADERS)
+    known = {f.name: _array(*columns[f.name], f.type, good) for f in HEADERS if f.name in columns}
+    known["marker"] = _markers(content, places[:good], columns["is_control"][0])
+    known["problem"] = pa.nulls(good, pa.string())
+    return pa.RecordBatch.from_arrays([known[name] for name in HEADERS.names], schema=HEADERS)
+
+
+def _markers(content: Bytes, places: list[int], is_control: Any) -> pa.Array:  # noqa: ANN401
+    """Return what each control batch says of a transaction; null for all other batches."""
+    markers: list[str | None] = [None] * len(places)
+    for number in np.flatnonzero(is_control[: len(places)]).tolist():
+        at = places[number] + _MARKER_AT
+        kind = int.from_bytes(content[at : at + 2], "big")
+        if at + 2 <= len(content) and kind < len(_MARKERS):
+            markers[number] = _MARKERS[kind]
+    return pa.array(markers, pa.string())
 
 
 def _array(values: Any, mask: Any, kind: pa.DataType, count: int) -> pa.Array:  # noqa: ANN401

@@ -280,6 +280,7 @@ class RunRecord:
         claim: claim.json; None if the run tested none.
         group: what verdict.json says of the group whose members came and went; empty if none did.
         situations: what verdict.json says of each situation, by name; empty if it says nothing.
+        adequacy: what became of each rule of adequacy, by name; empty if verdict.json says nothing.
         missing: a sentence for each part that the folder lacks.
     """
 
@@ -308,6 +309,7 @@ class RunRecord:
     claim: ClaimRecord | None
     group: Mapping[str, Any]
     situations: Mapping[str, Mapping[str, Any]]
+    adequacy: Mapping[str, Mapping[str, Any]]
     missing: tuple[str, ...]
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.core.registry import first_sentence
+from verifiers.adequacy.rule import RULES
 from verifiers.report import (
     causes,
     disks,
@@ -69,12 +70,26 @@ def render(record: RunRecord) -> str:
         pace=liveness.sentences(record),
         causes=causes.lines(record),
         situations=_situations(record),
+        rules=_rules(record),
         brokers=record.node_ids,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
         timing=sentences.timing(record),
         script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704 - ours
         data=_data(record, axis, pictures.drawn),
     )
+
+
+def _rules(record: RunRecord) -> list[tuple[str, str, str, str]]:
+    """Return the rows of the table of rules: name, what it asks for, its state, and why."""
+    return [
+        (
+            name,
+            first_sentence(RULES[name]) if name in RULES else "",
+            str(entry.get("state", "?")),
+            " ".join(map(str, entry.get("reasons", ()))),
+        )
+        for name, entry in record.adequacy.items()
+    ]
 
 
 def _situations(record: RunRecord) -> dict[str, Any]:

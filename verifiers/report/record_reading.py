@@ -71,6 +71,7 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         claim=_claim(run_dir),
         group=fields.mapping(verdict or {}, "group"),
         situations=_objects(verdict or {}, "situations"),
+        adequacy=_objects(verdict or {}, "adequacy"),
         missing=tuple(missing),
     )
 

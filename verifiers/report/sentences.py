@@ -263,10 +263,24 @@ def cures(record: RunRecord) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _whys(record: RunRecord) -> Mapping[str, str]:
+    """Return why checkers could not run, by name."""
+    figures = record.adequacy.get("checkers-ran", {}).get("figures", {})
+    return figures.get("could_not_run", {}) if isinstance(figures, Mapping) else {}
+
+
 def unchecked(record: RunRecord) -> tuple[str, ...]:
     """Return what was not checked, and why."""
     states = record.judgement.checkers
-    found = [f"{name}: {state}." for name, state in states.items() if state != "ran"]
+    whys = _whys(record)
+    found = [
+        f"{name}: {state}{f' ({whys[name]})' if name in whys else ''}."
+        for name, state in states.items()
+        if state not in ("ran", "skipped")
+    ]
+    skipped = [name for name, state in states.items() if state == "skipped"]
+    if skipped:
+        found.append(f"Nothing was there for {', '.join(skipped)} to look at.")
     if not states:
         found.append("No checker has run.")
     if not record.judgement.replicas.get("compared"):

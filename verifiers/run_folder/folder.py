@@ -83,22 +83,6 @@ class RunInput:
         clients = self.meta.get("clients", [])
         return frozenset(c["process"] for c in clients if c.get("isolation") == "read_uncommitted")
 
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """One sentence for each partition whose final read did not reach the end."""
-        read = {(end.topic, end.partition): end for end in self.ends}
-        sentences: list[str] = []
-        for topic in self.meta.get("topics", []):
-            for partition in range(topic["partitions"]):
-                end = read.get((topic["name"], partition))
-                if end is None:
-                    sentences.append(f"{topic['name']}-{partition} was not read at all")
-                elif not end.complete:
-                    sentences.append(
-                        f"{topic['name']}-{partition} was read to {end.reached} of {end.high}"
-                    )
-        return tuple(sentences)
-
 
 def read_run(path: Path) -> RunInput:
     """Return what a run folder holds besides its history.

@@ -141,7 +141,8 @@ class Report:
         effects: by the fault's id, whether it was `felt`, "unfelt" or "unproven", and the `signs`
             by which.
         situations: by name, how often the run has reached each, by which faults, and when first.
-        checkers: "ran" or "crashed", by name.
+        checkers: "ran", "skipped", "could not run" or "crashed", by name.
+        adequacy: what became of each rule of adequacy, by name: `state`, `reasons` and `figures`.
         timing_s: seconds by phase, the verification's own included.
         replicas: what was seen on the brokers' disks.
         timeline: how fast the cluster came to terms with each fault, and what was sampled.
@@ -161,6 +162,7 @@ class Report:
     faults: tuple[JudgedFault, ...]
     checkers: Mapping[str, str]
     timing_s: Mapping[str, float]
+    adequacy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     replicas: Mapping[str, Any] = field(default_factory=dict)
     timeline: Mapping[str, Any] = field(default_factory=dict)
     liveness: Mapping[str, Any] = field(default_factory=dict)

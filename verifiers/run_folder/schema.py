@@ -91,8 +91,10 @@ HISTORY_SCHEMAS = {
 YOUNGER_COLUMNS = frozenset({"txn"})
 """Columns of `send`, `poll` and `final` that older folders lack; they count as null there."""
 
-ENDS_SCHEMA = declared(topic=TEXT, partition=INT, reached=LONG, complete=BOOL)
-"""How far the final read got: all below `reached` was read; partition -1 stands for its topic."""
+ENDS_SCHEMA = declared(topic=TEXT, partition=INT, low=LONG, reached=LONG, complete=BOOL)
+"""How far the final read got: all from `low`, the first offset of the log, to below `reached` was
+read; partition -1 stands for its topic.
+"""
 
 _PLACE = struct(
     topic=TEXT, partition=INT, offset=LONG, value=LONG, process=INT, time_ns=LONG, kind=TEXT

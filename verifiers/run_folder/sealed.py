@@ -1,15 +1,18 @@
 """A sealed history by the footers of its files: which files there are, and how large it is."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.core.errors import HistoryUnreadable
+from harness.history.seal import INVENTORY
 from verifiers.run_folder.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
 
 Files = Mapping[str, Sequence[Path]]
@@ -23,12 +26,17 @@ class Sealed:
     Attributes:
         files: by dataset; those of all datasets that there may be.
         rows: of all datasets together.
+        rows_by_file: how many rows each file has, by dataset and process.
+        inventory: what was written down when the history was sealed, by the name of the raw file:
+            `process`, `clock` and `rows` by dataset; None if nothing was.
         processes: all its processes have lower numbers than this.
     """
 
     files: Files
     rows: int
     processes: int
+    rows_by_file: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    inventory: Mapping[str, Mapping[str, Any]] | None = None
 
 
 def read_sealed(path: Path) -> Sealed:
@@ -48,6 +56,7 @@ def read_sealed(path: Path) -> Sealed:
         for dataset in HISTORY_SCHEMAS
     }
     rows, highest = 0, -1
+    by_file: dict[tuple[str, int], int] = {}
     for dataset, paths in files.items():
         for file in paths:
             with unreadable_named(file):
@@ -55,8 +64,30 @@ def read_sealed(path: Path) -> Sealed:
                 columns = footer.schema.to_arrow_schema().names
                 _reject_gaps(file, dataset, columns)
                 rows += footer.num_rows
+                if file.stem.isdigit():
+                    by_file[dataset, int(file.stem)] = footer.num_rows
                 highest = max(highest, _highest(file, footer, columns.index("process")))
-    return Sealed(files=files, rows=rows, processes=highest + 1)
+    return Sealed(
+        files=files,
+        rows=rows,
+        processes=highest + 1,
+        rows_by_file=by_file,
+        inventory=_inventory(path / "history" / INVENTORY),
+    )
+
+
+def _inventory(path: Path) -> Mapping[str, Mapping[str, Any]] | None:
+    """Return the inventory; None if there is none, or it was written before rows were counted."""
+    if not path.is_file():
+        return None
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        return None if any(isinstance(entry, int) for entry in entries.values()) else entries
+    except (OSError, ValueError, AttributeError) as error:
+        raise HistoryUnreadable(
+            f"{path} is no inventory of the history ({error!r}): restore it, or seal the raw "
+            "history again."
+        ) from error
 
 
 def _reject_gaps(file: Path, dataset: str, columns: Sequence[str]) -> None:

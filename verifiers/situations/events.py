@@ -359,13 +359,23 @@ class RunEvents:
         """How many sends had no outcome yet when a leader changed, by partition and `after_ns`."""
         return self._sends.in_flight
 
+    @property
+    def attempted_sends(self) -> Mapping[str, int]:
+        """How many sends had no outcome yet at some time while a fault was in force, by its id."""
+        return self._sends.attempted
+
+    @property
+    def acked_after_healing(self) -> int:
+        """How many sends were acknowledged after the last fault was seen to be healed."""
+        return self._sends.acked_after_healing
+
     @cached_property
     def _sends(self) -> "_Sends":
         moments: dict[Partition, list[int]] = {}
         for change in self.leader_changes:
             if change.partition[0] in self.tested:
                 moments.setdefault(change.partition, []).append(change.after_ns)
-        return _read_sends(self._files("send"), moments)
+        return _read_sends(self._files("send"), moments, self.faults)
 
     def committed_by(self, send: Mapping[str, Any]) -> int | None:
         """Return when the high watermark was first seen above a send's offset, None if never."""
@@ -406,21 +416,29 @@ class RunEvents:
         return max((states[-1].to_ns for states in self.timeline.states.values()), default=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Sends:
     failed: list[dict[str, Any]] = field(default_factory=list)
     slow: list[dict[str, Any]] = field(default_factory=list)
     in_flight: dict[tuple[Partition, int], int] = field(default_factory=dict)
+    attempted: dict[str, int] = field(default_factory=dict)
+    acked_after_healing: int = 0
 
 
-def _read_sends(files: Iterable[Path], moments: Mapping[Partition, Sequence[int]]) -> _Sends:
+def _read_sends(
+    files: Iterable[Path],
+    moments: Mapping[Partition, Sequence[int]],
+    faults: Sequence[FaultSpan],
+) -> _Sends:
     """Return what a history tells of sends, read a row group at a time.
 
     Args:
         files: of the dataset send.
         moments: the times at which sends in flight are counted, by partition.
+        faults: during which sends in flight are counted.
     """
-    sends = _Sends()
+    sends = _Sends(attempted={fault.id: 0 for fault in faults})
+    healed_ns = max((fault.end_ns for fault in faults), default=0)
     columns = ["type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns"]
     for file in files:
         parquet = pq.ParquetFile(file)
@@ -430,6 +448,15 @@ def _read_sends(files: Iterable[Path], moments: Mapping[Partition, Sequence[int]
             acked = pc.equal(table["type"], "ok")
             took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
             late = pc.and_(acked, pc.greater(took_ns, _SLOW_NS))
+            invoked = np.sort(table["invoke_ns"].to_numpy())
+            completed = np.sort(table["complete_ns"].to_numpy())
+            for fault in faults:
+                begun = np.searchsorted(invoked, fault.end_ns, "right")
+                sends.attempted[fault.id] += int(
+                    begun - np.searchsorted(completed, fault.decided_ns)
+                )
+            acked_after_healing = pc.and_(acked, pc.greater(table["complete_ns"], healed_ns))
+            sends.acked_after_healing += pc.sum(acked_after_healing).as_py() or 0
             _add_rows(sends.failed, table.filter(pc.invert(acked)))
             _add_rows(sends.slow, table.filter(pc.and_(late, pc.is_valid(table["offset"]))))
             for partition, times in moments.items():

@@ -7,7 +7,8 @@ from verifiers.situations.events import RunEvents, partition_name
 from verifiers.situations.situation import Occurrence, situation
 from verifiers.timeline.partition_states import PartitionState
 
-_REFUSALS = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+REFUSALS = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+"""The errors by which a leader refuses what it cannot have copied to min.insync.replicas."""
 
 
 def _entered(events: RunEvents, holds: Callable[[PartitionState], bool]) -> Iterator[Occurrence]:
@@ -33,7 +34,7 @@ def isr_below_minimum(events: RunEvents) -> Iterator[Occurrence]:
     Recognised by the refusals that brokers log, or that producers are answered.
     """
     refused = bool(events.lines("refused")) or any(
-        send["error"] in _REFUSALS for send in events.failed_sends
+        send["error"] in REFUSALS for send in events.failed_sends
     )
     if refused:
         yield from _entered(events, lambda state: len(state.isr) < events.min_isr)

@@ -17,6 +17,8 @@ elections
 coordinators, transactional_ids
     what the transaction coordinators knew at the end (COORDINATOR_SCHEMA,
     TRANSACTIONAL_ID_SCHEMA).
+loss_causes
+    what can have lost acknowledged records, and which (LOSS_CAUSE_SCHEMA).
 
 All are small: a row a second and partition at most. What is said of a whole cluster has an empty
 topic (verifiers/run_folder/member.py).
@@ -83,6 +85,22 @@ SHORTAGE_SCHEMA = struct(
 
 `producers` are the processes that are known to have sent with acks=all, whatever the contract of
 the run: scripts of claims send with others too.
+"""
+
+LOSS_CAUSE_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    at_ns=LONG,
+    since_ns=LONG,
+    until_ns=LONG,
+    cut_to=LONG,
+    words=TEXT,
+)
+"""One row per event that can have lost records of a partition (situations/loss_causes.py).
+
+It can have lost records that were acknowledged from `since_ns` on and invoked by `until_ns`, at
+offset `cut_to` or above if that is known. Partition -1 stands for all of the topic, and `words` are
+null where nobody knows what happened to it.
 """
 
 DEMAND_SCHEMA = struct(topic=TEXT, from_ns=LONG, to_ns=LONG, bound_ns=LONG)
@@ -217,6 +235,7 @@ SCHEMAS = {
     "elections": ELECTION_SCHEMA,
     "coordinators": COORDINATOR_SCHEMA,
     "transactional_ids": TRANSACTIONAL_ID_SCHEMA,
+    "loss_causes": LOSS_CAUSE_SCHEMA,
 }
 """By the names that checkers ask for."""
 

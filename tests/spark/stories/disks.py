@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.batches import GZIP, old, v2, value_of
 from tests.spark.disks import Disk, Disks, alike, whole
-from tests.spark.ops import end
+from tests.spark.ops import Rec, end, final, ok
 from tests.spark.story import Story, of, row
 
 TEN = [value_of(1, n) for n in range(10)]
@@ -73,6 +73,20 @@ DIFFERENCES = (
         why=_EQUAL,
         disks=alike(Disk(content=v2(0, TEN[:4]) + v2(4, TEN[4:]))),
         ends=ten(),
+    ),
+    Story(
+        title="a record that every disk holds is not lost but unread",
+        why="replicas that all have it have not lost it: the final read is wrong",
+        ops=[*(ok(90, n, n) for n in range(4)), final(*(Rec(90, n, n) for n in range(3)))],
+        disks=alike(whole(4)),
+        ends=ten(4),
+        finds=[
+            row(
+                "lost-write", "unread", offset=3, value=(90, 3), process=90, at_s=3.5,
+                acked_offset="3", complete_ns="3500000000", invoke_ns="3000000000", polled="0",
+                producer="90", sequence="3", held_by="1,2,3", cut_epoch="0",
+            )
+        ],
     ),
     Story(title="empty logs are equal", why=_EQUAL, disks=alike(whole(0)), ends=ten(0)),
     *(

@@ -164,6 +164,47 @@ STORIES = (
         ],
     ),
     Story(
+        title="a seek excuses a jump to its offset",
+        why="the consumer goes on where it was sent",
+        ops=[
+            *SENT,
+            poll(9, 0, *given(0)),
+            event(9, "seek", topic="orders", partition=0, offset=3),
+            poll(9, 1, *given(3)),
+            LOG,
+        ],
+    ),
+    Story(
+        title="a seek excuses no jump beyond its offset",
+        why="a seek excuses a jump to its offset, and nothing else",
+        ops=[
+            *SENT,
+            poll(9, 0, *given(0)),
+            event(9, "seek", topic="orders", partition=0, offset=2),
+            poll(9, 1, *given(3)),
+            LOG,
+        ],
+        finds=[
+            row(
+                "poll-skip", "assign", offset=3, value=(1, 3), process=9, at_s=6, skipped="1",
+                after_ns="4000000000", after_offset="0", after_poll="0", after_value=of(1, 0),
+                poll="1",
+            )
+        ],
+    ),
+    Story(
+        title="a seek excuses no jump to before its offset",
+        why="a seek excuses a jump to its offset, and nothing else",
+        ops=back_after(event(9, "seek", topic="orders", partition=0, offset=1)),
+        finds=[
+            row(
+                "nonmonotonic-poll", "assign", offset=0, value=(1, 0), process=9, at_s=6,
+                after_ns="4000000000", after_offset="1", after_poll="0", after_value=of(1, 1),
+                poll="1",
+            )
+        ],
+    ),
+    Story(
         title="a reset excuses a skip",
         why=_RESET,
         ops=[*SENT, poll(9, 0, *given(0)), event(9, "seek"), poll(9, 1, *given(3)), LOG],

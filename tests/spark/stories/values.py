@@ -1,7 +1,9 @@
 """What became of each value: lost, unseen, twice, moved, from nowhere, refused, gone again."""
 
-from tests.spark.ops import Rec, end, fail, final, info, ok, poll
-from tests.spark.story import Story, of, row
+from typing import Any
+
+from tests.spark.ops import TOPIC, Rec, end, fail, final, info, ok, poll
+from tests.spark.story import Row, Story, of, row
 
 A, B, C = (1, 0), (1, 1), (1, 2)
 
@@ -14,6 +16,24 @@ _CORRUPT = "the CRC-32C of a v2 batch, and the checksum that every record of our
 _G1A = "G1a of Adya's isolation levels: nobody reads what was refused or aborted"
 _DIRTY = "KIP-101: a read that a later truncation takes back was of an uncommitted record"
 _SLOT = "the inconsistent-offsets analysis of jepsen.tests.kafka: one offset, one record"
+
+
+def lost_by_damage(kind: str) -> Row:
+    """Return a loss that damage explains, or one of a kind that it does not explain."""
+    lost = row(
+        "lost-write", kind, offset=1, value=(1, 1), process=1, at_s=1.5, acked_offset="1",
+        complete_ns="1500000000", invoke_ns="1000000000", polled="0", producer="1", sequence="1",
+    )  # fmt: skip
+    if kind == "unexplained":
+        return lost
+    return {**lost, "detail": {**lost["detail"], "lost_by": "damage"}}
+
+
+def cause_of_loss(**other: Any) -> dict[str, Any]:
+    """Return damage that may have lost whatever was sent to partition 0."""
+    anything = {"topic": TOPIC, "partition": 0, "at_ns": 3, "since_ns": 0, "until_ns": 1 << 62}
+    return {**anything, "cut_to": None, "words": "damage", **other}
+
 
 # fmt: off
 STORIES = (
@@ -28,6 +48,23 @@ STORIES = (
                 sequence="1",
             )
         ],
+    ),
+    *(
+        Story(
+            title=f"a loss after {what} is {kind}",
+            why="a contract permits losses by damage, there and then, and none by themselves",
+            ops=[ok(*A, 0), ok(*B, 1), ok(*C, 2), final(Rec(*A, 0), Rec(*C, 2))],
+            timeline={"loss_causes": [cause]},
+            finds=[lost_by_damage(kind)],
+        )
+        for what, kind, cause in (
+            ("a change of leader", "explained", cause_of_loss()),
+            ("a cut at its offset", "explained", cause_of_loss(cut_to=1)),
+            ("a cut above it", "unexplained", cause_of_loss(cut_to=2)),
+            ("damage of another partition", "unexplained", cause_of_loss(partition=1)),
+            ("damage of before", "unexplained", cause_of_loss(until_ns=999_999_999)),
+            ("damage of long after", "unexplained", cause_of_loss(since_ns=1_500_000_001)),
+        )
     ),
     Story(
         title="a lost tail is lost and not unseen",

@@ -12,6 +12,7 @@ from verifiers.planting.run_contents import (
 )
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import name_of
+from verifiers.timeline.partition_states import read_timeline
 
 _MOST = 3
 
@@ -29,7 +30,7 @@ def lost_write(copy: RunCopy) -> Planted:
     return Planted(
         told=f"the last {len(records)} records of {partition} were never read",
         offences=(
-            *(offence_of("lost-write", record) for record in records),
+            *(offence_of("lost-write", record, kind=_kind(copy)) for record in records),
             *_torn(copy.contents, records),
         ),
     )
@@ -68,6 +69,13 @@ def dirty_read(copy: RunCopy) -> Planted:
         told=f"a consumer was given {name_of(tp)} @{offset}, which the final read lacks",
         offences=(offence_at("dirty-read", tp, offset, value, reader),),
     )
+
+
+def _kind(copy: RunCopy) -> str | None:
+    """Return the kind of a loss at the end of a log that nothing has damaged since."""
+    if any(copy.path.glob("cluster/*/data*")):
+        return "unread"
+    return "unexplained" if read_timeline(copy.path).states else None
 
 
 def _tail(contents: RunContents) -> list[Record]:

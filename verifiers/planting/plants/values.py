@@ -18,6 +18,7 @@ from verifiers.planting.run_contents import (
 )
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition, name_of
+from verifiers.timeline.partition_states import read_timeline
 
 
 @plant("duplicate")
@@ -50,9 +51,13 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
         told=f"{record.name} was acknowledged to two producers",
         offences=(
             _of_two(record, value, process, "acks"),
-            offence_of("lost-write", record, value=value, process=process, because=because),
+            offence_of(
+                "lost-write", record, value=value, process=process, because=because,
+                # It was sent after everything else, and nothing has happened since.
+                kind="unexplained" if read_timeline(copy.path).states else None,
+            ),
         ),
-    )
+    )  # fmt: skip
 
 
 @plant("inconsistent-offsets", "reads")

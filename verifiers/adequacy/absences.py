@@ -1,0 +1,146 @@
+"""Why a frame that a checker needs is empty: nothing to look at, or no evidence.
+
+Each function here answers for one frame of `verifiers.checking.checker.NEEDED`; a frame that none
+answers for is taken to be empty because there was nothing to look at.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from harness.core.version import numbers
+from verifiers.adequacy.evidence import Evidence
+from verifiers.situations.events import RunEvents
+from verifiers.timeline.frames import MONOTONE_SINCE, asking_all
+
+_ASKED_WITHIN_NS = 10_000_000_000
+"""A leader that is well, and whose ISR is too small for so long, is seen by the monitor (twice a
+second) and asked by the sampler (once a second), also on a machine that is busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why a frame is empty.
+
+    Attributes:
+        why: in a few words, as behind a colon.
+        is_missing: whether there should be something: the checker could not run.
+    """
+
+    why: str
+    is_missing: bool = False
+
+
+def absences(evidence: Evidence) -> dict[str, Absence]:
+    """Return, by frame, why it is empty; the frames that are not are left out."""
+    found = {name: why(evidence) for name, why in _WHY.items()}
+    return {name: absence for name, absence in found.items() if absence is not None}
+
+
+def _processing(evidence: Evidence) -> Absence | None:
+    if evidence.run.group is not None:
+        if evidence.run.group.processed:
+            return None
+        return Absence("the group processed nothing", is_missing=True)
+    # Scripts of claims may have groups of their own.
+    return None if evidence.is_claim else Absence("the run has no group that processes records")
+
+
+def _txns(evidence: Evidence) -> Absence | None:
+    return None if evidence.history.files["txn"] else Absence("there were no transactions")
+
+
+def _old(evidence: Evidence) -> Absence | None:
+    known = numbers(evidence.run.kafka)
+    if known and known < MONOTONE_SINCE:
+        return Absence("brokers before 2.2 may take a high watermark back (KIP-207)")
+    return None
+
+
+def _watermarks(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["watermarks"]:
+        return None
+    return _old(evidence) or Absence("no high watermark was sampled", is_missing=True)
+
+
+def _ceilings(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["ceilings"]:
+        return None
+    if any(fault.destroys_data for fault in evidence.run.faults):
+        return Absence("a fault destroyed data, so that no high watermark bounds earlier reads")
+    return _old(evidence) or Absence(
+        "no high watermark could be held against a leader's epoch", is_missing=True
+    )
+
+
+def _shortages(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["shortages"]:
+        return None
+    if not asking_all(evidence.run.path):
+        return Absence("no producer asked for acks=all")
+    timeline = evidence.timeline.timeline
+    counted = any(sample.get("sample") == "isr-count" for sample in timeline.samples)
+    if not timeline.states:
+        return Absence("the committed ISRs are not known", is_missing=True)
+    if not counted and _was_small(evidence.events):
+        return Absence("no leader was asked for the size of its ISR", is_missing=True)
+    return Absence("no leader said that its ISR was below min.insync.replicas")
+
+
+def _was_small(events: RunEvents) -> bool:
+    """Tell whether a leader that could answer had too small an ISR for long enough to be asked."""
+    return any(
+        len(state.isr) < events.min_isr
+        and state.leader is not None
+        and state.to_ns - state.from_ns > _ASKED_WITHIN_NS
+        and events.fault_on(state.leader, state.from_ns) is None
+        for _, states in events.states()
+        for state in states
+    )
+
+
+def _demands(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["demands"]:
+        return None
+    if evidence.run.meta.get("available_within_s") is None:
+        return Absence("the scenario sets no bound (available_within_s)")
+    return Absence("at no time did the faults leave enough brokers under load")
+
+
+def _recoveries(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["recoveries"]:
+        return None
+    return Absence("nobody wrote down how the cluster came back at the end", is_missing=True)
+
+
+def _processes(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["processes"]:
+        return None
+    return Absence("nobody asked how the brokers' processes ended", is_missing=True)
+
+
+def _elections(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["elections"]:
+        return None
+    return Absence("no log tells of an election of a controller")
+
+
+def _coordinators(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["coordinators"]:
+        return None
+    return _txns(evidence) or Absence(
+        "the logs of the transaction coordinators were not copied", is_missing=True
+    )
+
+
+_WHY: Mapping[str, Callable[[Evidence], Absence | None]] = {
+    "processing": _processing,
+    "txns": _txns,
+    "watermarks": _watermarks,
+    "ceilings": _ceilings,
+    "shortages": _shortages,
+    "demands": _demands,
+    "recoveries": _recoveries,
+    "processes": _processes,
+    "elections": _elections,
+    "coordinators": _coordinators,
+}

@@ -1,0 +1,217 @@
+"""What the rules count in a history: by one job of Spark, whatever its length."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import functions as F
+
+from verifiers.frames.history import History
+from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.member import Member, number_of
+from verifiers.situations.isr import REFUSALS
+
+_POSITION_BITS = 20
+"""A poll gives fewer records than two to the power of this."""
+_COLUMNS = (
+    "what", "topic", "partition", "process", "type", "rows", "first", "last", "found", "lost",
+    "unseen", "deleted", "twice", "control", "aborted", "broker",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCount:
+    """What one client read of one partition.
+
+    Attributes:
+        rows: how many records it was given.
+        first: the offset of the first one, in the order in which it was given them.
+        last: the highest offset.
+    """
+
+    rows: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fates:
+    """What became of the acknowledged records that may not be in order.
+
+    Attributes:
+        doubtful: how many those are.
+        found: of these, in the final read.
+        lost: of these, in no place that the final read covered.
+        unseen: of these, read by nobody where the final read did not get to.
+        deleted: of these, below the first offset of their log.
+        twice: how many values were sent more than once.
+    """
+
+    doubtful: int = 0
+    found: int = 0
+    lost: int = 0
+    unseen: int = 0
+    deleted: int = 0
+    twice: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What was counted in the history of one run.
+
+    Attributes:
+        polls: by process and partition.
+        final: what the final read gave, by partition.
+        acked: how many sends were acknowledged, by partition; None stands for those of which the
+            partition is not known.
+        refused: how many sends were refused for want of in-sync replicas.
+        fates: of acknowledged records.
+        gaps: how many offsets of a replica hold control records, and how many hold records of
+            aborted transactions, by broker and partition; empty if there were no transactions.
+    """
+
+    polls: Mapping[tuple[int, TopicPartition], ReadCount] = field(default_factory=dict)
+    final: Mapping[TopicPartition, ReadCount] = field(default_factory=dict)
+    acked: Mapping[TopicPartition | None, int] = field(default_factory=dict)
+    refused: int = 0
+    fates: Fates = field(default_factory=Fates)
+    gaps: Mapping[tuple[int, TopicPartition], tuple[int, int]] = field(default_factory=dict)
+
+
+def count(
+    history: History, values: DataFrame, batches: DataFrame, members: Sequence[Member]
+) -> dict[int, Counted]:
+    """Return what was counted in the history of each member, by its number.
+
+    Args:
+        history: the recorded frames.
+        values: what is known of the values that may not be in order (frames/records.py).
+        batches: of all replicas (BATCH_SCHEMA).
+        members: whose history it is.
+    """
+    parts = [_reads(history.polls, "poll"), _final(history), _sends(history.sends), _fates(values)]
+    if history.transactional:
+        parts.append(_gaps(batches, history.ends))
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    for name in _COLUMNS:
+        if name not in rows.columns:
+            rows = rows.withColumn(name, F.lit(None))
+    of_member: dict[int, list[Row]] = {member.number: [] for member in members}
+    for row in rows.collect():
+        of_member[number_of(row["topic"])].append(row)
+    return {member.number: _counted(of_member[member.number], member) for member in members}
+
+
+def _reads(polls: DataFrame, what: str) -> DataFrame:
+    place = F.shiftleft("op", _POSITION_BITS) + F.col("position")
+    return polls.groupBy("topic", "partition", "process").agg(
+        F.lit(what).alias("what"),
+        F.count("*").alias("rows"),
+        F.min_by("offset", place).alias("first"),
+        F.max("offset").alias("last"),
+    )
+
+
+def _final(history: History) -> DataFrame:
+    return history.final.groupBy("topic", "partition").agg(
+        F.lit("final").alias("what"),
+        F.count("*").alias("rows"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+    )
+
+
+def _sends(sends: DataFrame) -> DataFrame:
+    refused = F.lit(False)
+    for error in REFUSALS:
+        refused |= F.coalesce(F.col("error").startswith(error), F.lit(False))
+    kind = F.when(F.col("type") == "ok", "ok").when(refused, "refused").otherwise("other")
+    return sends.groupBy("topic", "partition", kind.alias("type")).agg(
+        F.lit("send").alias("what"), F.count("*").alias("rows")
+    )
+
+
+def _fates(values: DataFrame) -> DataFrame:
+    acked = F.col("type") == "ok"
+    absent = acked & (F.col("finals") == 0) & ~F.col("deleted")
+    return values.groupBy("topic").agg(
+        F.lit("value").alias("what"),
+        F.count_if(acked).alias("rows"),
+        F.count_if(acked & (F.col("finals") > 0)).alias("found"),
+        F.count_if(absent & F.col("searched")).alias("lost"),
+        F.count_if(absent & ~F.col("searched") & (F.col("polls") == 0)).alias("unseen"),
+        F.count_if(acked & (F.col("finals") == 0) & F.col("deleted")).alias("deleted"),
+        F.count_if(F.col("sends") > 1).alias("twice"),
+    )
+
+
+def _gaps(batches: DataFrame, ends: DataFrame) -> DataFrame:
+    """Return how many offsets of each replica no read_committed reader is given.
+
+    Only what the final read covered counts: coordinators may end transactions after it.
+    """
+    later = (
+        Window.partitionBy("broker", "topic", "partition", "producer_id")
+        .orderBy("base_offset")
+        .rowsBetween(1, Window.unboundedFollowing)
+    )
+    marker = F.first("marker", ignorenulls=True).over(later)
+    size = F.col("last_offset") - F.col("base_offset") + 1
+    aborted = F.col("is_transactional") & ~F.col("is_control") & (F.col("ends_by") == "abort")
+    covered = F.broadcast(ends.select("topic", "partition", "low", "reached"))
+    return (
+        batches.where(F.col("problem").isNull() & F.col("is_transactional"))
+        .withColumn("ends_by", marker)
+        .join(covered, ["topic", "partition"])
+        .where(F.col("base_offset").between(F.col("low"), F.col("reached") - 1))
+        .groupBy("topic", "partition", "broker")
+        .agg(
+            F.lit("gap").alias("what"),
+            F.sum(F.when(F.col("is_control"), size).otherwise(0)).alias("control"),
+            F.sum(F.when(aborted, size).otherwise(0)).alias("aborted"),
+        )
+    )
+
+
+def _counted(rows: Sequence[Row], member: Member) -> Counted:
+    def place(row: Row) -> TopicPartition:
+        return member.own(row["topic"]), row["partition"]
+
+    def read(row: Row) -> ReadCount:
+        return ReadCount(rows=row["rows"], first=row["first"], last=row["last"])
+
+    acked: dict[TopicPartition | None, int] = {}
+    refused = 0
+    fates = Fates()
+    for row in rows:
+        if row["what"] == "send" and row["type"] == "ok":
+            known = None if row["partition"] is None else place(row)
+            acked[known] = acked.get(known, 0) + row["rows"]
+        elif row["what"] == "send" and row["type"] == "refused":
+            refused += row["rows"]
+        elif row["what"] == "value":
+            fates = Fates(
+                doubtful=fates.doubtful + row["rows"],
+                found=fates.found + row["found"],
+                lost=fates.lost + row["lost"],
+                unseen=fates.unseen + row["unseen"],
+                deleted=fates.deleted + row["deleted"],
+                twice=fates.twice + row["twice"],
+            )
+    return Counted(
+        polls={
+            (row["process"] - member.base, place(row)): read(row)
+            for row in rows
+            if row["what"] == "poll"
+        },
+        final={place(row): read(row) for row in rows if row["what"] == "final"},
+        acked=acked,
+        refused=refused,
+        fates=fates,
+        gaps={
+            (row["broker"], place(row)): (row["control"], row["aborted"])
+            for row in rows
+            if row["what"] == "gap"
+        },
+    )

@@ -1,0 +1,1 @@
+"""The rules of adequacy, one a file."""

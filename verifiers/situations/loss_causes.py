@@ -1,0 +1,138 @@
+"""What can have lost an acknowledged record: changes of leaders, cut logs, faults under acks=0.
+
+The contract alone excuses no loss. A record that was acknowledged and is gone was on some disk, or
+on its way there, when something happened to its partition: another replica became the leader and
+went on without it, or the log was cut below it. A producer with acks=0 waits for nothing, so what
+it wrote into a connection may also die with the broker, or with the connection.
+
+Source: KIP-101 (whose log counts after an election), Kafka documentation, acks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from verifiers.replicas.copied import Replica
+from verifiers.situations.events import FaultSpan, LeaderChange, RunEvents
+
+_FOREVER_NS = (1 << 63) - 1
+_STALE_S = 30.0
+"""So long after a change of leader, or a healing, a producer with acks=0 may still write to a
+broker that drops what it is sent: it hears of it when its metadata is refreshed."""
+_ANY_PARTITION = -1
+
+
+def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str, Any]]:
+    """Return what can have lost records of the topics under test (LOSS_CAUSE_SCHEMA).
+
+    Args:
+        events: of the run.
+        replicas: those that were copied, for where leader epochs begin.
+    """
+    if not events.timeline.states:
+        # Who led is not known: whatever is lost may have been lost by that.
+        return [_row(topic, _ANY_PARTITION, None) for topic in sorted(events.tested)]
+    starts = _epoch_starts(replicas)
+    rows = [
+        *(_of_change(events, change, starts) for change in _changes(events)),
+        *_of_cuts(events),
+    ]
+    if events.run.contract.acks == "0":
+        rows += list(_of_faults(events))
+    return rows
+
+
+def _changes(events: RunEvents) -> list[LeaderChange]:
+    return [change for change in events.leader_changes if change.partition[0] in events.tested]
+
+
+def _epoch_starts(replicas: Sequence[Replica]) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """Return leader epochs and where they begin, by partition, by the replica that knows most."""
+    starts: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for replica in replicas:
+        entries = list(replica.epochs or ())
+        if len(entries) > len(starts.get(replica.topic_partition, ())):
+            starts[replica.topic_partition] = entries
+    return starts
+
+
+def _of_change(
+    events: RunEvents,
+    change: LeaderChange,
+    starts: Mapping[tuple[str, int], Sequence[tuple[int, int]]],
+) -> dict[str, Any]:
+    begin = next(
+        (
+            since
+            for epoch, since in starts.get(change.partition, ())
+            if epoch >= change.after.leader_epoch
+        ),
+        None,
+    )
+    led = "nobody" if change.after.leader is None else f"broker {change.after.leader}"
+    words = (
+        f"broker {change.before.leader} lost the lead of {change.where} to {led} at "
+        f"{_seconds(events, change.at_ns)}"
+    )
+    if begin is not None and change.after.leader is not None:
+        words += f", whose log went on at offset {begin:,}"
+    fault = events.cause_of(change)
+    words += _under(fault)
+    stale_ns = round(_STALE_S * 1e9) if events.run.contract.acks == "0" else 0
+    topic, partition = change.partition
+    # Without a leader nothing is appended: the log goes on where the next leader says.
+    cut_to = begin if change.after.leader is not None else None
+    return _row(
+        topic,
+        partition,
+        words,
+        at_ns=change.at_ns,
+        until_ns=change.at_ns + stale_ns,
+        cut_to=cut_to,
+    )
+
+
+def _of_cuts(events: RunEvents) -> Iterator[dict[str, Any]]:
+    for at_ns, cut in events.cuts:
+        by = f"{cut.cause} of broker {cut.broker}" if cut.cause else f"broker {cut.broker}"
+        words = (
+            f"{by} cut {cut.topic}-{cut.partition} to offset {cut.to:,} at "
+            f"{_seconds(events, at_ns)}"
+        )
+        yield _row(cut.topic, cut.partition, words, at_ns=at_ns, until_ns=at_ns, cut_to=cut.to)
+
+
+def _of_faults(events: RunEvents) -> Iterator[dict[str, Any]]:
+    for (topic, partition), states in events.states():
+        replicas = {node for state in states for node in (*state.isr, *state.replicas)}
+        for fault in events.faults:
+            if fault.victims & replicas:
+                words = (
+                    f"{fault.name} of {_brokers(fault)} from {_seconds(events, fault.decided_ns)} "
+                    f"to {_seconds(events, fault.end_ns)} ({fault.id}), and acks=0"
+                )
+                yield _row(
+                    topic,
+                    partition,
+                    words,
+                    at_ns=fault.decided_ns,
+                    until_ns=fault.end_ns + round(_STALE_S * 1e9),
+                    since_ns=fault.decided_ns - round(_STALE_S * 1e9),
+                )
+
+
+def _row(topic: str, partition: int, words: str | None, **known: int | None) -> dict[str, Any]:
+    """Return a row; a time or an offset that is not given bounds nothing."""
+    bounds = {"at_ns": 0, "since_ns": 0, "until_ns": _FOREVER_NS, "cut_to": None}
+    return {"topic": topic, "partition": partition, "words": words, **bounds, **known}
+
+
+def _under(fault: FaultSpan | None) -> str:
+    return "" if fault is None else f", under {fault.name} of {_brokers(fault)} ({fault.id})"
+
+
+def _brokers(fault: FaultSpan) -> str:
+    return "broker " + " and ".join(str(node) for node in sorted(fault.victims))
+
+
+def _seconds(events: RunEvents, at_ns: int) -> str:
+    return f"{(at_ns - events.origin_ns) / 1e9:.1f} s"
