@@ -11,12 +11,16 @@ from random import Random
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.launch import launch as start_cluster
 from harness.core.cluster import Broker, Cluster, ClusterSpec, Lease
+from harness.core.errors import WaitTimeout
 from harness.core.fault import FAULTS, Evidence, Fault, Target
 from harness.core.progress import Say
+from harness.core.wait import wait_until
 from harness.run.runner import KeepCluster
 
 _LOG = logging.getLogger(__name__)
 _LEASE_MARGIN_S = 60.0
+_VICTIMS_S = 30.0
+"""Any broker may be asked who leads, and they hear of it one after the other."""
 
 
 @contextmanager
@@ -99,11 +103,7 @@ class Chaos:
             UsageError: there is no fault of that name.
         """
         chosen = FAULTS[fault]() if isinstance(fault, str) else fault
-        victims = (
-            (target,) if isinstance(target, Broker) else target.choose(self._cluster, self._random)
-        )
-        if not victims:
-            raise AssertionError(f"{target} names nobody to hit now.")
+        victims = (target,) if isinstance(target, Broker) else self._chosen_by(target)
         self._count += 1
         lease = Lease(
             fault_id=f"chaos-{self._count}", hold_s=hold_s, limit_s=hold_s + _LEASE_MARGIN_S
@@ -115,6 +115,16 @@ class Chaos:
         finally:
             healed = chosen.heal(cluster, victims)
         self._add(healed)
+
+    def _chosen_by(self, target: Target) -> tuple[Broker, ...]:
+        try:
+            return wait_until(
+                lambda: tuple(target.choose(self._cluster, self._random)),
+                timeout_s=_VICTIMS_S,
+                what=f"somebody whom {target} names",
+            )
+        except WaitTimeout as error:
+            raise AssertionError(f"{target} names nobody to hit now.") from error
 
     def _add(self, evidence: Evidence) -> None:
         self.evidence.append(evidence)

@@ -7,13 +7,17 @@ from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.expectations import all_of, finds, finds_no, loses
 from harness.lab.lab import Lab
 
+PATIENT = {"topic.metadata.propagation.max.ms": 300_000}
+"""A broker that has just started names no topic until the controller has told it of them. A topic
+that is older than so many milliseconds counts as deleted then, and nothing is sent to it."""
+
 
 def script(lab: Lab) -> None:
     """Let A lose the end of its log and lead; let B, which still has it, come back as follower."""
     a, b = lab.brokers
     (d,) = lab.controllers
-    lab.produce("first", 5)
-    second = lab.produce("second", 5)
+    lab.produce("first", 5, config=PATIENT)
+    second = lab.produce("second", 5, config=PATIENT)
     lab.require(second.acked == 5, f"only {second.acked} of 5 records were acknowledged")
     lab.await_high_watermark(10, on=(a, b))
     if lab.has_zookeeper:
@@ -27,7 +31,7 @@ def script(lab: Lab) -> None:
         lab.start(a)
     lab.await_leader(a)
     # More than B has: before KIP-101 a follower that is ahead of its leader ends itself.
-    others = lab.produce("others", 8)
+    others = lab.produce("others", 8, config=PATIENT)
     lab.require(others.first_offset == 5, f"the new records begin at {others.first_offset}")
     lab.start(b)
     lab.await_isr({a, b})

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from harness.core.cluster import Cluster
 from harness.core.errors import ClusterBroken
 from kafka_chaos import (
     Broker,
@@ -173,7 +175,8 @@ def test_a_healing_without_a_witness_fails() -> None:
         pass
 
 
-def test_whoever_hits_nobody_is_told() -> None:
+def test_whoever_hits_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.clusters._VICTIMS_S", 0.0)
     alone = FakeCluster(isr=(1,))
 
     with (
@@ -181,6 +184,20 @@ def test_whoever_hits_nobody_is_told() -> None:
         Chaos(alone, seed=7)(BrokerKill(), FollowerOf("orders", 0)),
     ):
         pytest.fail("the block is not entered")
+
+
+def test_who_leads_may_be_known_only_at_the_second_question() -> None:
+    class Late:
+        asked = 0
+
+        def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:
+            self.asked += 1
+            return tuple(cluster.brokers[:1]) if self.asked > 1 else ()
+
+    cluster = FakeCluster()
+
+    with Chaos(cluster, seed=7)(BrokerKill(), Late()) as victims:
+        assert victims == tuple(cluster.brokers[:1])
 
 
 def test_the_same_seed_draws_the_same_victims() -> None:
