@@ -3,7 +3,9 @@
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import xor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from verifiers.replicas.copied import (
-    Copied,
-    Replica,
-)
+from verifiers.replicas.copied import Copied, Replica
 from verifiers.replicas.segments import HEADERS, read_headers
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.spark.arrow import frame_of
@@ -52,13 +51,9 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Neighbouring batches of one leader epoch in one replica.
+    """Neighbouring batches of one leader epoch in one replica: offsets `first` to `last`.
 
-    Attributes:
-        epoch: their leader epoch; None before format v2.
-        first: the lowest offset.
-        last: the highest.
-        batches: how many.
+    The epoch is None before format v2.
     """
 
     epoch: int | None
@@ -69,14 +64,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Bytes at the end of a segment that are no batch.
+    """Bytes at the end of a segment that are no batch, from `position` (bytes) on.
 
-    Attributes:
-        segment: its path within the run's folder.
-        position: where they begin, in bytes.
-        size_bytes: how many they are.
-        offset: that of the record which should lie there.
-        problem: why they are no batch, as in a row of BATCH_SCHEMA.
+    `offset` is that of the record which should lie there; segment and problem are as in a row of
+    BATCH_SCHEMA.
     """
 
     segment: str
@@ -161,13 +152,9 @@ def _agrees(run: Run, replica: Replica, start: int) -> bool:
 def batches_of(
     spark: SparkSession, replicas: Iterable[Replica], folder: Path, target: Path
 ) -> DataFrame:
-    """Return the batch headers of replicas (BATCH_SCHEMA), stored as Parquet.
+    """Return the batch headers of replicas whose segments lie in `folder` (BATCH_SCHEMA).
 
-    Args:
-        spark: the session.
-        replicas: whose.
-        folder: in which their segments lie.
-        target: the folder to keep them in; what it held is replaced.
+    They are stored as Parquet in `target`; what that held is replaced.
     """
     shutil.rmtree(target, ignore_errors=True)
     files = [
@@ -192,17 +179,14 @@ def batches_of(
         # Each task writes its own file: returning rows one by one would cost more.
         tasks = min(len(files), 4 * spark.sparkContext.defaultParallelism)
         shares = spark.sparkContext.parallelize(files, tasks)
-        shares.mapPartitionsWithIndex(
-            lambda task, share: [_index(root, kept, share, task)]
-        ).collect()
+        shares.mapPartitionsWithIndex(lambda task, share: _index(root, kept, share, task)).collect()
     return spark.read.schema(BATCH_SCHEMA).parquet(str(target))
 
 
-def _index(root: str, kept: str, files: Iterable[File], number: int) -> int:
-    """Write the batches of some segments to a Parquet file of their own; return how many."""
+def _index(root: str, kept: str, files: Iterable[File], number: int) -> list[str]:
+    """Write the batches of some segments to a Parquet file of their own; return its path."""
     schema = to_arrow_schema(BATCH_SCHEMA)
     target = Path(kept) / f"part-{number}.parquet"
-    count = 0
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
         for file in files:
             for rows in read_headers(Path(root) / file.segment):
@@ -213,19 +197,14 @@ def _index(root: str, kept: str, files: Iterable[File], number: int) -> int:
                 ]
                 arrays = [*keys, *rows.columns]
                 writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                count += rows.num_rows
-    return count
+    return [str(target)]
 
 
 def known_bounds(copied: Copied, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the high watermark of each partition after the run.
 
-    That is where the final read ended, which consumers cannot pass. Where there was none, the
-    highest that a replica in the ISR has checkpointed, or any replica if nobody knows the ISR.
-
-    Args:
-        copied: the replicas.
-        ends: the end that the final read found, by partition.
+    That is where the final read ended (`ends`), which consumers cannot pass. Where there was none,
+    the highest that a replica in the ISR has checkpointed, or any replica if nobody knows the ISR.
     """
     bounds = {}
     for tp, replicas in copied.by_partition().items():
@@ -268,29 +247,20 @@ def summarise(
         )
         .collect()
     )
-    by_replica: dict[tuple[int, str, int], list[Any]] = {}
-    for row in found:
-        key = (row["broker"], row["topic"], row["partition"])
-        by_replica.setdefault(key, []).append(row)
-    return tuple(
-        _summary(replica, by_replica.get((replica.broker, *replica.topic_partition), []))
-        for replica in copied.replicas
-    )
+    by_replica = _by(found, "broker", "topic", "partition")
+    return tuple(_summary(replica, by_replica.get(replica.key, [])) for replica in copied.replicas)
 
 
 def _summary(replica: Replica, rows: list[Any]) -> Summary:
     whole = [row for row in rows if row["problem"] is None]
     garbage = _stretches(rows, replica)
-    digest = 0
-    for row in whole:
-        digest ^= row["digest"] or 0
     runs = _runs(whole)
     return Summary(
         replica=replica,
         runs=runs,
         size_bytes=sum(row["size"] for row in whole),
         compared=sum(row["compared"] for row in whole),
-        digest=digest,
+        digest=reduce(xor, (row["digest"] or 0 for row in whole), 0),
         damaged=sum(row["damaged"] for row in whole),
         transactional=sum(row["transactional"] for row in whole),
         broken=any(row["jumps"] for row in whole) or _is_broken_between(whole),
@@ -299,10 +269,15 @@ def _summary(replica: Replica, rows: list[Any]) -> Summary:
     )
 
 
-def _runs(rows: list[Any]) -> tuple[Run, ...]:
-    epochs: dict[int | None, list[Any]] = {}
+def _by(rows: Iterable[Any], *columns: str) -> dict[tuple[Any, ...], list[Any]]:
+    """Return rows by their values in some columns."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
     for row in rows:
-        epochs.setdefault(row["leader_epoch"], []).append(row)
+        found.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return found
+
+
+def _runs(rows: list[Any]) -> tuple[Run, ...]:
     runs = [
         Run(
             epoch=epoch,
@@ -310,18 +285,15 @@ def _runs(rows: list[Any]) -> tuple[Run, ...]:
             last=max(row["last"] for row in rows_of_epoch),
             batches=sum(row["batches"] for row in rows_of_epoch),
         )
-        for epoch, rows_of_epoch in epochs.items()
+        for (epoch,), rows_of_epoch in _by(rows, "leader_epoch").items()
     ]
     return tuple(sorted(runs, key=lambda run: run.first))
 
 
 def _is_broken_between(rows: list[Any]) -> bool:
     """Tell whether a segment does not begin where the one before it ends."""
-    segments: dict[str, list[Any]] = {}
-    for row in rows:
-        segments.setdefault(row["segment"], []).append(row)
     following = None
-    for _, groups in sorted(segments.items()):
+    for _, groups in sorted(_by(rows, "segment").items()):
         head = min(groups, key=lambda row: row["position"])["head"]
         if following is not None and head != following:
             return True

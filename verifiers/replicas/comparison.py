@@ -16,9 +16,7 @@ from verifiers.replicas.batches import (
     known_bounds,
     summarise,
 )
-from verifiers.replicas.copied import (
-    Copied,
-)
+from verifiers.replicas.copied import Copied
 from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
 from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions, of_replicas
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
@@ -90,26 +88,14 @@ class Comparison:
     kept: tuple[DataFrame, ...] = field(default=())
 
     def frames(self, spark: SparkSession, values: DataFrame) -> Mapping[str, DataFrame]:
-        """Return the frames by the names that checkers ask for.
-
-        Args:
-            spark: the session.
-            values: what is known of each value (`verifiers.frames.records`).
-        """
+        """Return the frames by the names that checkers ask for; `values` as they know it."""
         located = (
             locate(spark, lost(values), self.batches, self.replicas, self.folder)
             if self.replicas.replicas
             else spark.createDataFrame([], LOCATION_SCHEMA)
         )
-        return {
-            "differences": self.differences,
-            "disordered": self.disordered,
-            "damaged": self.damaged,
-            "disjoint": self.disjoint,
-            "epochs": self.epochs,
-            "unmarked": self.unmarked,
-            "located": located,
-        }
+        names = ("differences", "disordered", "damaged", "disjoint", "epochs", "unmarked")
+        return {name: getattr(self, name) for name in names} | {"located": located}
 
     def verdict_on(self, member: Member) -> "ReplicaVerdict":
         """Return the replicas' part of a member's verdict, without the located records."""
@@ -145,12 +131,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaVerdict:
-    """The replicas' part of one run's verdict.
-
-    Attributes:
-        document: as in verdict.json.
-        reasons: why the replicas were not compared in full, in sentences.
-    """
+    """The replicas' part of verdict.json, and sentences why they were not compared in full."""
 
     document: Mapping[str, Any]
     reasons: tuple[str, ...]
@@ -165,12 +146,8 @@ def compare(
 ) -> Comparison:
     """Compare replicas, by one pass over all headers if they agree.
 
-    Args:
-        spark: the session.
-        copied: what lay on the disks, by member.
-        folder: in which their segments lie: that of the run, or one that has each member's under
-            its number.
-        target: a folder in which the headers are kept; what it held is replaced.
+    Their segments lie in `folder`: that of the run, or one that has each member's under its number.
+    The headers are kept in `target`; what that held is replaced.
     """
     replicas = _together(copied, folder)
     batches = batches_of(spark, replicas.replicas, folder, target)
@@ -190,11 +167,7 @@ def compare(
         }
         bounds = known_bounds(replicas, ends)
         summaries = summarise(batches, replicas, bounds)
-        unlike = [
-            replicas_of_partition
-            for replicas_of_partition in group(summaries, bounds)
-            if not replicas_of_partition.alike
-        ]
+        unlike = [partition for partition in group(summaries, bounds) if not partition.alike]
         if unlike:
             differing = differences(spark, batches, unlike, folder).persist()
             kept.append(differing)
@@ -295,14 +268,7 @@ def _own(summary: Summary, member: Member) -> Summary:
 
 def _epochs(summaries: tuple[Summary, ...]) -> list[tuple[object, ...]]:
     return [
-        (
-            summary.replica.broker,
-            *summary.replica.topic_partition,
-            epoch,
-            since,
-            until,
-            summary.start,
-        )
+        (*summary.replica.key, epoch, since, until, summary.start)
         for summary in summaries
         for epoch, since, until in summary.replica.epoch_offsets
     ]
@@ -342,18 +308,11 @@ def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
         `lost`, of which `held` still lie on a disk, `gone` on none, and `unplaced` have no offset
         that is known; `stretches`: which of them were cut by whom, where and when.
     """
-    detail = F.col("detail")
+    names = ("held_by", "lacking", "cut_by", "cut_to", "cut_at_utc", "cut_epoch")
+    details = [F.col("detail")[name].alias(name) for name in names]
     rows = (
         found.where(F.col("anomaly") == "lost-write")
-        .groupBy(
-            MEMBER,
-            "topic",
-            "partition",
-            *(
-                detail[name].alias(name)
-                for name in ("held_by", "lacking", "cut_by", "cut_to", "cut_at_utc", "cut_epoch")
-            ),
-        )
+        .groupBy(MEMBER, "topic", "partition", *details)
         .agg(
             F.count("*").alias("count"),
             F.min("offset").alias("first"),
@@ -371,12 +330,13 @@ def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
 
 def _located(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     cuts = [row for row in rows if row["lacking"] is not None or row["held_by"]]
+    lost = sum(row["count"] for row in rows)
+    placed = sum(row["count"] for row in cuts)
+    held = sum(row["count"] for row in cuts if row["held_by"])
     return {
-        "lost": sum(row["count"] for row in rows),
-        "held": sum(row["count"] for row in rows if row["held_by"]),
-        "gone": sum(row["count"] for row in cuts if not row["held_by"]),
-        "unplaced": sum(
-            row["count"] for row in rows if not row["held_by"] and row["lacking"] is None
-        ),
+        "lost": lost,
+        "held": held,
+        "gone": placed - held,
+        "unplaced": lost - placed,
         "stretches": cuts[:_MOST_CUTS],
     }

@@ -1,5 +1,6 @@
 """The replicas that were copied from the brokers' disks, with their checkpoints and truncations."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ class Replica:
 
     Attributes:
         broker: node id.
-        topic: its topic.
+        topic: of the partition.
         partition: its number.
         segments: its segment files, by offset.
         epochs: (leader epoch, first offset) of each entry of its leader-epoch checkpoint; None if
@@ -48,6 +49,11 @@ class Replica:
     def topic_partition(self) -> TopicPartition:
         """Its topic and partition."""
         return (self.topic, self.partition)
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        """Its broker, topic and partition."""
+        return (self.broker, *self.topic_partition)
 
     @property
     def name(self) -> str:
@@ -102,11 +108,7 @@ class Copied:
 
 
 def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
-    """Return the replicas in a run's folder.
-
-    Args:
-        folder: the run.
-        meta: its run.json.
+    """Return the replicas in a run's folder, by its run.json.
 
     Raises:
         HistoryUnreadable: the manifest is damaged.
@@ -186,14 +188,12 @@ def _missing(
     last: Mapping[TopicPartition, Mapping[str, Any]],
 ) -> list[str]:
     """Return, in sentences, why the replicas cannot all be compared."""
-    counts: dict[TopicPartition, int] = {}
-    for replica in replicas:
-        counts[replica.topic_partition] = counts.get(replica.topic_partition, 0) + 1
+    counts = Counter(replica.topic_partition for replica in replicas)
     missing = []
     for topic in meta.get("topics", []):
         for partition in range(topic["partitions"]):
             tp = (topic["name"], partition)
-            here, wanted = counts.get(tp, 0), topic["replication_factor"]
+            here, wanted = counts[tp], topic["replication_factor"]
             name = f"{topic['name']}-{partition}"
             if here < wanted:
                 missing.append(f"{name} has {here} of its {wanted} replicas on disk")

@@ -41,13 +41,12 @@ class Cut:
     """One truncation of one replica.
 
     Attributes:
-        broker: whose.
-        topic: its topic.
+        broker: node id.
+        topic: of the partition.
         partition: its number.
         to: the offset that the log ended at afterwards.
         at_utc: when, by the broker's clock, as its log has it (UTC in our images); empty if it
             says nothing.
-        line: what it said.
         cause: the fault that cut it, such as "power_loss", where it was not the broker itself.
     """
 
@@ -56,7 +55,6 @@ class Cut:
     partition: int
     to: int
     at_utc: str
-    line: str
     cause: str = ""
 
     @property
@@ -82,7 +80,7 @@ def cuts_by_faults(lines: Iterable[Mapping[str, Any]]) -> list[Cut]:
                 found.append(
                     Cut(
                         broker=int(broker), topic=topic, partition=int(partition),
-                        to=int(log["end_after"]), at_utc="", line="",
+                        to=int(log["end_after"]), at_utc="",
                         cause=names.get(line.get("id"), "a fault"),
                     )
                 )  # fmt: skip
@@ -125,16 +123,10 @@ def _cut(line: str, broker: int) -> Cut | None:
             full["to"] or full["recovered"],
         )
     elif (new := _NEW.search(line)) and (where := _PLACE.search(line)):
-        to = new["to"] or new["start"] or new["recovered"]
-        place = (where["topic"], where["partition"], to)
+        place = (where["topic"], where["partition"], new["to"] or new["start"] or new["recovered"])
     else:
         return None
     when = _WHEN.search(line)
-    return Cut(
-        broker=broker,
-        topic=place[0],
-        partition=int(place[1]),
-        to=int(place[2]),
-        at_utc=when[1].replace(",", ".") if when else "",
-        line=line[:300],
-    )
+    at_utc = when[1].replace(",", ".") if when else ""
+    topic, partition, to = place
+    return Cut(broker=broker, topic=topic, partition=int(partition), to=int(to), at_utc=at_utc)

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-)
+from pyspark.sql.types import ArrayType
 
-from harness.core.op import SEQUENCE_BITS
+from harness.core.op import producer_of, sequence_of
 from verifiers.replicas.batches import Summary
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.spark.arrow import frame_of
@@ -49,12 +48,9 @@ the ISR at the end if `in_sync`. `same_records` are the same bytes under another
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The replicas of one partition, to be compared with one of them.
+    """The replicas of one partition, of which the others are compared with the reference.
 
-    Attributes:
-        reference: whom the others are compared with.
-        others: the others.
-        bound: the high watermark at rest: from there on nothing is compared.
+    From the `bound` on, the high watermark at rest, nothing is compared.
     """
 
     reference: Summary
@@ -82,12 +78,8 @@ def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> l
         topic_partitions.setdefault(summary.replica.topic_partition, []).append(summary)
 
     def weight(summary: Summary) -> tuple[bool, bool, int, int]:
-        return (
-            summary.replica.leads,
-            bool(summary.replica.in_sync),
-            summary.end,
-            -summary.replica.broker,
-        )
+        replica = summary.replica
+        return (replica.leads, bool(replica.in_sync), summary.end, -replica.broker)
 
     groups = []
     for tp, replicas in topic_partitions.items():
@@ -103,27 +95,15 @@ def differences(
 ) -> DataFrame:
     """Return where replicas hold different batches below the high watermark (DIFFERENCE_SCHEMA).
 
-    A replica outside the ISR may lack the end of the log: that is no difference.
-
-    Args:
-        spark: the session.
-        batches: of all replicas (BATCH_SCHEMA).
-        groups: the partitions to look at.
-        folder: of the run.
+    A replica outside the ISR may lack the end of the log: that is no difference. Of the batches
+    (BATCH_SCHEMA) only those of these groups are looked at, and their records in the run's folder.
     """
     members = frame_of(spark, _members(groups), _MEMBERS_SCHEMA)
     compared = batches.where(F.col("problem").isNull()).join(
         F.broadcast(members), ["topic", "partition"]
     )
     compared = compared.where(F.col("base_offset") < F.col("bound")).withColumn(
-        "bit",
-        F.aggregate(
-            "members",
-            F.lit(0).cast("long"),
-            lambda bits, member: bits.bitwiseOR(
-                F.when(member["broker"] == F.col("broker"), member["bit"]).otherwise(F.lit(0))
-            ),
-        ),
+        "bit", _bits_of(lambda member: member["broker"] == F.col("broker"))
     )
     held = compared.groupBy("topic", "partition", *_KEY).agg(
         F.bit_or("bit").alias("holders"),
@@ -143,7 +123,7 @@ def differences(
         read("o_segment", "o_position", "o_size", "first", "last").alias("theirs"),
     )
     one, other = F.col("batch"), F.col("o_batch")
-    same = [one[name] == other[name] for name in _KEY[:3]]
+    same = reduce(Column.__and__, (one[name] == other[name] for name in _KEY[:3]))
     return sides.select(
         "topic",
         "partition",
@@ -152,7 +132,7 @@ def differences(
         "broker",
         "other_broker",
         "in_sync",
-        F.coalesce(same[0] & same[1] & same[2], F.lit(False)).alias("same_records"),
+        F.coalesce(same, F.lit(False)).alias("same_records"),
         one["leader_epoch"].cast("long").alias("epoch"),
         other["leader_epoch"].cast("long").alias("other_epoch"),
         F.col("ours")["value"].alias("value"),
@@ -179,9 +159,7 @@ def _members(groups: Sequence[Group]) -> list[tuple[object, ...]]:
                 (
                     summary.replica.broker,
                     1 << bit,
-                    summary.start,
-                    summary.end,
-                    bool(summary.replica.in_sync),
+                    *(summary.start, summary.end, bool(summary.replica.in_sync)),
                 )
                 for bit, summary in enumerate((replicas.reference, *replicas.others))
             ],
@@ -190,24 +168,28 @@ def _members(groups: Sequence[Group]) -> list[tuple[object, ...]]:
     ]
 
 
-def _all_bits() -> Column:
-    return F.aggregate(
-        "members", F.lit(0).cast("long"), lambda b, member: b.bitwiseOR(member["bit"])
-    )
-
-
-def _excused() -> Column:
-    """Return the bits of those who need not hold a batch: it is below or above all they have."""
+def _bits_of(chosen: Callable[[Column], Column]) -> Column:
+    """Return the bits of the members that are chosen."""
     return F.aggregate(
         "members",
         F.lit(0).cast("long"),
         lambda bits, member: bits.bitwiseOR(
-            F.when(
-                (F.col("last_offset") < member["start"])
-                | (~member["in_sync"] & (F.col("base_offset") >= member["end"])),
-                member["bit"],
-            ).otherwise(F.lit(0))
+            F.when(chosen(member), member["bit"]).otherwise(F.lit(0))
         ),
+    )
+
+
+def _all_bits() -> Column:
+    return _bits_of(lambda _: F.lit(True))
+
+
+def _excused() -> Column:
+    """Return the bits of those who need not hold a batch: it is below or above all they have."""
+    return _bits_of(
+        lambda member: (
+            (F.col("last_offset") < member["start"])
+            | (~member["in_sync"] & (F.col("base_offset") >= member["end"]))
+        )
     )
 
 
@@ -220,22 +202,14 @@ def _pairs(odd: DataFrame) -> DataFrame:
     def spread(rows: DataFrame, sign: str, which: Column) -> DataFrame:
         chosen = F.filter("members", lambda member: member["bit"].bitwiseAND(which) != 0)
         last = F.least(F.col("last_offset"), F.col("bound") - 1)
-        return rows.select(
-            "topic",
-            "partition",
-            F.explode(chosen).alias("member"),
-            F.col("members")[0]["broker"].alias("leader"),
-            F.struct(*_KEY).alias(f"{sign}batch"),
-            F.col("base_offset").alias("from"),
-            last.alias("to"),
-        ).select(
+        return rows.withColumn("member", F.explode(chosen)).select(
             "topic",
             "partition",
             F.col("member")["broker"].alias("other_broker"),
             F.col("member")["in_sync"].alias("in_sync"),
-            F.col("leader").alias("broker"),
-            f"{sign}batch",
-            F.explode(F.sequence("from", "to")).alias("offset"),
+            F.col("members")[0]["broker"].alias("broker"),
+            F.struct(*_KEY).alias(f"{sign}batch"),
+            F.explode(F.sequence("base_offset", last)).alias("offset"),
         )
 
     absent = _all_bits().bitwiseAND(F.bitwise_not(F.col("holders").bitwiseOR(F.col("excused"))))
@@ -289,7 +263,7 @@ def _in_words(held: Sequence[int | None]) -> str:
     records = [
         "a record of no producer of ours"
         if value is None
-        else f"{value >> SEQUENCE_BITS}:{value & ((1 << SEQUENCE_BITS) - 1)}"
+        else f"{producer_of(value)}:{sequence_of(value)}"
         for value in held[:SHOWN_VALUES]
     ]
     more = len(held) - len(records)

@@ -4,9 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    StructType,
-)
+from pyspark.sql.types import StructType
 
 from verifiers.replicas.batches import Stretch, Summary
 from verifiers.run_folder.folder import TopicPartition
@@ -46,23 +44,10 @@ def damaged(
     summaries: Sequence[Summary],
     bounds: Mapping[TopicPartition, int],
 ) -> DataFrame:
-    """Return the batches below the high watermark that are not as they were (DAMAGE_SCHEMA).
-
-    Args:
-        spark: the session.
-        batches: of all replicas (BATCH_SCHEMA).
-        summaries: what they come to.
-        bounds: the high watermark at rest of each partition.
-    """
+    """Return the batches below the high watermark that are not as they were (DAMAGE_SCHEMA)."""
     rows = [
-        (
-            summary.replica.broker,
-            *summary.replica.topic_partition,
-            bool(summary.replica.in_sync),
-            bounds[summary.replica.topic_partition],
-        )
-        for summary in summaries
-        if summary.damaged
+        (*replica.key, bool(replica.in_sync), bounds[replica.topic_partition])
+        for replica in (summary.replica for summary in summaries if summary.damaged)
     ]
     replicas = F.broadcast(frame_of(spark, rows, _REPLICA_SCHEMA))
     changed = (
@@ -75,13 +60,13 @@ def damaged(
     )
     garbage = [
         (
-            summary.replica.broker, *summary.replica.topic_partition, stretch.segment,
-            stretch.position, stretch.size_bytes, stretch.offset, None,
-            bool(summary.replica.in_sync), stretch.problem
+            *summary.replica.key,
+            *(stretch.segment, stretch.position, stretch.size_bytes, stretch.offset, None),
+            *(bool(summary.replica.in_sync), stretch.problem),
         )
         for summary in summaries
         for stretch in _lost(summary, bounds)
-    ]  # fmt: skip
+    ]
     return changed.unionByName(frame_of(spark, garbage, DAMAGE_SCHEMA))
 
 
@@ -110,6 +95,6 @@ def of_partitions(batches: DataFrame, topic_partitions: Collection[TopicPartitio
 def of_replicas(batches: DataFrame, summaries: Sequence[Summary]) -> DataFrame:
     """Return the batches of some replicas."""
     schema = StructType(_REPLICA_SCHEMA.fields[:3])
-    rows = [(summary.replica.broker, *summary.replica.topic_partition) for summary in summaries]
+    rows = [summary.replica.key for summary in summaries]
     chosen = frame_of(batches.sparkSession, rows, schema)
     return batches.join(F.broadcast(chosen), schema.names, "left_semi")

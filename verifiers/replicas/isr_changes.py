@@ -22,7 +22,7 @@ _LINE = re.compile(
     r"[,-](?P<partition>\d+)\]? .*?(?P<what>Shrinking|Expanding) ISR (?:for partition \S+ )?"
     r"from (?P<before>[\d,]+) to (?P<after>[\d,]+)"
 )
-_OUT = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)(?:, lastCaughtUpTimeMs: (-?\d+))?\)")
+_OUT = re.compile(r"\(brokerId: (\d+), endOffset: -?\d+(?:, lastCaughtUpTimeMs: (-?\d+))?\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,6 @@ class IsrChange:
         after: those after it.
         caught_up_ms: when each that left had last caught up, by the same clock; old versions do
             not tell.
-        end_offsets: where the leader knew the log of each that left to end; neither do they.
     """
 
     topic: str
@@ -46,7 +45,6 @@ class IsrChange:
     before: frozenset[int]
     after: frozenset[int]
     caught_up_ms: dict[int, int]
-    end_offsets: dict[int, int]
 
     @property
     def left(self) -> frozenset[int]:
@@ -69,15 +67,13 @@ def isr_changes_in(text: str) -> list[IsrChange]:
 
 def _change(match: re.Match[str], line: str) -> IsrChange:
     when = datetime.fromisoformat(match["when"].replace(",", ".") + "+00:00")
-    out = [(int(node), int(end), caught) for node, end, caught in _OUT.findall(line)]
     return IsrChange(
         topic=match["topic"],
         partition=int(match["partition"]),
         at_ms=round(when.timestamp() * 1000),
         before=_ids(match["before"]),
         after=_ids(match["after"]),
-        caught_up_ms={node: int(caught) for node, _, caught in out if caught},
-        end_offsets={node: end for node, end, _ in out},
+        caught_up_ms={int(node): int(caught) for node, caught in _OUT.findall(line) if caught},
     )
 
 

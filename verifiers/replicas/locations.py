@@ -53,7 +53,7 @@ def locate(
         spark: the session.
         lost: topic, partition, offset and value of lost records; the offset may be null.
         batches: of all replicas (BATCH_SCHEMA).
-        copied: the replicas, and what was cut.
+        copied: the replicas and their truncations.
         folder: of the run.
     """
     wanted = lost.where(F.col("offset").isNotNull() & F.col("partition").isNotNull()).select(
@@ -73,37 +73,22 @@ def locate(
     found = (
         asked.drop("block")
         .distinct()
-        .select(
-            "topic",
-            "partition",
-            "broker",
-            F.explode(_reader(folder)("segment", "position", "size")).alias("record"),
-        )
-        .select("topic", "partition", "broker", "record.offset", "record.value")
-        .groupBy("topic", "partition", "offset", "value")
+        .withColumn("record", F.explode(_reader(folder)("segment", "position", "size")))
+        .groupBy("topic", "partition", "record.offset", "record.value")
         .agg(F.collect_set(F.col("broker").cast("string")).alias("holders"))
     )
     stretches = F.broadcast(frame_of(spark, _stretches(copied), _STRETCH_SCHEMA))
     placed = wanted.join(found, ["topic", "partition", "offset", "value"], "left").withColumn(
         "holders", F.array_sort(F.coalesce("holders", F.array().cast("array<string>")))
     )
-    here = (
-        (placed["topic"] == stretches["topic"])
-        & (placed["partition"] == stretches["partition"])
-        & (placed["offset"] >= stretches["since"])
-        & (placed["offset"] < stretches["until"])
-    )
-    lacking = F.array_except(F.split(stretches["replicas"], ","), F.col("holders"))
-    return placed.join(stretches, here).select(
-        placed["topic"],
-        placed["partition"],
-        placed["value"],
-        F.array_join("holders", ",").alias("held_by"),
-        F.array_join(lacking, ",").alias("lacking"),
-        "cut_by",
-        "cut_to",
-        "cut_at_utc",
-        "cut_epoch",
+    within = (F.col("offset") >= F.col("since")) & (F.col("offset") < F.col("until"))
+    lacking = F.array_except(F.split("replicas", ","), F.col("holders"))
+    return (
+        placed.join(stretches, ["topic", "partition"])
+        .where(within)
+        .withColumn("held_by", F.array_join("holders", ","))
+        .withColumn("lacking", F.array_join(lacking, ","))
+        .select(*LOCATION_SCHEMA.names)
     )
 
 

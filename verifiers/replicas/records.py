@@ -33,14 +33,7 @@ DAMAGE = (StructError, IndexError, ValueError, OSError, zlib.error, pa.ArrowExce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record of a batch.
-
-    Attributes:
-        offset: its own.
-        timestamp_ms: by the clock of who made the batch, or appended it.
-        key: its key.
-        value: its value.
-    """
+    """One record of a batch; its time is by the clock of who made the batch, or appended it."""
 
     offset: int
     timestamp_ms: int
@@ -49,14 +42,7 @@ class Record:
 
 
 def read_batch(root: str, segment: str, position: int, size: int) -> bytes:
-    """Return the bytes of one batch.
-
-    Args:
-        root: the run's folder.
-        segment: path of the segment in it.
-        position: where it begins, in bytes.
-        size: how long it is, in bytes.
-    """
+    """Return the bytes of one batch of a segment; position and size in bytes, `root` is the run."""
     with (Path(root) / segment).open("rb") as file:
         file.seek(position)
         return file.read(size)
@@ -66,10 +52,8 @@ def values_in(batch: bytes) -> list[tuple[int, int | None]]:
     """Return offset and value of every record in a batch of any format.
 
     A value is None if the record is none of ours, or a marker of a transaction. What cannot be
-    read, because it is damaged or its compression is unknown, is left out.
-
-    Args:
-        batch: one entry of a segment, its header included.
+    read, because it is damaged or its compression is unknown, is left out. The batch is one entry
+    of a segment, its header included.
     """
     found: list[tuple[int, int | None]] = []
     # Where it is damaged, what was read until there counts.
@@ -87,13 +71,9 @@ def _value(content: bytes | None) -> int | None:
 
 
 def _records(batch: bytes) -> Iterator[tuple[int, bytes | None]]:
-    if batch[16] == 2:
-        yield from _batch_records(batch)
-    else:
+    if batch[16] != 2:
         yield from _messages(batch)
-
-
-def _batch_records(batch: bytes) -> Iterator[tuple[int, bytes | None]]:
+        return
     for record in records_in(batch):
         yield record.offset, record.value
 
@@ -147,13 +127,19 @@ def _messages(entries: bytes) -> Iterator[tuple[int, bytes | None]]:
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
     """Return a zigzag number and the place behind it."""
+    raw, at = _number(content, at)
+    return (raw >> 1) ^ -(raw & 1), at
+
+
+def _number(content: bytes, at: int) -> tuple[int, int]:
+    """Return a number of seven bits a byte, the lowest first, and the place behind it."""
     raw, shift = 0, 0
     while True:
         byte = content[at]
         at += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), at
+            return raw, at
         shift += 7
         if shift > 63:
             raise ValueError("a number that does not end")
@@ -189,12 +175,7 @@ def _unsnap(content: bytes) -> bytes:
 
 
 def _unsnap_block(block: bytes) -> bytes:
-    size, shift = 0, 0
-    for byte in block[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    size, _ = _number(block, 0)
     if size > _MOST_BYTES:
         raise ValueError("a block too large to be one")
     return bytes(pa.decompress(block, decompressed_size=size, codec="snappy", asbytes=True))

@@ -56,7 +56,7 @@ def series_of(
 def _orders(mops: DataFrame, runs: list[int], histories: OpHistories) -> Mapping[int, Orders]:
     concerned = mops.where(F.col("run").isin(runs))
     described = [histories.described[run] for run in runs]
-    shared = versions_of(concerned, indeterminate=sum(one.indeterminate for one in described))
+    shared = versions_of(concerned, indeterminate=sum(file.indeterminate for file in described))
     try:
         return order_series(concerned, shared)
     finally:
