@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -19,13 +19,7 @@ METRIC = "info-txn-causes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One error, and how many outcomes it left unknown.
-
-    Attributes:
-        error: as the client named it; None if none was recorded.
-        sends: sends of unknown outcome that met it.
-        txns: transactions that did.
-    """
+    """One error, None if none was recorded, and how many outcomes of each kind it left unknown."""
 
     error: str | None
     sends: int
@@ -35,11 +29,8 @@ class Cause:
 def causes(history: History, members: Sequence[Member]) -> Mapping[int, tuple[Cause, ...]]:
     """Return the causes of each member by its number, the most frequent first; runs one small job.
 
-    Sequence numbers that a killed producer had reserved are not sends and have no cause.
-
-    Args:
-        history: the recorded frames, of one run or several.
-        members: the runs; one that is missing in the result has no unknown outcome.
+    Sequence numbers that a killed producer had reserved are not sends and have no cause. A member
+    that is missing in the result has no unknown outcome.
     """
     counted = _counted(
         history.sends.where(F.col("invoke_ns").isNotNull()), "sends", members
@@ -72,20 +63,15 @@ def _ordered(by_error: Mapping[str | None, Mapping[str, int]]) -> tuple[Cause, .
         Cause(error=error, sends=counts["sends"], txns=counts["txns"])
         for error, counts in by_error.items()
     ]
-    return tuple(
-        sorted(
-            found,
-            key=lambda cause: (-cause.sends - cause.txns, cause.error is None, cause.error or ""),
-        )
+    found.sort(
+        key=lambda cause: (-cause.sends - cause.txns, cause.error is None, cause.error or "")
     )
+    return tuple(found)
 
 
 def told(found: Sequence[Cause]) -> dict[str, Any]:
     """Return the metric as it stands in verdict.json (docs/run-folder.md)."""
     return {
         "distinct": len(found),
-        "causes": [
-            {"error": cause.error, "sends": cause.sends, "txns": cause.txns}
-            for cause in found[:MOST_CAUSES]
-        ],
+        "causes": [asdict(cause) for cause in found[:MOST_CAUSES]],
     }

@@ -36,11 +36,8 @@ MOST_IN_DOUBT = 500_000
 def records_in_doubt(log: DataFrame, stretches: DataFrame) -> int:
     """Return how many records have to be checked; 0 proves that every value is in order.
 
-    Runs one job.
-
-    Args:
-        log: what each block of offsets holds (offsets.py); it should be persisted.
-        stretches: the blocks of values to check (`stretches_of`); they should be persisted.
+    This runs one job over the blocks of offsets (offsets.py) and of values (`stretches_of`), which
+    should be persisted.
     """
     counts = (
         _unlike(log)
@@ -79,12 +76,8 @@ def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
     It holds some values that are in order as well, and all records in blocks that do not agree, so
     that two values at one offset are both there.
 
-    This runs two small jobs that scan the history once; the frames returned are further scans.
-
-    Args:
-        history: the recorded frames.
-        log: what each block of offsets holds (offsets.py); it should be persisted.
-        stretches: the blocks of values to check (`stretches_of`); they should be persisted.
+    This runs two small jobs that scan the history once; the frames returned are further scans. The
+    others are as for `records_in_doubt`.
     """
     blocks = {
         topic: np.sort(block_numbers(partition, block))

@@ -5,6 +5,7 @@ Each dataset takes one scan (scan.py); the workers receive what is wanted.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -17,22 +18,19 @@ from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.scanning.block_digests import BLOCK_BITS
 from verifiers.scanning.scan import Flags, Numbers, codes, numbers, scan
 from verifiers.spark.arrow import BatchFunction
-from verifiers.spark.columns import LONG, TEXT, struct
+from verifiers.spark.columns import INT, LONG, TEXT, struct
 
 _BLOCK_SHIFT = 40
 """A block of a partition is one number: there are fewer than 2^40 blocks of 64 offsets."""
 
-_KEY = struct(topic=TEXT, value=LONG)
+_PLACED = struct(topic=TEXT, partition=INT, offset=LONG, value=LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """Which rows an excerpt holds, by topic: those to which any of these applies.
 
-    Attributes:
-        blocks: the blocks of 64 offsets that they lie in, see `block_numbers`; sorted.
-        stretches: the stretches of 64 values that theirs is of; sorted.
-        values: their values; sorted.
+    All are sorted: `blocks` of 64 offsets (see `block_numbers`), `stretches` of 64 values, values.
     """
 
     blocks: Mapping[str, Numbers] = field(default_factory=dict)
@@ -59,11 +57,11 @@ def by_topic(frame: DataFrame, *columns: str) -> dict[str, list[Numbers]]:
 
 def keys_of(history: History, wanted: Wanted) -> DataFrame:
     """Return topic and value of the wanted rows; a pair may occur several times."""
-    frames = [
-        scan(history, dataset, ["topic", "partition", "offset", "value"], _keys(wanted), _KEY)
+    found = [
+        scan(history, dataset, _PLACED.names, _rows(wanted), _PLACED)
         for dataset in ("send", "poll", "final")
     ]
-    return frames[0].unionByName(frames[1]).unionByName(frames[2])
+    return reduce(DataFrame.unionByName, found).select("topic", "value").dropna()
 
 
 def excerpt(history: History, wanted: Wanted) -> History:
@@ -80,16 +78,6 @@ def excerpt(history: History, wanted: Wanted) -> History:
 
 def _nullable(schema: StructType) -> StructType:
     return struct(**{field.name: field.dataType for field in schema.fields})
-
-
-def _keys(wanted: Wanted) -> BatchFunction:
-    def pick(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = _wanted_of(batch, wanted) & numbers(batch, "value")[1]
-            if rows.any():
-                yield batch.select(_KEY.names).filter(pa.array(rows))
-
-    return pick
 
 
 def _rows(wanted: Wanted) -> BatchFunction:

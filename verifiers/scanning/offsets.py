@@ -64,9 +64,7 @@ def _merged(blocks: DataFrame) -> DataFrame:
 
 def _by_witness(history: History) -> DataFrame:
     place = ["topic", "partition", "offset"]
-    acknowledged = history.sends.where(
-        (F.col("type") == "ok") & F.col("offset").isNotNull() & F.col("partition").isNotNull()
-    ).select(*place, "value", F.lit(PRODUCERS).alias("witness"))
+    acknowledged = _acknowledged(history).select(*place, "value", F.lit(PRODUCERS).alias("witness"))
     polled, finally_read = (
         reads.select(*place, F.when(legible(), F.col("value")).alias("value"), witness)
         for reads, witness in (
@@ -92,6 +90,12 @@ def _by_witness(history: History) -> DataFrame:
     )
 
 
+def _acknowledged(history: History) -> DataFrame:
+    """Return the acknowledged sends whose place is known."""
+    placed = F.col("offset").isNotNull() & F.col("partition").isNotNull()
+    return history.sends.where((F.col("type") == "ok") & placed)
+
+
 def suspects(values: DataFrame, log: DataFrame) -> DataFrame:
     """Return a row for each reason to compute `slots`; without any, `slots` is empty."""
     suspicious = values.where(values["first"].isNotNull()).select(F.lit(1).alias("one"))
@@ -99,9 +103,7 @@ def suspects(values: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def _read_twice(log: DataFrame) -> DataFrame:
-    return log.where(F.col("final_reads") > F.bit_count("final_bits")).select(
-        "topic", "partition", "block"
-    )
+    return log.where(F.col("final_reads") > F.bit_count("final_bits")).select(*_BLOCK)
 
 
 def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
@@ -116,37 +118,31 @@ def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
         read_low, read_high: the same among polls and final reads; null if nobody read there.
         time_ns: when the last of them was acknowledged; if none was, when the last was read.
     """
-    acknowledged = history.sends.where(
-        (F.col("type") == "ok") & F.col("offset").isNotNull() & F.col("partition").isNotNull()
-    ).select(
-        "topic",
-        "partition",
-        "offset",
-        "value",
+    placed = ["topic", "partition", "offset", "value"]
+    acknowledged = _acknowledged(history).select(
+        *placed,
         F.lit(None).cast("long").alias("read"),
         F.col("complete_ns").alias("time_ns"),
     )
-    reads = readable(
-        history.polls.select(
-            "topic", "partition", "offset", "value", "time_ns", "problem"
-        ).unionByName(
-            history.final.select("topic", "partition", "offset", "value", "time_ns", "problem")
-        )
-    ).select("topic", "partition", "offset", "value", F.col("value").alias("read"), "time_ns")
+    polled, finally_read = (
+        readable(reads).select(*placed, F.col("value").alias("read"), "time_ns")
+        for reads in (history.polls, history.final)
+    )
+    reads = polled.unionByName(finally_read)
     evidence = acknowledged.unionByName(reads).withColumn(
         "block", F.shiftright("offset", BLOCK_BITS)
     )
     suspicious = values.select("topic", "value").where(values["first"].isNotNull())
     near = (
         evidence.join(suspicious, ["topic", "value"], "left_semi")
-        .select("topic", "partition", "block")
+        .select(*_BLOCK)
         .unionByName(_read_twice(log))
         .distinct()
     )
     # There is at most one block for 64 offsets.
     suspects = F.broadcast(near)
     return (
-        evidence.join(suspects, ["topic", "partition", "block"], "left_semi")
+        evidence.join(suspects, _BLOCK, "left_semi")
         .groupBy("topic", "partition", "offset")
         .agg(
             F.min("value").alias("low"),

@@ -1,8 +1,9 @@
 """Sends, reads and latencies over time, and the longest times without an acknowledgement."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,9 @@ _Cell = Mapping[str, Any] | Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionGap:
-    """The acknowledgements of one partition, and the longest time without one.
+    """How many sends to a partition were acknowledged, and the longest time without one.
 
-    Attributes:
-        topic: its topic.
-        partition: its number.
-        acked: sends that were acknowledged.
-        gap_from_ns: when the longest time without an acknowledgement began; the time axis ends
-            with the first and the last acknowledgement of any partition.
-        gap_to_ns: when it ended.
+    That time begins and ends within the first and the last acknowledgement of any partition.
     """
 
     topic: str
@@ -48,6 +43,11 @@ class PartitionGap:
     acked: int
     gap_from_ns: int
     gap_to_ns: int
+
+    @property
+    def gap_s(self) -> float:
+        """The length of that time."""
+        return round((self.gap_to_ns - self.gap_from_ns) / SECOND_NS, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +76,7 @@ class Throughput:
             "origin_ns": self.origin_ns,
             "bin_ns": self.bin_ns,
             "rows": [list(row) for row in self.rows],
-            "partitions": [
-                {
-                    "topic": lane.topic,
-                    "partition": lane.partition,
-                    "acked": lane.acked,
-                    "gap_from_ns": lane.gap_from_ns,
-                    "gap_to_ns": lane.gap_to_ns,
-                    "gap_s": round((lane.gap_to_ns - lane.gap_from_ns) / SECOND_NS, 3),
-                }
-                for lane in self.partitions
-            ],
+            "partitions": [{**asdict(lane), "gap_s": lane.gap_s} for lane in self.partitions],
         }
 
     @property
@@ -98,13 +88,14 @@ class Throughput:
         return {
             "topic": widest.topic,
             "partition": widest.partition,
-            "gap_s": round((widest.gap_to_ns - widest.gap_from_ns) / SECOND_NS, 3),
+            "gap_s": widest.gap_s,
             "from_s": round((widest.gap_from_ns - self.origin_ns) / SECOND_NS, 3),
         }
 
     def write(self, run_dir: Path) -> None:
         """Write lanes.json into the run's folder, atomically."""
-        write_atomically(run_dir / "lanes.json", _compact(self.to_json()))
+        document = json.dumps(self.to_json(), separators=(",", ":"))
+        write_atomically(run_dir / "lanes.json", document + "\n")
 
 
 def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
@@ -124,31 +115,25 @@ def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
 
 
 def draw(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
-    """Return the throughput of each member, by two aggregations that return a row for each bin.
-
-    Args:
-        history: the recorded frames, of one run or several.
-        members: whose they are.
-    """
+    """Return the throughput of each member, by two aggregations that return a row for each bin."""
     binned = _sent(history.sends, members).unionByName(
         _polled(history, members), allowMissingColumns=True
     )
     keys = (MEMBER, "bin")
-    cells: dict[int, list[Row]] = {}
-    for row in (
-        binned.groupBy(*keys)
-        .agg(*(F.max(name).alias(name) for name in binned.columns if name not in keys))
-        .orderBy(*keys)
-        .collect()
-    ):
-        cells.setdefault(row[MEMBER], []).append(row)
-    gaps: dict[int, list[Row]] = {}
-    for row in _gaps(history.sends, members).collect():
-        gaps.setdefault(row[MEMBER], []).append(row)
+    most = [F.max(name).alias(name) for name in binned.columns if name not in keys]
+    cells = _by_member(binned.groupBy(*keys).agg(*most).orderBy(*keys))
+    gaps = _by_member(_gaps(history.sends, members))
     return {
-        member.number: assembled(member, cells.get(member.number, []), gaps.get(member.number, []))
+        member.number: assembled(member, cells[member.number], gaps[member.number])
         for member in members
     }
+
+
+def _by_member(rows: DataFrame) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in rows.collect():
+        found[row[MEMBER]].append(row)
+    return found
 
 
 def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Throughput:
@@ -273,14 +258,14 @@ def _partitions(rows: Sequence[_Cell], member: Member) -> tuple[PartitionGap, ..
         candidates = [(begin, row["first_ns"]), (row["last_ns"], end)]
         if row["gap"] is not None:
             candidates.append((row["gap"]["from_ns"], row["gap"]["to_ns"]))
-        widest = max(candidates, key=lambda gap: gap[1] - gap[0])
+        since, until = max(candidates, key=lambda gap: gap[1] - gap[0])
         lanes.append(
             PartitionGap(
                 topic=member.own(row["topic"]),
                 partition=row["partition"],
                 acked=row["acked"],
-                gap_from_ns=widest[0],
-                gap_to_ns=widest[1],
+                gap_from_ns=since,
+                gap_to_ns=until,
             )
         )
     return tuple(lanes)
@@ -296,7 +281,3 @@ def _lane_row(cell: _Cell, bin_ns: int) -> tuple[float | int | None, ...]:
 
 def _total(cells: Sequence[_Cell], name: str) -> int:
     return sum(cell[name] or 0 for cell in cells)
-
-
-def _compact(document: object) -> str:
-    return json.dumps(document, separators=(",", ":")) + "\n"

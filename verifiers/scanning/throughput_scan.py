@@ -17,9 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    StructType,
-)
+from pyspark.sql.types import StructType
 
 from verifiers.frames.history import History
 from verifiers.run_folder.member import Member
@@ -79,15 +77,9 @@ class _Bins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """A row group: how many rows it has, and the range of their times.
+    """A row group: how many sends it has, and the bins of the first and the last.
 
-    Attributes:
-        part: which one.
-        rows: how many sends it has.
-        low: the bin of the first.
-        high: the bin of the last.
-        known: whether the file tells these; else they stand for nothing.
-        whole: whether it tells as well that no time is missing.
+    These stand for nothing unless they are `known`. It is `whole` if no time is missing in it.
     """
 
     part: Part
@@ -99,18 +91,14 @@ class _Group:
 
 
 def scan_throughput(history: History, member: Member) -> Throughput:
-    """Return the throughput of a run that is verified alone; the files of its sends must be known.
-
-    Args:
-        history: the recorded frames.
-        member: the run.
-    """
+    """Return the throughput of a run that is verified alone; the files of its sends are known."""
     axis = _Bins(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member))
     session = history.sends.sparkSession
     groups = _groups(history.files["send"], axis)
     edges = _edges(groups, session.sparkContext.defaultParallelism)
-    shares = _shares(groups, edges)
-    drawn = scan_shares(session, shares, _SENT, partial(_draw, axis, edges), _DRAWN).collect()
+    bounds = list(pairwise([None, *edges, None]))
+    shares = [_share(groups, begin, end) for begin, end in bounds]
+    drawn = scan_shares(session, shares, _SENT, partial(_draw, axis, bounds), _DRAWN).collect()
     polled = scan(history, "poll", ["time_ns"], _count(axis), _POLLED)
     polls = polled.groupBy("bin").agg(F.sum("polled").alias("polled")).collect()
     cells: dict[int | None, dict[str, Any]] = {}
@@ -124,12 +112,8 @@ def scan_throughput(history: History, member: Member) -> Throughput:
     cells.setdefault(None, {})["final"] = history.final.count()
     ordered = sorted(cells.items(), key=lambda item: (item[0] is not None, item[0] or 0))
     gaps = _joined([row.asDict() for row in drawn if row["topic"] is not None])
-    return assembled(member, [_whole(number, cell) for number, cell in ordered], gaps)
-
-
-def _whole(number: int | None, cell: Mapping[str, Any]) -> dict[str, Any]:
-    names = (*_KINDS, "latency", "polled", "final")
-    return {"bin": number, **{name: cell.get(name) for name in names}}
+    nothing = dict.fromkeys((*_KINDS, "latency", "polled", "final"))
+    return assembled(member, [{**nothing, "bin": number, **cell} for number, cell in ordered], gaps)
 
 
 def _groups(files: Sequence[str], axis: _Bins) -> list[_Group]:
@@ -140,9 +124,8 @@ def _groups(files: Sequence[str], axis: _Bins) -> list[_Group]:
         for number in range(metadata.num_row_groups):
             statistics = metadata.row_group(number).column(where).statistics
             known = statistics is not None and statistics.has_min_max
-            low, high = (
-                (statistics.min, statistics.max) if known else (axis.origin_ns, axis.origin_ns)
-            )
+            low = statistics.min if known else axis.origin_ns
+            high = statistics.max if known else axis.origin_ns
             groups.append(
                 _Group(
                     part=(file, number),
@@ -178,23 +161,21 @@ def _edges(groups: Sequence[_Group], cores: int) -> list[int]:
     return [low + int(step_number) * step for step_number in np.unique(at) if step_number > 0]
 
 
-def _shares(groups: Sequence[_Group], edges: Sequence[int]) -> list[list[Part]]:
-    """Return the row groups that each stretch may have sends in; unknown times are the first's."""
-    bounds = list(pairwise([None, *edges, None]))
+def _share(groups: Sequence[_Group], begin: int | None, end: int | None) -> list[Part]:
+    """Return the row groups that a stretch may have sends in; unknown times are the first's."""
     return [
-        [
-            group.part
-            for group in groups
-            if not group.known
-            or (begin is None and not group.whole)
-            or ((begin is None or group.high >= begin) and (end is None or group.low < end))
-        ]
-        for begin, end in bounds
+        group.part
+        for group in groups
+        if not group.known
+        or (begin is None and not group.whole)
+        or ((begin is None or group.high >= begin) and (end is None or group.low < end))
     ]
 
 
-def _draw(axis: _Bins, edges: Sequence[int], stretch: int) -> BatchFunction:
-    begin, end = list(pairwise([None, *edges, None]))[stretch]
+def _draw(
+    axis: _Bins, bounds: Sequence[tuple[int | None, int | None]], stretch: int
+) -> BatchFunction:
+    begin, end = bounds[stretch]
 
     def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sent: list[tuple[Numbers, Numbers, Numbers]] = []
@@ -202,13 +183,10 @@ def _draw(axis: _Bins, edges: Sequence[int], stretch: int) -> BatchFunction:
         for batch in batches:
             complete, completed = numbers(batch, "complete_ns")
             bins = axis.bins(complete)
-            here = completed.copy()
-            if begin is None:
-                here |= ~completed
-            else:
-                here &= bins >= begin
+            here = completed
+            here = here & (bins >= begin) if begin is not None else here | ~completed
             if end is not None:
-                here &= ~completed | (bins < end)
+                here = here & (~completed | (bins < end))
             if here.any():
                 rows = batch if here.all() else batch.filter(pa.array(here))
                 sent.append(_sent(rows, axis))
