@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from verifiers.checking.checker import frames_wanted
 from verifiers.checking.execution import MOST_EXAMPLES, SPARK_ERRORS
-from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, can_find
+from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, OpChecker, can_find
 from verifiers.ops.crashes import Crashes
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.dependencies import dependencies, places
@@ -23,6 +23,7 @@ from verifiers.ops.neighbours import remembered, suspicious_steps
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 from verifiers.ops.versions import versions_of
+from verifiers.spark.columns import in_columns
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,13 +45,10 @@ class OpExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpFound:
-    """The findings in one history.
+    """The findings in one history: offences by anomaly, and at most 32 examples of each.
 
-    Attributes:
-        counts: offences by anomaly.
-        examples: at most 32 by anomaly.
-        repeated: how many values were sent more than once to one key.
-        measured: what was measured, which is never an offence.
+    `repeated` is how many values were sent more than once to one key; what was measured is never an
+    offence.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -61,13 +59,10 @@ class OpFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpChecked:
-    """The findings in all histories.
+    """The findings in all histories, by the position of each that has any.
 
-    Attributes:
-        by_run: by position of the history; a history without offences is not in it.
-        checkers: "ran" or "crashed", by name.
-        crashes: one sentence for each that crashed.
-        unmeasured: one sentence for each measure that crashed, by name.
+    `checkers` is "ran" or "crashed", by name; `crashes` is one sentence for each that crashed,
+    `unmeasured` one for each measure that did, by name.
     """
 
     by_run: Mapping[int, OpFound]
@@ -98,10 +93,8 @@ def check_histories(
     stops no other checker: if the one job fails, each checker runs in a job of its own. Metrics are
     no part of the verdict, and neither is a metric that crashes.
 
-    Args:
-        histories: what was read.
-        ww_deps: whether a write depends on the one before it in the log.
-        exact: leave out the first look. The verdicts are the same.
+    With `ww_deps` a write depends on the one before it in the log; `exact` leaves out the first
+    look, and the verdicts are the same.
     """
     kept: list[DataFrame] = []
     may_be_spared = not any(map(can_find, OP_CHECKERS.values()))
@@ -161,13 +154,10 @@ def _frames(
     shared = versions_of(histories.mops, indeterminate=indeterminate, keys=keys)
     suspicious = suspicious_steps(shared.mops, shared.values).persist()
     kept += [*shared.kept, suspicious]
+    names = ("log", "values", "versions", "writers", "committed")
     return {
         **_history(histories),
-        "log": shared.log,
-        "values": shared.values,
-        "versions": shared.versions,
-        "writers": shared.writers,
-        "committed": shared.committed,
+        **{name: getattr(shared, name) for name in names},
         "reads": suspicious.where(F.col("kind") == "poll"),
         "steps": remembered(suspicious.where(F.col("delta") != 1), histories.ops),
         "backward": suspicious.where("backward"),
@@ -177,9 +167,9 @@ def _frames(
 def _run(by_name: Mapping[str, DataFrame], where: DataFrame | None, *, ww_deps: bool) -> OpChecked:
     """Run metrics and checkers; `where` is None if no checker has to run."""
     crashes = Crashes()
-    plans = _measure_plans(by_name, crashes)
+    plans = _plans({marked(part): check for part, check in MEASURES.items()}, by_name, crashes)
     if where is not None:
-        plans |= _checker_plans(by_name, crashes)
+        plans |= _plans(OP_CHECKERS, by_name, crashes)
         plans[_REPEATED] = _named(_bare(by_name["values"].where(F.col("sends") > 1)), _REPEATED)
         plans[_TANGLED] = _named(_bare(where.select("run").distinct()), _TANGLED)
     plans[_LONELY] = _named(_bare(concurrent(by_name["ops"])), _LONELY)
@@ -210,24 +200,15 @@ def _run(by_name: Mapping[str, DataFrame], where: DataFrame | None, *, ww_deps: 
     )
 
 
-def _checker_plans(by_name: Mapping[str, DataFrame], crashes: Crashes) -> dict[str, DataFrame]:
+def _plans(
+    checks: Mapping[str, OpChecker], by_name: Mapping[str, DataFrame], crashes: Crashes
+) -> dict[str, DataFrame]:
     plans: dict[str, DataFrame] = {}
-    for name, check in OP_CHECKERS.items():
+    for name, check in checks.items():
         try:
             found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
-            plans[name] = _named(found, name)
+            plans[name] = found if measure_of(name) else _named(found, name)
         except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
-            _note(crashes, name, error)
-    return plans
-
-
-def _measure_plans(by_name: Mapping[str, DataFrame], crashes: Crashes) -> dict[str, DataFrame]:
-    plans: dict[str, DataFrame] = {}
-    for part, measure in MEASURES.items():
-        name = marked(part)
-        try:
-            plans[name] = measure(**{wanted: by_name[wanted] for wanted in frames_wanted(measure)})
-        except Exception as error:  # noqa: BLE001  (as above)
             _note(crashes, name, error)
     return plans
 
@@ -257,15 +238,8 @@ def _rows_of(plans: Mapping[str, DataFrame], crashes: Crashes) -> list[Any]:
 
 def _bare(rows: DataFrame) -> DataFrame:
     """Return rows in the columns of OP_ANOMALY_SCHEMA; columns that they lack are null."""
-    given = {"detail": F.lit("{}")}
-    return rows.select(
-        *(
-            F.col(column.name)
-            if column.name in rows.columns
-            else given.get(column.name, F.lit(None)).cast(column.dataType).alias(column.name)
-            for column in OP_ANOMALY_SCHEMA.fields
-        )
-    )
+    known = {name: F.col(name) for name in rows.columns}
+    return in_columns(rows, OP_ANOMALY_SCHEMA, {"detail": F.lit("{}"), **known})
 
 
 def _named(found: DataFrame, name: str) -> DataFrame:

@@ -22,6 +22,7 @@ from verifiers.ops.search import (
     tangled,
 )
 from verifiers.spark.arrow import map_in_arrow
+from verifiers.spark.columns import in_columns
 
 CYCLES_SCHEMA = NAMED_ANOMALY_SCHEMA
 """What is found in the graphs: one row per component and name.
@@ -66,10 +67,9 @@ def cycles(mops: DataFrame, places: DataFrame, order: DataFrame | None = None) -
 
 
 def concurrent(ops: DataFrame) -> DataFrame:
-    """Return the runs whose ops were all concurrent, so that they have no realtime edge: run.
+    """Return the runs whose ops (OPS_SCHEMA) were all concurrent: run.
 
-    Args:
-        ops: the ops (OPS_SCHEMA). A run without any is not in them, and so not here either.
+    They have no realtime edge. A run without any op is not among them.
     """
     acting = ops.where(F.col("f").isin(*_DEPENDING))
     completed = F.min(F.when(F.col("type") == "ok", F.col("op")))
@@ -86,11 +86,8 @@ def concurrent(ops: DataFrame) -> DataFrame:
 def empty_graphs(runs: DataFrame, mops: DataFrame, order: DataFrame | None = None) -> DataFrame:
     """Return the runs whose transaction graph has no edge, so that it proves nothing.
 
-    Args:
-        runs: what `concurrent` returned. Such runs are short, an op or so a process: all
-            that is asked about them is small.
-        mops: as for `cycles`.
-        order: as for `cycles`.
+    The runs are those that `concurrent` returned, and are short, an op or so a process: all that is
+    asked about them is small. The others are as for `cycles`.
 
     Returns:
         CYCLES_SCHEMA, of the name empty-transaction-graph.
@@ -100,10 +97,7 @@ def empty_graphs(runs: DataFrame, mops: DataFrame, order: DataFrame | None = Non
     edges = _all_edges(mops.join(few, "run", "left_semi"), order_of_few)
     none = runs.join(edges.select("run").distinct(), "run", "left_anti")
     given = {"anomaly": F.lit(EMPTY), "run": F.col("run"), "detail": F.lit("{}")}
-    null = F.lit(None)
-    return none.select(
-        *(given.get(f.name, null.cast(f.dataType)).alias(f.name) for f in CYCLES_SCHEMA.fields)
-    )
+    return in_columns(none, CYCLES_SCHEMA, given)
 
 
 def _all_edges(

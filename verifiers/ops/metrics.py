@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from verifiers.ops.checker import NAMED_ANOMALY_SCHEMA
+from verifiers.spark.columns import in_columns
 
 MOST_SHOWN = 32
 """So many processes, keys, values and causes of a history are told by name."""
@@ -152,10 +153,7 @@ def _records(rows: DataFrame, measure: Column, **facts: Column) -> DataFrame:
     given = {
         "anomaly": F.concat(F.lit(_MARK), measure),
         "run": F.col("run"),
-        "value": F.col("rank").cast("long"),
+        "value": F.col("rank"),
         "detail": F.to_json(F.struct(*(fact.alias(name) for name, fact in facts.items()))),
     }
-    none = F.lit(None)
-    return rows.select(
-        *(given.get(f.name, none.cast(f.dataType)).alias(f.name) for f in METRIC_SCHEMA.fields)
-    )
+    return in_columns(rows, METRIC_SCHEMA, given)

@@ -1,6 +1,6 @@
 """Steps from one value to the next that are out of order, and reads that must not be."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.ops.edges import place_of
@@ -39,38 +39,23 @@ def suspicious_steps(mops: DataFrame, values: DataFrame) -> DataFrame:
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     moves = (F.col("type") == "ok") | ((F.col("kind") == "send") & (F.col("type") == "info"))
 
-    def reference(column: str) -> Column:
-        return F.last(F.when(moves, F.col(column)), ignorenulls=True).over(before)
-
-    place = F.coalesce("last", F.lit(-1))
+    step = F.struct("op", "value", "place")
+    far = F.last(F.when(moves, step), ignorenulls=True).over(before)
     compared = (
-        placed.withColumn("place", place)
-        .select(
-            "*",
-            F.lag("op").over(order).alias("near_op"),
-            F.lag("value").over(order).alias("near"),
-            F.lag("place").over(order).alias("near_place"),
-            reference("op").alias("far_op"),
-            reference("value").alias("far"),
-            reference("place").alias("far_place"),
-        )
-        .withColumn("internal", F.coalesce(F.col("near_op") == F.col("op"), F.lit(False)))
+        placed.withColumn("place", F.coalesce("last", F.lit(-1)))
+        .select("*", F.lag(step).over(order).alias("near"), far.alias("far"))
+        .withColumn("internal", F.coalesce(F.col("near.op") == F.col("op"), F.lit(False)))
     )
-
-    def either(near: str, far: str) -> Column:
-        return F.when(F.col("internal"), F.col(near)).otherwise(F.col(far))
-
-    both = (F.col("place") >= 0) & (either("near_place", "far_place") >= 0)
-    delta = F.when(both, F.col("place") - either("near_place", "far_place"))
+    reference = F.when(F.col("internal"), F.col("near")).otherwise(F.col("far"))
+    both = (F.col("place") >= 0) & (reference["place"] >= 0)
+    delta = F.when(both, F.col("place") - reference["place"])
     named = {
-        "before_op": either("near_op", "far_op"),
-        "before": either("near", "far"),
+        "before_op": reference["op"],
+        "before": reference["value"],
         "delta": F.coalesce(delta, F.lit(1)),
         "to_place": place_of(),
     }
-    found = compared.withColumns(named).drop(
-        "near", "near_op", "near_place", "far", "far_op", "far_place", "last", "invoked"
-    )
+    found = compared.withColumns(named).drop("near", "far", "last", "invoked")
     polled = F.col("kind") == "poll"
     aborted = polled & (F.col("type") == "ok") & (F.col("writer_type") == "fail")
     own = polled & (F.col("writer") == F.col("op"))

@@ -1,7 +1,8 @@
 """Ops that cross the borders of splits: their invocations and completions are paired here."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from verifiers.ops.schema import (
     BEGIN,
@@ -14,6 +15,7 @@ from verifiers.ops.schema import (
     PARSED_SCHEMA,
     PROBLEM,
 )
+from verifiers.spark.columns import in_columns
 
 TOLD_COLUMNS = (
     "row", "run", "split", "line", "op", "invoked", "type", "error", "kind", "key", "value",
@@ -85,16 +87,13 @@ def how_many(rows: DataFrame, kind: str) -> DataFrame:
     """Return how many rows of each run there are, as rows of COUNT in TOLD_COLUMNS."""
     counted = rows.groupBy("run").agg(F.count("*").alias("value"))
     given = {
-        "row": F.lit(COUNT).cast("tinyint"),
+        "row": F.lit(COUNT),
         "run": F.col("run"),
         "type": F.lit("info"),
         "kind": F.lit(kind),
         "value": F.col("value"),
     }
-    none = F.lit(None)
-    return counted.select(
-        *(given.get(c, none.cast(PARSED_SCHEMA[c].dataType)).alias(c) for c in TOLD_COLUMNS)
-    )
+    return in_columns(counted, StructType([PARSED_SCHEMA[name] for name in TOLD_COLUMNS]), given)
 
 
 def other_ops(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
@@ -105,24 +104,16 @@ def other_ops(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
     lost = never(parsed, paired).select(*OPS_SCHEMA.names)
     if paired is None:
         return lost
-    mended: dict[str, Column] = {
-        "invoked": F.col("prev_op"),
-        "invoke_ns": F.col("prev_invoke_ns"),
-    }
-    orphans = paired.where(F.col("row") == ORPHAN)
-    return lost.unionByName(
-        orphans.select(*(mended.get(c, F.col(c)).alias(c) for c in OPS_SCHEMA.names))
-    )
+    mended = {"invoked": F.col("prev_op"), "invoke_ns": F.col("prev_invoke_ns")}
+    orphans = paired.where(F.col("row") == ORPHAN).withColumns(mended)
+    return lost.unionByName(orphans.select(*OPS_SCHEMA.names))
 
 
 def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
     """Return the values of such ops: MOPS_SCHEMA.
 
-    Args:
-        whole: the values that completions told, which lack the invocation if it is in another
-            split.
-        parsed: what else was parsed.
-        paired: what `paired_events` returned, None if no file was divided.
+    Those of completions (`whole`) lack the invocation if it is in another split; `paired` is what
+    `paired_events` returned, None if no file was divided.
     """
     lost = pending(parsed, paired).select(*MOPS_SCHEMA.names)
     if paired is None:

@@ -128,7 +128,6 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
         places: at how many offsets it lies.
     """
     sent, ok = F.col("kind") == "send", F.col("type") == "ok"
-    none = F.lit(None).cast("long")
     touched = mops.select(
         *_VALUE,
         F.when(sent, F.col("op")).alias("writer"),
@@ -136,21 +135,14 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
         F.when(sent, F.col("process")).alias("process"),
         F.when(sent, place_of()).alias("place"),
         F.when(~sent & ok, F.col("op")).alias("reader"),
-        none.alias("index"),
-        none.alias("order"),
     )
     lying = log.select(
         *_VALUE,
-        none.alias("writer"),
-        F.lit(None).cast("int").alias("code"),
-        none.alias("process"),
-        none.alias("place"),
-        none.alias("reader"),
         "index",
         F.when(F.col("value") == F.col("lowest"), F.col("index")).alias("order"),
     )
     return (
-        touched.unionByName(lying)
+        touched.unionByName(lying, allowMissingColumns=True)
         .groupBy(*_VALUE)
         .agg(
             F.max("writer").alias("writer"),
@@ -165,20 +157,9 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
             F.max("order").alias("last"),
             F.count("index").alias("places"),
         )
-        .select(
-            *_VALUE,
-            "writer",
-            _type(F.col("code")).alias("writer_type"),
-            "writer_process",
-            "place",
-            "sends",
-            F.coalesce(F.col("best") == 0, F.lit(False)).alias("acked"),
-            "reader",
-            "first",
-            "latest",
-            "last",
-            "places",
-        )
+        .withColumn("writer_type", _type(F.col("code")))
+        .withColumn("acked", F.coalesce(F.col("best") == 0, F.lit(False)))
+        .drop("code", "best")
     )
 
 
