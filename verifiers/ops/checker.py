@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from harness.core.registry import Registry
 from verifiers.checking.checker import frames_wanted
-from verifiers.spark.columns import INT, LONG, TEXT, declared
+from verifiers.spark.columns import INT, LONG, TEXT, declared, in_columns
 
 OpChecker = Callable[..., DataFrame]
 """A pure function of shared frames, asked for by the names of its parameters.
@@ -64,15 +64,11 @@ def op_offences(
         detail: further facts by name, as columns or their names; those that are null in a row are
             left out there.
     """
-    none = F.lit(None).cast("long")
     facts = [
         (F.col(fact) if isinstance(fact, str) else fact).alias(name.replace("_", "-"))
         for name, fact in detail.items()
     ]
-    return frame.select(
-        "run",
-        "key",
-        (none if value is None else F.col(value)).alias("value"),
-        (none if op is None else F.col(op)).alias("op"),
-        F.to_json(F.struct(*facts)).alias("detail"),
-    )
+    chosen = {"run": "run", "key": "key", "value": value, "op": op}
+    given = {name: F.col(column) for name, column in chosen.items() if column is not None}
+    given["detail"] = F.to_json(F.struct(*facts))
+    return in_columns(frame, OP_ANOMALY_SCHEMA, given)

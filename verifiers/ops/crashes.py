@@ -11,13 +11,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class Crashes:
-    """The crashes of one check, by name.
+    """The crashes of one check: sentences by name.
 
     The tracebacks are written into a new temporary folder, which the sentences name: nothing is
     written beside an op history. Without a crash there is no folder.
-
-    Attributes:
-        sentences: one by name.
     """
 
     def __init__(self) -> None:
@@ -25,14 +22,7 @@ class Crashes:
         self._folder: Path | None = None
 
     def note(self, name: str, error: Exception, *, kind: str, called: str) -> None:
-        """Record a crash.
-
-        Args:
-            name: of what crashed.
-            error: why.
-            kind: what it is, as in "checker".
-            called: its name for people; the file of the traceback has it too.
-        """
+        """Record the crash of something of a kind (as in "checker"), as people call it."""
         _LOG.error("The %s %s crashed.", kind, called, exc_info=error)
         sentence = f"The {kind} {called} crashed ({first_line(error)})"
         try:

@@ -22,9 +22,8 @@ def version_order(log: DataFrame) -> DataFrame:
 def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
     """Return the stretches of the histories that can contain a cycle (`edges.stretches`).
 
-    Args:
-        by_name: the shared frames, and `backward`: what ops polled of writers behind them.
-        ww_deps: whether the log's order makes edges as well.
+    The shared frame `backward` is what ops polled of writers behind them; with `ww_deps` the log's
+    order makes edges as well.
     """
     edges = by_name["backward"].select(*_ENDS)
     if ww_deps:

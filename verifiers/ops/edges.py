@@ -35,10 +35,7 @@ _FIELDS = ("op", "mop", "ok", "invoked", "place")
 
 
 def placed(mops: DataFrame) -> DataFrame:
-    """Return the values that ops sent and polled, with the columns of the ops that edges need.
-
-    Args:
-        mops: the values that ops sent and polled (MOPS_SCHEMA).
+    """Return the values that ops sent and polled (MOPS_SCHEMA), with the columns that edges need.
 
     Returns:
         run, key, value, kind (send, poll), op, mop, and of the op: invoked, ok (bool), place.
@@ -51,9 +48,7 @@ def placed(mops: DataFrame) -> DataFrame:
 def read_edges(touched: DataFrame, stretches: DataFrame | None = None) -> DataFrame:
     """Return an edge of kind "wr" for every value polled, from its last writer to its reader.
 
-    Args:
-        touched: what `placed` returned.
-        stretches: leave out edges that do not lead into one of these.
+    Edges that do not lead into one of the stretches are left out, if some are given.
 
     Returns:
         run, kind, key, value, next_value (null), and for both ends, `from_` and `to_`: op (index
@@ -134,9 +129,7 @@ def stretches(edges: DataFrame) -> DataFrame:
 def within(edges: DataFrame, stretches: DataFrame) -> DataFrame:
     """Return the edges that may lie on a cycle: those with both ends in one stretch.
 
-    Args:
-        edges: the edges that `stretches` was made of, or at least those leading into one.
-        stretches: what `stretches` returned.
+    They are among those that the stretches were made of, or at least those leading into one.
 
     Returns:
         The same columns and `stretch`. All edges of a stretch are there, so a search per run and

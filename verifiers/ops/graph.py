@@ -46,12 +46,7 @@ class Graph:
         return len(self.op)
 
     def components(self, edges: Flags, *, realtime: bool) -> Longs:
-        """Return per node the number of its strongly connected component.
-
-        Args:
-            edges: which of the stored edges there are.
-            realtime: whether there are realtime edges as well.
-        """
+        """Return per node its strongly connected component by these edges, and, if so, realtime."""
         sources, targets = [self.source[edges]], [self.target[edges]]
         total = self.size
         if realtime:

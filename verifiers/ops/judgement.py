@@ -1,7 +1,7 @@
 """The judgement of op histories: which anomalies are permitted, and the verdict."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness.core.run_dir import SCHEMA
@@ -31,9 +31,8 @@ _LOG_ORDER = dict.fromkeys(
 class OpOptions:
     """The options that permit further anomalies.
 
-    Attributes:
-        subscribe: consumers subscribed, so that rebalances could move them between ops.
-        ww_deps: a write depends on the one before it in the log.
+    With `subscribe` rebalances could move consumers between ops; with `ww_deps` a write depends on
+    the one before it in the log.
     """
 
     subscribe: bool = False
@@ -51,13 +50,9 @@ class OpOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpFinding:
-    """All offences of one anomaly in a history.
+    """All offences of one anomaly in a history, whether they are permitted and why, or why not.
 
-    Attributes:
-        count: how many.
-        permitted: whether they leave it as it is.
-        why: why, or why not.
-        examples: at most 32.
+    At most 32 are examples.
     """
 
     count: int
@@ -67,12 +62,8 @@ class OpFinding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as it stands in the document."""
-        return {
-            "count": self.count,
-            "permitted": self.permitted,
-            "why": self.why,
-            "examples": [example.to_json() for example in self.examples],
-        }
+        fields = {name: getattr(self, name) for name in ("count", "permitted", "why")}
+        return fields | {"examples": [example.to_json() for example in self.examples]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +79,7 @@ class HistoryVerdict:
         checkers: "ran" or "crashed", by name; empty if the file cannot be judged.
         options: what was permitted on request.
         timing_s: seconds by phase, of all histories that were verified together.
-        measured: what was measured, which has no part in the verdict; None if the file cannot be
-            judged.
+        measured: metrics, which have no part in the verdict; None if the file cannot be judged.
         adequacy: what became of each rule of adequacy; empty if the file cannot be judged.
     """
 
@@ -124,10 +114,7 @@ class HistoryVerdict:
             "anomalies": anomalies,
             "error-types": sorted(self.anomalies),
             "bad-error-types": [n for n in sorted(anomalies) if not self.anomalies[n].permitted],
-            "problems": [
-                {"line": problem.line, "words": problem.words}
-                for problem in self.described.problems
-            ],
+            "problems": [asdict(problem) for problem in self.described.problems],
             "counts": _counts(self.described),
             "faults": [],
             "metrics": {} if self.measured is None else self.measured.to_json(),
@@ -147,16 +134,7 @@ def judge_history(
     options: OpOptions,
     timing_s: Mapping[str, float],
 ) -> HistoryVerdict:
-    """Return the verdict on one history.
-
-    Args:
-        history: the file, as it was named.
-        described: what is known of it.
-        found: what was found in it.
-        checked: which checkers ran.
-        options: what is permitted on request.
-        timing_s: what it took.
-    """
+    """Return the verdict on one history, by what is known of its file and was found in it."""
     permitted = options.permitted()
     anomalies = {
         name: OpFinding(
@@ -200,17 +178,17 @@ def _malformed(history: str, described: Described) -> tuple[str, ...]:
         for problem in described.problems
     ]
     more = described.problem_count - len(sentences)
-    return (
-        (*sentences, f"{more} more lines of {history} have problems.")
-        if more > 0
-        else tuple(sentences)
-    )
+    if more > 0:
+        sentences.append(f"{more} more lines of {history} have problems.")
+    return tuple(sentences)
 
 
 def _counts(described: Described) -> dict[str, int]:
     counts = described.counts
-    ops = {kind: counts.get(("op", kind), 0) for kind in ("ok", "fail", "info")}
-    sends = {kind: counts.get(("send", kind), 0) for kind in ("ok", "fail", "info")}
+    ops, sends, polls = (
+        {kind: counts.get((what, kind), 0) for kind in ("ok", "fail", "info")}
+        for what in ("op", "send", "poll")
+    )
     return {
         "lines": described.lines,
         "ops": sum(ops.values()) + described.open,
@@ -220,8 +198,8 @@ def _counts(described: Described) -> dict[str, int]:
         "sends": sum(sends.values()) + described.pending,
         "acked": sends["ok"],
         "failed": sends["fail"],
-        "indeterminate": sends["info"] + described.pending,
+        "indeterminate": described.indeterminate,
         "reserved": 0,
-        "read": sum(counts.get(("poll", kind), 0) for kind in ("ok", "fail", "info")),
+        "read": sum(polls.values()),
         "final": 0,
     }

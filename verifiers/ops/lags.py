@@ -32,11 +32,7 @@ def realtime_lags(ops: DataFrame, mops: DataFrame) -> DataFrame:
 
 
 def watched_lags(parsed: DataFrame) -> DataFrame:
-    """Return the worst lags that were tracked while histories were parsed (lag_tracker.py).
-
-    Args:
-        parsed: what was parsed (PARSED_SCHEMA).
-    """
+    """Return the worst lags that were tracked while histories (PARSED_SCHEMA) were parsed."""
     rows = parsed.where(F.col("row") == LAG).select(
         "run", "process", "key", "op", F.col("value").alias("lag"), F.col("invoke_ns").alias("time")
     )
@@ -165,9 +161,8 @@ def _positions(touched: DataFrame) -> DataFrame:
             "high",
             F.when(~F.col("assigned"), F.col("complete_ns")).alias("complete_ns"),
             "position",
-            F.when(
-                from_there,
-                F.struct("poll.op", "poll.time", from_ns.alias("from_ns")),
-            ).alias("poll"),
+            F.when(from_there, F.struct("poll.op", "poll.time", from_ns.alias("from_ns"))).alias(
+                "poll"
+            ),
         )
     )

@@ -18,9 +18,8 @@ _UNSAID = "no reason recorded"
 class Measured:
     """The metrics of one history, which are no part of the verdict.
 
-    Attributes:
-        records: by measure, in the order of their ranks; of what did not happen there are none.
-        crashes: one sentence by part of the document that could not be measured.
+    `records` are by measure, in the order of their ranks; of what did not happen there are none.
+    `crashes` are sentences by part of the document that could not be measured.
     """
 
     records: Mapping[str, Sequence[Record]] = field(default_factory=dict)

@@ -26,10 +26,6 @@ def suspicious_steps(mops: DataFrame, values: DataFrame) -> DataFrame:
         place: where the version order has it; -1 if nowhere.
         from_place, to_place: where its writer, and the op, stand in the history (edges.py).
         backward: whether the op stands before the writer of what it polled.
-
-    Args:
-        mops: the values that ops sent and polled (MOPS_SCHEMA).
-        values: what is known of each value.
     """
     known = values.select(
         *_VALUE, "writer", "writer_type", F.col("place").alias("from_place"), "last"
@@ -69,11 +65,8 @@ def suspicious_steps(mops: DataFrame, values: DataFrame) -> DataFrame:
 def remembered(steps: DataFrame, ops: DataFrame) -> DataFrame:
     """Return the steps out of order whose process had not given up the key in between.
 
-    An assign or subscribe (OK or INFO) that does not name a key gives it up.
-
-    Args:
-        steps: run, key, process, op, before_op, internal, as in `suspicious_steps`, and any other.
-        ops: the ops (OPS_SCHEMA).
+    An assign or subscribe (OK or INFO) that does not name a key gives it up. Steps have at least
+    run, key, process, op, before_op and internal, as in `suspicious_steps`.
     """
     assigned = ops.where(
         F.col("f").isin("assign", "subscribe") & F.col("type").isin("ok", "info")

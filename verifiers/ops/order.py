@@ -12,16 +12,13 @@ MOST_SKIPPED = 8
 def external(steps: DataFrame, wrong: Column, *, log: DataFrame | None = None) -> DataFrame:
     """Return the offences among steps from one op of a process to another.
 
-    Args:
-        steps: values that are out of order.
-        wrong: which of them offend.
-        log: what lies at each offset, if the values between are to be named.
+    Values between are named if the log is given, which says what lies at each offset.
     """
     return _offences(steps.where(~F.col("internal") & wrong), log)
 
 
 def internal(steps: DataFrame, wrong: Column, *, log: DataFrame | None = None) -> DataFrame:
-    """Return the offences among steps within one op; arguments as for `external`."""
+    """Return the offences among steps within one op, as `external` does."""
     return _offences(steps.where(F.col("internal") & wrong), log)
 
 

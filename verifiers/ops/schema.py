@@ -1,11 +1,6 @@
 """The declared columns of op histories, as they are parsed and as checkers know them."""
 
-from pyspark.sql.types import (
-    ArrayType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from verifiers.spark.columns import BYTE, INT, LONG, TEXT, declared
 

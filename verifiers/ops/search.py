@@ -22,13 +22,9 @@ _ORDER = ("run", "from_op", "to_op", "kind", "key", "value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of cycle.
+    """A kind of cycle; `companion` is the name of the fact that some cycle of this kind exists.
 
-    Attributes:
-        name: what a cycle of this kind is called.
-        companion: what is called that some cycle of this kind exists.
-        reads: whether edges of wr may take part; those of ww always may.
-        realtime: whether realtime edges may take part.
+    Edges of ww may always take part; those of wr if `reads`, realtime edges if `realtime`.
     """
 
     name: str
@@ -49,12 +45,9 @@ READS_IN_TIME = Kind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """An edge of a cycle.
+    """An edge of a cycle from op to op (indices of completions).
 
-    Attributes:
-        source: the op that it leads from, the index of its completion.
-        target: the op that it leads to.
-        row: where the edge stands in the table of edges; REALTIME if it is a realtime edge.
+    `row` is where it stands in the table of edges; REALTIME if it is a realtime edge.
     """
 
     source: int
@@ -140,12 +133,7 @@ def _weakest(names: set[str]) -> list[Kind]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Projection:
-    """What is left of a graph if only the edges of one kind are kept.
-
-    Attributes:
-        edges: which of the graph's edges those are.
-        labels: per node, its strongly connected component.
-    """
+    """The edges of a graph that are of one kind, and, per node, its component by these."""
 
     edges: Flags
     labels: Longs
@@ -201,6 +189,8 @@ def _shortest(
     )
 
 
+_NEVER = np.iinfo(np.int64).max
+
 _Steps = list[tuple[int, int, int]]
 
 
@@ -232,9 +222,8 @@ def _walk(part: Graph, *, realtime: bool) -> _Steps:
         visits += visited
         if found and (not best or len(found) < len(best)):
             best = found
-        if len(best) == 3 or (
-            best and visits > MOST_VISITS
-        ):  # a cycle of two was looked for before
+        # A cycle of two was looked for before.
+        if len(best) == 3 or (best and visits > MOST_VISITS):
             break
     return best
 
@@ -258,9 +247,8 @@ def _around(
             if target not in came:
                 came[target] = (node, edge)
                 queue.append(target)
-        while (
-            passed < len(latest) and part.ok[node] and part.invoked[latest[passed]] > part.op[node]
-        ):
+        ends = part.op[node] if part.ok[node] else _NEVER
+        while passed < len(latest) and part.invoked[latest[passed]] > ends:
             target = int(latest[passed])
             passed += 1
             if target not in came:

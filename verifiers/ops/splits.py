@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -13,9 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    StructType,
-)
+from pyspark.sql.types import StructType
 
 from verifiers.ops.parser import OP_COLUMNS, Parser, Row, Stretch, split_lines
 from verifiers.ops.schema import MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA
@@ -40,15 +38,10 @@ _PARSED, _OPS, _MOPS = _arrow(PARSED_SCHEMA), _arrow(OPS_SCHEMA), _arrow(MOPS_SC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """The lines of a file that begin in a range of its bytes.
+    """The lines of a file that begin in a range of its bytes, from `begin` to before `end`.
 
-    Attributes:
-        run: position of the file among those that are verified together.
-        number: of the split in the file, from 0.
-        path: the file.
-        begin: first byte.
-        end: the byte after the last.
-        whole: whether it is the whole file.
+    `run` is the position of the file among those that are verified together, `number` that of the
+    split in it, from 0. The one split of a file is `whole`.
     """
 
     run: int
@@ -82,10 +75,7 @@ def dealt(splits: Sequence[Split], cores: int) -> list[tuple[Any, ...]]:
     # largest splits first.
     largest = sorted(splits, key=lambda split: split.begin - split.end)
     in_turn = [split for core in range(cores) for split in largest[core::cores]]
-    return [
-        (split.run, split.number, split.path, split.begin, split.end, split.whole)
-        for split in in_turn
-    ]
+    return [astuple(split) for split in in_turn]
 
 
 def parse(scratch: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,13 +164,13 @@ def _batches(
         yield _batch(OP_COLUMNS, loose, split, _PARSED)
     if others:
         yield _values(others, split, _PARSED)
-    if values:
-        batch = _values(values, split, _MOPS)
+    finished = [_values(values, split, _MOPS)] if values else []
+    for batch in finished:
         writer.write("mops", batch)
     if whole is not None:
         # In a file that is not divided, the others are values of ops that never completed.
         unfinished = [_values(others, split, _MOPS)] if others else []
-        whole.keep(parser.ops, values, [batch, *unfinished] if values else unfinished)
+        whole.keep(parser.ops, values, finished + unfinished)
     parser.ops.clear()
     parser.mops.clear()
 
@@ -220,11 +210,10 @@ def _batch(
     columns: Sequence[str], rows: Sequence[Row], split: Mapping[str, Any], schema: pa.Schema
 ) -> pa.RecordBatch:
     given: dict[str, Any] = dict(zip(columns, zip(*rows, strict=True), strict=True))
-    many = len(rows)
-    arrays = []
-    for column in schema:
-        if column.name in given:
-            arrays.append(pa.array(given[column.name], column.type))
-        else:
-            arrays.append(_same(split, column, many))
+    arrays = [
+        pa.array(given[column.name], column.type)
+        if column.name in given
+        else _same(split, column, len(rows))
+        for column in schema
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -22,14 +22,13 @@ from verifiers.ops.first_look import (
 )
 from verifiers.ops.neighbours import remembered
 from verifiers.spark.arrow import frame_of, map_in_arrow
+from verifiers.spark.columns import in_columns
 
 
 def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
     """Return what the first look at each key leaves to the checkers (`first_look.screened`).
 
-    Args:
-        mops: the values that ops sent and polled (MOPS_SCHEMA).
-        ww_deps: whether the order of a key's log makes edges as well.
+    With `ww_deps` the order of a key's log makes edges as well.
     """
     kind, of_type = F.col("kind"), F.col("type")
     outcome = F.when(of_type == "ok", OK).when(of_type == "info", INFO).otherwise(FAIL)
@@ -52,12 +51,9 @@ def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
 def suspects(found: DataFrame, ops: DataFrame, mops: DataFrame, *, ww_deps: bool) -> DataFrame:
     """Return the keys that the checkers have to check: run, key.
 
-    Args:
-        found: what `first_look` and `suspect_frame` returned, of different runs.
-        ops: the ops (OPS_SCHEMA).
-        mops: as for `first_look`.
-        ww_deps: as for `first_look`. Such edges lead from key to key: of a run with one suspect,
-            or whose graph may have no edge at all, every key is one.
+    `found` is what `first_look` and `suspect_frame` returned, of different runs. The edges of
+    `ww_deps` lead from key to key: of a run with one suspect, or whose graph may have no edge at
+    all, every key is one.
     """
     steps = found.where(F.col("op").isNotNull()).withColumn("internal", F.lit(False))
     certain = found.where(F.col("op").isNull()).select("run", "key")
@@ -69,14 +65,9 @@ def suspects(found: DataFrame, ops: DataFrame, mops: DataFrame, *, ww_deps: bool
 
 
 def known_suspects(described: Sequence[Described], *, ww_deps: bool) -> set[tuple[int, str | None]]:
-    """Return the keys that the first look suspected while their files were parsed.
+    """Return the keys that the first look suspected while their files were parsed: run and key.
 
-    Args:
-        described: what is known of each history; the position is `run`.
-        ww_deps: as for `first_look`.
-
-    Returns:
-        Run and key; a key of None stands for all keys of the run.
+    A key of None stands for all keys of the run.
     """
     return {
         (run, key)
@@ -87,20 +78,15 @@ def known_suspects(described: Sequence[Described], *, ww_deps: bool) -> set[tupl
 
 
 def suspect_frame(known: Collection[tuple[int, str | None]], mops: DataFrame) -> DataFrame:
-    """Return what `known_suspects` returned in the columns of `first_look`, without steps.
-
-    Args:
-        known: runs and keys.
-        mops: as for `first_look`.
-    """
+    """Return what `known_suspects` returned in the columns of `first_look`, without steps."""
     spark = mops.sparkSession
     keys = frame_of(spark, sorted((run, key) for run, key in known if key is not None), KEY_SCHEMA)
     whole = sorted((run,) for run, key in known if key is None)
     if whole:
         runs = frame_of(spark, whole, StructType(KEY_SCHEMA.fields[:1]))
         keys = keys.unionByName(_all_keys(mops, runs))
-    none = F.lit(None).cast("long")
-    return keys.select("*", *(none.alias(field.name) for field in SUSPECT_SCHEMA.fields[2:]))
+    known_columns = {name: F.col(name) for name in KEY_SCHEMA.names}
+    return in_columns(keys, SUSPECT_SCHEMA, known_columns)
 
 
 def _all_keys(mops: DataFrame, runs: DataFrame) -> DataFrame:
