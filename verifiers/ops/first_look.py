@@ -21,7 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -140,14 +140,8 @@ def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
     nulls = pa.nulls(len(certain), pa.int64())
     at = pa.array(np.concatenate([first[certain], first[owner]]))
     keys = table.select(["run", "key"]).take(at)
-    return pa.table(
-        [
-            keys["run"],
-            keys["key"],
-            *(pa.chunked_array([nulls, pa.array(column)]) for column in steps),
-        ],
-        schema=to_arrow_schema(SUSPECT_SCHEMA),
-    )
+    columns = [pa.chunked_array([nulls, pa.array(column)]) for column in steps]
+    return pa.table([*keys.columns, *columns], schema=to_arrow_schema(SUSPECT_SCHEMA))
 
 
 def _begins(table: pa.Table) -> Flags:
@@ -175,24 +169,16 @@ class _Rows:
     place: Longs
 
 
+_LONGS = ("op", "process", "offset", "value", "position", "place")
+
+
 def _rows(table: pa.Table, group: Longs) -> _Rows:
-    def longs(name: str) -> Longs:
-        return np.asarray(table[name].to_numpy(), np.int64)
-
-    def bytes_of(name: str) -> npt.NDArray[np.int8]:
-        return np.asarray(table[name].to_numpy(), np.int8)
-
-    return _Rows(
-        group=group,
-        op=longs("op"),
-        process=longs("process"),
-        kind=bytes_of("kind"),
-        type=bytes_of("type"),
-        offset=np.asarray(pc.fill_null(table["offset"], -1).to_numpy(), np.int64),
-        value=longs("value"),
-        position=longs("position"),
-        place=longs("place"),
-    )
+    columns: dict[str, Any] = {"group": group}
+    for name in _LONGS:
+        columns[name] = np.asarray(pc.fill_null(table[name], -1).to_numpy(), np.int64)
+    for name in ("kind", "type"):
+        columns[name] = np.asarray(table[name].to_numpy(), np.int8)
+    return _Rows(**columns)
 
 
 class _Look:

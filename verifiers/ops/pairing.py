@@ -4,17 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from verifiers.ops.schema import (
-    BEGIN,
-    COUNT,
-    MOPS_SCHEMA,
-    OPEN,
-    OPEN_MOP,
-    OPS_SCHEMA,
-    ORPHAN,
-    PARSED_SCHEMA,
-    PROBLEM,
-)
+from verifiers.ops import schema
 from verifiers.spark.columns import in_columns
 
 TOLD_COLUMNS = (
@@ -26,7 +16,7 @@ TOLD_COLUMNS = (
 def paired_events(parsed: DataFrame) -> DataFrame:
     """Return unpaired events, each with the events of its process in the neighbouring splits."""
     order = Window.partitionBy("run", "process").orderBy("op", "row")
-    loose = parsed.where(F.col("row").isin(BEGIN, ORPHAN, OPEN))
+    loose = parsed.where(F.col("row").isin(schema.BEGIN, schema.ORPHAN, schema.OPEN))
     return loose.select(
         "*",
         *(F.lag(c).over(order).alias(f"prev_{c}") for c in ("row", "op", "f", "invoke_ns")),
@@ -36,7 +26,7 @@ def paired_events(parsed: DataFrame) -> DataFrame:
 
 def pairing_problems(paired: DataFrame) -> DataFrame:
     """Return the events in an impossible order, as rows of PROBLEM."""
-    process, before = F.col("process"), F.col("prev_row") == OPEN
+    process, before = F.col("process"), F.col("prev_row") == schema.OPEN
     overtaken = F.format_string(
         "invokes an op of process %d, whose op of index %d is not completed: "
         "a process has one op in flight",
@@ -53,16 +43,18 @@ def pairing_problems(paired: DataFrame) -> DataFrame:
         F.col("prev_f"),
         F.col("prev_op"),
     )
-    orphan = F.col("row") == ORPHAN
+    orphan = F.col("row") == schema.ORPHAN
     problem = (
-        F.when((F.col("row") == BEGIN) & before, overtaken)
+        F.when((F.col("row") == schema.BEGIN) & before, overtaken)
         .when(orphan & ~F.coalesce(before, F.lit(False)), alone)
         .when(orphan & (F.col("f") != F.col("prev_f")), other)
     )
-    columns = [F.col(name) for name in PARSED_SCHEMA.names if name not in ("row", "error", "value")]
+    columns = [
+        F.col(name) for name in schema.PARSED_SCHEMA.names if name not in ("row", "error", "value")
+    ]
     return paired.where(problem.isNotNull()).select(
         *columns,
-        F.lit(PROBLEM).cast("tinyint").alias("row"),
+        F.lit(schema.PROBLEM).cast("tinyint").alias("row"),
         problem.alias("error"),
         F.lit(1).cast("long").alias("value"),
     )
@@ -71,13 +63,13 @@ def pairing_problems(paired: DataFrame) -> DataFrame:
 def never(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
     """Return the ops that never completed."""
     if paired is None:
-        return parsed.where(F.col("row") == OPEN)
-    return paired.where((F.col("row") == OPEN) & F.col("next_row").isNull())
+        return parsed.where(F.col("row") == schema.OPEN)
+    return paired.where((F.col("row") == schema.OPEN) & F.col("next_row").isNull())
 
 
 def pending(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
     """Return the values that such ops may have sent."""
-    values = parsed.where(F.col("row") == OPEN_MOP)
+    values = parsed.where(F.col("row") == schema.OPEN_MOP)
     if paired is None:
         return values
     return values.join(never(parsed, paired).select("run", "op"), ["run", "op"], "left_semi")
@@ -87,13 +79,15 @@ def how_many(rows: DataFrame, kind: str) -> DataFrame:
     """Return how many rows of each run there are, as rows of COUNT in TOLD_COLUMNS."""
     counted = rows.groupBy("run").agg(F.count("*").alias("value"))
     given = {
-        "row": F.lit(COUNT),
+        "row": F.lit(schema.COUNT),
         "run": F.col("run"),
         "type": F.lit("info"),
         "kind": F.lit(kind),
         "value": F.col("value"),
     }
-    return in_columns(counted, StructType([PARSED_SCHEMA[name] for name in TOLD_COLUMNS]), given)
+    return in_columns(
+        counted, StructType([schema.PARSED_SCHEMA[name] for name in TOLD_COLUMNS]), given
+    )
 
 
 def other_ops(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
@@ -101,12 +95,12 @@ def other_ops(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
 
     They are few: a process has one a split.
     """
-    lost = never(parsed, paired).select(*OPS_SCHEMA.names)
+    lost = never(parsed, paired).select(*schema.OPS_SCHEMA.names)
     if paired is None:
         return lost
     mended = {"invoked": F.col("prev_op"), "invoke_ns": F.col("prev_invoke_ns")}
-    orphans = paired.where(F.col("row") == ORPHAN).withColumns(mended)
-    return lost.unionByName(orphans.select(*OPS_SCHEMA.names))
+    orphans = paired.where(F.col("row") == schema.ORPHAN).withColumns(mended)
+    return lost.unionByName(orphans.select(*schema.OPS_SCHEMA.names))
 
 
 def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
@@ -115,10 +109,10 @@ def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame | None) ->
     Those of completions (`whole`) lack the invocation if it is in another split; `paired` is what
     `paired_events` returned, None if no file was divided.
     """
-    lost = pending(parsed, paired).select(*MOPS_SCHEMA.names)
+    lost = pending(parsed, paired).select(*schema.MOPS_SCHEMA.names)
     if paired is None:
         return lost
-    before = paired.where(F.col("row") == ORPHAN).select(
+    before = paired.where(F.col("row") == schema.ORPHAN).select(
         "run", "op", F.col("prev_op").alias("invoked")
     )
     mended = whole.where(F.col("invoked").isNull()).drop("invoked")

@@ -7,18 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from verifiers.ops.schema import (
-    BEGIN,
-    COUNT,
-    KEYS,
-    MOP,
-    OP,
-    OPEN,
-    OPEN_MOP,
-    ORPHAN,
-    PROBLEM,
-    SPLIT,
-)
+from verifiers.ops import schema
 
 COMPLETIONS = ("ok", "fail", "info")
 WITH_MOPS: Final = {"send": ("send",), "poll": ("poll",), "txn": ("send", "poll")}
@@ -112,29 +101,31 @@ class Parser:
         for process, (index, time, f, value, line) in self._open.items():
             self._line = line
             try:
-                mops = self._mops(f, value, (OPEN_MOP, index, index, process, "info", f))
+                mops = self._mops(f, value, (schema.OPEN_MOP, index, index, process, "info", f))
                 keys = self._assigned(value) if f in WITH_KEYS else None
             except Malformed as error:
                 self._note(str(error))
                 continue
             # It is unknown what it polled.
             self.mops += [mop for mop in mops if mop.kind == "send"]
-            common = (OPEN, self._line, index, index, process, "info", f, time)
+            common = (schema.OPEN, self._line, index, index, process, "info", f, time)
             self.ops.append((*common, None, keys, None, None, None, None))
         self._line = lines
         for kind, line in self._key_lines.items():
-            self.ops.append((KEYS, line, *(None,) * 10, kind, None))
+            self.ops.append((schema.KEYS, line, *(None,) * 10, kind, None))
         if self._problems > MOST_PROBLEMS:
-            self.ops.append((PROBLEM, self._line, *(None,) * 9, "", None, self._problems))
+            self.ops.append((schema.PROBLEM, self._line, *(None,) * 9, "", None, self._problems))
         for (what, kind), count in self._counts.items():
-            self.ops.append((COUNT, *(None,) * 4, kind, None, *(None,) * 5, what, count))
+            self.ops.append((schema.COUNT, *(None,) * 4, kind, None, *(None,) * 5, what, count))
         last = None if self._first_index is None else self._last
-        self.ops.append((SPLIT, self._line, self._first_index, last, *(None,) * 10))
+        self.ops.append((schema.SPLIT, self._line, self._first_index, last, *(None,) * 10))
 
     def _note(self, sentence: str) -> None:
         self._problems += 1
         if self._problems <= MOST_PROBLEMS:
-            self.ops.append((PROBLEM, self._line, *(None,) * 9, sentence, None, self._problems))
+            self.ops.append(
+                (schema.PROBLEM, self._line, *(None,) * 9, sentence, None, self._problems)
+            )
 
     def _take(self, line: bytes) -> None:
         event = _event(line)
@@ -177,7 +168,7 @@ class Parser:
         if process not in self._seen:
             self._seen.add(process)
             if not self._first:
-                row = (BEGIN, self._line, index, index, process, "info", f, time, None)
+                row = (schema.BEGIN, self._line, index, index, process, "info", f, time, None)
                 self.ops.append((*row, None, None, None, None, None))
         self._open[process] = (index, time, f, event.get("value"), self._line)
 
@@ -197,7 +188,7 @@ class Parser:
                 f"{invoked[0]}"
             )
         before = None if invoked is None else invoked[0]
-        mops = self._mops(f, value, (MOP, index, before, process, kind, f))
+        mops = self._mops(f, value, (schema.MOP, index, before, process, kind, f))
         for mop in mops:
             self._counts[mop.kind, kind] += len(mop.value)
         self.mops += mops
@@ -208,7 +199,7 @@ class Parser:
         error = event.get("error")
         reason = None if error is None else error if isinstance(error, str) else _json(error)
         common = (process, kind, f, None if invoked is None else invoked[1], time)
-        row = (OP, None) if invoked else (ORPHAN, self._line)
+        row = (schema.OP, None) if invoked else (schema.ORPHAN, self._line)
         self.ops.append((*row, index, before, *common, keys, rebalanced, reason, None, None))
 
     def _mops(self, f: str, value: object, head: _Head) -> list[Stretch]:

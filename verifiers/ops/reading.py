@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from harness.core.errors import EnvironmentBroken
+from verifiers.ops import schema
 from verifiers.ops.description import Described, Problem, describe
 from verifiers.ops.lags import realtime_lags, watched_lags
 from verifiers.ops.pairing import (
@@ -26,16 +27,6 @@ from verifiers.ops.pairing import (
     paired_events,
     pairing_problems,
     pending,
-)
-from verifiers.ops.schema import (
-    COUNT,
-    KEYS,
-    MOPS_SCHEMA,
-    OPS_SCHEMA,
-    PARSED_SCHEMA,
-    PROBLEM,
-    SPLIT,
-    SUSPECT,
 )
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
 from verifiers.spark.arrow import map_in_arrow
@@ -99,7 +90,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
         table = spark.createDataFrame(
             dealt(splits, spark.sparkContext.defaultParallelism), SPLITS_SCHEMA
         )
-        parsed = map_in_arrow(table, partial(parse, scratch), PARSED_SCHEMA).persist()
+        parsed = map_in_arrow(table, partial(parse, scratch), schema.PARSED_SCHEMA).persist()
         divided = any(split.number for split in splits)
         paired = paired_events(parsed) if divided else None
         by_run = _told(parsed, paired)
@@ -119,8 +110,8 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
 
     loose = good(parsed)
     mended = None if paired is None else good(paired)
-    ops = good(_written(spark, scratch / "ops", OPS_SCHEMA))
-    mops = good(_written(spark, scratch / "mops", MOPS_SCHEMA))
+    ops = good(_written(spark, scratch / "ops", schema.OPS_SCHEMA))
+    mops = good(_written(spark, scratch / "mops", schema.MOPS_SCHEMA))
     # These few rows have a long plan, which would become part of every checker's plan.
     others = other_ops(loose, mended).persist(), other_mops(mops, loose, mended).persist()
     histories = OpHistories(
@@ -154,7 +145,9 @@ def _scratch(spark: SparkSession, paths: Sequence[Path]) -> Path:
 
 def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]]:
     """Parse all files, and return a few rows that describe each of them."""
-    described = parsed.where(F.col("row").isin(PROBLEM, KEYS, COUNT, SPLIT, SUSPECT))
+    described = parsed.where(
+        F.col("row").isin(schema.PROBLEM, schema.KEYS, schema.COUNT, schema.SPLIT, schema.SUSPECT)
+    )
     if paired is not None:
         described = described.unionByName(pairing_problems(paired))
     rows = (
