@@ -5,7 +5,7 @@ workers. A worker that reads row groups itself avoids the most expensive part of
 JVM's reading the rows and handing them to Python.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ BATCH_ROWS = 131_072
 """A function gets so many rows at once: their columns fit into a processor's cache."""
 
 _SHARES_EACH = 2
+_TIMES = ("complete_ns", "time_ns")
 _FEWEST_ROWS, _MOST_ROWS = 500_000, 8_000_000
 
 Numbers = npt.NDArray[np.int64]
@@ -100,11 +101,10 @@ def _shares(files: Sequence[str], cores: int) -> list[list[Part]]:
     and more only of a history so long that to repeat one would take long. What several clients did
     at one time is about the same places: one worker that sees it has less to say of it.
     """
+    # Only speed depends on the times.
     groups = [
-        (_begin_ns(metadata.row_group(group)), metadata.row_group(group).num_rows, (file, group))
-        for file in files
-        for metadata in (pq.read_metadata(file),)
-        for group in range(metadata.num_row_groups)
+        (0 if times is None else int(times.min), rows, part)
+        for part, rows, times in row_groups(files)
     ]
     rows = sum(count for _, count, _ in groups)
     most = min(max(rows // (_SHARES_EACH * cores), _FEWEST_ROWS), _MOST_ROWS)
@@ -119,14 +119,17 @@ def _shares(files: Sequence[str], cores: int) -> list[list[Part]]:
     return shares
 
 
-def _begin_ns(group: pq.RowGroupMetaData) -> int:
-    """Return the first time in a row group if the file has it, else 0; only speed depends on it."""
-    for number in range(group.num_columns):
-        column = group.column(number)
-        if column.path_in_schema in ("complete_ns", "time_ns"):
-            statistics = column.statistics
-            return int(statistics.min) if statistics is not None and statistics.has_min_max else 0
-    return 0
+def row_groups(files: Iterable[str]) -> Iterator[tuple[Part, int, pq.Statistics | None]]:
+    """Yield each row group, its number of rows, and the statistics of its times if it has any."""
+    for file in files:
+        metadata = pq.read_metadata(file)
+        names = metadata.schema.names
+        where = next((names.index(name) for name in names if name in _TIMES), None)
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            times = None if where is None else group.column(where).statistics
+            known = times is not None and times.has_min_max
+            yield (file, number), group.num_rows, times if known else None
 
 
 def _rows_of(part: Part, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -29,6 +28,7 @@ from verifiers.scanning.scan import (
     grouped,
     is_one_of,
     numbers,
+    row_groups,
     scan,
     scan_shares,
     starts_of,
@@ -118,24 +118,18 @@ def scan_throughput(history: History, member: Member) -> Throughput:
 
 def _groups(files: Sequence[str], axis: _Bins) -> list[_Group]:
     groups: list[_Group] = []
-    for file in files:
-        metadata = pq.read_metadata(file)
-        where = metadata.schema.names.index("complete_ns")
-        for number in range(metadata.num_row_groups):
-            statistics = metadata.row_group(number).column(where).statistics
-            known = statistics is not None and statistics.has_min_max
-            low = statistics.min if known else axis.origin_ns
-            high = statistics.max if known else axis.origin_ns
-            groups.append(
-                _Group(
-                    part=(file, number),
-                    rows=metadata.row_group(number).num_rows,
-                    low=(low - axis.origin_ns) // axis.bin_ns,
-                    high=(high - axis.origin_ns) // axis.bin_ns,
-                    known=known,
-                    whole=known and statistics.has_null_count and statistics.null_count == 0,
-                )
+    for part, rows, times in row_groups(files):
+        low, high = (axis.origin_ns,) * 2 if times is None else (times.min, times.max)
+        groups.append(
+            _Group(
+                part=part,
+                rows=rows,
+                low=(low - axis.origin_ns) // axis.bin_ns,
+                high=(high - axis.origin_ns) // axis.bin_ns,
+                known=times is not None,
+                whole=times is not None and times.has_null_count and times.null_count == 0,
             )
+        )
     return groups
 
 

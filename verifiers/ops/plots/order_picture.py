@@ -9,7 +9,7 @@ from markupsafe import Markup
 from verifiers.ops.plots.orders import Cell, OpRow, Order
 from verifiers.ops.plots.plane import fitted, picture
 from verifiers.report import units
-from verifiers.report.svg import join, num, text, text_width
+from verifiers.report.svg import num, path, text, text_width
 
 _LEFT, _ROW, _CELL = 272.0, 20.0, 30.0
 _TOP = 102.0
@@ -100,10 +100,10 @@ def _key_of_signs() -> list[Markup]:
         ("send", "info", "by an op of unknown outcome"),
         ("send", "fail", "by an op that failed"),
     ):  # fmt: skip
-        parts.append(_box(kind, state, (x, x + 26), 56, 15))
+        parts.append(_box(kind, f"cell {state}", (x, x + 26), 56, 15))
         parts.append(text("legend", x + 32, 68, words))
         x += 32 + text_width(words) + 22
-    parts.append(_ring("send", (x, x + 26), 56, 15))
+    parts.append(_box("send", "ring", (x, x + 26), 56, 15))
     parts.append(text("legend", x + 32, 68, "a value that offends"))
     return parts
 
@@ -128,13 +128,8 @@ def _columns(
 def _row(
     row: OpRow, y: float, places: Mapping[int | None, tuple[float, float]], said: _Values
 ) -> list[Markup]:
-    labels = (
-        (12, str(row.op), 62),
-        (78, str(row.process), 66),
-        (150, row.type, 40),
-        (190, row.f, 40),
-    )
-    parts = [text("mono", x, y + 13, fitted(words, width)) for x, words, width in labels]
+    labels = ((12, row.op, 62), (78, row.process, 66), (150, row.type, 40), (190, row.f, 40))
+    parts = [text("mono", x, y + 13, fitted(str(label), width)) for x, label, width in labels]
     there: dict[int | None, list[Cell]] = defaultdict(list)
     for cell in row.cells:
         there[cell.column].append(cell)
@@ -153,12 +148,12 @@ def _cells(
     share = (x1 - x0) / (len(shown) + (len(cells) > len(shown)))
     for number, cell in enumerate(shown):
         part = (x0 + number * share + 1, x0 + (number + 1) * share - 1)
-        yield _box(cell.kind, row.type, part, y, _ROW - 4, _told(cell, row))
+        yield _box(cell.kind, f"cell {row.type}", part, y, _ROW - 4, _told(cell, row))
         words = units.shortened(said.of(cell.value), max(1, int(share / _SIGN)))
         kind = "mono middle onfail" if row.type == "fail" else "mono middle"
         yield text(kind, (part[0] + part[1]) / 2, y + 12, words)
         if cell.suspect:
-            yield _ring(cell.kind, part, y, _ROW - 4)
+            yield _box(cell.kind, "ring", part, y, _ROW - 4)
     if len(cells) > len(shown):
         words = f"+{len(cells) - len(shown)}"
         yield text("mono middle", x1 - share / 2, y + 12, words)
@@ -169,23 +164,15 @@ def _told(cell: Cell, row: OpRow) -> str:
 
 
 def _box(
-    kind: str, state: str, place: tuple[float, float], y: float, height: float, title: str = ""
+    kind: str, style: str, place: tuple[float, float], y: float, height: float, title: str = ""
 ) -> Markup:
-    """Return the shape of a cell: square for a send, round for a poll."""
+    """Return the shape of a cell, or the ring around one: square for a send, round for a poll."""
     said = Markup("<title>{}</title>").format(title) if title else ""
-    return Markup(
-        '<rect class="cell {}" x="{}" y="{}" width="{}" height="{}" rx="{}">{}</rect>'
-    ).format(state, num(place[0]), num(y), num(place[1] - place[0]), num(height), _bend(kind), said)
-
-
-def _ring(kind: str, place: tuple[float, float], y: float, height: float) -> Markup:
-    return Markup('<rect class="ring" x="{}" y="{}" width="{}" height="{}" rx="{}"/>').format(
-        num(place[0]), num(y), num(place[1] - place[0]), num(height), _bend(kind)
+    left, right = place
+    bend = 1 if kind == "send" else 8
+    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="{}">{}</rect>').format(
+        style, num(left), num(y), num(right - left), num(height), bend, said
     )
-
-
-def _bend(kind: str) -> int:
-    return 1 if kind == "send" else 8
 
 
 def _gaps(places: Mapping[int | None, tuple[float, float]], top: float, bottom: float) -> Markup:
@@ -196,7 +183,7 @@ def _gaps(places: Mapping[int | None, tuple[float, float]], top: float, bottom: 
         for before, after in pairwise(ordered)
         if after[0] > before[1]
     ]
-    return Markup('<path class="gap" d="{}"/>').format("".join(lines)) if lines else join([])
+    return path("gap", lines)
 
 
 def _lines(order: Order, said: _Values) -> Iterator[str]:
