@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, Row, StringType, StructField, StructType
 
 from tests.op_graphs import Deed, Past, check_cycle, edges_of, expected, pasts
-from verifiers.ops.cycles import concurrent
-from verifiers.ops.dependencies import dependencies, places
+from verifiers.ops.cycles import concurrent, dependencies, places
 from verifiers.ops.edges import placed, read_edges, stretches
 from verifiers.ops.neighbours import suspicious_steps
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA

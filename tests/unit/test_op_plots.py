@@ -12,14 +12,13 @@ from harness.core.verdict import Verdict
 from verifiers.ops.description import Described, Problem
 from verifiers.ops.judgement import HistoryVerdict, OpOptions
 from verifiers.ops.plots.axes import Axes, Axis
-from verifiers.ops.plots.horizontal_axis import HorizontalAxis
 from verifiers.ops.plots.lag_picture import lag_picture
 from verifiers.ops.plots.lag_series import KEY, THREAD, Lags, MemberLag, Stretch
 from verifiers.ops.plots.names import safe_names
 from verifiers.ops.plots.order_picture import order_picture
 from verifiers.ops.plots.orders import Cell, OpRow, Order, Orders, Suspect
 from verifiers.ops.plots.page import prepare, write_plots
-from verifiers.ops.plots.plane import Scale, palette, told_time
+from verifiers.ops.plots.plane import HorizontalAxis, Scale, palette, told_time
 from verifiers.ops.plots.series import Series
 from verifiers.ops.plots.threads import Life, threads_of
 from verifiers.ops.plots.unseen import Layer, Unseen

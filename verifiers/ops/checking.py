@@ -15,8 +15,7 @@ from verifiers.checking.checker import frames_wanted
 from verifiers.checking.execution import MOST_EXAMPLES, SPARK_ERRORS
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, OpChecker, can_find
 from verifiers.ops.crashes import Crashes
-from verifiers.ops.cycles import concurrent
-from verifiers.ops.dependencies import dependencies, places
+from verifiers.ops.cycles import concurrent, dependencies, places
 from verifiers.ops.measured import Measured
 from verifiers.ops.metrics import MEASURES, marked, measure_of
 from verifiers.ops.neighbours import remembered, suspicious_steps

@@ -2,7 +2,8 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from verifiers.ops.checker import NAMED_ANOMALY_SCHEMA
-from verifiers.ops.edges import placed, read_edges, within, write_edges
+from verifiers.ops.edges import placed, read_edges, stretches, within, write_edges
 from verifiers.ops.row_groups import whole_groups
 from verifiers.ops.search import (
     MOST_EXAMPLES,
@@ -42,6 +43,8 @@ _MOST_OPS = 32
 _TOGETHER = 200_000
 """Edges of small stretches are searched together, so many at a time; a larger one by itself."""
 _DEPENDING = ("send", "poll", "txn")
+_FEW_RUNS = 1_000
+_ENDS = ("run", "from_place", "to_place")
 
 
 def cycles(mops: DataFrame, places: DataFrame, order: DataFrame | None = None) -> DataFrame:
@@ -98,6 +101,61 @@ def empty_graphs(runs: DataFrame, mops: DataFrame, order: DataFrame | None = Non
     none = runs.join(edges.select("run").distinct(), "run", "left_anti")
     given = {"anomaly": F.lit(EMPTY), "run": F.col("run"), "detail": F.lit("{}")}
     return in_columns(none, CYCLES_SCHEMA, given)
+
+
+def version_order(log: DataFrame) -> DataFrame:
+    """Return the version order with one value for each index: run, key, index, value."""
+    order = log.where(F.col("value") == F.col("lowest"))
+    return order.select("run", "key", "index", "value")
+
+
+def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
+    """Return the stretches of the histories that can contain a cycle (`edges.stretches`).
+
+    The shared frame `backward` is what ops polled of writers behind them; with `ww_deps` the log's
+    order makes edges as well.
+    """
+    edges = by_name["backward"].select(*_ENDS)
+    if ww_deps:
+        written = write_edges(placed(by_name["mops"]), version_order(by_name["log"]))
+        edges = edges.unionByName(written.select(*_ENDS))
+    return stretches(edges)
+
+
+def dependencies(
+    by_name: Mapping[str, DataFrame],
+    where: DataFrame | None,
+    *,
+    tangled: Collection[int],
+    lonely: Collection[int],
+    ww_deps: bool,
+) -> DataFrame:
+    """Return the cycles of some histories, and the histories without any edge.
+
+    Args:
+        by_name: the shared frames.
+        where: what `places` returned; None if a cycle can be nowhere.
+        tangled: the runs that are in it.
+        lonely: the runs that `concurrent` returned; some run is in one of these.
+        ww_deps: whether the log's order makes edges as well.
+
+    Returns:
+        CYCLES_SCHEMA.
+    """
+
+    def of(runs: Collection[int]) -> tuple[DataFrame, DataFrame | None]:
+        few = F.col("run").isin(*runs) if len(runs) <= _FEW_RUNS else F.lit(True)
+        order = version_order(by_name["log"]).where(few) if ww_deps else None
+        return by_name["mops"].where(few), order
+
+    parts = []
+    if where is not None and tangled:
+        mops, order = of(tangled)
+        parts.append(cycles(mops, where, order))
+    if lonely:
+        runs = by_name["mops"].sparkSession.createDataFrame([(run,) for run in lonely], "run int")
+        parts.append(empty_graphs(runs, *of(lonely)))
+    return reduce(DataFrame.unionByName, parts)
 
 
 def _all_edges(

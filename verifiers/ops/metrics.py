@@ -62,17 +62,17 @@ def worst_lags(lags: DataFrame) -> DataFrame:
         named.alias("measure"), most.alias("most")
     )
     alike = Window.partitionBy("run", "measure")
-    largest = alike.orderBy(F.desc("most.worst.lag"), "most.worst.time", "most.by", "most.of")
-    return _records(
-        _first(worst.withColumn("of", F.count("*").over(alike)), largest),
-        F.col("measure"),
-        process=F.col("most.by"),
-        key=F.col("most.of"),
-        op=F.col("most.worst.op"),
-        time=F.col("most.worst.time"),
-        lag=F.col("most.worst.lag"),
-        of=F.col("of"),
+    flat = worst.select(
+        "run",
+        "measure",
+        F.col("most.by").alias("process"),
+        F.col("most.of").alias("key"),
+        *(f"most.worst.{name}" for name in ("op", "time", "lag")),
+        F.count("*").over(alike).alias("of"),
     )
+    largest = alike.orderBy(F.desc("lag"), "time", "process", "key")
+    names = ("process", "key", "op", "time", "lag", "of")
+    return _records(flat, largest, F.col("measure"), *names)
 
 
 def consume_counts(ops: DataFrame, mops: DataFrame) -> DataFrame:
@@ -106,20 +106,15 @@ def consumptions(ops: DataFrame, mops: DataFrame) -> DataFrame:
 def _distribution(consumed: DataFrame) -> DataFrame:
     counted = consumed.groupBy("run", "times").agg(F.count("*").alias("values"))
     order = Window.partitionBy("run").orderBy("times")
-    return _records(
-        _first(counted, order), F.lit(CONSUMED), times=F.col("times"), values=F.col("values")
-    )
+    return _records(counted, order, F.lit(CONSUMED), "times", "values")
 
 
 def _repeated(consumed: DataFrame) -> DataFrame:
     again = consumed.where(F.col("times") > 1)
     alike = Window.partitionBy("run")
     most = alike.orderBy(F.desc("times"), "key", "value", "process")
-    return _records(
-        _first(again.withColumn("of", F.count("*").over(alike)), most),
-        F.lit(REPEATED),
-        **{name: F.col(name) for name in ("process", "key", "value", "times", "of")},
-    )
+    counted = again.withColumn("of", F.count("*").over(alike))
+    return _records(counted, most, F.lit(REPEATED), "process", "key", "value", "times", "of")
 
 
 def info_causes(ops: DataFrame) -> DataFrame:
@@ -128,11 +123,8 @@ def info_causes(ops: DataFrame) -> DataFrame:
     causes = unknown.groupBy("run", "error").agg(F.count("*").alias("ops"))
     alike = Window.partitionBy("run")
     most = alike.orderBy(F.desc("ops"), F.asc_nulls_last("error"))
-    return _records(
-        _first(causes.withColumn("of", F.count("*").over(alike)), most),
-        F.lit(CAUSES),
-        **{name: F.col(name) for name in ("error", "ops", "of")},
-    )
+    counted = causes.withColumn("of", F.count("*").over(alike))
+    return _records(counted, most, F.lit(CAUSES), "error", "ops", "of")
 
 
 MEASURES: Mapping[str, Callable[..., DataFrame]] = {
@@ -144,16 +136,13 @@ MEASURES: Mapping[str, Callable[..., DataFrame]] = {
 of a history, asked for by the names of their parameters: ops, mops, lags (reading.py)."""
 
 
-def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
-    return rows.withColumn("rank", F.row_number().over(order)).where(F.col("rank") <= MOST_SHOWN)
-
-
-def _records(rows: DataFrame, measure: Column, **facts: Column) -> DataFrame:
-    """Return ranked rows as records of METRIC_SCHEMA."""
+def _records(rows: DataFrame, order: WindowSpec, measure: Column, *facts: str) -> DataFrame:
+    """Return the first rows in an order as records of METRIC_SCHEMA."""
+    ranked = rows.withColumn("rank", F.row_number().over(order))
     given = {
         "anomaly": F.concat(F.lit(_MARK), measure),
         "run": F.col("run"),
         "value": F.col("rank"),
-        "detail": F.to_json(F.struct(*(fact.alias(name) for name, fact in facts.items()))),
+        "detail": F.to_json(F.struct(*facts)),
     }
-    return in_columns(rows, METRIC_SCHEMA, given)
+    return in_columns(ranked.where(F.col("rank") <= MOST_SHOWN), METRIC_SCHEMA, given)

@@ -124,22 +124,16 @@ def differences(
     )
     one, other = F.col("batch"), F.col("o_batch")
     same = reduce(Column.__and__, (one[name] == other[name] for name in _KEY[:3]))
-    return sides.select(
-        "topic",
-        "partition",
-        "first",
-        "last",
-        "broker",
-        "other_broker",
-        "in_sync",
-        F.coalesce(same, F.lit(False)).alias("same_records"),
-        one["leader_epoch"].cast("long").alias("epoch"),
-        other["leader_epoch"].cast("long").alias("other_epoch"),
-        F.col("ours")["value"].alias("value"),
-        F.col("theirs")["value"].alias("other_value"),
-        F.col("ours")["holds"].alias("holds"),
-        F.col("theirs")["holds"].alias("other_holds"),
-    )
+    facts = {
+        "same_records": F.coalesce(same, F.lit(False)),
+        "epoch": one["leader_epoch"].cast("long"),
+        "other_epoch": other["leader_epoch"].cast("long"),
+        "value": F.col("ours.value"),
+        "other_value": F.col("theirs.value"),
+        "holds": F.col("ours.holds"),
+        "other_holds": F.col("theirs.holds"),
+    }
+    return sides.withColumns(facts).select(*DIFFERENCE_SCHEMA.names)
 
 
 _MEMBER = struct(broker=INT, bit=LONG, start=LONG, end=LONG, in_sync=BOOL)

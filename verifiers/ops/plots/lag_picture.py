@@ -5,10 +5,18 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from verifiers.ops.plots.axes import Axis
-from verifiers.ops.plots.horizontal_axis import HorizontalAxis
 from verifiers.ops.plots.lag_series import KEY, THREAD, THREAD_KEY, Lags, MemberLag, Stretch
-from verifiers.ops.plots.plane import FINE_STEPS, Plane, Scale, Unit, fitted, picture, told_time
-from verifiers.ops.plots.plane import unit_of_time as unit_of
+from verifiers.ops.plots.plane import (
+    FINE_STEPS,
+    HorizontalAxis,
+    Plane,
+    Scale,
+    Unit,
+    fitted,
+    picture,
+    told_time,
+    unit_of_time,
+)
 from verifiers.report import units
 from verifiers.report.svg import num, path, text, text_width
 
@@ -41,7 +49,7 @@ def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
     scale = "" if len(lags.members) == 1 else "; all panels have one scale"
     parts.append(text("note", 12, 40, f"{_MEANING}{scale}"))
     columns = 1 if len(lags.members) == 1 else 2 if len(lags.members) <= 4 else 3
-    unit, across = unit_of(highest), HorizontalAxis.of(axis)
+    unit, across = unit_of_time(highest), HorizontalAxis.of(axis)
     top_lag = units.nice_ceiling(highest / unit.size, FINE_STEPS)
     for number, member in enumerate(lags.members):
         row, column = divmod(number, columns)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from verifiers.ops.plots.axes import Axis
-from verifiers.ops.plots.horizontal_axis import HorizontalAxis
-from verifiers.ops.plots.plane import FINE_STEPS, Plane, Scale, fitted, picture
+from verifiers.ops.plots.plane import FINE_STEPS, HorizontalAxis, Plane, Scale, fitted, picture
 from verifiers.ops.plots.unseen import Layer, Unseen
 from verifiers.report import units
 from verifiers.report.svg import box, join, num, path, text, text_width
