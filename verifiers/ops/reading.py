@@ -3,10 +3,10 @@
 import shutil
 import stat
 import tempfile
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from harness.core.errors import EnvironmentBroken
+from harness.core.grouping import by_key
 from verifiers.ops import schema
 from verifiers.ops.description import Described, Problem, describe
 from verifiers.ops.lags import realtime_lags, watched_lags
@@ -100,7 +101,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
     described = tuple(
         Described(path=path, problems=(Problem(line=None, words=unreadable[run]),), problem_count=1)
         if run in unreadable
-        else describe(path, by_run[run])
+        else describe(path, by_run.get(run, []))
         for run, path in enumerate(paths)
     )
     bad = [run for run, history in enumerate(described) if history.problems]
@@ -156,10 +157,7 @@ def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]
         .unionByName(how_many(pending(parsed, paired), "pending"))
         .collect()
     )
-    by_run: dict[int, list[Any]] = defaultdict(list)
-    for row in rows:
-        by_run[row["run"]].append(row)
-    return by_run
+    return by_key(rows, itemgetter("run"))
 
 
 def _written(spark: SparkSession, folder: Path, schema: StructType) -> DataFrame:

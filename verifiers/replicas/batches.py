@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from operator import xor
+from operator import itemgetter, xor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from harness.core.grouping import by_key
 from verifiers.replicas.copied import Copied, Replica
 from verifiers.replicas.segments import HEADERS, read_headers
 from verifiers.run_folder.folder import TopicPartition
@@ -247,7 +248,7 @@ def summarise(
         )
         .collect()
     )
-    by_replica = _by(found, "broker", "topic", "partition")
+    by_replica = by_key(found, itemgetter("broker", "topic", "partition"))
     return tuple(_summary(replica, by_replica.get(replica.key, [])) for replica in copied.replicas)
 
 
@@ -269,14 +270,6 @@ def _summary(replica: Replica, rows: list[Any]) -> Summary:
     )
 
 
-def _by(rows: Iterable[Any], *columns: str) -> dict[tuple[Any, ...], list[Any]]:
-    """Return rows by their values in some columns."""
-    found: dict[tuple[Any, ...], list[Any]] = {}
-    for row in rows:
-        found.setdefault(tuple(row[column] for column in columns), []).append(row)
-    return found
-
-
 def _runs(rows: list[Any]) -> tuple[Run, ...]:
     runs = [
         Run(
@@ -285,7 +278,7 @@ def _runs(rows: list[Any]) -> tuple[Run, ...]:
             last=max(row["last"] for row in rows_of_epoch),
             batches=sum(row["batches"] for row in rows_of_epoch),
         )
-        for (epoch,), rows_of_epoch in _by(rows, "leader_epoch").items()
+        for epoch, rows_of_epoch in by_key(rows, itemgetter("leader_epoch")).items()
     ]
     return tuple(sorted(runs, key=lambda run: run.first))
 
@@ -293,7 +286,7 @@ def _runs(rows: list[Any]) -> tuple[Run, ...]:
 def _is_broken_between(rows: list[Any]) -> bool:
     """Tell whether a segment does not begin where the one before it ends."""
     following = None
-    for _, groups in sorted(_by(rows, "segment").items()):
+    for _, groups in sorted(by_key(rows, itemgetter("segment")).items()):
         head = min(groups, key=lambda row: row["position"])["head"]
         if following is not None and head != following:
             return True

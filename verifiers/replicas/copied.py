@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HistoryUnreadable
+from harness.core.grouping import by_key
 from harness.core.run_dir import REPLICA_EPOCHS, REPLICAS_MANIFEST, RunDir
 from verifiers.replicas.checkpoints import read_epochs, read_offsets
 from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
@@ -101,10 +103,7 @@ class Copied:
 
     def by_partition(self) -> dict[TopicPartition, list[Replica]]:
         """Return the replicas of each partition."""
-        found: dict[TopicPartition, list[Replica]] = {}
-        for replica in self.replicas:
-            found.setdefault(replica.topic_partition, []).append(replica)
-        return found
+        return by_key(self.replicas, attrgetter("topic_partition"))
 
 
 def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:

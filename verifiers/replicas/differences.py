@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import attrgetter
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
+from harness.core.grouping import by_key
 from harness.core.op import producer_of, sequence_of
 from verifiers.replicas.batches import Summary
 from verifiers.replicas.records import read_batch, values_in
@@ -73,16 +75,13 @@ def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> l
 
     That is the leader at the end; where there is none, a member of the ISR, else the longest log.
     """
-    topic_partitions: dict[tuple[str, int], list[Summary]] = {}
-    for summary in summaries:
-        topic_partitions.setdefault(summary.replica.topic_partition, []).append(summary)
 
     def weight(summary: Summary) -> tuple[bool, bool, int, int]:
         replica = summary.replica
         return (replica.leads, bool(replica.in_sync), summary.end, -replica.broker)
 
     groups = []
-    for tp, replicas in topic_partitions.items():
+    for tp, replicas in by_key(summaries, attrgetter("replica.topic_partition")).items():
         ordered = sorted(replicas, key=weight, reverse=True)
         groups.append(
             Group(reference=ordered[0], others=tuple(ordered[1:]), bound=bounds.get(tp, 0))

@@ -1,10 +1,12 @@
 """The report's lanes of intervals: phases, faults, leaders and ISRs, gaps, anomalies."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TypeVar
 
 from markupsafe import Markup
 
+from harness.core.grouping import by_key
 from verifiers.report import units
 from verifiers.report.model import Anomaly, FaultRecord, Gap, Leadership, Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, Drawing, Label, TimeAxis, box, num, path, tiers
@@ -36,10 +38,8 @@ def phases_lane(record: RunRecord, axis: TimeAxis) -> Drawing:
 
 def fault_lanes(record: RunRecord, axis: TimeAxis) -> list[Drawing]:
     """Return one lane for each kind of fault, in the order of their first appearance."""
-    by_name: dict[str, list[FaultRecord]] = {}
-    for fault in record.faults:
-        if fault.from_s is not None:
-            by_name.setdefault(fault.name, []).append(fault)
+    timed = [fault for fault in record.faults if fault.from_s is not None]
+    by_name = by_key(timed, attrgetter("name"))
     return [_fault_lane(name, faults, axis) for name, faults in by_name.items()]
 
 

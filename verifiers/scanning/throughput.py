@@ -1,15 +1,16 @@
 """Sends, reads and latencies over time, and the longest times without an acknowledgement."""
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from harness.core.grouping import by_key
 from harness.core.run_dir import write_atomically
 from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member, number_column
@@ -121,19 +122,12 @@ def draw(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
     )
     keys = (MEMBER, "bin")
     most = [F.max(name).alias(name) for name in binned.columns if name not in keys]
-    cells = _by_member(binned.groupBy(*keys).agg(*most).orderBy(*keys))
-    gaps = _by_member(_gaps(history.sends, members))
+    cells = by_key(binned.groupBy(*keys).agg(*most).orderBy(*keys).collect(), itemgetter(MEMBER))
+    gaps = by_key(_gaps(history.sends, members).collect(), itemgetter(MEMBER))
     return {
-        member.number: assembled(member, cells[member.number], gaps[member.number])
+        member.number: assembled(member, cells.get(member.number, []), gaps.get(member.number, []))
         for member in members
     }
-
-
-def _by_member(rows: DataFrame) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = defaultdict(list)
-    for row in rows.collect():
-        found[row[MEMBER]].append(row)
-    return found
 
 
 def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Throughput:

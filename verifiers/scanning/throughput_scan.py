@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from harness.core.grouping import by_key
 from verifiers.frames.history import History
 from verifiers.run_folder.member import Member
 from verifiers.run_folder.schema import SEND_SCHEMA
@@ -287,9 +289,7 @@ def _gaps(stretch: int, topic: str, tables: Sequence[Numbers]) -> Iterator[dict[
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each partition, with its widest gap within a stretch or between two."""
-    lanes: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        lanes.setdefault((row["topic"], row["partition"]), []).append(row)
+    lanes = by_key(rows, itemgetter("topic", "partition"))
     joined: list[dict[str, Any]] = []
     for (topic, partition), stretches in sorted(lanes.items()):
         stretches.sort(key=lambda row: row["stretch"])

@@ -1,13 +1,14 @@
 """How far behind polls were over time: a series by thread, by key and by both, thinned by Spark."""
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
+from harness.core.grouping import by_key
 from verifiers.ops.lags import stands
 from verifiers.ops.plots.axes import Axes, axes_frame, bin_of
 from verifiers.ops.plots.threads import threads_in
@@ -79,12 +80,12 @@ def lag_series(
     along = axes_frame(spark, timed, bins=BINS)
     known = F.broadcast(frame_of(spark, list(threads.items()), _THREADS_SCHEMA))
     found = stands(ops, mops).join(along, "run").join(known, "run", "left")
-    by_run: dict[int, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in _thinned(found).collect():
-        by_run[row["run"]][row["grouping"]].append(row)
     return {
-        run: {name: _lags(rows, replaced=run in threads) for name, rows in groupings.items()}
-        for run, groupings in by_run.items()
+        run: {
+            name: _lags(members, replaced=run in threads)
+            for name, members in by_key(rows, itemgetter("grouping")).items()
+        }
+        for run, rows in by_key(_thinned(found).collect(), itemgetter("run")).items()
     }
 
 
@@ -140,11 +141,9 @@ def _thinned(found: DataFrame) -> DataFrame:
 
 
 def _lags(rows: Sequence[Row], *, replaced: bool) -> Lags:
-    by_rank: dict[int, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_rank[row["rank"]].append(row)
+    by_rank = sorted(by_key(rows, itemgetter("rank")).items())
     return Lags(
-        members=tuple(_member(by_rank[rank]) for rank in sorted(by_rank)),
+        members=tuple(_member(member) for _, member in by_rank),
         count=rows[0]["members"],
         replaced=replaced,
     )

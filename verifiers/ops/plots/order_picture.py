@@ -3,9 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from markupsafe import Markup
 
+from harness.core.grouping import by_key
 from verifiers.ops.plots.orders import Cell, OpRow, Order
 from verifiers.ops.plots.plane import fitted, picture
 from verifiers.report import units
@@ -130,10 +132,7 @@ def _row(
 ) -> list[Markup]:
     labels = ((12, row.op, 62), (78, row.process, 66), (150, row.type, 40), (190, row.f, 40))
     parts = [text("mono", x, y + 13, fitted(str(label), width)) for x, label, width in labels]
-    there: dict[int | None, list[Cell]] = defaultdict(list)
-    for cell in row.cells:
-        there[cell.column].append(cell)
-    for column, cells in there.items():
+    for column, cells in by_key(row.cells, attrgetter("column")).items():
         if column in places:
             parts += _cells(cells, row, places[column], y, said)
     return parts

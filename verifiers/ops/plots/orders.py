@@ -4,11 +4,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import itemgetter
 
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from harness.core.grouping import by_key
 from verifiers.ops.checkers.duplicate import duplicate
 from verifiers.ops.checkers.lost_write import lost_write
 from verifiers.ops.checkers.unseen import unseen
@@ -224,8 +226,9 @@ def _cells(touched: DataFrame, suspects: DataFrame) -> DataFrame:
 def _told(
     suspects: Sequence[Row], counted: Sequence[Row], cells: Sequence[Row]
 ) -> Mapping[int, Orders]:
-    looked_at, shown = _by_key(suspects), _by_key(cells)
-    counts = _by_key(sorted(counted, key=lambda row: (row["rank"], row["grave"])))
+    key_of = itemgetter(*_KEY)
+    looked_at, shown = by_key(suspects, key_of), by_key(cells, key_of)
+    counts = by_key(sorted(counted, key=itemgetter("rank", "grave")), key_of)
     by_run: dict[int, list[Order]] = defaultdict(list)
     keys: dict[int, int] = {}
     for (run, key), rows in counts.items():
@@ -237,9 +240,7 @@ def _told(
 def _order(
     key: str, counted: Sequence[Row], suspects: Sequence[Row], cells: Sequence[Row]
 ) -> Order:
-    by_op: dict[int, list[Row]] = defaultdict(list)
-    for row in cells:
-        by_op[row["op"]].append(row)
+    by_op = by_key(cells, itemgetter("op"))
     return Order(
         key=key,
         counts={ANOMALIES[row["grave"]]: row["values"] for row in counted},
@@ -263,10 +264,3 @@ def _op_row(rows: Sequence[Row]) -> OpRow:
     cells.sort(key=lambda c: (last if c.column is None else c.column, c.kind != "send", c.value))
     op = {name: first[name] for name in ("op", "process", "type", "f")}
     return OpRow(**op, cells=tuple(cells))
-
-
-def _by_key(rows: Sequence[Row]) -> dict[tuple[int, str], list[Row]]:
-    grouped: dict[tuple[int, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        grouped[row["run"], row["key"]].append(row)
-    return grouped

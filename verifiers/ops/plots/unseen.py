@@ -1,13 +1,14 @@
 """How many values had been sent and not yet been seen: a series by key, thinned by Spark."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
+from harness.core.grouping import by_key
 from verifiers.ops.plots.axes import Axes, axes_frame, bin_of
 
 BINS = 500
@@ -60,10 +61,7 @@ def unseen_series(
         rows = _thinned(steps).collect()
     finally:
         steps.unpersist()
-    by_run = defaultdict(list)
-    for row in rows:
-        by_run[row["run"]].append(row)
-    return {run: _series(steps_of_run) for run, steps_of_run in by_run.items()}
+    return {run: _series(kept) for run, kept in by_key(rows, itemgetter("run")).items()}
 
 
 def _steps(ops: DataFrame, mops: DataFrame, along: DataFrame) -> DataFrame:
