@@ -134,9 +134,9 @@ def dependencies(
 
     Args:
         by_name: the shared frames.
-        where: what `places` returned; None if a cycle can be nowhere.
-        tangled: the runs that are in it.
-        lonely: the runs that `concurrent` returned; some run is in one of these.
+        where: the frame of `places`; None if no run can have a cycle.
+        tangled: the runs of that frame.
+        lonely: the runs of `concurrent`; they and `tangled` are not both empty.
         ww_deps: whether the log's order makes edges as well.
 
     Returns:

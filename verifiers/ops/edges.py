@@ -68,7 +68,7 @@ def write_edges(touched: DataFrame, order: DataFrame) -> DataFrame:
     """Return an edge of kind "ww" from the writer of each value to that of the next in the log.
 
     Args:
-        touched: what `placed` returned.
+        touched: the frame of `placed`.
         order: the version order: run, key, index (dense), value; one value an index.
 
     Returns:

@@ -35,7 +35,7 @@ def verify_histories(
 
     Args:
         paths: the files, JSON lines (docs/op-history.md).
-        options: what is permitted on request.
+        options: those that permit further anomalies.
         master: a Spark master; None is all cores of this machine.
         say: receives progress, in sentences.
         exact: let every checker check every key, also those that the first look clears.

@@ -40,12 +40,12 @@ class LagTracker:
 
         Args:
             op: the index of its completion.
-            process: whose it was.
+            process: the number of its process.
             ok: whether it ended ok.
-            f: what it was.
-            invoke_ns: when it was invoked; None if nobody knows.
-            complete_ns: when it completed; as before.
-            keys: of an assign or subscribe.
+            f: the kind of op, such as send.
+            invoke_ns: when it was invoked; None if the history does not say.
+            complete_ns: when it completed; None if the history does not say.
+            keys: those of an assign or subscribe.
             touched: the highest known offset of each key that it sent or polled.
         """
         places = self._places[process]

@@ -67,7 +67,7 @@ class Parser:
 
     Attributes:
         ops: rows that are no values, in OP_COLUMNS; whoever reads them may clear them.
-        mops: the values; the same.
+        mops: the values; whoever reads them may clear them, too.
     """
 
     def __init__(self, *, first: bool) -> None:

@@ -16,19 +16,9 @@ from pyspark.sql.types import StructType
 
 from harness.core.errors import EnvironmentBroken
 from harness.core.grouping import by_key
-from verifiers.ops import schema
+from verifiers.ops import pairing, schema
 from verifiers.ops.description import Described, Problem, describe
 from verifiers.ops.lags import realtime_lags, watched_lags
-from verifiers.ops.pairing import (
-    TOLD_COLUMNS,
-    how_many,
-    never,
-    other_mops,
-    other_ops,
-    paired_events,
-    pairing_problems,
-    pending,
-)
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
 from verifiers.spark.arrow import map_in_arrow
 
@@ -93,7 +83,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
         )
         parsed = map_in_arrow(table, partial(parse, scratch), schema.PARSED_SCHEMA).persist()
         divided = any(split.number for split in splits)
-        paired = paired_events(parsed) if divided else None
+        paired = pairing.paired_events(parsed) if divided else None
         by_run = _told(parsed, paired)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -114,7 +104,10 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
     ops = good(_written(spark, scratch / "ops", schema.OPS_SCHEMA))
     mops = good(_written(spark, scratch / "mops", schema.MOPS_SCHEMA))
     # These few rows have a long plan, which would become part of every checker's plan.
-    others = other_ops(loose, mended).persist(), other_mops(mops, loose, mended).persist()
+    others = (
+        pairing.other_ops(loose, mended).persist(),
+        pairing.other_mops(mops, loose, mended).persist(),
+    )
     histories = OpHistories(
         ops=ops.unionByName(others[0]),
         mops=mops.where(F.col("invoked").isNotNull()).unionByName(others[1]),
@@ -150,11 +143,11 @@ def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]
         F.col("row").isin(schema.PROBLEM, schema.KEYS, schema.COUNT, schema.SPLIT, schema.SUSPECT)
     )
     if paired is not None:
-        described = described.unionByName(pairing_problems(paired))
+        described = described.unionByName(pairing.pairing_problems(paired))
     rows = (
-        described.select(*TOLD_COLUMNS)
-        .unionByName(how_many(never(parsed, paired), "open"))
-        .unionByName(how_many(pending(parsed, paired), "pending"))
+        described.select(*pairing.TOLD_COLUMNS)
+        .unionByName(pairing.how_many(pairing.never(parsed, paired), "open"))
+        .unionByName(pairing.how_many(pairing.pending(parsed, paired), "pending"))
         .collect()
     )
     return by_key(rows, itemgetter("run"))

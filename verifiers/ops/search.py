@@ -100,7 +100,7 @@ def find_cycles(edges: pa.Table) -> Iterator[CyclicComponent]:
     no search that could run out of time, and no `cycle-search-timeout`.
 
     Args:
-        edges: what `tangled` returned.
+        edges: the result of `tangled`.
     """
     if edges.num_rows == 0:
         return
