@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as Place
 from harness.history.recorder import Recorder
 from workloads.client_config import Config
 from workloads.control import Control, main
+from workloads.errors import words_of
 from workloads.settings import ClientSettings
 
 _LOG = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class RecordingConsumer:
         self.recorder = recorder
         self._topic = topic
         self._lost: set[int] = set()
+        self._is_dead = False
         self.op = 0
         self._consumer = Consumer({**config, "error_cb": self._on_error, **callbacks})
 
@@ -140,7 +142,7 @@ class RecordingConsumer:
             messages = self._consumer.consume(most, wait_s)
         except KafkaException as error:
             # A fatal group error; the next polls show whether the consumer is of any more use.
-            self.recorder.event("error", op=self.op, detail=str(error.args[0]))
+            self._on_error(error.args[0])
             messages = []
         records = [message for message in messages if message.error() is None]
         self.recorder.polled(self.op, records)
@@ -161,7 +163,7 @@ class RecordingConsumer:
         closing.join(CLOSE_S)
 
     def _failed(self, message: Message, error: KafkaError) -> None:
-        self._event("error", message.partition(), detail=f"{error.name()}: {error.str()}")
+        self._event("error", message.partition(), detail=words_of(error))
         partition = message.partition()
         if error.code() in _RESET_CODES and partition is not None and partition >= 0:
             self._lost.add(partition)
@@ -197,7 +199,11 @@ class RecordingConsumer:
         )
 
     def _on_error(self, error: KafkaError) -> None:
-        self.recorder.event("error", op=self.op, detail=error.str())
+        self.recorder.event("error", op=self.op, detail=words_of(error))
+        if error.fatal() and not self._is_dead:
+            # Every later poll tells the same again.
+            self._is_dead = True
+            self.recorder.event("fatal", op=self.op, detail=words_of(error))
 
 
 def run(settings: ConsumerSettings, control: Control) -> None:

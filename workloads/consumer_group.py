@@ -16,6 +16,7 @@ from workloads.group_config import (
     assignor_config,
     member_config,
     short_sessions,
+    stuck_after_s,
 )
 from workloads.load import Load
 from workloads.send_poll import FIRST_READER, FIRST_SUBSCRIBER, SendPoll
@@ -130,6 +131,11 @@ class ConsumerGroup(Load):
     def group(self) -> str:
         """The name of the group."""
         return f"{self.topic}-group"
+
+    @property
+    def stuck_after_s(self) -> float:
+        """A group of live members that commits nothing for so long, with brokers well, is stuck."""
+        return stuck_after_s(self._member_settings()["config"])
 
     def described(self) -> Mapping[str, Any]:
         """Return what run.json says of the group."""

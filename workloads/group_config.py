@@ -42,6 +42,24 @@ def short_sessions(kafka: str) -> dict[str, str]:
     }
 
 
+def stuck_after_s(config: Config) -> float:
+    """Return after how many seconds without a commit a group with live members must be stuck.
+
+    Whoever is gone is noticed after its session; a rebalance waits for those who do not come to it
+    no longer than they may take between two polls; and what a broker does not answer is asked again
+    after the socket's time limit. After all three the members that are there have every partition.
+
+    Args:
+        config: librdkafka's settings of a member.
+
+    Source: KIP-62 (rebalances wait for `max.poll.interval.ms`) and KIP-848 (so do revocations);
+    librdkafka, CONFIGURATION.md, `socket.timeout.ms`.
+    """
+    names = ("session.timeout.ms", "max.poll.interval.ms", "socket.timeout.ms")
+    limits = {"session.timeout.ms": SESSION_MS, **config}
+    return sum(float(limits[name]) for name in names) / 1000
+
+
 def member_config(group: str, config: Config, *, isolation: Isolation) -> Config:
     """Return librdkafka's settings of a member.
 

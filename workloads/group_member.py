@@ -33,6 +33,7 @@ from harness.core.wait import pause
 from harness.core.workload import Act
 from workloads.consumer import RecordingConsumer
 from workloads.control import Control, main
+from workloads.errors import words_of
 from workloads.group_config import Commits
 from workloads.settings import ClientSettings
 
@@ -116,7 +117,8 @@ class GroupMember(RecordingConsumer):
                 partitions = sorted(metadata.topics[self._topic].partitions)
                 known = self.committed(partitions, timeout_s=_ASK_S)
             except KafkaException as error:
-                self.recorder.event("error", op=self.op, detail=f"offset-fetch: {error.args[0]}")
+                words = words_of(error.args[0])
+                self.recorder.event("error", op=self.op, detail=f"offset-fetch: {words}")
                 known = None
             if known is not None:
                 self.fetched = len(partitions)
@@ -184,7 +186,7 @@ class GroupMember(RecordingConsumer):
             self._consumer.store_offsets(record)
         except KafkaException as error:
             # The partition has been taken away meanwhile: its next owner does this again.
-            self.recorder.event("error", op=self.op, detail=f"store: {error.args[0]}")
+            self.recorder.event("error", op=self.op, detail=f"store: {words_of(error.args[0])}")
 
     def _commit(self, records: list[Message]) -> bool:
         """Commit to the end of these records; return whether that was acknowledged."""
@@ -204,7 +206,7 @@ class GroupMember(RecordingConsumer):
                 self._consumer.seek(Place(self._topic, partition, offset))
             except KafkaException as error:
                 # It has been taken away meanwhile: its next owner begins where the group is.
-                self.recorder.event("error", op=self.op, detail=f"seek: {error.args[0]}")
+                self.recorder.event("error", op=self.op, detail=f"seek: {words_of(error.args[0])}")
             else:
                 self._event("seek", partition, offset=offset)
         pause(_AGAIN_S, self._control.stop)
@@ -217,11 +219,11 @@ class GroupMember(RecordingConsumer):
         except KafkaException as error:
             # Nobody knows whether it was done. A cooperative member keeps partitions through a
             # rebalance in which its commits are refused, so it has to try again.
-            self.recorder.event("error", op=self.op, detail=f"commit: {error.args[0]}")
+            self.recorder.event("error", op=self.op, detail=f"commit: {words_of(error.args[0])}")
             return False
-        refused = [place for place in acked or [] if place.error is not None]
-        for place in refused:
-            self._event("error", place.partition, detail=f"commit: {place.error}")
+        refused = [(place, why) for place in acked or [] if (why := place.error) is not None]
+        for place, why in refused:
+            self._event("error", place.partition, detail=f"commit: {words_of(why)}")
         self._owed.clear()
         self._on_commit(None, acked or [])
         return not refused
@@ -229,7 +231,7 @@ class GroupMember(RecordingConsumer):
     def _on_commit(self, error: KafkaError | None, places: list[Place]) -> None:
         if error is not None:
             if error.code() != KafkaError._NO_OFFSET:
-                self.recorder.event("error", op=self.op, detail=f"commit: {error.str()}")
+                self.recorder.event("error", op=self.op, detail=f"commit: {words_of(error)}")
             return
         for place in places:
             # An automatic commit names all partitions, also those of which nothing was stored.

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from harness.core.op import sequence_of
 from harness.history.sends import SendRecorder
 from workloads.control import Control, main
+from workloads.errors import words_of
 from workloads.outcome import REFUSED, outcome_of
 from workloads.record import block_encoder, values_of
 from workloads.settings import SendingSettings
@@ -211,7 +212,7 @@ class SendingProducer:
         return Producer({**self._settings.kafka_config("producer"), "error_cb": self._on_error})
 
     def _on_error(self, error: KafkaError) -> None:
-        self.recorder.event("error", detail=error.str())
+        self.recorder.event("error", detail=words_of(error))
         if error.fatal():
             self._fatal = error
 
@@ -240,7 +241,8 @@ class SendingProducer:
     def _refused(self, value: int, place: int, error: KafkaError) -> None:
         partition = None if place < 0 else place
         self.recorder.completed(value, REFUSED, partition=partition, error=error.name())
-        if error.fatal() or error.code() == KafkaError._FATAL:
+        # _FATAL does not say why: what has said so already counts.
+        if self._fatal is None and (error.fatal() or error.code() == KafkaError._FATAL):
             self._fatal = error
 
     def _rebuild(self, fatal: KafkaError) -> None:
@@ -252,13 +254,15 @@ class SendingProducer:
         first sequence number of the new producer.
         """
         self._fatal = None
-        _LOG.warning("the producer met a fatal error and is replaced: %s", fatal.str())
+        words = words_of(fatal)
+        _LOG.warning("the producer met a fatal error and is replaced: %s", words)
+        self.recorder.event("fatal", detail=words)
         old = self._producer
         old.purge(in_queue=True, in_flight=True, blocking=False)
         old.flush(ORPHAN_FLUSH_S)
         self._fatal = None
         self.recorder.abandon(error="_FATAL")
-        self.recorder.event("error", op=self.used, detail=f"new producer after: {fatal.str()}")
+        self.recorder.event("error", op=self.used, detail=f"new producer after: {words}")
         self.recorder.flush()
         self._producer = self._open()
 

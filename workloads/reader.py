@@ -19,6 +19,7 @@ from harness.history.recorder import Recorder
 from workloads.client_config import Config
 from workloads.consumer import POLL_RECORDS, POLL_S
 from workloads.control import Control, main
+from workloads.errors import words_of
 from workloads.settings import ClientSettings
 
 _LOG = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class FinalRead:
                 # The end of the log, also where only control records lie before it.
                 following = _known(message.offset())
             else:
-                self._event("error", end, detail=f"{error.name()}: {error.str()}")
+                self._event("error", end, detail=words_of(error))
                 continue
             if following > end.reached:
                 end.reached = following
@@ -164,7 +165,7 @@ class FinalRead:
         )
 
     def _on_error(self, error: KafkaError) -> None:
-        self._recorder.event("error", op=self._op, detail=error.str())
+        self._recorder.event("error", op=self._op, detail=words_of(error))
 
 
 def run(settings: ReaderSettings, control: Control) -> None:

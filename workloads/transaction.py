@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import KafkaChaosError
 from workloads.client_config import Config
+from workloads.errors import words_of
 from workloads.txn_outcome import Remedy, remedy_of
 
 _LOG = logging.getLogger(__name__)
@@ -32,12 +33,14 @@ class TransactionFailed(KafkaChaosError):
 
     Attributes:
         name: of librdkafka's error.
+        fatal: whether the client is of no more use by librdkafka's own word.
         remedy: what may be done now; "retry" was tried until the time was over.
     """
 
     def __init__(self, error: KafkaError, remedy: Remedy) -> None:
-        super().__init__(f"{error.name()}: {error.str()}")
+        super().__init__(words_of(error))
         self.name: str = error.name()
+        self.fatal: bool = error.fatal()
         self.remedy = remedy
 
 
@@ -80,7 +83,7 @@ class TransactionalProducer:
         self._errors: queue.SimpleQueue[str] = queue.SimpleQueue()
         errors = self._errors
         self._producer: Any = Producer(
-            {**config, "error_cb": lambda error: errors.put(error.str())}
+            {**config, "error_cb": lambda error: errors.put(words_of(error))}
         )
 
     def init(self) -> None:

@@ -126,12 +126,29 @@ class Transactor:
         while self._producer is None and self._keep_waiting():
             producer = self._new_producer()
             try:
-                producer.init()
+                self._take_id(producer)
             except TransactionFailed as failed:
                 self.recorder.event("error", detail=f"no transactional id: {failed}")
+                if failed.fatal:
+                    self.recorder.event("fatal", detail=str(failed))
                 producer.discard()
             else:
                 self._producer = producer
+
+    def _take_id(self, producer: TransactionalProducer) -> None:
+        """Let a client take over the transactional id, and record how long that took.
+
+        Raises:
+            TransactionFailed: it did not, or nobody said so: then it may yet happen.
+        """
+        begin_ns = time.monotonic_ns()
+        try:
+            producer.init()
+        except TransactionFailed:
+            self.recorder.event("init", detail="unanswered")
+            raise
+        took_s = (time.monotonic_ns() - begin_ns) / 1e9
+        self.recorder.event("init", detail=f"{took_s:.3f}")
 
     def transact(self) -> int:
         """Do one transaction, whatever comes of it; return how many records it sent."""
@@ -223,7 +240,7 @@ class Transactor:
         """
         successor = self._new_producer()
         try:
-            successor.init()
+            self._take_id(successor)
         except TransactionFailed:
             successor.discard()
             raise
@@ -255,6 +272,8 @@ class Transactor:
             else:
                 return
         _LOG.warning("the client is replaced in transaction %s: %s", attempt.number, failed)
+        if failed.fatal:
+            self.recorder.event("fatal", op=attempt.number, detail=str(failed))
         producer.discard()
         self._producer = None
         # As of any producer that is rebuilt: order is not promised across this.

@@ -38,6 +38,8 @@ class FaultTraits:
         cuts_links: the fault cuts links between nodes, so a cluster of one node cannot have it.
         stops_process: the victims do not run while the fault is in force: they are dead or frozen.
         destroys_data: the fault may take data away that a broker had on its disk.
+        damages_data: the fault may change bytes, on their way or on a disk.
+        fails_disk: disks of the victims may refuse to read or write while it is in force.
         ends_lead_by: how a victim ceases to lead: it crashes, its session with the controller
             expires, it shuts down in order, or it loses power.
         proof: what witnesses must see before the fault counts, a clause that follows "To count,".
@@ -47,6 +49,8 @@ class FaultTraits:
     cuts_links: bool = False
     stops_process: bool = False
     destroys_data: bool = False
+    damages_data: bool = False
+    fails_disk: bool = False
     ends_lead_by: Literal["crash", "session end", "shutdown", "power loss"] = "session end"
     proof: str = "its witnesses must see the effect and its end"
 

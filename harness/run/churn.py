@@ -24,8 +24,9 @@ _TICK_S = 0.1
 _VICTIM_S = 30.0
 _HOLD_S = 15.0
 _APART_S = 2.0
-_STALL_S = 30.0
 _KILLED = -9
+_ANSWERED_S = 10.0
+"""A coordinator that did not tell what is committed for so long is not well, seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,8 +103,8 @@ class Churn:
     def catch_up(self, *, limit_s: float) -> None:
         """Wait until the group has committed all that there is, and note how far it got.
 
-        To be called when nobody sends any more. A group that commits nothing for a while is waited
-        for no longer.
+        To be called when nobody sends any more. A group that commits nothing for as long as the
+        workload says that it must be stuck is waited for no longer.
 
         Args:
             limit_s: the longest that it may take, seconds.
@@ -113,30 +114,55 @@ class Churn:
         partitions = sorted(p for name, p in admin.partitions(topic) if name == topic)
         committed: dict[int, int] = {}
         ends: dict[int, int] = {}
-        moved_ns = time.monotonic_ns()
+        began_ns = moved_ns = time.monotonic_ns()
+        answered_ns = 0
 
         def is_over() -> bool:
-            nonlocal moved_ns
+            nonlocal moved_ns, answered_ns
             self._observe()
-            ends.update({p: admin.end_offset(topic, p) for p in partitions if p not in ends})
+            for partition in partitions:
+                if partition not in ends:
+                    with suppress(KafkaChaosError):
+                        ends[partition] = admin.end_offset(topic, partition)
             offsets = admin.group_offsets(self._workload.group, topic, partitions)
+            now_ns = time.monotonic_ns()
+            if offsets:
+                answered_ns = now_ns
             if any(offset != committed.get(p) for p, offset in offsets.items()):
-                moved_ns = time.monotonic_ns()
+                moved_ns = now_ns
             committed.update(offsets)
-            stalled = time.monotonic_ns() - moved_ns > _STALL_S * 1e9
-            return stalled or all(committed.get(p, 0) >= ends[p] for p in partitions)
+            stalled = now_ns - moved_ns > self._workload.stuck_after_s * 1e9
+            return stalled or all(p in ends and committed.get(p, 0) >= ends[p] for p in partitions)
 
         what = f"group {self._workload.group} to come to the end of {topic}"
-        with suppress(WaitTimeout, KafkaChaosError):
+        with suppress(WaitTimeout):
             wait_until(
                 is_over, timeout_s=limit_s, what=what, interval_s=0.3, stop=self._context.stop
             )
-        done = bool(ends) and all(committed.get(p, 0) >= end for p, end in ends.items())
+        over_ns = time.monotonic_ns()
+        done = all(p in ends and committed.get(p, 0) >= ends[p] for p in partitions)
+        alive = [client for client in self._members if client.is_running]
+        owners = self._last.members if self._last else {}
+        own_names = {client_id(client.spec.process) for client in self._members}
         self._note(
             "caught-up" if done else "behind",
             committed={str(p): offset for p, offset in sorted(committed.items())},
             ends={str(p): offset for p, offset in sorted(ends.items())},
+            waited_s=round((over_ns - began_ns) / 1e9, 3),
+            still_s=round((over_ns - moved_ns) / 1e9, 3),
+            bound_s=self._workload.stuck_after_s,
+            # A member says how far it is about once a second, unless it hangs or was stopped.
+            working=[c.spec.process for c in alive if int(c.counts.get("t_ns", 0)) > moved_ns],
+            silent=[c.spec.process for c in alive if int(c.counts.get("t_ns", 0)) <= moved_ns],
+            strangers=sorted(set(owners) - own_names),
+            state=self._last.state if self._last else None,
+            brokers_well=over_ns - answered_ns < _ANSWERED_S * 1e9 and self._has_full_isr(),
         )
+
+    def _has_full_isr(self) -> bool:
+        with suppress(KafkaChaosError):
+            return self._context.cluster.has_full_isr(self._context.topics)
+        return False
 
     def close(self) -> None:
         """Stop asking for the group, and write down what its members count."""

@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -52,8 +53,9 @@ class ClientProcess:
                 # A session of its own: Ctrl-C on the terminal is for the harness to handle.
                 start_new_session=True,
             )
-        self._asked_to_stop = False
+        self.was_asked_to_stop = False
         self.was_killed = False
+        self.ended_ns: int | None = None
         assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
         self._listener = threading.Thread(
             target=self._listen, args=(self._process.stdout,), daemon=True, name=name
@@ -71,6 +73,8 @@ class ClientProcess:
                 self._replies[counts.pop("reply")] = counts
             else:
                 self.counts = {**self.counts, **counts}
+        # A process closes its output when it ends.
+        self.ended_ns = time.monotonic_ns()
 
     @property
     def pid(self) -> int:
@@ -87,13 +91,25 @@ class ClientProcess:
         """How it ended: 0 or more by itself, -n by signal n; None while it is alive."""
         return self._process.poll()
 
+    def ending(self) -> dict[str, Any]:
+        """Return how it ended, a line of clients.jsonl."""
+        return {
+            "event": "ended",
+            "time_ns": self.ended_ns,
+            "process": self.spec.process,
+            "role": self.spec.role,
+            "exit_code": self.exit_code,
+            "asked_to_stop": self.was_asked_to_stop,
+            "killed": self.was_killed,
+        }
+
     def failure(self) -> str | None:
         """Return a sentence if the client ended otherwise than it was asked to, else None."""
         code = self._process.poll()
         if (
             code is None
             or self.was_killed
-            or (code == 0 and (self._asked_to_stop or self.spec.role == "reader"))
+            or (code == 0 and (self.was_asked_to_stop or self.spec.role == "reader"))
         ):
             return None
         return (
@@ -126,7 +142,7 @@ class ClientProcess:
 
     def ask_to_stop(self) -> None:
         """Ask the client to finish what it began and to end; returns at once."""
-        self._asked_to_stop = True
+        self.was_asked_to_stop = True
         assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
         try:
             self._process.stdin.write(b"stop\n")

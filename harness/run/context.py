@@ -12,7 +12,7 @@ from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.progress import Progress
-from harness.core.run_dir import RunDir
+from harness.core.run_dir import Journal, RunDir
 from harness.core.workload import ClientSpec
 from harness.run.client_process import ClientProcess, stop_all
 
@@ -122,6 +122,10 @@ class RunContext:
             end()
         left = [client for client in self.clients if client.is_running]
         self.note(stop_all(left, timeout_s=10.0))
+        journal = Journal(self.run_dir.path / "clients.jsonl")
+        for client in self.clients:
+            journal.append(client.ending())
+        journal.close()
 
 
 class Run(Protocol):

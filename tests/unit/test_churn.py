@@ -28,7 +28,9 @@ class FakeMember:
     is_running: bool = True
     exit_code: int | None = None
     orders: list[Mapping[str, Any]] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=lambda: {"processed": 5, "rebalances": 1})
+    counts: dict[str, int] = field(
+        default_factory=lambda: {"processed": 5, "rebalances": 1, "t_ns": 1 << 62}
+    )
     holds: bool = True
     leaves_with: int = 0
 
@@ -59,6 +61,7 @@ class FakeContext:
     cluster: Any
     clients: list[FakeMember]
     seed: int = 7
+    topics: tuple[str, ...] = ("orders",)
     progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -77,6 +80,7 @@ class FakeWatch:
     def __init__(self, context: FakeContext) -> None:
         self.context = context
         self.blind = False
+        self.strangers: tuple[str, ...] = ()
         self._asked_ns = 0
 
     @property
@@ -87,7 +91,8 @@ class FakeWatch:
             asked_ns=self._asked_ns,
             answered_ns=self._asked_ns,
             state="STABLE",
-            members={client_id(c.spec.process): (n,) for n, c in enumerate(there)},
+            members={client_id(c.spec.process): (n,) for n, c in enumerate(there)}
+            | dict.fromkeys(self.strangers, (0,)),
         )
 
     def close(self) -> None:
@@ -98,6 +103,7 @@ class FakeKafka:
     def __init__(self, committed: Sequence[int], end: int) -> None:
         self.answers = list(committed)
         self.end = end
+        self.isr = True
         self.admin = self
 
     def partitions(self, topic: str) -> dict[tuple[str, int], None]:
@@ -107,6 +113,9 @@ class FakeKafka:
         if self.end < 0:
             raise ClusterBroken("nobody knows")
         return self.end
+
+    def has_full_isr(self, topics: Sequence[str]) -> bool:
+        return self.isr
 
     def group_offsets(self, group: str, topic: str, partitions: object) -> dict[int, int]:
         return {0: self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]}
@@ -233,4 +242,44 @@ def test_a_group_is_given_time_to_come_to_the_end_as_long_as_it_gets_on(
 
     group = recorded(context)
     assert group.caught_up is done
-    assert any("did not come to the end" in why for why in group.why_not()) is not done
+    assert all(end.why is None for end in group.ends) is done
+
+
+@pytest.mark.parametrize(
+    ("said_ns", "names", "isr", "why"),
+    [
+        (1 << 62, (), True, "stalled"),
+        (0, (), True, "nobody"),
+        (1 << 62, ("intruder",), True, "strangers"),
+        (1 << 62, (), False, "unwell"),
+    ],
+)
+def test_a_group_that_stands_still_is_told_with_what_excuses_it(
+    tmp_path: Path, said_ns: int, names: tuple[str, ...], *, isr: bool, why: str
+) -> None:
+    kafka = FakeKafka((3, 7), 9)
+    kafka.isr = isr
+    context, watch = make(tmp_path, kafka)
+    watch.strangers = names
+    for client in context.clients:
+        client.counts["t_ns"] = said_ns
+    made = churn(context, watch)
+
+    made.catch_up(limit_s=1000)
+    made.close()
+
+    (end,) = recorded(context).ends
+    assert (end.partition, end.committed, end.end, end.why) == (0, 7, 9, why)
+    assert end.bound_s == WORKLOAD.stuck_after_s == 76
+    assert (end.still_s or 0) >= 76
+
+
+def test_a_group_that_still_commits_when_its_time_is_over_is_slow(tmp_path: Path) -> None:
+    context, watch = make(tmp_path, FakeKafka(range(1000), 2000))
+    made = churn(context, watch)
+
+    made.catch_up(limit_s=10)
+    made.close()
+
+    (end,) = recorded(context).ends
+    assert end.why == "slow"

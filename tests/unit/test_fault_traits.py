@@ -54,6 +54,8 @@ def test_the_traits_of_the_faults_are_these() -> None:
     assert those("cuts_links") == {"link", "partition"}
     assert those("stops_process") == {"broker_kill", "broker_pause", "broker_stop", "power_loss"}
     assert those("destroys_data") == {"power_loss"}
+    assert those("damages_data") == set()
+    assert those("fails_disk") == set()
 
 
 def test_every_fault_says_what_it_takes_to_count() -> None:
@@ -90,6 +92,8 @@ def test_the_traits_are_journalled_with_the_decision(tmp_path: Path) -> None:
         "cuts_links": False,
         "stops_process": True,
         "destroys_data": True,
+        "damages_data": False,
+        "fails_disk": False,
         "ends_lead_by": "power loss",
         "proof": "something must lie above the recovery point, to be cut from the files",
     }

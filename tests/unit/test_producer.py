@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.core.contract import Contract
 from harness.history import seal
+from harness.history.format import read_frames
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.client_config import producer_config
 from workloads.producer import _CATCH_UP_S as CATCH_UP_S
@@ -238,3 +239,11 @@ def test_a_fatal_error_raised_from_a_poll_replaces_the_producer(run: Run, tmp_pa
     producer.drain(lambda: 5.0)
     recorder.close(used=producer.used)
     assert len(recorder.pending) == 0
+    told = [
+        event["detail"]
+        for _, batch in read_frames(Path(settings.history))
+        if (batch.schema.metadata or {}).get(b"table") == b"event"
+        for event in batch.to_pylist()
+        if event["f"] == "fatal"
+    ]
+    assert told == ["_FATAL: out of order sequence"]

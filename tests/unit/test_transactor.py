@@ -223,5 +223,7 @@ def test_a_commit_after_a_takeover_has_failed_for_certain_if_it_is_refused(
     seal(tmp_path)
     done = Run(tmp_path, cast(MockKafka, None))
     assert [row["type"] for row in done.rows("txn")] == [outcome]
-    told = [row["f"] for row in done.rows("event") if row["f"] in ("takeover", "fenced")]
+    told = [row["f"] for row in done.rows("event") if row["f"] in ("takeover", "fenced", "fatal")]
     assert told == events
+    asked = [row["detail"] for row in done.rows("event") if row["f"] == "init"]
+    assert [words == "unanswered" for words in asked] == [False, not gets_the_id]
