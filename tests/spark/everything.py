@@ -53,13 +53,19 @@ def write_everything(path: Path) -> Path:
     ]
     cluster = {"brokers": 3, "controllers": 0, "metadata": "kraft"}
     ends = [end(partition=0, high=SENT + 3), end(partition=1, high=SENT)]
-    meta = {"clients": clients, "phases": phases, "cluster": cluster, "fewest_acked": 1}
+    group = {"name": GROUP, "topic": TOPIC, "assignor": "range", "commits": "after-processing"}
+    meta = {
+        "clients": clients, "phases": phases, "cluster": cluster, "fewest_acked": 1, "group": group,
+    }  # fmt: skip
     # The fault is felt: its victim leaves an ISR.
     Folder(ops, meta=meta, ends=ends, faults=witnessed(20, victims=(3,))).write(path)
     _write_disks(path)
     ended = state(status=COMPLETE_COMMIT, producer=_PRODUCER_ID)
     write_coordinators(path, coordinators_batch(0, [(key("txn"), ended)]))
     _write_metadata(path, last_s)
+    (path / "members.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in _members(last_s))
+    )
     (path / "samples.jsonl").write_text(
         "".join(json.dumps(sample) + "\n" for sample in _samples(last_s))
     )
@@ -114,6 +120,15 @@ def _write_metadata(path: Path, last_s: int) -> None:
     log += batch(3, at(20), [change(0, isr=[1, 2])]) + batch(4, at(40), [change(0, isr=[1, 2, 3])])
     log += leader_change(5, at(40), 1, epoch=1)
     write_metadata(path, log + batch(6, at(last_s), [no_op()]))
+
+
+def _members(last_s: int) -> list[dict[str, Any]]:
+    return [
+        {"event": "caught-up", "time_ns": last_s * STEP_NS, "committed": {"0": SENT},
+         "ends": {"0": SENT}, "still_s": 0.5, "bound_s": 76.0, "working": [200], "silent": [],
+         "strangers": [], "state": "STABLE", "brokers_well": True},
+        {"event": "counts", "time_ns": last_s * STEP_NS, "processed": SENT, "rebalances": 1},
+    ]  # fmt: skip
 
 
 def _samples(last_s: int) -> list[dict[str, Any]]:

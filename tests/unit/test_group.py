@@ -57,16 +57,8 @@ def test_a_group_that_was_disturbed_and_came_to_the_end_keeps_nothing_from_a_pas
     [
         ([*move("m1", "join"), END, COUNTS], "No member of the group left or died"),
         ([*move("m1", "crash"), END], "processed nothing"),
-        ([*move("m1", "crash"), COUNTS], "nobody knows how far"),
         ([*move("m1", "crash", seen=False), END, COUNTS], "member 200 was killed"),
         ([*move("m1", "crash"), *move("m2", "join", seen=False), END, COUNTS], "never told of"),
-        (
-            [
-                *move("m1", "crash"), COUNTS,
-                {"event": "behind", "time_ns": 1, "committed": {"1": 3}, "ends": {"0": 2, "1": 3}},
-            ],
-            "of partition 0 it committed 0 of 2 records",
-        ),
         (
             [
                 *move("m1", "crash"), END, COUNTS,
@@ -79,6 +71,47 @@ def test_a_group_that_was_disturbed_and_came_to_the_end_keeps_nothing_from_a_pas
 )  # fmt: skip
 def test_what_was_not_seen_or_not_done_is_said(lines: list[dict[str, Any]], words: str) -> None:
     assert any(words in why for why in read(*lines).why_not())
+
+
+BEHIND = {
+    "event": "behind", "time_ns": 1, "committed": {"1": 3}, "ends": {"0": 2, "1": 3},
+    "still_s": 80.0, "bound_s": 76.0, "working": [200], "silent": [], "strangers": [],
+    "state": "STABLE", "brokers_well": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "stalled"),
+        ({"working": [], "silent": [200]}, "nobody"),
+        ({"strangers": ["intruder"]}, "strangers"),
+        ({"brokers_well": False}, "unwell"),
+        ({"still_s": 2.0}, "slow"),
+    ],
+)
+def test_where_a_group_is_behind_stands_why(changes: dict[str, Any], why: str) -> None:
+    first, second = read({**BEHIND, **changes}).ends
+
+    assert (first.partition, first.committed, first.end, first.why) == (0, None, 2, why)
+    assert (second.partition, second.committed, second.why) == (1, 3, None)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[], [{"event": "behind", "time_ns": 1, "committed": {}, "ends": {}}]],
+    ids=["nobody waited", "nobody knows the ends"],
+)
+def test_a_group_that_nobody_asked_for_is_told_as_such(lines: list[dict[str, Any]]) -> None:
+    (end,) = read(*lines).ends
+
+    assert (end.partition, end.why) == (None, "unasked")
+
+
+def test_an_older_folder_does_not_say_why_a_group_is_behind() -> None:
+    old = {name: BEHIND[name] for name in ("event", "time_ns", "committed", "ends")}
+
+    assert [end.why for end in read(old).ends] == ["unasked", None]
 
 
 def test_a_line_that_is_no_event_is_named() -> None:

@@ -69,6 +69,12 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         ("consume-repeat", "uncommitted", SAFE, True),
         ("consume-repeat", "committed", SAFE, False),
         ("consume-repeat", "committed", NONE, False),
+        ("client-gave-up", "timed-out", SAFE, True),
+        ("client-gave-up", "sequence", SAFE, False),
+        ("client-gave-up", "sequence", UNCLEAN, True),
+        ("client-gave-up", "fenced", UNCLEAN, False),
+        ("group-stuck", "stalled", NONE, False),
+        ("unexplained-answer", "record", NONE, False),
         ("lost-commit", None, NONE, False),
         ("lost-commit", None, UNCLEAN, True),
     ],
@@ -134,3 +140,24 @@ def test_a_ruling_names_what_of_the_contract_permits_it(
     at = Circumstances(contract=Contract(**contract), kafka="4.3.1")
 
     assert rule(anomaly, kind, at).permits == permits
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "kind", "expected"),
+    [
+        ("group-stuck", "nobody", True),
+        ("group-stuck", "slow", True),
+        ("group-stuck", "stalled", False),
+        ("client-gave-up", "own", True),
+        ("client-gave-up", "killed", True),
+        ("client-gave-up", "crashed", False),
+        ("client-gave-up", "timed-out", False),
+        ("unexplained-answer", "server", True),
+        ("unexplained-answer", "server-at-rest", False),
+        ("unexplained-answer", "storage", True),
+    ],
+)
+def test_what_nobody_can_tell_is_undecided(anomaly: str, kind: str, expected: bool) -> None:
+    at = Circumstances(contract=Contract(**SAFE), kafka="4.3.1")
+
+    assert rule(anomaly, kind, at).undecided is expected

@@ -24,6 +24,10 @@ transactors
 parts
     the sends of transactions of which the final read may hold a part only
     (frames/transactions.py).
+answers
+    the errors that clients were given and that not every fault explains (frames/answers.py).
+fatals
+    the errors after which a client was of no more use (frames/giving_up.py).
 processing
     what members of consumer groups processed (frames/consumption.py). A few rows of the events.
 
@@ -62,7 +66,7 @@ SUSPECTS = frozenset(
 NEEDED = frozenset(
     {
         "processing", "txns", "watermarks", "shortages", "ceilings", "demands", "recoveries",
-        "processes", "elections", "coordinators",
+        "processes", "elections", "coordinators", "group_ends", "explanations",
     }
 )  # fmt: skip
 """The frames without which a checker that asks for them can find nothing."""

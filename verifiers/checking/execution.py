@@ -18,6 +18,8 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from verifiers.checking.checker import CHECKERS, Checker, can_find, frames_wanted
 from verifiers.frames import consumption, order, records, transactions
+from verifiers.frames.answers import answers
+from verifiers.frames.giving_up import fatals
 from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import OffenceExample
@@ -131,6 +133,8 @@ def build(
         "slots": offsets.slots(checked.history, values, log),
         "processing": processing,
         "parts": parts,
+        "answers": answers(history.sends, history.txns, history.events),
+        "fatals": fatals(history.events, history.txns),
         "transactors": history.txns.select("process").distinct(),
     }
     return Frames(by_name=by_name, kept=kept, empty=frozenset(counted) - frozenset(sizes))

@@ -94,4 +94,5 @@ EARLY_IDEMPOTENCE = Condition(
 )
 CUTS_BY_HIGH_WATERMARK = Condition("Kafka before 0.11", lambda at: at.is_before(0, 11))
 READS_RACE_APPENDS = Condition("Kafka before 2.5.1", lambda at: at.is_before(2, 5, 1))
+FORGETS_PRODUCERS = Condition("Kafka before 2.5", lambda at: at.is_before(2, 5))
 DECIDES_LATE = Condition("Kafka before 4.0", lambda at: at.is_before(4, 0))

@@ -2,7 +2,8 @@
 
 from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
 from verifiers.oracle import reasons
-from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
+from verifiers.oracle.row import Chapter, Reason, forbidden, permitted, undecided
+from verifiers.run_folder.group import WHY_BEHIND
 
 _SEMANTICS = "Kafka documentation, message delivery semantics"
 _COMMIT_STAYS = Reason(
@@ -83,6 +84,56 @@ GROUPS = (
             reasons.unclean_election(),
             reasons.single_copy(),
             forbidden(_COMMIT_STAYS),
+        ),
+    ),
+    Chapter(
+        anomaly="group-stuck",
+        means="After the last healing a consumer group did not commit to the end of a partition.",
+        kinds=WHY_BEHIND,
+        rows=(
+            undecided(
+                Reason(
+                    "No member was left that said how far it is: whether the group could have "
+                    "gone on nobody knows.",
+                    "KIP-62: partitions belong to those who poll",
+                ),
+                "nobody",
+            ),
+            undecided(
+                Reason(
+                    "Clients that are none of this run were members too, and may have been given "
+                    "the partitions.",
+                    "Kafka documentation, group.id",
+                ),
+                "strangers",
+            ),
+            undecided(
+                Reason(
+                    "An ISR was not full, or the group's coordinator did not answer, so the group "
+                    "had no chance.",
+                    "Kafka documentation, replication design",
+                ),
+                "unwell",
+            ),
+            undecided(
+                Reason(
+                    "The group still committed when the time for it was over: let producers send "
+                    "less, or let more members process.",
+                    "the limit in harness/run/scenario_run.py",
+                ),
+                "slow",
+            ),
+            undecided(
+                Reason("Nobody knows how far the group got.", "members.jsonl of the run"), "unasked"
+            ),
+            forbidden(
+                Reason(
+                    "Who is gone is noticed after its session, and a rebalance waits for no "
+                    "member longer than max.poll.interval.ms: then live members have all "
+                    "partitions, and read on.",
+                    "KIP-62, KIP-848; broken in KAFKA-12890",
+                )
+            ),
         ),
     ),
 )

@@ -1,6 +1,7 @@
 """The table of all chapters, and the rulings that it gives."""
 
 from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.clients import CLIENTS
 from verifiers.oracle.cluster import CLUSTER
 from verifiers.oracle.disks import DISKS
 from verifiers.oracle.groups import GROUPS
@@ -9,7 +10,15 @@ from verifiers.oracle.losses import LOSSES
 from verifiers.oracle.order import ORDER
 from verifiers.oracle.row import Chapter, Reason, Ruling, forbidden
 
-TABLE: tuple[Chapter, ...] = (*LOSSES, *ORDER, *GROUPS, *DISKS, *INTEGRITY, *CLUSTER)
+TABLE: tuple[Chapter, ...] = (
+    *LOSSES,
+    *ORDER,
+    *GROUPS,
+    *CLIENTS,
+    *DISKS,
+    *INTEGRITY,
+    *CLUSTER,
+)
 """Every anomaly of this tree."""
 
 _BY_NAME = {chapter.anomaly: chapter for chapter in TABLE}

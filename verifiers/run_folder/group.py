@@ -36,6 +36,51 @@ class MoveRecord:
     error: str | None = None
 
 
+STALLED = "stalled"
+"""Why a group is behind: it stood still for as long as it may, with brokers and members well."""
+
+WHY_BEHIND = (STALLED, "nobody", "strangers", "unwell", "slow", "unasked")
+"""Why a group is behind; each but the first is an excuse.
+
+nobody     no member of it was left that said anything: all had ended, were stopped, or hung
+strangers  its coordinator named members that are none of this run
+unwell     an ISR was not full, or nobody said what the group had committed
+slow       it went on committing, and the time for that was over
+unasked    nobody waited for it, or where the partitions end is not known
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEnd:
+    """How far a group got in one partition, after the last healing.
+
+    Attributes:
+        topic: the topic.
+        partition: the partition; None if nobody asked.
+        committed: the offset that it had committed; None if none is known.
+        end: where the partition ended; None if that is not known.
+        time_ns: when it was no longer waited for.
+        still_s: for how long it had committed nothing, in any partition.
+        bound_s: after how long it counts as stuck; None if that was not written down.
+        why: one of WHY_BEHIND; None if it had come to the end.
+        members: the processes of members that said how far they are, all the while.
+        strangers: client ids of others in the group.
+        state: of the group, as its coordinator calls it; None if that is not known.
+    """
+
+    topic: str
+    partition: int | None
+    committed: int | None = None
+    end: int | None = None
+    time_ns: int | None = None
+    still_s: float | None = None
+    bound_s: float | None = None
+    why: str | None = None
+    members: tuple[int, ...] = ()
+    strangers: tuple[str, ...] = ()
+    state: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecord:
     """The consumer group of a run.
@@ -47,7 +92,7 @@ class GroupRecord:
         churned: whether members were to come and go.
         moves: in the order of their numbers, the first members' joining included.
         caught_up: whether at the end it had committed all that there was.
-        behind: the partitions of which it had not, each in words.
+        ends: how far it got in each partition.
         processed: how many records its members had processed by their own word, at least.
         rebalances: how often partitions came to a member, or went, by their own word, at least.
         changes: how often the coordinator told of another state, or of other members.
@@ -59,7 +104,7 @@ class GroupRecord:
     churned: bool
     moves: tuple[MoveRecord, ...]
     caught_up: bool
-    behind: tuple[str, ...] = ()
+    ends: tuple[GroupEnd, ...] = ()
     processed: int = 0
     rebalances: int = 0
     changes: int = 0
@@ -79,18 +124,15 @@ class GroupRecord:
         }
 
     def why_not(self) -> list[str]:
-        """Return, in sentences, why a run with this group is not VALID."""
+        """Return, in sentences, why a run with this group is not VALID.
+
+        Whether the group came to the end is for the checker group-stuck to say.
+        """
         reasons = [_unseen(move) for move in self.moves if not move.seen]
         if self.churned and all(move.kind == "join" for move in self.moves):
             reasons.append("No member of the group left or died: let the run last longer.")
         if not self.processed:
             reasons.append(f"The group {self.name} processed nothing.")
-        if not self.caught_up:
-            where = "; ".join(self.behind) or "nobody knows how far it got"
-            reasons.append(
-                f"The group {self.name} did not come to the end, and what it left was not checked: "
-                f"{where}."
-            )
         return reasons
 
 
@@ -146,7 +188,7 @@ def read_group(
         churned=bool(group.get("churn_s")),
         moves=tuple(_move(number, events, origin_ns) for number, events in events_by_move.items()),
         caught_up="caught-up" in others,
-        behind=tuple(_behind(others.get("behind", {}))),
+        ends=tuple(_ends(str(group.get("topic", "")), others)),
         processed=int(counts.get("processed", 0)),
         rebalances=int(counts.get("rebalances", 0)),
         changes=changes,
@@ -169,10 +211,46 @@ def _move(number: str, events: Mapping[str, Mapping[str, Any]], origin_ns: int) 
     )
 
 
-def _behind(line: Mapping[str, Any]) -> list[str]:
+def _ends(topic: str, others: Mapping[str, Mapping[str, Any]]) -> list[GroupEnd]:
+    """Return how far a group got, by the last line that tells.
+
+    Args:
+        topic: which the group reads.
+        others: the last line of each event.
+    """
+    line = others.get("caught-up", others.get("behind", {}))
     ends, committed = line.get("ends", {}), line.get("committed", {})
+    if not ends:
+        return [GroupEnd(topic=topic, partition=None, why="unasked")]
+    why = _why_behind(line)
     return [
-        f"of partition {partition} it committed {committed.get(partition, 0):,} of {end:,} records"
+        GroupEnd(
+            topic=topic,
+            partition=int(partition),
+            committed=committed.get(partition),
+            end=end,
+            time_ns=int(line["time_ns"]),
+            still_s=line.get("still_s"),
+            bound_s=line.get("bound_s"),
+            why=why if committed.get(partition, 0) < end else None,
+            members=tuple(line.get("working", ())),
+            strangers=tuple(line.get("strangers", ())),
+            state=line.get("state"),
+        )
         for partition, end in ends.items()
-        if committed.get(partition, 0) < end
     ]
+
+
+def _why_behind(line: Mapping[str, Any]) -> str:
+    if "bound_s" not in line:
+        # A folder that is older than the bound.
+        return "unasked"
+    if not line.get("brokers_well"):
+        return "unwell"
+    if line.get("strangers"):
+        return "strangers"
+    if not line.get("working") and not line.get("silent"):
+        return "nobody"
+    if line["still_s"] < line["bound_s"]:
+        return "slow"
+    return STALLED if line.get("working") else "nobody"

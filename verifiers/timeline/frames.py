@@ -19,12 +19,18 @@ coordinators, transactional_ids
     TRANSACTIONAL_ID_SCHEMA).
 loss_causes
     what can have lost acknowledged records, and which (LOSS_CAUSE_SCHEMA).
+group_ends
+    how far the group whose members come and go got after the last healing (GROUP_END_SCHEMA).
+explanations
+    when faults explain errors that clients should not be given (EXPLANATION_SCHEMA).
+clients
+    what each client was told, and how it ended (CLIENT_SCHEMA).
 
 All are small: a row a second and partition at most. What is said of a whole cluster has an empty
 topic (verifiers/run_folder/member.py).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,11 +43,14 @@ from pyspark.sql.types import (
 from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import RunDir
 from harness.core.version import numbers
+from verifiers.run_folder.clients import ClientRecord, read_clients
 from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.group import GroupEnd, GroupRecord
 from verifiers.run_folder.member import Member
 from verifiers.spark.arrow import frame_of
-from verifiers.spark.columns import INT, LONG, TEXT, struct
+from verifiers.spark.columns import BOOL, DOUBLE, INT, LONG, TEXT, struct
 from verifiers.timeline.elections import read_elections
+from verifiers.timeline.explanations import clients_of, explanations
 from verifiers.timeline.metrics import measured
 from verifiers.timeline.partition_states import Timeline, read_timeline, write_states
 from verifiers.timeline.processes import read_processes
@@ -156,6 +165,42 @@ TRANSACTIONAL_ID_SCHEMA = struct(
 its transaction, and until when that must be over (null: there is none, or no clock tells).
 """
 
+GROUP_END_SCHEMA = struct(
+    topic=TEXT,
+    partition=INT,
+    group=TEXT,
+    committed=LONG,
+    end=LONG,
+    time_ns=LONG,
+    still_s=DOUBLE,
+    bound_s=DOUBLE,
+    why=TEXT,
+    members=TEXT,
+    strangers=TEXT,
+    state=TEXT,
+)
+"""One row per partition of a group's topic; columns as `GroupEnd` has them.
+
+`partition` is null if nobody asked; `members` and `strangers` are in words, null if there are none.
+"""
+
+EXPLANATION_SCHEMA = struct(
+    process=INT, family=TEXT, begins_ns=ArrayType(LONG), ends_ns=ArrayType(LONG)
+)
+"""One row per client and family of errors, with the stretches of time in which faults explain it:
+the times at which they begin, and those at which they end."""
+
+CLIENT_SCHEMA = struct(
+    process=INT,
+    role=TEXT,
+    txn_timeout_s=DOUBLE,
+    exit_code=INT,
+    asked_to_stop=BOOL,
+    killed=BOOL,
+    ended_ns=LONG,
+)
+"""One row per client; columns as `ClientRecord` has them."""
+
 MONOTONE_SINCE = (2, 2)
 """Since then leaders tell no high watermark that they may have to take back (KIP-207)."""
 
@@ -205,7 +250,12 @@ def together(seen: Iterable[tuple[Member, TimelineRows]]) -> dict[str, list[Mapp
 
 
 def _among_others(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
-    known = {**row, "topic": member.named(row["topic"])}
+    known = dict(row)
+    for name in ("topic", "group"):
+        if name in row:
+            known[name] = member.named(row[name])
+    if "process" in row:
+        known["process"] = member.numbered(row["process"])
     if "producers" in row:
         known["producers"] = [member.numbered(process) for process in row["producers"]]
     return known
@@ -236,6 +286,9 @@ SCHEMAS = {
     "coordinators": COORDINATOR_SCHEMA,
     "transactional_ids": TRANSACTIONAL_ID_SCHEMA,
     "loss_causes": LOSS_CAUSE_SCHEMA,
+    "group_ends": GROUP_END_SCHEMA,
+    "explanations": EXPLANATION_SCHEMA,
+    "clients": CLIENT_SCHEMA,
 }
 """By the names that checkers ask for."""
 
@@ -272,6 +325,9 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, 
             for topic in run.meta.get("topics", [])
             for begin, end in spans
         ],
+        "group_ends": list(_group_ends(run.group)) if run.group else [],
+        "clients": [_columns(client) for client in read_clients(run.path)],
+        "explanations": list(explanations(faults, clients_of(run.path))),
         **_rows_of_cluster(timeline, run),
     }
 
@@ -293,7 +349,17 @@ def _rows_of_cluster(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Ma
         ) from error
 
 
-def _columns(window: Ceiling | Shortage) -> dict[str, Any]:
+def _group_ends(group: GroupRecord) -> Iterator[Mapping[str, Any]]:
+    for end in group.ends:
+        yield {
+            **_columns(end),
+            "group": group.name,
+            "members": " ".join(map(str, end.members)) or None,
+            "strangers": " ".join(end.strangers) or None,
+        }
+
+
+def _columns(window: Ceiling | Shortage | GroupEnd | ClientRecord) -> dict[str, Any]:
     return {name: getattr(window, name) for name in window.__dataclass_fields__}
 
 

@@ -1,6 +1,16 @@
 """Short histories written by hand, by what they are about."""
 
-from tests.spark.stories import clean, cluster, disks, groups, order, timeline, transactions, values
+from tests.spark.stories import (
+    clean,
+    clients,
+    cluster,
+    disks,
+    groups,
+    order,
+    timeline,
+    transactions,
+    values,
+)
 
 STORIES = (
     *clean.STORIES,
@@ -9,6 +19,7 @@ STORIES = (
     *groups.STORIES,
     *transactions.STORIES,
     *timeline.STORIES,
+    *clients.STORIES,
     *disks.STORIES,
     *cluster.STORIES,
 )

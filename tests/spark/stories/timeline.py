@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.spark.ops import TOPIC, Op, Rec, final, info, ok, poll
-from tests.spark.story import Story, row
+from tests.spark.story import Row, Story, row
 
 S = 1_000_000_000
 PLACE = {"topic": TOPIC, "partition": 0}
@@ -35,6 +35,14 @@ def demand(from_s: float, to_s: float, bound_s: float) -> dict[str, Any]:
     return {"topic": TOPIC, **window, "bound_ns": round(bound_s * S)}
 
 
+def group_end(why: str | None, *, committed: int | None = 7, partition: int | None = 0) -> Row:
+    return {
+        "topic": TOPIC, "partition": partition, "group": "the group", "committed": committed,
+        "end": 9, "time_ns": 90 * S, "still_s": 76.5, "bound_s": 76.0, "why": why,
+        "members": "200 201", "strangers": None, "state": "STABLE",
+    }  # fmt: skip
+
+
 def read(*ops: Op) -> list[Op]:
     """Some ops, and a final read of all that was acknowledged in them."""
     sent = [op.rows[0] for op in ops if op.dataset == "send" and op.rows[0]["type"] == "ok"]
@@ -47,10 +55,38 @@ SENDS = read(*(ok(1, n, n) for n in range(4)))
 _MONOTONE = "KIP-207 and the replication design: a leader takes no high watermark back"
 _COMMITTED = "KAFKA-9835: consumers are given nothing at or above the high watermark"
 _MIN_ISR = "min.insync.replicas: acks=all is not acknowledged while the ISR is too small"
+_STUCK = "KIP-62, KIP-848: a rebalance waits for no member longer than max.poll.interval.ms"
+_STOOD: dict[str, Any] = {
+    "group": "the group",
+    "end": "9",
+    "still_s": "76.5",
+    "bound_s": "76.0",
+    "members": "200 201",
+    "state": "STABLE",
+}
 _BOUND = "available_within_s: a partition that can be written is written within the bound"
 
 # fmt: off
 STORIES = (
+    Story(
+        title="a group that committed to the end of every partition is not stuck",
+        why=_STUCK,
+        timeline={"group_ends": [group_end(None, committed=9), group_end(None, partition=1)]},
+    ),
+    Story(
+        title="a group that stands still with live members before the end is stuck",
+        why=_STUCK,
+        timeline={"group_ends": [group_end("stalled"), group_end(None, committed=9, partition=1)]},
+        finds=[row("group-stuck", "stalled", offset=7, at_s=90, **_STOOD)],
+        reasons=["group-stuck was found 1 time: Who is gone is noticed"],
+    ),
+    Story(
+        title="of a group whose members are all gone nobody knows whether it could go on",
+        why="partitions belong to members that are there",
+        timeline={"group_ends": [group_end("nobody", committed=None)]},
+        finds=[row("group-stuck", "nobody", at_s=90, **_STOOD)],
+        reasons=["group-stuck: 1 partition was not committed to its end"],
+    ),
     Story(
         title="a high watermark that grows or stays is in order",
         why=_MONOTONE,

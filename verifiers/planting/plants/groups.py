@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -9,8 +10,10 @@ from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant
 from verifiers.planting.run_contents import NONE, NothingToPlant, Record, RunContents
 from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.group import STALLED
 
 _JOINS = ("subscribe", "assign")
+_BOUND_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,43 @@ def lost_commit(copy: RunCopy) -> Planted:
             offence_at(
                 "lost-commit", (topic, partition), offset, process=asker,
                 detail={"group": group, "fetched": str(offset - 1)},
+            ),
+        ),
+    )  # fmt: skip
+
+
+@plant("group-stuck")
+def group_stuck(copy: RunCopy) -> Planted:
+    """Let the group have stood still before the end of a partition, all else being well."""
+    group = copy.contents.run.group
+    if group is None:
+        raise NothingToPlant("no members of a group came and went")
+    reached = [end for end in group.ends if end.why is None and end.committed]
+    if not group.caught_up or not reached:
+        raise NothingToPlant(f"the group {group.name} did not come to the end as it is")
+    end = reached[0]
+    bound_s = end.bound_s or _BOUND_S
+    line = {
+        "event": "behind", "working": [0], "silent": [], "strangers": [], "brokers_well": True,
+        "bound_s": bound_s, "still_s": bound_s,
+    }  # fmt: skip
+
+    def stand_still(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        told = [{**old, **line} if old["event"] == "caught-up" else old for old in lines]
+        for each in told:
+            if each["event"] == "behind":
+                behind = int(end.committed or 0) - 1
+                each["committed"] = {**each["committed"], str(end.partition): behind}
+                each["ends"] = {**each["ends"], str(end.partition): end.committed}
+        return told
+
+    copy.edit_lines("members.jsonl", stand_still)
+    return Planted(
+        told=f"group {group.name} stood still before the end of {end.topic}/{end.partition}",
+        offences=(
+            offence_at(
+                "group-stuck", (end.topic, int(end.partition or 0)), int(end.committed or 0) - 1,
+                kind=STALLED, detail={"group": group.name, "end": str(end.committed)},
             ),
         ),
     )  # fmt: skip
