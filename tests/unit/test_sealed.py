@@ -40,6 +40,14 @@ def test_a_file_without_statistics_is_asked_for_its_processes(tmp_path: Path) ->
     assert read_sealed(tmp_path).processes == 10
 
 
+def test_a_client_that_recorded_nothing_is_one_of_the_processes(tmp_path: Path) -> None:
+    write(tmp_path, "send", [3])
+    (tmp_path / "clients").mkdir()
+    (tmp_path / "clients" / "process-204.json").write_text("{}")
+
+    assert read_sealed(tmp_path).processes == 205
+
+
 @pytest.mark.parametrize("statistics", [True, False])
 def test_a_history_without_a_row_has_no_process(tmp_path: Path, *, statistics: bool) -> None:
     write(tmp_path, "event", [], write_statistics=statistics)

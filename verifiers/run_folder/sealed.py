@@ -29,7 +29,8 @@ class Sealed:
         rows_by_file: how many rows each file has, by dataset and process.
         inventory: what was written down when the history was sealed, by the name of the raw file:
             `process`, `clock` and `rows` by dataset; None if nothing was.
-        processes: all its processes have lower numbers than this.
+        processes: all processes of the run have lower numbers than this, also those that
+            recorded nothing.
     """
 
     files: Files
@@ -55,8 +56,10 @@ def read_sealed(path: Path) -> Sealed:
         dataset: sorted((path / "history" / dataset).glob("*.parquet"))
         for dataset in HISTORY_SCHEMAS
     }
-    rows, highest = 0, -1
+    rows = 0
     by_file: dict[tuple[str, int], int] = {}
+    clients = [file.stem.removeprefix("process-") for file in (path / "clients").glob("*.json")]
+    highest = max((int(number) for number in clients if number.isdigit()), default=-1)
     for dataset, paths in files.items():
         for file in paths:
             with unreadable_named(file):
