@@ -27,7 +27,7 @@ def fatals(events: DataFrame, txns: DataFrame) -> DataFrame:
             known when the coordinator did what it was asked.
     """
     told = events.where(F.col("f").isin("fatal", "init"))
-    unsure = F.coalesce(F.col("detail").cast("double") > REPEATED_AFTER_S, F.lit(True))
+    unsure = F.coalesce(F.col("detail").try_cast("double") > REPEATED_AFTER_S, F.lit(True))
     before = (
         Window.partitionBy("process")
         .orderBy("time_ns")
