@@ -42,6 +42,7 @@ def write_end_of_run(path: Path) -> None:
         "answered": True, "unregistered": [], "partitions": [],
     }  # fmt: skip
     _write_processes(path)
+    _write_endings(path, meta["clients"])
     (path / "run.json").write_text(json.dumps(meta))
     _write_settings(path, meta["clients"])
 
@@ -56,6 +57,16 @@ def _write_processes(path: Path) -> None:
     document = {"schema": 1, "asked_ns": 1, "answered_ns": 2, "nodes": nodes}
     (path / "cluster").mkdir(exist_ok=True)
     (path / "cluster" / "processes.json").write_text(json.dumps(document))
+
+
+def _write_endings(path: Path, clients: Sequence[Mapping[str, Any]]) -> None:
+    """Write down that every client ended when it was asked to."""
+    lines = [
+        {"event": "ended", "time_ns": S, "process": client["process"], "role": client.get("role"),
+         "exit_code": 0, "asked_to_stop": True, "killed": False}
+        for client in clients
+    ]  # fmt: skip
+    (path / "clients.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def _write_settings(path: Path, clients: Sequence[Mapping[str, Any]]) -> None:

@@ -59,7 +59,5 @@ def test_a_checker_is_run_if_anything_is_left_to_look_at(
 def test_in_a_history_in_order_only_what_reads_records_themselves_is_run() -> None:
     needed = {name for name in CHECKERS if can_find(CHECKERS[name], SUSPECTS | NEEDED)}
 
-    # Whether a client gave up stands in no record: a few events tell it.
-    assert needed == {"corrupt-record", "nonmonotonic-send", "client-gave-up"}
-    needed.remove("client-gave-up")
+    assert needed == {"corrupt-record", "nonmonotonic-send"}
     assert all(RECORDED.intersection(frames_wanted(CHECKERS[name])) for name in needed)

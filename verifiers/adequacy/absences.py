@@ -132,6 +132,24 @@ def _coordinators(evidence: Evidence) -> Absence | None:
     )
 
 
+def _group_ends(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["group_ends"]:
+        return None
+    return Absence("the run has no group whose members come and go")
+
+
+def _explanations(evidence: Evidence) -> Absence | None:
+    if evidence.timeline.rows["explanations"]:
+        return None
+    return Absence("no client has a history", is_missing=True)
+
+
+def _clients(evidence: Evidence) -> Absence | None:
+    if any(client["exit_code"] is not None for client in evidence.timeline.rows["clients"]):
+        return None
+    return Absence("nobody wrote down how the clients ended", is_missing=True)
+
+
 _WHY: Mapping[str, Callable[[Evidence], Absence | None]] = {
     "processing": _processing,
     "txns": _txns,
@@ -143,4 +161,7 @@ _WHY: Mapping[str, Callable[[Evidence], Absence | None]] = {
     "processes": _processes,
     "elections": _elections,
     "coordinators": _coordinators,
+    "group_ends": _group_ends,
+    "explanations": _explanations,
+    "clients": _clients,
 }

@@ -67,6 +67,7 @@ NEEDED = frozenset(
     {
         "processing", "txns", "watermarks", "shortages", "ceilings", "demands", "recoveries",
         "processes", "elections", "coordinators", "group_ends", "explanations",
+        "clients",
     }
 )  # fmt: skip
 """The frames without which a checker that asks for them can find nothing."""

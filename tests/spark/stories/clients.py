@@ -159,6 +159,7 @@ STORIES = (
         title="a producer whose sequence a broker does not know any more gives up",
         why="KIP-98: OUT_OF_ORDER_SEQUENCE_NUMBER",
         ops=[fatal(1, "OUT_OF_ORDER_SEQUENCE_NUMBER: Broker: Broker received")],
+        timeline={"clients": [ended(1, 0)]},
         finds=[
             row("client-gave-up", "sequence", topic=None, partition=None, process=1, at_s=0,
                 error="OUT_OF_ORDER_SEQUENCE_NUMBER",
@@ -201,6 +202,7 @@ STORIES = (
             fatal(200, "UNRELEASED_INSTANCE_ID: Broker: in use"),
             fatal(1, "CLUSTER_AUTHORIZATION_FAILED: Broker: no"),
         ],
+        timeline={"clients": [ended(1, 0), ended(200, 0)]},
         finds=[
             row("client-gave-up", "fatal", topic=None, partition=None, process=200, at_s=0,
                 error="UNRELEASED_INSTANCE_ID", words="UNRELEASED_INSTANCE_ID: Broker: in use"),
