@@ -114,8 +114,18 @@ class Given:
     )
     frames: dict[str, list[Mapping[str, Any]]] = field(
         default_factory=lambda: {
-            name: [{}]
-            for name in ("watermarks", "ceilings", "recoveries", "processes", "elections")
+            **{
+                name: [{}]
+                for name in (
+                    "watermarks",
+                    "ceilings",
+                    "recoveries",
+                    "processes",
+                    "elections",
+                    "explanations",
+                )
+            },
+            "clients": [{"exit_code": 0}],
         }
     )
     watched: tuple[tuple[str, int], ...] = PARTITIONS

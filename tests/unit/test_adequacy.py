@@ -342,6 +342,15 @@ def test_a_checker_without_anything_to_look_at_is_skipped_and_says_why(given: Gi
     assert not answer.figures["could_not_run"]
 
 
+def test_without_word_of_how_clients_ended_nobody_knows_whether_one_gave_up(given: Given) -> None:
+    given.frames["clients"] = [{"exit_code": None}]
+
+    answer = RULES["checkers-ran"](given.evidence())
+
+    assert answer.state is State.BROKEN
+    assert list(answer.figures["could_not_run"]) == ["client-gave-up"]
+
+
 def test_the_script_of_a_claim_decides_who_sends_and_reads_what(given: Given) -> None:
     given.meta |= {"claim": "some-claim", "fewest_acked": 1}
     given.story.fault(80, 90, 2)
