@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.spark.ops import Op, event, fail, info, ok, txn
+from tests.spark.ops import Op, event, fail, info, txn
 from tests.spark.story import Story, row
 
 S = 1_000_000_000
@@ -77,7 +77,7 @@ STORIES = (
             told(9, "commit: INVALID_REQUEST: Broker: Invalid request"),
         ],
         finds=[
-            row("unexplained-answer", "record", partition=None, value=(1, 0), process=1, at_s=0.5,
+            row("unexplained-answer", "record", value=(1, 0), process=1, at_s=0.5,
                 error="INVALID_RECORD", to="send"),
             row("unexplained-answer", "record", topic=None, partition=None, process=9, at_s=1,
                 error="INVALID_REQUEST", to="event",
@@ -99,8 +99,7 @@ STORIES = (
     Story(
         title="long after the last fault nothing explains that error",
         why=_PROTOCOL,
-        ops=[ok(1, 0, 0), told(9, "UNKNOWN: Unknown broker error", time_ns=_LONG_AFTER)],
-        ends=[],
+        ops=[told(9, "UNKNOWN: Unknown broker error", time_ns=_LONG_AFTER)],
         finds=[
             row("unexplained-answer", "server-at-rest", topic=None, partition=None, process=9,
                 at_s=90, error="UNKNOWN", to="event", words="UNKNOWN: Unknown broker error"),
@@ -135,8 +134,7 @@ STORIES = (
     Story(
         title="a client that ends when it is asked to, or is killed by the run, did not give up",
         why="a client that is killed is a move of its group",
-        ops=[ok(1, 0, 0), event(3, "fenced", op=0, detail="_FENCED"), event(200, "crash")],
-        ends=[],
+        ops=[event(3, "fenced", op=0, detail="_FENCED"), event(200, "crash")],
         timeline={"clients": [ended(1, 0), ended(200, -9, killed=True), ended(900, 0, role="reader",
                                                                              asked=False)]},
         finds=[],
