@@ -1,6 +1,7 @@
 """From a run's folder to its verdict."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,7 +49,19 @@ RUNS = {
     ),
 }
 
+WARM_UP = "what the class archive is made from"
+OLD = "of before there were transactions"
+
 pytestmark = pytest.mark.usefixtures("spark")
+
+
+def without_transactions(path: Path) -> Path:
+    """Take away what a run's folder has held since there are transactions."""
+    for dataset in ("send", "poll", "final"):
+        for file in (path / "history" / dataset).glob("*.parquet"):
+            pq.write_table(pq.read_table(file).drop_columns(["txn"]), file)
+    (path / "history" / "txn").rmdir()
+    return path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +74,14 @@ class Judged:
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Judged]:
-    """What came of all RUNS; they were verified together."""
+    """What came of all RUNS, and of two more; they were verified together."""
     folder = tmp_path_factory.mktemp("runs")
-    paths = [run.write(folder / name.replace(" ", "-")) for name, run in RUNS.items()]
-    reports = verify_all(paths, master="local[2]", say=lambda _: None)
+    paths = {name: run.write(folder / name.replace(" ", "-")) for name, run in RUNS.items()}
+    paths[WARM_UP] = write_run(folder / "warm-up")
+    paths[OLD] = without_transactions(GOOD.write(folder / "old"))
+    reports = verify_all(list(paths.values()), master="local[2]", say=lambda _: None)
     found = {}
-    for name, path, report in zip(RUNS, paths, reports, strict=True):
+    for (name, path), report in zip(paths.items(), reports, strict=True):
         assert isinstance(report, Report), report
         found[name] = Judged(path=path, report=report)
     return found
@@ -125,13 +140,17 @@ def test_all_that_was_found_lies_in_the_folder(judged: Mapping[str, Judged]) -> 
     assert set(found["anomaly"].to_pylist()) == {"lost-write"}
 
 
-def test_verifying_again_gives_the_same_verdict(tmp_path: Path) -> None:
-    path = LOST.write(tmp_path / "run")
+def test_verifying_again_gives_the_same_verdict(
+    tmp_path: Path, judged: Mapping[str, Judged]
+) -> None:
+    first = judged["lost"]
+    # Beside the first verdict lies all that the first time left.
+    again = shutil.copytree(first.path, tmp_path / first.path.name)
 
-    first, second = (verify(path, master="local[2]") for _ in range(2))
+    second = verify(again, master="local[2]")
 
-    assert untimed(first) == untimed(second)
-    assert first.verdict is Verdict.INVALID
+    assert untimed(first.report) == untimed(second)
+    assert second.verdict is Verdict.INVALID
 
 
 @pytest.mark.parametrize("name", ["good", "lost"])
@@ -312,14 +331,10 @@ def test_a_parquet_file_without_a_column_is_named(tmp_path: Path) -> None:
         verify(path)
 
 
-def test_a_folder_of_before_there_were_transactions_is_verified(tmp_path: Path) -> None:
-    path = GOOD.write(tmp_path / "run")
-    for dataset in ("send", "poll", "final"):
-        for file in (path / "history" / dataset).glob("*.parquet"):
-            pq.write_table(pq.read_table(file).drop_columns(["txn"]), file)
-    (path / "history" / "txn").rmdir()
-
-    report = verify(path, master="local[2]")
+def test_a_folder_of_before_there_were_transactions_is_verified(
+    judged: Mapping[str, Judged],
+) -> None:
+    report = judged[OLD].report
 
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
 
@@ -329,8 +344,10 @@ def test_the_session_runs_in_utc_and_without_a_web_server(spark: SparkSession) -
     assert spark.sparkContext.uiWebUrl is None
 
 
-def test_the_history_that_the_class_archive_is_made_from_can_be_verified(tmp_path: Path) -> None:
-    report = verify(write_run(tmp_path), master="local[2]")
+def test_the_history_that_the_class_archive_is_made_from_can_be_verified(
+    judged: Mapping[str, Judged],
+) -> None:
+    report = judged[WARM_UP].report
 
     assert report.checkers
     assert "crashed" not in report.checkers.values()
