@@ -266,6 +266,30 @@ class Agent:
                 f"{err.decode(errors='replace').strip()[-500:]}"
             )
 
+    def output(self, command: Sequence[str]) -> bytes:
+        """Return what a short program in the agent's container writes to stdout.
+
+        It is run again if the engine loses the answer, so it may change nothing.
+
+        Args:
+            command: program and arguments.
+
+        Raises:
+            ClusterBroken: the program failed, or the engine does not answer.
+        """
+        try:
+            exit_code, out, err = self._execute(list(command))
+        except ENGINE_ERRORS as error:
+            raise ClusterBroken(
+                f"The fault agent {self.name} does not answer ({error})."
+            ) from error
+        if exit_code != 0:
+            raise ClusterBroken(
+                f"{command[0]} ended in {exit_code} in {self.name}: "
+                f"{err.decode(errors='replace').strip()[-500:]}"
+            )
+        return out
+
     @retry(
         # It was carried out, and the engine lost the answer.
         retry=retry_if_result(lambda ended: ended[0] == 0 and not ended[1]),

@@ -323,7 +323,7 @@ class DockerCluster:
         Raises:
             ClusterBroken: the fault agent does not tell.
         """
-        text = b"".join(self.agent.stream(["date", "+%s%N"]))
+        text = self.agent.output(["date", "+%s%N"])
         # A number that the engine cut short would be another one.
         if not (text.endswith(b"\n") and text.strip().isdigit()):
             raise ClusterBroken("The fault agent does not tell the time of its machine.")

@@ -46,7 +46,7 @@ def processes(
         ClusterBroken: the fault agent does not tell how long its machine has run.
     """
     asked_ns = time.monotonic_ns()
-    uptime = _UPTIME.fullmatch(b"".join(agent.stream(["cat", "/proc/uptime"])))
+    uptime = _UPTIME.fullmatch(agent.output(["cat", "/proc/uptime"]))
     answered_ns = time.monotonic_ns()
     if uptime is None:
         raise ClusterBroken("The fault agent does not tell how long its machine has run.")

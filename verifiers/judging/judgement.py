@@ -13,9 +13,19 @@ from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import AnomalyFinding, JudgedFault
 from verifiers.situations.effects import Effect
 
+_MOST_CAUSES = 3
 
-def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
-    """Return every anomaly that was found, the worst first, each judged by its kinds."""
+
+def judge_findings(
+    run: RunInput, found: Found, loss_causes: Mapping[str, int] | None = None
+) -> dict[str, AnomalyFinding]:
+    """Return every anomaly that was found, the worst first, each judged by its kinds.
+
+    Args:
+        run: what was run.
+        found: what the checkers found.
+        loss_causes: the damage that lost records, in words, and how many each lost.
+    """
     circumstances = Circumstances(
         contract=run.contract,
         kafka=run.kafka,
@@ -39,7 +49,7 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
             count=count,
             permitted=telling[0].permitted,
             undecided=telling[0].undecided,
-            why=" ".join(whys),
+            why=" ".join([*whys, *(_lost_by(loss_causes or {}) if name == "lost-write" else ())]),
             permits=" and ".join(permits),
             kinds={kind or "": kinds[kind] for kind in rulings},
             examples=found.examples.get(name, ()),
@@ -54,6 +64,14 @@ def judge_findings(run: RunInput, found: Found) -> dict[str, AnomalyFinding]:
 
 def _badness(ruling: Ruling) -> int:
     return 0 if ruling.permitted else 1 if ruling.undecided else 2
+
+
+def _lost_by(causes: Mapping[str, int]) -> list[str]:
+    """Return which damage lost most of the lost records, in sentences."""
+    worst = sorted(causes.items(), key=lambda cause: -cause[1])
+    more = sum(count for _, count in worst[_MOST_CAUSES:])
+    told = [f"{count:,} were lost when {words}." for words, count in worst[:_MOST_CAUSES]]
+    return [*told, *([f"{more:,} more by other damage."] if more else [])]
 
 
 def verdict_of(findings: Mapping[str, AnomalyFinding], reasons: Sequence[str]) -> Verdict:

@@ -224,7 +224,8 @@ class Verification:
             f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
         )
         replicas = results.compared.verdict_on(member)
-        findings = judge_findings(run, found)
+        located = results.located.get(member.number, {})
+        findings = judge_findings(run, found, located.get("causes", {}))
         events = loaded.events
         felt = effects(events, _latencies(lanes), {fault.id: fault.proven for fault in run.faults})
         # Where the timeline is not known, nothing can be said of what was not felt.
@@ -242,8 +243,8 @@ class Verification:
         answers = apply_rules(evidence)
         reasons = why_not_valid(run, findings, known, answers, replicas.reasons)
         document = dict(replicas.document)
-        if member.number in results.located:
-            document["located"] = results.located[member.number]
+        if located:
+            document["located"] = located
         return Report(
             run=str(run.meta.get("run", run.path.name)),
             scenario=str(run.meta.get("scenario", "")),

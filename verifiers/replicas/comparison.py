@@ -306,9 +306,10 @@ def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
 
     Returns:
         `lost`, of which `held` still lie on a disk, `gone` on none, and `unplaced` have no offset
-        that is known; `stretches`: which of them were cut by whom, where and when.
+        that is known; `causes`: what lost them, in words, and how many; `stretches`: which of them
+        were cut by whom, where and when.
     """
-    names = ("held_by", "lacking", "cut_by", "cut_to", "cut_at_utc", "cut_epoch")
+    names = ("held_by", "lacking", "cut_by", "cut_to", "cut_at_utc", "cut_epoch", "lost_by")
     details = [F.col("detail")[name].alias(name) for name in names]
     rows = (
         found.where(F.col("anomaly") == "lost-write")
@@ -333,7 +334,12 @@ def _located(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     lost = sum(row["count"] for row in rows)
     placed = sum(row["count"] for row in cuts)
     held = sum(row["count"] for row in cuts if row["held_by"])
+    causes: dict[str, int] = {}
+    for row in rows:
+        if row["lost_by"] is not None:
+            causes[row["lost_by"]] = causes.get(row["lost_by"], 0) + row["count"]
     return {
+        "causes": causes,
         "lost": lost,
         "held": held,
         "gone": placed - held,

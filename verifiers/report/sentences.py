@@ -131,6 +131,16 @@ def counts(record: RunRecord) -> tuple[str, ...]:
     return (*told_counts, proofs(record), *situations(record), *members(record))
 
 
+def loss_causes(record: RunRecord) -> tuple[str, ...]:
+    """Return what lost records, the worst first: 4 227 were lost when broker 1 lost the lead …"""
+    located = record.judgement.replicas.get("located")
+    causes = located.get("causes") if isinstance(located, Mapping) else None
+    if not isinstance(causes, Mapping):
+        return ()
+    worst = sorted(causes.items(), key=lambda cause: -int(cause[1]))
+    return tuple(f"{units.count(int(count))} were lost when {words}" for words, count in worst)
+
+
 def situations(record: RunRecord) -> tuple[str, ...]:
     """Return how many situations the run has reached: 12 of 32 situations."""
     if not record.situations:

@@ -31,6 +31,7 @@ def console_lines(record: RunRecord) -> list[str]:
         for a in judgement.anomalies
     ]
     lines += _few(found or [_nothing_found(record)], 4, "anomalies")
+    lines += _few([f"    {cause}" for cause in sentences.loss_causes(record)], 2, "causes")
     unavailable = _unavailable(record)
     lines += [f"  {unavailable}"] if unavailable else []
     timing = _timing(record)
