@@ -132,7 +132,7 @@ def counts(record: RunRecord) -> tuple[str, ...]:
 
 
 def loss_causes(record: RunRecord) -> tuple[str, ...]:
-    """Return what lost records, the worst first: 4 227 were lost when broker 1 lost the lead …"""
+    """Return what lost records, the worst first: 4 227 were lost when broker 1 lost the lead."""
     located = record.judgement.replicas.get("located")
     causes = located.get("causes") if isinstance(located, Mapping) else None
     if not isinstance(causes, Mapping):
