@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from verifiers.adequacy.evidence import ClientEvidence, Evidence
 from verifiers.adequacy.rule import Answer, judged, rule
 
-_WRITES = {"producer": "send", "reader": "final"}
-"""The dataset in which a client of a role leaves rows, whatever happens to it."""
+_WRITES = {"producer": ("send",), "reader": ("final", "event")}
+"""The datasets in one of which a client of a role leaves rows, whatever happens to it."""
 
 
 @rule("files-complete")
@@ -70,9 +70,9 @@ def _silent(
 ) -> Iterator[str]:
     """Yield a sentence for each client that left none of the rows that its role leaves."""
     for client in clients:
-        dataset = _WRITES.get(client.role or "")
-        if dataset is not None and not rows.get((dataset, client.process)):
+        datasets = _WRITES.get(client.role or "", ())
+        if datasets and not any(rows.get((dataset, client.process)) for dataset in datasets):
             yield (
-                f"Client {client.process} ({client.role}) recorded no {dataset}: see "
+                f"Client {client.process} ({client.role}) recorded no {datasets[0]}: see "
                 f"clients/process-{client.process}.log, and run again."
             )

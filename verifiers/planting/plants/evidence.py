@@ -169,7 +169,10 @@ def a_loss_that_no_damage_explains(copy: RunCopy) -> Planted:
         raise NothingToPlant("the brokers' logs were not copied")
     record = copy.contents.plain[-1]
     copy.drop("final", copy.contents.of_value("final", [record.value]))
-    copy.edit_json("run.json", lambda old: {**old, "contract": {**old["contract"], "acks": "1"}})
+    copy.edit_json(
+        "run.json",
+        lambda old: {**old, "contract": {**old["contract"], "acks": "1", "idempotence": False}},
+    )
     return Planted(told=f"{record.name} was not read at last under acks=1, and every disk has it")
 
 
