@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -215,7 +216,8 @@ def run_claim(
 
     Claims that want the same cluster, one after the other, share it.
     """
-    from harness.campaigns.claim_result import conduct_claim
+    from harness.campaigns.claim_result import claim_result
+    from harness.campaigns.conduct import conduct
     from harness.core.progress import Progress
     from harness.lab.claim import find_claim
     from harness.lab.claim_run import ClaimRun
@@ -236,6 +238,7 @@ def run_claim(
             progress=Progress(say=print),
             pool=claim_run.pool(_cluster_pool),
         )
-        return conduct_claim(runner, claim_run)
+        begin = time.monotonic()
+        return claim_result(conduct(runner), time.monotonic() - begin, name=name)
 
     return run

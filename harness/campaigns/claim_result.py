@@ -1,18 +1,16 @@
 """What came of a claim on one version of Kafka."""
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.campaigns.conduct import RunResult, conduct
+from harness.campaigns.conduct import RunResult
 from harness.campaigns.field_values import read_dataclass
 from harness.core.run_dir import SCHEMA, RunDir, canonical_json, read_lines, write_atomically
-from harness.lab.claim import Claim, Finding, Outcome, find_claim, unknown
+from harness.lab.claim import CLAIMS, Claim, Finding, Outcome, unknown
 from harness.lab.claim_run import ClaimRun
 from harness.lab.recorded import RecordedRun
-from harness.run.runner import Runner
 from verifiers.report import write_report
 
 CLAIM_FILE = "claim.json"
@@ -80,18 +78,6 @@ class ClaimResult:
         return read_dataclass(cls, document)
 
 
-def conduct_claim(runner: Runner, run: ClaimRun, *, master: str | None = None) -> ClaimResult:
-    """Run a claim, verify what was recorded, and judge it.
-
-    Raises:
-        UsageError: what was asked for cannot be; nothing was started.
-        KafkaChaosError: the run could not be made, or not be judged.
-    """
-    begin = time.monotonic()
-    result = conduct(runner, master=master)
-    return claim_result(result, time.monotonic() - begin, name=run.name, claim=run.claim)
-
-
 def claim_result(
     result: RunResult, seconds: float, *, name: str, claim: Claim | None = None
 ) -> ClaimResult:
@@ -106,7 +92,7 @@ def claim_result(
     run_dir = result.run_dir
     verdict = result.report.to_json()
     run = RecordedRun(run_dir, verdict)
-    claim_run = ClaimRun(name=name, claim=claim or find_claim(name)[1], kafka=run.kafka)
+    claim_run = ClaimRun(name=name, claim=claim or CLAIMS[name](), kafka=run.kafka)
     concluded = replace(
         _result(claim_run, _conclude(run, claim_run), seconds),
         metadata=str(run.meta["cluster"]["metadata"]),

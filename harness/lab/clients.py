@@ -1,13 +1,30 @@
 """The producers and consumers of a script."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
+from harness.core.workload import ClientSpec, Role
 from harness.lab.preconditions import POLL_S, WAIT_S
 from harness.run.client_process import ClientProcess
+from harness.run.context import RunContext
+from workloads.send_poll import FIRST_PRODUCER
+
+_MOST = 100
+
+
+def start_client(
+    context: RunContext, first: int, module: str, settings: Mapping[str, Any]
+) -> ClientProcess:
+    """Start a client under the next process number of its kind, the lowest of which is `first`."""
+    taken = [client.spec.process for client in context.clients]
+    process = max([p + 1 for p in taken if first <= p < first + _MOST], default=first)
+    role: Role = "producer" if first == FIRST_PRODUCER else "consumer"
+    spec = ClientSpec(process=process, role=role, module=module, settings=settings)
+    (client,) = context.start_clients([spec])
+    return client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +139,10 @@ class LabConsumer:
         """How many records its polls have returned, as of about a second ago."""
         return int(self._client.counts.get("polled", 0))
 
-    def await_polled(self, count: int, *, timeout_s: float = WAIT_S) -> None:
+    def await_polled(self, count: int) -> None:
         """Wait until its polls have returned `count` records.
 
         Raises:
             WaitTimeout: they have not.
         """
-        wait_until(
-            lambda: self.polled >= count, timeout_s=timeout_s, what=f"{count} records polled"
-        )
+        wait_until(lambda: self.polled >= count, timeout_s=WAIT_S, what=f"{count} records polled")

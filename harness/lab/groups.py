@@ -1,5 +1,6 @@
 """The consumer groups of a script, whose members can be killed at an exact step."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,15 +11,16 @@ from harness.core.cluster import Broker
 from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
 from harness.core.version import numbers
 from harness.core.wait import wait_until
-from harness.core.workload import ClientSpec
+from harness.lab.clients import start_client
 from harness.lab.preconditions import WAIT_S, await_precondition
 from harness.run.client_process import ClientProcess
 from harness.run.context import RunContext
 from workloads.client_config import Config
 from workloads.group_config import SESSION_MS, member_config
+from workloads.send_poll import FIRST_SUBSCRIBER
 
 _ASK_S = 0.1
-_FIRST_MEMBER = 200
+_STOP_S = 20.0
 _OFFSETS_TOPIC = "__consumer_offsets"
 
 LONG_SESSION_MS = 45_000
@@ -94,13 +96,13 @@ class GroupMember:
         """How often partitions came or went, as of a moment ago."""
         return int(self._client.counts.get("rebalances", 0))
 
-    def await_processed(self, count: int, *, timeout_s: float = WAIT_S) -> None:
+    def await_processed(self, count: int) -> None:
         """Wait until it has processed `count` records."""
-        self._await(lambda: self.processed >= count, f"{count} records processed", timeout_s)
+        self._await(lambda: self.processed >= count, f"{count} records processed")
 
-    def await_held(self, *, timeout_s: float = WAIT_S) -> Held:
+    def await_held(self) -> Held:
         """Wait until it has stopped where it was told to, and return its answer."""
-        answer = self._ask({"do": "held"}, timeout_s)
+        answer = self._ask({"do": "held"})
         return Held(
             processed=answer["processed"],
             unprocessed=_records(answer.get("unprocessed", [])),
@@ -115,46 +117,44 @@ class GroupMember:
         """Let it go on after a stop."""
         self._ask({"do": "go"})
 
-    def await_told(self, *, timeout_s: float = WAIT_S) -> None:
+    def await_told(self) -> None:
         """Wait until the coordinator has told it the committed offsets of its group."""
-        self._await(
-            lambda: self._client.counts.get("fetched", 0) > 0, "an offset fetched", timeout_s
-        )
+        self._await(lambda: self._client.counts.get("fetched", 0) > 0, "an offset fetched")
 
-    def await_assigned(self, *, timeout_s: float = WAIT_S) -> None:
+    def await_assigned(self) -> None:
         """Wait until it has been assigned partitions."""
-        self._await(lambda: self.rebalances > 0, "partitions assigned", timeout_s)
+        self._await(lambda: self.rebalances > 0, "partitions assigned")
 
     def kill(self) -> None:
         """SIGKILL it: it does not commit and does not leave, and its session must expire."""
         self._noted("killed")
         self._client.kill()
 
-    def stop(self, *, timeout_s: float = 20.0) -> None:
+    def stop(self) -> None:
         """Let it finish its current poll, commit, and leave the group."""
         self._noted("stopped")
         self._client.ask_to_stop()
-        if not self._client.await_end(timeout_s=timeout_s):
-            raise PreconditionUnmet(f"a member of {self._group} did not end within {timeout_s:g} s")
+        if not self._client.await_end(timeout_s=_STOP_S):
+            raise PreconditionUnmet(f"a member of {self._group} did not end within {_STOP_S:g} s")
 
     def _noted(self, what: str) -> None:
         process = self._client.spec.process
         self._note({"event": what, "group": self._group, "process": process})
 
-    def _ask(self, what: Mapping[str, Any], timeout_s: float = WAIT_S) -> dict[str, Any]:
+    def _ask(self, what: Mapping[str, Any]) -> dict[str, Any]:
         order = self._client.order(what)
         awaited = f"the answer to {what['do']!r}"
-        self._await(lambda: self._client.reply(order) is not None, awaited, timeout_s)
+        self._await(lambda: self._client.reply(order) is not None, awaited)
         return self._client.reply(order) or {}
 
-    def _await(self, condition: Callable[[], object], what: str, timeout_s: float) -> None:
+    def _await(self, condition: Callable[[], object], what: str) -> None:
         def ready() -> object:
             if failure := self._client.failure():
                 raise ClusterBroken(failure)
             return condition()
 
         what = f"{what}, by a member of {self._group}"
-        await_precondition(ready, what=what, timeout_s=timeout_s)
+        await_precondition(ready, what=what)
 
 
 class JavaMember(GroupMember):
@@ -265,8 +265,7 @@ class LabGroup:
                 `workloads.verifiable_consumer`.
             config: settings of the Java consumer, dots written as underscores.
         """
-        process = self._next_process()
-        stem = f"/tmp/kafka-chaos-{process}"  # noqa: S108 (in a container of ours)
+        stem = f"/tmp/kafka-chaos-{secrets.token_hex(4)}"  # noqa: S108 (in a container of ours)
         settings = {name.replace("_", "."): str(value) for name, value in config.items()}
         lines = "\\n".join(f"{name}={value}" for name, value in sorted(settings.items()))
         kafka = self._context.cluster.spec.kafka
@@ -301,9 +300,7 @@ class LabGroup:
             partition
         )
 
-    def await_committed(
-        self, offset: int, *, partition: int = 0, timeout_s: float = WAIT_S
-    ) -> None:
+    def await_committed(self, offset: int, *, partition: int = 0) -> None:
         """Wait until the group has committed `offset` or more.
 
         Raises:
@@ -312,7 +309,7 @@ class LabGroup:
         await_precondition(
             lambda: (self.committed(partition) or 0) >= offset,
             what=f"group {self.name} to commit {offset} of partition {partition}",
-            timeout_s=timeout_s,
+            timeout_s=WAIT_S,
             interval_s=_ASK_S,
         )
 
@@ -328,20 +325,12 @@ class LabGroup:
         return next((b for b in self._context.cluster.brokers if b.node_id == leader), None)
 
     def _start(self, module: str, settings: Mapping[str, Any]) -> ClientProcess:
-        process = self._next_process()
-        spec = ClientSpec(
-            process=process, role="consumer", module=f"workloads.{module}", settings=settings
-        )
-        (client,) = self._context.start_clients([spec])
+        client = start_client(self._context, FIRST_SUBSCRIBER, f"workloads.{module}", settings)
         # The checkers must know that a group moves its partitions.
         clients = self._context.run_dir.meta()["clients"]
-        clients.append({"process": process, "role": "consumer", "mode": "subscribe"})
+        clients.append({"process": client.spec.process, "role": "consumer", "mode": "subscribe"})
         self._context.run_dir.update(clients=clients)
         return client
-
-    def _next_process(self) -> int:
-        taken = [client.spec.process for client in self._context.clients]
-        return max([_FIRST_MEMBER - 1, *(p for p in taken if _FIRST_MEMBER <= p < 300)]) + 1
 
 
 def _runs(top: Mapping[str, Any]) -> bool:

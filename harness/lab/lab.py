@@ -27,8 +27,7 @@ from harness.core.run_dir import Journal
 from harness.core.schedule import Mix
 from harness.core.version import Versions
 from harness.core.wait import pause, wait_until
-from harness.core.workload import ClientSpec
-from harness.lab.clients import Batch, LabConsumer, LabProducer
+from harness.lab.clients import Batch, LabConsumer, LabProducer, start_client
 from harness.lab.groups import LabGroup
 from harness.lab.preconditions import POLL_S, WAIT_S, await_precondition
 from harness.run.context import RunContext
@@ -39,10 +38,10 @@ from verifiers.replicas.segments import parse
 from workloads.client_config import Isolation, consumer_config, producer_config
 from workloads.outcome import single_attempt
 from workloads.record import HEADER_BYTES
+from workloads.send_poll import FIRST_CONSUMER, FIRST_PRODUCER
 
 _HOLD_S = 240.0
 """How long a fault of a script may be in force before the agent heals it, seconds."""
-_FIRST_CONSUMER = 100
 _ASK_ONE_BROKER_S = 0.5
 """Each question to one broker alone needs a client of its own, with its threads."""
 
@@ -66,7 +65,6 @@ class Lab:
         self._count = 0
         self._begin = time.monotonic()
         self._producers: dict[tuple[Contract, int, tuple[tuple[str, Any], ...]], LabProducer] = {}
-        self._next_producer, self._next_consumer = 0, _FIRST_CONSUMER
 
     # -- the cluster -------------------------------------------------------------------------------
 
@@ -116,19 +114,14 @@ class Lab:
         """Return the in-sync replicas."""
         return frozenset(self.cluster.isr_of(self.topic, partition))
 
-    def await_leader(
-        self, broker: Broker, *, partition: int = 0, timeout_s: float = WAIT_S
-    ) -> float:
+    def await_leader(self, broker: Broker, *, partition: int = 0) -> float:
         """Wait until this broker leads; return how long that took, seconds."""
         return self.wait_until(
             lambda: self.leader(partition) == broker,
             what=f"{letter(broker)} to lead",
-            timeout_s=timeout_s,
         )
 
-    def await_failover(
-        self, broker: Broker, *, partition: int = 0, timeout_s: float = WAIT_S
-    ) -> Broker:
+    def await_failover(self, broker: Broker, *, partition: int = 0) -> Broker:
         """Wait until another broker leads, and return it."""
         new_leader: Broker | None = None
 
@@ -139,13 +132,11 @@ class Lab:
             return new_leader not in (None, broker)
 
         what = f"another leader than {letter(broker)}"
-        self.wait_until(is_elected, what=what, timeout_s=timeout_s)
+        self.wait_until(is_elected, what=what)
         assert new_leader is not None  # noqa: S101 (what was waited for)
         return new_leader
 
-    def await_end_of_lead(
-        self, broker: Broker, *, known_by: Sequence[Broker], timeout_s: float = WAIT_S
-    ) -> float:
+    def await_end_of_lead(self, broker: Broker, *, known_by: Sequence[Broker]) -> float:
         """Wait until none of these brokers names `broker` as leader; return how long that took.
 
         Any broker may be asked who leads, and they learn of a change one after the other.
@@ -156,7 +147,6 @@ class Lab:
                 and all(self.leader_known_by(other) != broker for other in known_by)
             ),
             what=f"the leadership of {letter(broker)} to end",
-            timeout_s=timeout_s,
             interval_s=_ASK_ONE_BROKER_S,
         )
 
@@ -171,16 +161,14 @@ class Lab:
             timeout_s=timeout_s,
         )
 
-    def await_isr_at_leader(
-        self, brokers: Collection[Broker], *, partition: int = 0, timeout_s: float = WAIT_S
-    ) -> float:
+    def await_isr_at_leader(self, brokers: Collection[Broker], *, partition: int = 0) -> float:
         """Wait until the ISR is exactly these, and the leader acts on it.
 
         A controller that removes a replica from the ISR records that before it tells the leader,
         and the leader uses the old ISR until then.
         """
         begin = time.monotonic()
-        self.await_isr(brokers, partition=partition, timeout_s=timeout_s)
+        self.await_isr(brokers, partition=partition)
         count = "kafka.cluster:type=Partition,name=InSyncReplicasCount"
         name = f"{count},topic={self.topic},partition={partition}"
 
@@ -193,17 +181,15 @@ class Lab:
         self.wait_until(
             counted,
             what=f"the leader to count {len(brokers)} in-sync replicas",
-            timeout_s=timeout_s,
         )
         return time.monotonic() - begin
 
-    def await_unregistered(self, *brokers: Broker, timeout_s: float = WAIT_S) -> float:
+    def await_unregistered(self, *brokers: Broker) -> float:
         """Wait until these brokers are no longer registered, or no broker is left to ask."""
         names = ", ".join(letter(broker) for broker in brokers)
         return self.wait_until(
             lambda: not self.cluster.registered() & {broker.node_id for broker in brokers},
             what=f"the registration of {names} to end",
-            timeout_s=timeout_s,
         )
 
     def await_full_isr(self, *, timeout_s: float = WAIT_S) -> float:
@@ -220,12 +206,11 @@ class Lab:
         """Return the leader that this broker names to its clients, or None."""
         return self.cluster.leader_known_by(broker, self.topic, partition)
 
-    def await_follower(self, broker: Broker, *, of: Broker, timeout_s: float = WAIT_S) -> float:
+    def await_follower(self, broker: Broker, *, of: Broker) -> float:
         """Wait until a broker knows its new leader; return how long that took, seconds."""
         return self.wait_until(
             lambda: self.leader_known_by(broker) == of,
             what=f"{letter(broker)} to know {letter(of)} as leader",
-            timeout_s=timeout_s,
             interval_s=_ASK_ONE_BROKER_S,
         )
 
@@ -271,9 +256,7 @@ class Lab:
         path = f"{self.topic}-{partition}/leader-epoch-checkpoint"
         return epochs_in(self.cluster.read_data(broker, path).decode())
 
-    def await_high_watermark(
-        self, offset: int | None, *, on: Sequence[Broker], timeout_s: float = WAIT_S
-    ) -> float:
+    def await_high_watermark(self, offset: int | None, *, on: Sequence[Broker]) -> float:
         """Wait until these brokers have this high watermark in their checkpoints."""
         names = ", ".join(letter(broker) for broker in on)
         return self.wait_until(
@@ -281,7 +264,6 @@ class Lab:
                 self.checkpoint(broker, "replication-offset-checkpoint") == offset for broker in on
             ),
             what=f"high watermark {offset} on the disks of {names}",
-            timeout_s=timeout_s,
         )
 
     # -- records -----------------------------------------------------------------------------------
@@ -315,39 +297,28 @@ class Lab:
                 "interval_s": 0.5,
                 "config": {**producer_config(promised), **(config or {})},
             }
-            spec = ClientSpec(
-                process=self._next_producer,
-                role="producer",
-                module="workloads.scripted_producer",
-                settings=settings,
+            client = start_client(
+                self._context, FIRST_PRODUCER, "workloads.scripted_producer", settings
             )
-            self._next_producer += 1
-            (client,) = self._context.start_clients([spec])
             self._producers[key] = LabProducer(client, self._note)
         return self._producers[key]
 
-    def produce(self, name: str, count: int, *, timeout_s: float = WAIT_S, **how: Any) -> Batch:  # noqa: ANN401
+    def produce(self, name: str, count: int, **how: Any) -> Batch:  # noqa: ANN401
         """Send records and wait for their outcome; other keywords are those of `producer`."""
-        return self.producer(**how).send(name, count, timeout_s=timeout_s)
+        return self.producer(**how).send(name, count)
 
     def consumer(
         self, *, partition: int = 0, isolation: Isolation = "read_uncommitted"
     ) -> LabConsumer:
         """Start a consumer that reads a partition from its beginning."""
-        spec = ClientSpec(
-            process=self._next_consumer,
-            role="consumer",
-            module="workloads.consumer",
-            settings={
-                "mode": "assign",
-                "topic": self.topic,
-                "partitions": [partition],
-                "interval_s": 0.5,
-                "config": consumer_config(isolation),
-            },
-        )
-        self._next_consumer += 1
-        (client,) = self._context.start_clients([spec])
+        settings = {
+            "mode": "assign",
+            "topic": self.topic,
+            "partitions": [partition],
+            "interval_s": 0.5,
+            "config": consumer_config(isolation),
+        }
+        client = start_client(self._context, FIRST_CONSUMER, "workloads.consumer", settings)
         return LabConsumer(client)
 
     def group(

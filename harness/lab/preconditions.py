@@ -16,7 +16,7 @@ def await_precondition(
     condition: Callable[[], object],
     *,
     what: str,
-    timeout_s: float,
+    timeout_s: float = WAIT_S,
     interval_s: float = POLL_S,
     stop: threading.Event | None = None,
 ) -> None:
