@@ -81,28 +81,18 @@ class ConsumerGroup(Load):
         """
         # What both workloads have is bounded alike.
         self._plain()
-        if self.assignor not in get_args(Assignor):
-            sticky = " librdkafka has no sticky that is not cooperative."
+        if str(self.assignor) == "sticky":
             raise UsageError(
-                f"The assignor {self.assignor!r} is none of {', '.join(get_args(Assignor))}."
-                + (sticky if str(self.assignor) == "sticky" else "")
+                "librdkafka has no sticky that is not cooperative: choose cooperative-sticky, or "
+                "another assignor."
             )
-        if self.commits not in get_args(Commits):
-            raise UsageError(
-                f"A group commits in one of the ways {', '.join(get_args(Commits))}, "
-                f"not {self.commits!r}."
-            )
-        if not 2 <= self.subscribers <= _MOST_MEMBERS // 2:
-            raise UsageError(
-                f"{self.subscribers} subscribers: a group whose members die needs 2 to "
-                f"{_MOST_MEMBERS // 2} to begin with."
-            )
-        for name, count in (
-            ("poll_records", self.poll_records),
-            ("commit_every", self.commit_every),
-        ):
-            if not 1 <= count <= _MOST_RECORDS:
-                raise UsageError(f"{name}={count}: choose 1 to {_MOST_RECORDS}.")
+        self.reject_unlisted(assignor=get_args(Assignor), commits=get_args(Commits))
+        # A group whose members die needs two to begin with.
+        self.reject_beyond(
+            subscribers=(2, _MOST_MEMBERS // 2),
+            poll_records=(1, _MOST_RECORDS),
+            commit_every=(1, _MOST_RECORDS),
+        )
         if self.process_s < 0 or self.churn_s < 0:
             raise UsageError("Times to process, and between two moves, are 0 seconds or more.")
         if not self.rate_per_s or self.rate_per_s * self.process_s > _BUSIEST * self.subscribers:

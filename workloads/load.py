@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from harness.core.cluster import TopicSpec
 from harness.core.contract import Contract
+from harness.core.errors import UsageError
 from workloads.client_config import Compression
 
 
@@ -33,6 +34,26 @@ class Load:
     record_size_bytes: int = 100
     compression: Compression = "none"
     read_limit_s: float = 300.0
+
+    def reject_beyond(self, **bounds: tuple[int, int]) -> None:
+        """Reject a field whose number lies beyond its bounds, the least and the most.
+
+        Raises:
+            UsageError: with the number and its bounds.
+        """
+        for name, (least, most) in bounds.items():
+            if not least <= getattr(self, name) <= most:
+                raise UsageError(f"{getattr(self, name)} {name}: choose {least} to {most}.")
+
+    def reject_unlisted(self, **choices: tuple[str, ...]) -> None:
+        """Reject a field whose word is none of its choices.
+
+        Raises:
+            UsageError: with the word and the choices.
+        """
+        for name, words in choices.items():
+            if getattr(self, name) not in words:
+                raise UsageError(f"{name} {getattr(self, name)!r} is none of {', '.join(words)}.")
 
     def topics(self, contract: Contract) -> tuple[TopicSpec, ...]:
         """Return the one topic, from which nothing may disappear by design."""

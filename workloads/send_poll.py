@@ -63,13 +63,14 @@ class SendPoll(Load):
         Raises:
             UsageError: with the number and its bounds.
         """
-        if not 1 <= self.partitions <= 1000:
-            raise UsageError(f"{self.partitions} partitions: choose 1 to 1000.")
-        if not 1 <= self.producers <= _MOST_CLIENTS:
-            raise UsageError(f"{self.producers} producers: choose 1 to {_MOST_CLIENTS}.")
-        for name, count in (("consumers", self.consumers), ("subscribers", self.subscribers)):
-            if not 0 <= count <= _MOST_CLIENTS:
-                raise UsageError(f"{count} {name}: choose 0 to {_MOST_CLIENTS}.")
+        self.reject_beyond(
+            partitions=(1, 1000),
+            producers=(1, _MOST_CLIENTS),
+            consumers=(0, _MOST_CLIENTS),
+            subscribers=(0, _MOST_CLIENTS),
+            headers=(0, _MOST_HEADERS),
+        )
+        self.reject_unlisted(partitioning=get_args(Partitioning), compression=get_args(Compression))
         if self.rate_per_s < 0:
             raise UsageError(
                 f"A rate of {self.rate_per_s:g} records/s: choose 0 (as fast as possible) or more."
@@ -79,23 +80,12 @@ class SendPoll(Load):
                 f"Records of {self.record_size_bytes} bytes: choose {HEADER_BYTES} (their own "
                 f"description) to {_MOST_RECORD_BYTES} (below Kafka's max.message.bytes)."
             )
-        self._reject_records()
-        if min(self.read_limit_s, self.read_stall_s) <= 0:
-            raise UsageError("The limits of the final read must be above 0 seconds.")
-
-    def _reject_records(self) -> None:
-        for name, word, choices in (
-            ("partitioning", self.partitioning, get_args(Partitioning)),
-            ("compression", self.compression, get_args(Compression)),
-        ):
-            if word not in choices:
-                raise UsageError(f"{name} {word!r} is none of {', '.join(choices)}.")
         if self.keyed and self.partitioning == "sticky":
             raise UsageError("A record with a key goes by its hash: choose keyed or sticky.")
-        if not 0 <= self.headers <= _MOST_HEADERS:
-            raise UsageError(f"{self.headers} headers a record: choose 0 to {_MOST_HEADERS}.")
         if self.seek_s < 0:
             raise UsageError(f"A seek every {self.seek_s:g} s: choose 0 (never) or more.")
+        if min(self.read_limit_s, self.read_stall_s) <= 0:
+            raise UsageError("The limits of the final read must be above 0 seconds.")
 
     @classmethod
     def like(cls, other: object, **changes: Any) -> "SendPoll":  # noqa: ANN401 (any field's)

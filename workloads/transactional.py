@@ -60,14 +60,13 @@ class Transactional(Load):
         """
         # What both workloads have is bounded alike.
         self._plain()
-        counts = (("transformers", self.transformers), ("uncommitted", self.uncommitted))
-        for name, count in counts:
-            if not 0 <= count <= _MOST_CLIENTS:
-                raise UsageError(f"{count} {name}: choose 0 to {_MOST_CLIENTS}.")
-        if max(self.producers, self.consumers) > _MOST_CLIENTS:
-            raise UsageError(f"At most {_MOST_CLIENTS} producers and as many consumers.")
-        if not 1 <= self.most_sends <= _MOST_SENDS:
-            raise UsageError(f"{self.most_sends} sends a transaction: choose 1 to {_MOST_SENDS}.")
+        self.reject_beyond(
+            producers=(1, _MOST_CLIENTS),
+            transformers=(0, _MOST_CLIENTS),
+            consumers=(0, _MOST_CLIENTS),
+            uncommitted=(0, _MOST_CLIENTS),
+            most_sends=(1, _MOST_SENDS),
+        )
         shares = (self.abort_share, self.takeover_share)
         if min(shares) < 0 or sum(shares) > 1:
             raise UsageError(

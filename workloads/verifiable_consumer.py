@@ -81,47 +81,6 @@ class Output:
         self.ended.set()
 
 
-class History:
-    """The rows that the tool's output becomes.
-
-    Attributes:
-        processed: how many records it has printed.
-        in_poll: whether it has printed a poll's records in part only.
-        rebalances: how often partitions came or went.
-    """
-
-    def __init__(self, recorder: Recorder, topic: str) -> None:
-        self._recorder = recorder
-        self._topic = topic
-        self.processed = 0
-        self.in_poll = False
-        self.rebalances = 0
-
-    def take(self, entry: Mapping[str, Any]) -> None:
-        """Record one line."""
-        name = entry.get("name")
-        if name in ("record_data", "records_consumed"):
-            # The sum comes after the records of a poll, and before the next poll.
-            self.in_poll = name == "record_data"
-        if name == "record_data":
-            self._event("processed", entry["partition"], offset=entry["offset"])
-            self.processed += 1
-        elif name in ("partitions_assigned", "partitions_revoked"):
-            what = str(name).removeprefix("partitions_")
-            for place in entry["partitions"]:
-                self._event("rebalance", place["partition"], detail=what)
-            self.rebalances += 1
-        elif name == "offsets_committed" and not entry["success"]:
-            self._recorder.event("error", detail=f"commit: {entry.get('error')}")
-
-    def _event(
-        self, f: str, partition: int, *, offset: int | None = None, detail: str = ""
-    ) -> None:
-        self._recorder.event(
-            f, topic=self._topic, partition=partition, offset=offset, detail=detail or None
-        )
-
-
 def run(settings: ToolSettings, control: Control) -> None:
     """Run the tool and record what it does, until told to stop or until it has ended."""
     recorder = settings.begin_polls("consumer")
@@ -132,28 +91,31 @@ def run(settings: ToolSettings, control: Control) -> None:
     )
     assert tool.stdout is not None  # noqa: S101 (follows from PIPE)
     output = Output(tool.stdout, stall_after=settings.stall_after)
-    _Translation(control, output, History(recorder, settings.topic)).obey(recorder)
+    _Translation(control, output, recorder, settings.topic).obey()
     tool.kill()
     recorder.close()
 
 
 class _Translation:
-    """The tool's output under way."""
+    """The tool's output under way, and the rows that it becomes."""
 
-    def __init__(self, control: Control, output: Output, history: History) -> None:
+    def __init__(self, control: Control, output: Output, recorder: Recorder, topic: str) -> None:
         self._control = control
         self._output = output
-        self._history = history
+        self._recorder = recorder
+        self._topic = topic
         self._waiting: list[Mapping[str, Any]] = []
+        self._processed = 0
+        self._in_poll = False
+        self._rebalances = 0
 
-    def obey(self, recorder: Recorder) -> None:
+    def obey(self) -> None:
         """Record and answer until told to stop."""
-        history = self._history
         while not self._control.stop.is_set():
             ended = self._output.ended.is_set()
             stalled = self._output.stalled.is_set()
             drained = self._drain()
-            recorder.flush()
+            self._recorder.flush()
             for order in self._control.taken_orders():
                 if order["do"] == "go":
                     self._output.go()
@@ -161,15 +123,39 @@ class _Translation:
             if drained:
                 self._answer(ended=ended, stalled=stalled)
             self._control.report(
-                recorder, processed=history.processed, rebalances=history.rebalances
+                self._recorder, processed=self._processed, rebalances=self._rebalances
             )
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        """Record one line."""
+        name = entry.get("name")
+        if name in ("record_data", "records_consumed"):
+            # The sum comes after the records of a poll, and before the next poll.
+            self._in_poll = name == "record_data"
+        if name == "record_data":
+            self._event("processed", entry["partition"], offset=entry["offset"])
+            self._processed += 1
+        elif name in ("partitions_assigned", "partitions_revoked"):
+            what = str(name).removeprefix("partitions_")
+            for place in entry["partitions"]:
+                self._event("rebalance", place["partition"], detail=what)
+            self._rebalances += 1
+        elif name == "offsets_committed" and not entry["success"]:
+            self._recorder.event("error", detail=f"commit: {entry.get('error')}")
+
+    def _event(
+        self, f: str, partition: int, *, offset: int | None = None, detail: str = ""
+    ) -> None:
+        self._recorder.event(
+            f, topic=self._topic, partition=partition, offset=offset, detail=detail or None
+        )
 
     def _drain(self) -> bool:
         """Record what has been read; return whether that was all there was."""
         try:
-            self._history.take(self._output.entries.get(timeout=_TURN_S))
+            self._take(self._output.entries.get(timeout=_TURN_S))
             while True:
-                self._history.take(self._output.entries.get_nowait())
+                self._take(self._output.entries.get_nowait())
         except queue.Empty:
             return True
 
@@ -180,8 +166,8 @@ class _Translation:
                 self._control.answer(
                     {
                         "reply": order["order"],
-                        "processed": self._history.processed,
-                        "in_poll": self._history.in_poll,
+                        "processed": self._processed,
+                        "in_poll": self._in_poll,
                     }
                 )
 

@@ -71,18 +71,18 @@ def judge_paths(
     if len(paths) > 1 and not any(path.exists() for path in paths):
         raise UsageError(f"There is no file or folder {', '.join(map(str, paths))}.")
     # Nothing says what a path was to be that is not there: among others it counts as a history.
-    is_folder = [path.is_dir() or (len(paths) == 1 and not path.exists()) for path in paths]
-    histories: list[Judged] = []
-    if not all(is_folder):
+    alone = len(paths) == 1
+    folders = [path for path in paths if path.is_dir() or (alone and not path.exists())]
+    files = [path for path in paths if path not in folders]
+    judged: dict[Path, Judged] = {}
+    if files:
         from verifiers.ops.judgement import OpOptions
 
-        files = [path for path, folder in zip(paths, is_folder, strict=True) if not folder]
         options = OpOptions(subscribe=subscribe, ww_deps=ww_deps)
-        histories = _judge_histories(files, options, master=master, exact=exact, plots=plots)
-    folders = [path for path, folder in zip(paths, is_folder, strict=True) if folder]
-    runs = iter(_judge_runs(folders, alone=len(paths) == 1, master=master, exact=exact))
-    rest = iter(histories)
-    return tuple(next(runs if folder else rest) for folder in is_folder)
+        judged |= _judge_histories(files, options, master=master, exact=exact, plots=plots)
+    if folders:
+        judged |= _judge_runs(folders, alone=alone, master=master, exact=exact)
+    return tuple(judged[path] for path in paths)
 
 
 def worst(judged: Sequence[Judged]) -> int:
@@ -97,17 +97,17 @@ def _judge_histories(
     master: str | None,
     exact: bool,
     plots: Path | None,
-) -> list[Judged]:
+) -> dict[Path, Judged]:
     from verifiers.ops.job import verify_histories
 
     verdicts = verify_histories(
         paths, options=options, master=master, say=console.say, exact=exact, plots=plots
     )
-    judged = []
-    for verdict in verdicts:
+    judged = {}
+    for path, verdict in zip(paths, verdicts, strict=True):
         console.print_lines(_history_lines(verdict))
         code = _MALFORMED if verdict.malformed else verdict.verdict.exit_code
-        judged.append(Judged(document=verdict.to_json(), code=code))
+        judged[path] = Judged(document=verdict.to_json(), code=code)
     return judged
 
 
@@ -130,14 +130,12 @@ def _fields(example: dict[str, Any]) -> str:
 
 def _judge_runs(
     paths: Sequence[Path], *, alone: bool, master: str | None, exact: bool
-) -> list[Judged]:
+) -> dict[Path, Judged]:
     """Judge run folders together; one that cannot be judged is UNKNOWN, and says why.
 
     Raises:
         KafkaChaosError: why, if it was alone.
     """
-    if not paths:
-        return []
     from harness.campaigns.conduct import judge_all
 
     judged: dict[Path, Judged] = {}
@@ -161,7 +159,7 @@ def _judge_runs(
         else:
             console.print_lines(result.summary)
             judged[path] = Judged(document=result.report.to_json(), code=result.verdict.exit_code)
-    return [judged[path] for path in paths]
+    return judged
 
 
 def _without_verdict(path: Path, error: KafkaChaosError) -> Judged:
