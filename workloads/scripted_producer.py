@@ -91,14 +91,18 @@ def _runs(offsets: Mapping[int, int | None]) -> list[tuple[int, int | None, int]
 
 
 class ScriptedProducer(SendingProducer):
-    """A producer that knows what became of each batch."""
+    """A producer that obeys orders, and knows what became of each batch."""
 
-    def __init__(self, settings: ProducerSettings) -> None:
-        self.batches: list[Batch] = []
+    def __init__(self, settings: ProducerSettings, control: Control) -> None:
+        self._control = control
+        self._partition = settings.first_partition
+        self._batches: list[Batch] = []
+        self._due: list[tuple[Batch, int]] = []
+        self._flow: tuple[Batch, Pace] | None = None
         self._refusals: list[tuple[int, str]] = []
-        super().__init__(settings)
+        super().__init__(replace(settings, partitions=1))
 
-    def send_for(self, batch: Batch, count: int) -> int:
+    def _send_for(self, batch: Batch, count: int) -> int:
         """Send up to `count` records of a batch; return how many found room."""
         self._settings = replace(self._settings, first_partition=batch.partition)
         before = value_of(self._settings.process, self.used)
@@ -135,7 +139,7 @@ class ScriptedProducer(SendingProducer):
         return delivered
 
     def _batch_of(self, value: int) -> Batch | None:
-        for batch in reversed(self.batches):
+        for batch in reversed(self._batches):
             if any(value in stretch for stretch in batch.values):
                 return batch
         return None
@@ -146,46 +150,28 @@ class ScriptedProducer(SendingProducer):
 
     def _rebuild(self, fatal: KafkaError) -> None:
         super()._rebuild(fatal)
-        for batch in self.batches:
+        for batch in self._batches:
             known = {*batch.offsets, *batch.failed, *batch.unknown}
             given_up = [v for stretch in batch.values for v in stretch if v not in known]
             batch.unknown += given_up
             batch.errors["_FATAL"] += len(given_up)
-
-
-def run(settings: ProducerSettings, control: Control) -> None:
-    """Obey orders until told to stop; then wait for what is under way and close the history."""
-    producer = ScriptedProducer(replace(settings, partitions=1))
-    _Script(producer, control, settings.first_partition).obey()
-    producer.finish(control)
-
-
-class _Script:
-    """The orders under way."""
-
-    def __init__(self, producer: ScriptedProducer, control: Control, partition: int) -> None:
-        self._producer = producer
-        self._control = control
-        self._partition = partition
-        self._due: list[tuple[Batch, int]] = []
-        self._flow: tuple[Batch, Pace] | None = None
 
     def obey(self) -> None:
         """Work until told to stop."""
         while not self._control.stop.is_set():
             for order in self._control.taken_orders():
                 self._take(order)
-            self._producer.poll(min(_POLL_S, self._send()))
+            self.poll(min(_POLL_S, self._send_due()))
             self._answer()
-            self._producer.recorder.flush_if_due()
-            self._control.report(self._producer.recorder)
+            self.recorder.flush_if_due()
+            self._control.report(self.recorder)
 
     def _take(self, order: Mapping[str, Any]) -> None:
         number, what = int(order["order"]), order["do"]
         if what in ("send", "flow"):
             partition = int(order.get("partition", self._partition))
             batch = Batch(order=number, partition=partition)
-            self._producer.batches.append(batch)
+            self._batches.append(batch)
             if what == "send":
                 self._due.append((batch, int(order["count"])))
             else:
@@ -198,11 +184,11 @@ class _Script:
         else:
             self._control.answer({"reply": number, "error": f"not understood: {what}"})
 
-    def _send(self) -> float:
+    def _send_due(self) -> float:
         """Send what is due now; return how long to wait for more."""
         while self._due:
             batch, count = self._due[0]
-            sent = self._producer.send_for(batch, count)
+            sent = self._send_for(batch, count)
             if sent < count:
                 self._due[0] = (batch, count - sent)
                 return _POLL_S
@@ -212,13 +198,20 @@ class _Script:
             return _POLL_S
         batch, pace = self._flow
         due, wait_s = pace.due()
-        pace.sent(self._producer.send_for(batch, due))
+        pace.sent(self._send_for(batch, due))
         return wait_s
 
     def _answer(self) -> None:
-        for batch in [batch for batch in self._producer.batches if batch.is_settled]:
+        for batch in [batch for batch in self._batches if batch.is_settled]:
             self._control.answer(batch.answer())
-            self._producer.batches.remove(batch)
+            self._batches.remove(batch)
+
+
+def run(settings: ProducerSettings, control: Control) -> None:
+    """Obey orders until told to stop; then wait for what is under way and close the history."""
+    producer = ScriptedProducer(settings, control)
+    producer.obey()
+    producer.finish(control)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,10 @@ def script(lab: Lab) -> None:
     flow = lab.producer()
     flow.flow("flow", _RATE_PER_S)
     lab.await_isr(lab.brokers)
-    lab.wait_until(lambda: _sessions(lab) >= FOLLOWERS, what="sessions of both followers with A")
-    lab.observe("sessions_before", _sessions(lab))
+    lab.wait_until(
+        lambda: lab.measured(a, _SESSIONS) >= FOLLOWERS, what="sessions of both followers with A"
+    )
+    lab.observe("sessions_before", lab.measured(a, _SESSIONS))
     # Whoever leads dies, so that A, the first of the replicas, leads again by the second death.
     lab.kill(a)
     lab.await_leader(b)
@@ -31,14 +33,12 @@ def script(lab: Lab) -> None:
     lab.await_leader(a)
     lab.start(b)
     lab.await_isr(lab.brokers)
-    lab.wait_until(lambda: _sessions(lab) >= FOLLOWERS, what="sessions of both followers with A")
-    lab.observe("sessions_after", _sessions(lab))
+    lab.wait_until(
+        lambda: lab.measured(a, _SESSIONS) >= FOLLOWERS, what="sessions of both followers with A"
+    )
+    lab.observe("sessions_after", lab.measured(a, _SESSIONS))
     lab.observe("refused", sum(len(_REFUSED.findall(lab.cluster.said(x))) for x in (b, c)))
     flow.halt().settle()
-
-
-def _sessions(lab: Lab) -> int:
-    return round(sum(lab.cluster.jmx(lab.brokers[0], _SESSIONS, "Value").values()))
 
 
 @claim("fetch-session-after-bounce")

@@ -29,8 +29,8 @@ def script(lab: Lab) -> None:
     for number in range(FETCHERS):
         lab.await_isr(lab.brokers, partition=number)
     lab.wait(_WARM_UP_S)
-    lab.observe("sessions", _sum(lab, *_SESSIONS))
-    lab.observe("evictions_while_fresh", _sum(lab, *_EVICTIONS))
+    lab.observe("sessions", lab.measured(a, *_SESSIONS))
+    lab.observe("evictions_while_fresh", lab.measured(a, *_EVICTIONS))
     # Who has a slot and who has none must both copy all the same: acks=all waits for all fetchers.
     for number, flow in enumerate(flows[1:], start=1):
         sent = flow.send(f"second {number}", 10)
@@ -42,13 +42,9 @@ def script(lab: Lab) -> None:
     for number in range(FETCHERS):
         lab.await_isr(lab.brokers, partition=number)
     lab.wait(_WARM_UP_S)
-    lab.observe("sessions", _sum(lab, *_SESSIONS))
-    lab.observe("evictions_of_stale", _sum(lab, *_EVICTIONS))
+    lab.observe("sessions", lab.measured(a, *_SESSIONS))
+    lab.observe("evictions_of_stale", lab.measured(a, *_EVICTIONS))
     flows[0].halt().settle()
-
-
-def _sum(lab: Lab, names: str, attribute: str) -> int:
-    return round(sum(lab.cluster.jmx(lab.brokers[0], names, attribute).values()))
 
 
 def full_and_evicted(run: RecordedRun) -> Finding:

@@ -23,20 +23,16 @@ def script(lab: Lab) -> None:
     for partition in (0, PARTITIONS - 1):
         lab.await_isr(lab.brokers, partition=partition)
     lab.wait(_WARM_UP_S)
-    fetches, received = _fetches(lab), lab.cluster.received_bytes(a)
+    fetches, received = lab.measured(a, FETCHES, "Count"), lab.cluster.received_bytes(a)
     lab.wait(_WINDOW_S)
     # The bytes first: what comes while the JVM is asked counts as a fetch more, not as bytes.
     received = lab.cluster.received_bytes(a) - received
-    fetches = _fetches(lab) - fetches
+    fetches = lab.measured(a, FETCHES, "Count") - fetches
     lab.require(fetches >= FOLLOWERS, f"only {fetches} fetches were counted")
     lab.observe("fetches", fetches)
     lab.observe("bytes_each", round(received / fetches))
     for sessions in lab.cluster.jmx(a, SESSIONS, "Value").values():
         lab.observe("sessions", round(sessions))
-
-
-def _fetches(lab: Lab) -> int:
-    return round(sum(lab.cluster.jmx(lab.brokers[0], FETCHES, "Count").values()))
 
 
 def fetches_are(*, full: bool) -> Test:

@@ -1,7 +1,6 @@
 """Claim 1, the first scenario of KIP-101: a follower cuts what it has, and the leader dies."""
 
 import time
-from collections.abc import Mapping
 
 from harness.core.contract import Contract
 from harness.core.version import Versions
@@ -45,15 +44,6 @@ def script(lab: Lab) -> None:
         lab.leave_down(b)
 
 
-def config(kafka: str) -> Mapping[str, str]:
-    """Park fetches, so that a follower's high watermark stays behind after an idle batch."""
-    del kafka
-    return {
-        "replica.fetch.wait.max.ms": str(PARKED_S * 1000),
-        "replica.lag.time.max.ms": "60000",
-    }
-
-
 @claim("kip101-hw-truncation-loss")
 def kip101_hw_truncation_loss() -> Claim:
     """A follower of a new leader cuts its log to its own stale high watermark, up to 0.10.2."""
@@ -68,7 +58,11 @@ def kip101_hw_truncation_loss() -> Claim:
         contract=Contract(acks="all", min_isr=2, linger_ms=200),
         # B leads first: it is the preferred leader, and A comes next.
         assignment=((2, 1, 3),),
-        config=config,
+        # Parked fetches let a follower's high watermark stay behind after an idle batch.
+        config=lambda _: {
+            "replica.fetch.wait.max.ms": str(PARKED_S * 1000),
+            "replica.lag.time.max.ms": "60000",
+        },
         script=script,
         expects=(
             Expectation(

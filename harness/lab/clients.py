@@ -1,18 +1,41 @@
-"""The producers and consumers of a script."""
+"""The producers and consumers of a script, and how it waits."""
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.core.errors import ClusterBroken
+from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec, Role
-from harness.lab.preconditions import POLL_S, WAIT_S
 from harness.run.client_process import ClientProcess
 from harness.run.context import RunContext
 from workloads.send_poll import FIRST_PRODUCER
 
+WAIT_S = 60.0
+"""How long a script waits for a precondition unless it says otherwise, seconds."""
+POLL_S = 0.05
+"""How often a condition is evaluated, seconds."""
 _MOST = 100
+
+
+def await_precondition(
+    condition: Callable[[], object],
+    *,
+    what: str,
+    timeout_s: float = WAIT_S,
+    interval_s: float = POLL_S,
+    stop: threading.Event | None = None,
+) -> None:
+    """Wait for a precondition of a script.
+
+    Raises:
+        PreconditionUnmet: it was not met in time, so this run shows nothing about the claim.
+    """
+    try:
+        wait_until(condition, timeout_s=timeout_s, interval_s=interval_s, what=what, stop=stop)
+    except WaitTimeout as error:
+        raise PreconditionUnmet(str(error)) from error
 
 
 def start_client(

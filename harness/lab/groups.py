@@ -11,8 +11,7 @@ from harness.core.cluster import Broker
 from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
 from harness.core.version import numbers
 from harness.core.wait import wait_until
-from harness.lab.clients import start_client
-from harness.lab.preconditions import WAIT_S, await_precondition
+from harness.lab.clients import WAIT_S, await_precondition, start_client
 from harness.run.client_process import ClientProcess
 from harness.run.context import RunContext
 from workloads.client_config import Config

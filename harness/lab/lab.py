@@ -27,9 +27,16 @@ from harness.core.run_dir import Journal
 from harness.core.schedule import Mix
 from harness.core.version import Versions
 from harness.core.wait import pause, wait_until
-from harness.lab.clients import Batch, LabConsumer, LabProducer, start_client
+from harness.lab.clients import (
+    POLL_S,
+    WAIT_S,
+    Batch,
+    LabConsumer,
+    LabProducer,
+    await_precondition,
+    start_client,
+)
 from harness.lab.groups import LabGroup
-from harness.lab.preconditions import POLL_S, WAIT_S, await_precondition
 from harness.run.context import RunContext
 from harness.run.injector import Active, Header, Injector
 from verifiers.replicas.checkpoints import epochs_in, offsets_in
@@ -217,6 +224,10 @@ class Lab:
     def high_watermark(self, partition: int = 0) -> int:
         """Return the high watermark that the leader tells consumers at this moment."""
         return self.cluster.admin.end_offset(self.topic, partition)
+
+    def measured(self, broker: Broker, names: str, attribute: str = "Value") -> int:
+        """Return the sum of an attribute of those JMX beans of a broker that are called so."""
+        return round(sum(self.cluster.jmx(broker, names, attribute).values()))
 
     def isr_changes(self, leader: Broker) -> list[IsrChange]:
         """Return every change of the topic's ISRs in a leader's own log."""
