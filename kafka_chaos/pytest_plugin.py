@@ -136,25 +136,19 @@ def kafka_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Do
 
 
 def _spec(request: pytest.FixtureRequest) -> ClusterSpec:
-    from dataclasses import fields
-
+    from harness.campaigns.field_values import field_values
     from harness.core.cluster import ClusterSpec
     from harness.core.errors import UsageError
 
     marker = request.node.get_closest_marker("chaos")
     wanted: dict[str, Any] = dict(marker.kwargs) if marker else {}
-    known = {field.name for field in fields(ClusterSpec)}
-    if (marker and marker.args) or not wanted.keys() <= known:
-        unknown = ", ".join(sorted(wanted.keys() - known)) or "positional arguments"
-        pytest.fail(
-            f"@pytest.mark.chaos takes {', '.join(sorted(known))}; not {unknown}.", pytrace=False
-        )
-    for name in ("config", "features"):
-        if name in wanted:
-            wanted[name] = tuple(dict(wanted[name]).items())
+    for name in {"config", "features"} & wanted.keys():
+        wanted[name] = tuple(dict(wanted[name]).items())
     wanted["kafka"] = wanted.get("kafka") or request.config.getoption("--chaos-kafka")
+    if marker and marker.args:
+        pytest.fail("@pytest.mark.chaos takes keywords, not positional arguments.", pytrace=False)
     try:
-        return ClusterSpec(**{name: value for name, value in wanted.items() if value is not None})
+        return ClusterSpec(**field_values(ClusterSpec, wanted, owner="@pytest.mark.chaos"))
     except UsageError as error:
         pytest.fail(f"@pytest.mark.chaos: {error}", pytrace=False)
 

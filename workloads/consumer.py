@@ -122,10 +122,6 @@ class RecordingConsumer:
             self._event("offset-fetch", partition, offset=told, detail=str(asked_ns))
         return known
 
-    def group_metadata(self) -> object:
-        """Return what a transaction that commits this consumer's offsets is to be given."""
-        return self._consumer.consumer_group_metadata()
-
     def subscribe(self, *, detail: str | None = None) -> None:
         """Join the group; partitions come and go during polls, and each move is recorded."""
         self.recorder.event("subscribe", op=self.op, topic=self._topic, detail=detail)

@@ -83,13 +83,6 @@ class Control:
             except BlockingIOError:
                 pause(0.01)
 
-    def _take_order(self, line: bytes) -> None:
-        order = _decode_order(line)
-        if order is None:
-            sys.stderr.write(f"not understood: {line[:200]!r}\n")
-        else:
-            self.orders.put(order)
-
     def _obey(self) -> None:
         # Bytes from the descriptor: a buffered sys.stdin holds a lock that a dying process needs.
         pending = b""
@@ -98,16 +91,18 @@ class Control:
             for line in lines:
                 if line.strip() == b"stop":
                     self.stop.set()
+                elif (order := _order_in(line)) is not None:
+                    self.orders.put(order)
                 elif line.strip():
-                    self._take_order(line)
+                    sys.stderr.write(f"not understood: {line[:200]!r}\n")
         self.orphaned.set()
         self.stop.set()
 
 
-def _decode_order(line: bytes) -> dict[str, Any] | None:
+def _order_in(line: bytes) -> dict[str, Any] | None:
     try:
         order = json.loads(line)
-    except json.JSONDecodeError:
+    except ValueError:
         return None
     return order if isinstance(order, dict) and "do" in order and "order" in order else None
 

@@ -168,7 +168,7 @@ class Transactor:
                 if mop == "send":
                     self._send(producer, attempt)
                 elif self._consumer is not None:
-                    self._consumer.poll()
+                    self._consumer.take()
                 producer.serve(0.0)
             committed = self._finish(producer, attempt, fate)
         except TransactionFailed as failed:

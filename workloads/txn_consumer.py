@@ -19,7 +19,7 @@ _POLL_S = 0.05
 _ASK_S = 2.0
 
 
-class TxnConsumer:
+class TxnConsumer(RecordingConsumer):
     """Polls all partitions of a topic, and knows how far the committed transactions got.
 
     After a transaction that certainly failed it goes back to where that one began; if nobody
@@ -29,20 +29,18 @@ class TxnConsumer:
     def __init__(
         self, config: Config, recorder: TxnRecorder, *, topic: str, partitions: int
     ) -> None:
-        self._recorder = recorder
-        self._topic = topic
+        super().__init__(config, recorder, topic)
         self._places = list(range(partitions))
-        self._consumer = RecordingConsumer(config, recorder, topic)
         # The group is new: it begins at the beginning.
         self._position = dict.fromkeys(self._places, OFFSET_BEGINNING)
         self._ahead: dict[int, int] = {}
         self._given: list[tuple[int, int, int]] = []
-        self._consumer.assign(self._places, detail=f"transactional {config['group.id']}")
+        self.assign(self._places, detail=f"transactional {config['group.id']}")
 
-    def poll(self) -> None:
+    def take(self) -> None:
         """Poll once within the open transaction."""
-        op = self._consumer.op
-        for record in self._consumer.poll(_POLL_RECORDS, _POLL_S):
+        op = self.op
+        for record in self.poll(_POLL_RECORDS, _POLL_S):
             partition, offset = record.partition(), record.offset()
             if partition is not None and offset is not None:
                 self._ahead[partition] = offset + 1
@@ -56,7 +54,7 @@ class TxnConsumer:
         """
         if self._ahead:
             places = [Place(self._topic, p, offset) for p, offset in self._ahead.items()]
-            producer.send_offsets(places, self._consumer.group_metadata())
+            producer.send_offsets(places, self._consumer.consumer_group_metadata())
 
     def settle(
         self, kind: OpType, *, resolve: Callable[[], None], go_on: Callable[[], bool]
@@ -72,19 +70,21 @@ class TxnConsumer:
             self._consumed()
             self._position |= self._ahead
             for partition, offset in self._ahead.items():
-                self._event("committed", partition, offset)
+                self.recorder.event(
+                    "committed", topic=self._topic, partition=partition, offset=offset
+                )
         elif self._ahead:
             if kind is OpType.INFO:
                 resolve()
                 self._ask(go_on)
-            self._consumer.seek({p: self._position[p] for p in self._ahead})
+            self.seek({p: self._position[p] for p in self._ahead})
         self._ahead.clear()
         self._given.clear()
 
     def _ask(self, go_on: Callable[[], bool]) -> None:
         while go_on():
             try:
-                known = self._consumer.committed(self._places, timeout_s=_ASK_S)
+                known = self.committed(self._places, timeout_s=_ASK_S)
             except KafkaException as error:
                 _LOG.info("nobody knows where the group is: %s", error.args[0])
                 continue
@@ -98,7 +98,6 @@ class TxnConsumer:
 
     def _consumed(self) -> None:
         for op, partition, offset in self._given:
-            self._event("processed", partition, offset, op=op)
-
-    def _event(self, f: str, partition: int, offset: int, *, op: int | None = None) -> None:
-        self._recorder.event(f, op=op, topic=self._topic, partition=partition, offset=offset)
+            self.recorder.event(
+                "processed", op=op, topic=self._topic, partition=partition, offset=offset
+            )

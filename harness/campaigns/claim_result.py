@@ -8,8 +8,9 @@ from typing import Any
 from harness.campaigns.conduct import RunResult
 from harness.campaigns.field_values import read_dataclass
 from harness.core.run_dir import SCHEMA, RunDir, canonical_json, read_lines, write_atomically
-from harness.lab.claim import CLAIMS, Claim, Finding, Outcome, unknown
+from harness.lab.claim import CLAIMS, Claim
 from harness.lab.claim_run import ClaimRun
+from harness.lab.finding import Finding, Outcome, unknown
 from harness.lab.recorded import RecordedRun
 from verifiers.report import write_report
 

@@ -13,8 +13,9 @@ from harness.campaigns.pages import render, tally
 from harness.core.errors import UsageError
 from harness.core.run_dir import SCHEMA, write_atomically
 from harness.core.version import numbers
-from harness.lab.claim import Claim, Outcome
+from harness.lab.claim import Claim
 from harness.lab.claim_run import ClaimRun
+from harness.lab.finding import Outcome
 
 
 @dataclass(frozen=True, slots=True)

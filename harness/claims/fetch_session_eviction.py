@@ -2,8 +2,9 @@
 
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
+from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.expectations import all_of, keeps_all
+from harness.lab.finding import Finding, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 

@@ -2,7 +2,8 @@
 
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.lab.claim import Claim, Expectation, Finding, Test, claim, confirmed, refuted, unknown
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.finding import Finding, Test, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 

@@ -2,22 +2,15 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from faults.gc_pause import GcPause
-from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.limits import session_timeout
-from harness.lab.claim import (
-    Claim,
-    Expectation,
-    Finding,
-    claim,
-    confirmed,
-    refuted,
-    unknown,
-)
+from harness.core.limits import lag_and_session
+from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.clients import LabProducer
+from harness.lab.finding import Finding, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.lateness import measured_lateness
 from harness.lab.recorded import RecordedRun
@@ -100,14 +93,6 @@ def _after(waits_s: list[float]) -> str:
     return f" after {', '.join(map(str, waits_s))} s" if waits_s else ""
 
 
-def config(kafka: str) -> Mapping[str, str]:
-    """Let sessions outlive the pause, so that it is the leader who notices, by its own limit."""
-    return {
-        "replica.lag.time.max.ms": str(int(LIMIT_S * 1000)),
-        **session_timeout(ClusterSpec(kafka=kafka), 60),
-    }
-
-
 @claim("gc-pause-follower-leaves-isr")
 def gc_pause_follower_leaves_isr() -> Claim:
     """Collections longer than the limit cost a follower its place in the ISR; short ones do not.
@@ -126,7 +111,8 @@ def gc_pause_follower_leaves_isr() -> Claim:
         "a short one does not.",
         source="KIP-16",
         contract=Contract(acks="all", min_isr=2),
-        config=config,
+        # Sessions outlive the pause, so that it is the leader who notices, by its own limit.
+        config=partial(lag_and_session, lag_s=LIMIT_S, session_s=60),
         heap_mib=2560,
         script=script,
         expects=(

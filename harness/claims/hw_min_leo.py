@@ -1,12 +1,13 @@
 """Claim 38: the high watermark lies below the log end of everybody in the ISR."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.limits import session_timeout
-from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
+from harness.core.limits import lag_and_session
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.finding import Finding, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -84,14 +85,6 @@ def _longest(sample: Mapping[str, Any]) -> int:
     return max(int(end) for end in sample["ends"].values())
 
 
-def config(kafka: str) -> Mapping[str, str]:
-    """Let nobody lose a session by being frozen, and a follower stay in the ISR for a while."""
-    return {
-        "replica.lag.time.max.ms": str(int(LIMIT_S * 1000)),
-        **session_timeout(ClusterSpec(kafka=kafka), 60),
-    }
-
-
 @claim("hw-min-leo")
 def hw_min_leo() -> Claim:
     """The high watermark never lies above the log end of a member of the ISR.
@@ -106,7 +99,8 @@ def hw_min_leo() -> Claim:
         "a member, and passes that of a follower which has left.",
         source="kafka.cluster.Partition, maybeIncrementLeaderHW; KIP-101",
         contract=Contract(acks="1", min_isr=1),
-        config=config,
+        # Nobody is to lose a session by being frozen, and a follower stay in the ISR for a while.
+        config=partial(lag_and_session, lag_s=LIMIT_S, session_s=60),
         script=script,
         expects=(Expectation(words="never lies above a member's log", test=never_above),),
     )

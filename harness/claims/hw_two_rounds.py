@@ -6,8 +6,9 @@ from math import inf
 from harness.core.cluster import Broker
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.lab.claim import Claim, Expectation, Test, claim
+from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.expectations import all_of, sees
+from harness.lab.finding import Test
 from harness.lab.lab import Lab
 
 PARKED_S = 10.0

@@ -1,7 +1,8 @@
 """Claim 35: a follower comes back into the ISR with all that is committed."""
 
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.finding import Finding, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 

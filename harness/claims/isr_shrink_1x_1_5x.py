@@ -6,7 +6,8 @@ from itertools import combinations
 
 from harness.core.cluster import Broker
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.finding import Finding, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.lateness import measured_lateness
 from harness.lab.recorded import RecordedRun

@@ -1,8 +1,9 @@
 """Claim 40: a consumer is given nothing that is not committed."""
 
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, claim, confirmed, refuted, unknown
+from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.expectations import all_of, finds_no
+from harness.lab.finding import Finding, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 

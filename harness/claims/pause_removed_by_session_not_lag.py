@@ -1,11 +1,11 @@
 """Claim 33: a frozen follower leaves the ISR when its session ends."""
 
 import time
-from collections.abc import Mapping
 
 from harness.core.contract import Contract
 from harness.core.version import FIRST_KRAFT, Versions
-from harness.lab.claim import Claim, Expectation, Finding, Test, claim, confirmed, refuted, unknown
+from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.finding import Finding, Test, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -66,12 +66,6 @@ def within(session_s: float) -> Test:
     return test
 
 
-def config(kafka: str) -> Mapping[str, str]:
-    """Ask for a limit beyond all sessions, which stay at their defaults."""
-    del kafka
-    return {"replica.lag.time.max.ms": str(int(LIMIT_S * 1000))}
-
-
 def _expects() -> tuple[Expectation, ...]:
     first_kraft = ".".join(map(str, FIRST_KRAFT))
     sessions = (
@@ -105,7 +99,8 @@ def pause_removed_by_session_not_lag() -> Claim:
         "KRaft controller ends, not when replica.lag.time.max.ms is over, if that is longer.",
         source="KIP-500, KIP-631 (fencing); KafkaController.onBrokerFailure",
         contract=Contract(acks="1", min_isr=1),
-        config=config,
+        # A limit beyond all sessions, which stay at their defaults.
+        config=lambda _: {"replica.lag.time.max.ms": str(int(LIMIT_S * 1000))},
         script=script,
         expects=_expects(),
     )

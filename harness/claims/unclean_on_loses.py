@@ -2,8 +2,9 @@
 
 from harness.core.contract import Contract
 from harness.core.version import Versions
-from harness.lab.claim import Claim, Expectation, Test, claim
+from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.expectations import all_of, loses, sees
+from harness.lab.finding import Test
 from harness.lab.lab import Lab
 
 LED_AFTER = "seconds until the stale replica led by itself"

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from harness.core.contract import Contract
-from harness.lab.claim import Claim, Expectation, Finding, Outcome, claim, unknown
+from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.expectations import all_of, finds_no, loses_some
+from harness.lab.finding import Finding, Outcome, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 

@@ -36,6 +36,12 @@ def session_timeout(spec: ClusterSpec, seconds: float) -> dict[str, str]:
     return {_SESSION[spec.mode]: str(int(seconds * 1000))}
 
 
+def lag_and_session(kafka: str, *, lag_s: float, session_s: float) -> dict[str, str]:
+    """Return the properties under which a follower, and a session, may be silent for so long."""
+    lag_ms = {"replica.lag.time.max.ms": str(int(lag_s * 1000))}
+    return lag_ms | session_timeout(ClusterSpec(kafka=kafka), session_s)
+
+
 def short_limits(spec: ClusterSpec) -> Mapping[str, str]:
     """Return broker properties by which a minute is long enough to pass every limit.
 

@@ -2,57 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.registry import Registry
 from harness.core.version import Versions
+from harness.lab.finding import Test
 from harness.lab.lab import Lab
-from harness.lab.recorded import RecordedRun
-
-
-class Outcome(StrEnum):
-    """The result of a claim on one version of Kafka."""
-
-    CONFIRMED = "CONFIRMED"
-    """The run shows what was expected of this version."""
-    REFUTED = "REFUTED"
-    """The run shows the opposite."""
-    UNKNOWN = "UNKNOWN"
-    """A precondition was not met, or not everything could be checked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What a test concludes from a run.
-
-    Attributes:
-        outcome: CONFIRMED, REFUTED or UNKNOWN.
-        words: what the run shows, in a sentence.
-    """
-
-    outcome: Outcome
-    words: str
-
-
-def confirmed(words: str) -> Finding:
-    """Return that the run shows what was expected."""
-    return Finding(outcome=Outcome.CONFIRMED, words=words)
-
-
-def refuted(words: str) -> Finding:
-    """Return that the run shows the opposite."""
-    return Finding(outcome=Outcome.REFUTED, words=words)
-
-
-def unknown(words: str) -> Finding:
-    """Return that the run shows neither."""
-    return Finding(outcome=Outcome.UNKNOWN, words=words)
-
-
-Test = Callable[[RecordedRun], Finding]
-"""Judges a claim by its recorded run, and by nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
-from harness.lab.claim import Finding, Outcome, Test, confirmed, refuted, unknown
+from harness.lab.finding import Finding, Outcome, Test, confirmed, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun, Row
 

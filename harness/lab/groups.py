@@ -205,34 +205,23 @@ class JavaMember(GroupMember):
             raise PreconditionUnmet("the Java member was not in the middle of a poll's records")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LabGroup:
     """A consumer group of a script.
 
-    Args:
-        context: the cluster and the folder.
+    Attributes:
         name: of the group.
-        commits: how its members commit, see `workloads.group_member`.
-        settings: of each member: poll_records, commit_every, process_s, poll_s.
+        context: the cluster and the folder.
+        settings: of each member: commits, poll_records, commit_every, process_s, poll_s.
         config: settings of librdkafka beyond those of every subscriber.
         note: appends an entry to the script's journal.
     """
 
-    def __init__(
-        self,
-        context: RunContext,
-        name: str,
-        *,
-        commits: str,
-        settings: Mapping[str, Any],
-        config: Config,
-        note: Callable[[dict[str, Any]], None],
-    ) -> None:
-        self.name = name
-        self._context = context
-        self._commits = commits
-        self._settings = settings
-        self._config = config
-        self._note = note
+    name: str
+    context: RunContext
+    settings: Mapping[str, Any]
+    config: Config
+    note: Callable[[dict[str, Any]], None]
 
     def join(self, *, hold: Hold | None = None, session_ms: int | None = None) -> GroupMember:
         """Start a member; it begins at the committed offsets of the group, or at the beginning.
@@ -244,14 +233,13 @@ class LabGroup:
         """
         own: Config = {} if session_ms is None else {"session.timeout.ms": session_ms}
         settings = {
-            "topic": self._context.topics[0],
-            "commits": self._commits,
+            "topic": self.context.topics[0],
             "interval_s": 0.2,
             "hold": asdict(hold) if hold else None,
-            "config": member_config(self.name, self._config | own, isolation="read_uncommitted"),
-            **self._settings,
+            "config": member_config(self.name, self.config | own, isolation="read_uncommitted"),
+            **self.settings,
         }
-        return GroupMember(self._start("group_member", settings), self.name, self._note)
+        return GroupMember(self._start("group_member", settings), self.name, self.note)
 
     def join_java(
         self, broker: Broker, *, stall_after: int | None = None, **config: object
@@ -267,14 +255,14 @@ class LabGroup:
         stem = f"/tmp/kafka-chaos-{secrets.token_hex(4)}"  # noqa: S108 (in a container of ours)
         settings = {name.replace("_", "."): str(value) for name, value in config.items()}
         lines = "\\n".join(f"{name}={value}" for name, value in sorted(settings.items()))
-        kafka = self._context.cluster.spec.kafka
+        kafka = self.context.cluster.spec.kafka
         server = "--bootstrap-server" if numbers(kafka) >= (2, 5) else "--broker-list"
         command = (
             f"printf '{lines}\\n' >{stem}.properties; echo $$ >{stem}.pid; "
             "exec java -Xmx96m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
             "-cp '/opt/kafka/libs/*' org.apache.kafka.tools.VerifiableConsumer "
             f"{server} broker-{broker.node_id}:{REPLICATION_PORT} "
-            f"--topic {self._context.topics[0]} "
+            f"--topic {self.context.topics[0]} "
             f"--group-id {self.name} --session-timeout {SESSION_MS} --reset-policy earliest "
             f"--enable-autocommit --verbose --consumer.config {stem}.properties"
         )
@@ -282,20 +270,20 @@ class LabGroup:
             "verifiable_consumer",
             {
                 "command": ["docker", "exec", broker.container, "sh", "-c", command],
-                "topic": self._context.topics[0],
+                "topic": self.context.topics[0],
                 "group": self.name,
                 "stall_after": stall_after,
                 "interval_s": 0.2,
             },
         )
         return JavaMember(
-            client, self.name, self._note, container=broker.container, pid_file=f"{stem}.pid"
+            client, self.name, self.note, container=broker.container, pid_file=f"{stem}.pid"
         )
 
     def committed(self, partition: int = 0) -> int | None:
         """Return the committed offset that the coordinator answers; None if it answers none."""
-        topic = self._context.topics[0]
-        return self._context.cluster.admin.group_offsets(self.name, topic, [partition]).get(
+        topic = self.context.topics[0]
+        return self.context.cluster.admin.group_offsets(self.name, topic, [partition]).get(
             partition
         )
 
@@ -314,21 +302,21 @@ class LabGroup:
 
     def coordinator(self) -> Broker | None:
         """Return the broker that leads the group's partition of the offsets topic, if any does."""
-        partitions = self._context.cluster.admin.partitions(_OFFSETS_TOPIC)
+        partitions = self.context.cluster.admin.partitions(_OFFSETS_TOPIC)
         if not partitions:
             # Kafka creates it at the first request about a group.
             self.committed()
             return None
         number = offsets_partition(self.name, len(partitions))
         leader = partitions[_OFFSETS_TOPIC, number].leader
-        return next((b for b in self._context.cluster.brokers if b.node_id == leader), None)
+        return next((b for b in self.context.cluster.brokers if b.node_id == leader), None)
 
     def _start(self, module: str, settings: Mapping[str, Any]) -> ClientProcess:
-        client = start_client(self._context, FIRST_SUBSCRIBER, f"workloads.{module}", settings)
+        client = start_client(self.context, FIRST_SUBSCRIBER, f"workloads.{module}", settings)
         # The checkers must know that a group moves its partitions.
-        clients = self._context.run_dir.meta()["clients"]
+        clients = self.context.run_dir.meta()["clients"]
         clients.append({"process": client.spec.process, "role": "consumer", "mode": "subscribe"})
-        self._context.run_dir.update(clients=clients)
+        self.context.run_dir.update(clients=clients)
         return client
 
 

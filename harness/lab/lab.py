@@ -353,15 +353,15 @@ class Lab:
             config: settings of librdkafka beyond those of every subscriber.
         """
         settings = {
+            "commits": commits,
             "poll_records": poll_records,
             "poll_s": 0.5,
             "commit_every": commit_every,
             "process_s": process_s,
         }
         return LabGroup(
-            self._context,
-            f"{self.topic}-{name}",
-            commits=commits,
+            name=f"{self.topic}-{name}",
+            context=self._context,
             settings=settings,
             config=config or {},
             note=self._note,

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -108,7 +107,7 @@ class RecordedRun:
             if state == "crashed"
         ]
         path = self._run_dir.path / "history" / "ends.json"
-        ends = _json_list(path)
+        ends = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
         if not ends:
             sentences.append("there was no final read")
         sentences += [
@@ -130,17 +129,16 @@ class RecordedRun:
 
     def facts(self, name: str) -> list[Any]:
         """Return what the script has noted under a name, in order."""
-        return [
-            line["value"]
-            for line in self._lines
-            if line["event"] == "fact" and line["name"] == name
-        ]
+        return self.all_facts.get(name, [])
 
-    @property
+    @cached_property
     def all_facts(self) -> dict[str, list[Any]]:
         """Everything that the script has noted, by name."""
-        names = {str(line["name"]): None for line in self._lines if line["event"] == "fact"}
-        return {name: self.facts(name) for name in names}
+        facts: dict[str, list[Any]] = {}
+        for line in self._lines:
+            if line["event"] == "fact":
+                facts.setdefault(str(line["name"]), []).append(line["value"])
+        return facts
 
     def anomalies(self, name: str) -> list[Row]:
         """Return every occurrence of an anomaly that the verifier has found."""
@@ -166,7 +164,3 @@ class RecordedRun:
         files = sorted((self._run_dir.path / "history" / "final").glob("*.parquet"))
         columns = (pq.read_table(file, columns=["value"]).column(0) for file in files)
         return frozenset(value for column in columns for value in column.drop_null().to_pylist())
-
-
-def _json_list(path: Path) -> list[Row]:
-    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []

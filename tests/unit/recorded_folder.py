@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.lab.claim import Finding, Outcome, find_claim
+from harness.lab.claim import find_claim
+from harness.lab.finding import Finding, Outcome
 from tests.unit import lab_fixture
 
 _CHECKERS = (

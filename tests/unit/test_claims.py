@@ -16,9 +16,10 @@ from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.run_dir import RunDir
 from harness.core.version import Versions
-from harness.lab.claim import CLAIMS, Claim, Expectation, Outcome, find_claim
+from harness.lab.claim import CLAIMS, Claim, Expectation, find_claim
 from harness.lab.claim_run import ClaimRun
 from harness.lab.expectations import keeps_all, loses
+from harness.lab.finding import Outcome
 from harness.run.runner import Runner
 from tests.unit.campaign_fixture import Machine, machine
 from tests.unit.lab_fixture import WITNESSED, batch, lost, recorded_run

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.claim import Finding, Outcome, find_claim
+from harness.lab.claim import find_claim
+from harness.lab.finding import Finding, Outcome
 from harness.lab.recorded import RecordedRun
 from tests.unit.lab_fixture import batch, fact, lost, recorded_run
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from harness.lab.claim import Finding, Outcome, find_claim
+from harness.lab.claim import find_claim
+from harness.lab.finding import Finding, Outcome
 from harness.lab.recorded import RecordedRun
 from tests.unit.lab_fixture import fact, recorded_run
 

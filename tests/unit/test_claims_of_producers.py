@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.claim import Outcome
+from harness.lab.finding import Outcome
 from tests.unit.recorded_folder import RecordedFolder
 
 CONFIRMED, REFUTED, UNKNOWN = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNKNOWN

@@ -28,8 +28,9 @@ from harness.core.errors import (
 )
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
-from harness.lab.claim import Outcome, find_claim
+from harness.lab.claim import find_claim
 from harness.lab.claim_run import ClaimRun
+from harness.lab.finding import Outcome
 from harness.machine.doctor import Finding
 from harness.run.runner import Runner
 from tests.unit.campaign_fixture import Machine, machine, report

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.claim import Outcome, Test
 from harness.lab.expectations import all_of, finds, finds_no, keeps_all, loses, loses_some, sees
+from harness.lab.finding import Outcome, Test
 from tests.unit.lab_fixture import anomaly, batch, fact, lost, recorded_run
 
 BATCHES = [batch("kept", 0, 10), batch("doomed", 10, 5)]

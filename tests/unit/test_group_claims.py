@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from harness.lab.claim import Outcome, Test, find_claim
+from harness.lab.claim import find_claim
 from harness.lab.expectations import (
     repeats_at_most_hand,
     repeats_hand,
     repeats_nothing_committed,
     skips_hand,
 )
+from harness.lab.finding import Outcome, Test
 from tests.unit.lab_fixture import anomaly, fact, recorded_run
 
 SKIP, REPEAT = "consume-skip", "consume-repeat"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.lab.claim import Outcome
+from harness.lab.finding import Outcome
 from tests.unit.lab_fixture import anomaly, fact
 from tests.unit.test_group_claims import REPEAT, SKIP, hand, judged, rows
 

@@ -109,7 +109,7 @@ def test_without_an_engine_whoever_asks_for_a_fixture_is_skipped_and_told_why(
 @pytest.mark.parametrize(
     ("test", "sentence"),
     [
-        ("test_misspelled", "@pytest.mark.chaos takes brokers, compose"),
+        ("test_misspelled", "@pytest.mark.chaos has no broker; it has brokers, compose"),
         ("test_positional", "not positional arguments"),
         ("test_too_many", "@pytest.mark.chaos: 12 brokers: choose 1 to 9"),
     ],

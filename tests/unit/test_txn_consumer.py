@@ -54,7 +54,7 @@ def polls_all(consumer: TxnConsumer, recorder: TxnRecorder) -> None:
     recorder.begin()
 
     def enough() -> bool:
-        consumer.poll()
+        consumer.take()
         return len(consumer._given) >= RECORDS
 
     wait_until(enough, timeout_s=120, what="all records", interval_s=0.01)
