@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from harness.core.errors import WaitTimeout
@@ -17,7 +17,7 @@ from harness.core.run_dir import write_atomically
 from harness.core.wait import wait_until
 from harness.history.recorder import Recorder
 from workloads.client_config import Config
-from workloads.consumer import POLL_RECORDS, POLL_S
+from workloads.consumer import POLL_RECORDS, POLL_S, RecordingConsumer
 from workloads.control import Control, main
 from workloads.errors import words_of
 from workloads.settings import ClientSettings
@@ -72,15 +72,13 @@ class End:
         return self.high >= 0 and self.reached >= self.high
 
 
-class FinalRead:
+class FinalRead(RecordingConsumer):
     """The final read of some partitions of one topic."""
 
-    def __init__(self, config: Config, recorder: Recorder, ends: list[End]) -> None:
-        self._recorder = recorder
+    def __init__(self, config: Config, recorder: Recorder, ends: list[End], topic: str) -> None:
+        super().__init__(config, recorder, topic)
         self._ends = {end.partition: end for end in ends}
         self._open: set[int] = set()
-        self._op = 0
-        self._consumer = Consumer({**config, "error_cb": self._on_error})
 
     def begin(self, *, deadline: float, control: Control) -> None:
         """Ask where each log begins and ends, and take those that answered.
@@ -99,11 +97,11 @@ class FinalRead:
                     stop=control.stop,
                 )
             except WaitTimeout as error:
-                self._event("error", end, detail=str(error))
+                self._event("error", end.partition, detail=str(error))
         known = [end for end in self._ends.values() if end.high >= 0]
         for end in known:
             end.reached = end.low
-            self._event("assign", end, offset=end.low)
+            self._event("assign", end.partition, offset=end.low)
         self._open = {end.partition for end in known if not end.complete}
         places = [Place(end.topic, end.partition, end.low) for end in known if not end.complete]
         if places:
@@ -114,7 +112,7 @@ class FinalRead:
         """Whether every partition that could be begun has been read to its end."""
         return not self._open
 
-    def poll(self) -> bool:
+    def read_on(self) -> bool:
         """Poll once, record what came, and return whether it got us on."""
         messages = self._consumer.consume(POLL_RECORDS, POLL_S)
         records: list[Message] = []
@@ -131,13 +129,13 @@ class FinalRead:
                 # The end of the log, also where only control records lie before it.
                 following = _known(message.offset())
             else:
-                self._event("error", end, detail=words_of(error))
+                self._event("error", end.partition, detail=words_of(error))
                 continue
             if following > end.reached:
                 end.reached = following
                 progress = True
-        self._recorder.polled(self._op, records)
-        self._op += 1
+        self.recorder.polled(self.op, records)
+        self.op += 1
         self._open = {partition for partition in self._open if not self._ends[partition].complete}
         return progress
 
@@ -152,21 +150,6 @@ class FinalRead:
             return False
         return end.high >= 0
 
-    def _event(
-        self, f: str, end: End, *, offset: int | None = None, detail: str | None = None
-    ) -> None:
-        self._recorder.event(
-            f,
-            op=self._op,
-            topic=end.topic,
-            partition=end.partition,
-            offset=offset,
-            detail=detail,
-        )
-
-    def _on_error(self, error: KafkaError) -> None:
-        self._recorder.event("error", op=self._op, detail=words_of(error))
-
 
 def run(settings: ReaderSettings, control: Control) -> None:
     """Read every partition to its end, or until a limit is met, and say how far it got."""
@@ -177,11 +160,11 @@ def run(settings: ReaderSettings, control: Control) -> None:
         for p in settings.partitions
     ]
     recorder = settings.begin_polls("reader")
-    read = FinalRead(config, recorder, ends)
+    read = FinalRead(config, recorder, ends, settings.topic)
     read.begin(deadline=min(deadline, time.monotonic() + settings.stall_s), control=control)
     moved = time.monotonic()
     while not read.finished and not control.stop.is_set():
-        if read.poll():
+        if read.read_on():
             moved = time.monotonic()
         recorder.flush_if_due()
         control.report(recorder)

@@ -3,7 +3,7 @@
 from harness.core.contract import Contract
 from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, claim
-from harness.lab.finding import Finding, Test, confirmed, refuted, unknown
+from harness.lab.finding import Finding, confirmed, expectation, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -36,25 +36,22 @@ def script(lab: Lab) -> None:
         lab.observe("sessions", round(sessions))
 
 
-def fetches_are(*, full: bool) -> Test:
+@expectation
+def fetches_are(run: RecordedRun, *, full: bool) -> Finding:
     """Expect that idle fetches name every partition, or none, and that sessions are as many."""
-
-    def test(run: RecordedRun) -> Finding:
-        each, sessions = run.facts("bytes_each"), run.facts("sessions")
-        if not each:
-            return unknown("No fetch was counted.")
-        words = (
-            f"An idle leader of {PARTITIONS} partitions received {each[0]} bytes a fetch, where "
-            f"naming all takes {LEAST_BYTES * PARTITIONS} at least; sessions: "
-            f"{sessions[0] if sessions else 'none known'}."
-        )
-        if full:
-            held = each[0] >= LEAST_BYTES * PARTITIONS and not sessions
-        else:
-            held = each[0] < LEAST_BYTES * PARTITIONS / 2 and sessions == [FOLLOWERS]
-        return confirmed(words) if held else refuted(words)
-
-    return test
+    each, sessions = run.facts("bytes_each"), run.facts("sessions")
+    if not each:
+        return unknown("No fetch was counted.")
+    words = (
+        f"An idle leader of {PARTITIONS} partitions received {each[0]} bytes a fetch, where "
+        f"naming all takes {LEAST_BYTES * PARTITIONS} at least; sessions: "
+        f"{sessions[0] if sessions else 'none known'}."
+    )
+    if full:
+        held = each[0] >= LEAST_BYTES * PARTITIONS and not sessions
+    else:
+        held = each[0] < LEAST_BYTES * PARTITIONS / 2 and sessions == [FOLLOWERS]
+    return confirmed(words) if held else refuted(words)
 
 
 @claim("fetch-session-incremental")

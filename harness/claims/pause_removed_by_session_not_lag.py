@@ -5,7 +5,7 @@ import time
 from harness.core.contract import Contract
 from harness.core.version import FIRST_KRAFT, Versions
 from harness.lab.claim import Claim, Expectation, claim
-from harness.lab.finding import Finding, Test, confirmed, refuted, unknown
+from harness.lab.finding import Finding, confirmed, expectation, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun
 
@@ -39,31 +39,28 @@ def script(lab: Lab) -> None:
     flow.halt().settle()
 
 
-def within(session_s: float) -> Test:
+@expectation
+def within(run: RecordedRun, session_s: float) -> Finding:
     """Expect that the session's end removed the follower: at its time, and not by the leader.
 
     The last heartbeat was up to a third of the session before the freeze; ZooKeeper looks every
     two or three seconds.
     """
-
-    def test(run: RecordedRun) -> Finding:
-        gone, leaders = run.facts("gone_s"), run.facts("announced_by_the_leader")
-        if not gone or not leaders:
-            return unknown("It was not seen to leave.")
-        ((least_s, most_s),) = gone
-        words = (
-            f"It left {least_s:g} to {most_s:g} s after it was frozen, with a session of "
-            f"{session_s:g} s and a limit of {LIMIT_S:g} s; its leader announced "
-            f"{leaders[0]} shrinks."
-        )
-        if most_s >= session_s * 2 / 3 and least_s <= session_s + LATE_S and not leaders[0]:
-            return confirmed(words)
-        if not leaders[0] and least_s < LIMIT_S:
-            # Not the leader's work, but slow: a controller on a busy machine.
-            return unknown(words)
-        return refuted(words)
-
-    return test
+    gone, leaders = run.facts("gone_s"), run.facts("announced_by_the_leader")
+    if not gone or not leaders:
+        return unknown("It was not seen to leave.")
+    ((least_s, most_s),) = gone
+    words = (
+        f"It left {least_s:g} to {most_s:g} s after it was frozen, with a session of "
+        f"{session_s:g} s and a limit of {LIMIT_S:g} s; its leader announced "
+        f"{leaders[0]} shrinks."
+    )
+    if most_s >= session_s * 2 / 3 and least_s <= session_s + LATE_S and not leaders[0]:
+        return confirmed(words)
+    if not leaders[0] and least_s < LIMIT_S:
+        # Not the leader's work, but slow: a controller on a busy machine.
+        return unknown(words)
+    return refuted(words)
 
 
 def _expects() -> tuple[Expectation, ...]:

@@ -123,16 +123,12 @@ def experiment(command: Callable[..., None]) -> Callable[..., None]:
     files, as every flag does; another flag for a setting contradicts it.
     """
 
-    def with_experiment(
-        flags: Flags,
-        *,
-        context: typer.Context,
-        again: Path | None,
-        **others: Any,  # noqa: ANN401
-    ) -> None:
+    def with_experiment(given: Flags, **others: Any) -> None:  # noqa: ANN401
         from harness.campaigns.configure import repeated
         from harness.core.run_dir import RunDir
 
+        flags = {name: given[name] for name in _DESCRIBED}
+        again, context = given["again"], given["context"]
         if again is None:
             seed = flags["seed"]
             command(scenario_of(flags), new_seed() if seed is None else seed, **others)
@@ -145,9 +141,8 @@ def experiment(command: Callable[..., None]) -> Callable[..., None]:
         command(*repeated(RunDir.open(again)), **others)
 
     _, _, *own = inspect.signature(command).parameters.values()
-    return _with_flags(
-        command, with_experiment, _DESCRIBED, {"again": Again, "context": typer.Context}, own
-    )
+    flags = {**_DESCRIBED, "again": Again, "context": typer.Context}
+    return _with_flags(command, with_experiment, flags, own)
 
 
 def new_seed() -> int:
@@ -158,7 +153,7 @@ def new_seed() -> int:
 def contracts(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the settings of many contracts; it gets them as its first argument."""
     _, *own = inspect.signature(command).parameters.values()
-    return _with_flags(command, command, _CONTRACTS, {}, own)
+    return _with_flags(command, command, _CONTRACTS, own)
 
 
 def _is_flag(context: typer.Context, name: str) -> bool:
@@ -174,7 +169,6 @@ def _with_flags(
     command: Callable[..., None],
     call: Callable[..., None],
     flags: Mapping[str, Any],
-    more: Mapping[str, Any],
     own: list[inspect.Parameter],
 ) -> Callable[..., None]:
     """Return a command that typer can read, which hands the values of `flags` on as a mapping."""
@@ -186,7 +180,7 @@ def _with_flags(
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
         inspect.Parameter(name, kind, default=None, annotation=annotation)
-        for name, annotation in {**flags, **more}.items()
+        for name, annotation in flags.items()
     ]
     # Typer reads a command's flags off its signature and its annotations.
     with_flags.__signature__ = inspect.Signature([*parameters, *own])  # type: ignore[attr-defined]

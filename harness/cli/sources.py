@@ -7,7 +7,7 @@ another cluster than the one that was meant.
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ class ConfiguredCommand(TyperCommand):
     It refuses what no command knows, and passes over what only others know.
     """
 
-    must_honour_run = False
+    must_honour: Collection[str] | None = ()
+    """Which of `run`'s settings it refuses if a project sets them in vain; None: all of them."""
 
     def __init__(self, *args: Any, **more: Any) -> None:  # noqa: ANN401 (typer's own)
         super().__init__(*args, **{**more, "epilog": more.get("epilog") or _EPILOG})
@@ -49,14 +50,9 @@ class ConfiguredCommand(TyperCommand):
 
 
 class RunningCommand(ConfiguredCommand):
-    """A command that starts clusters: it also refuses what `run` would honour and it does not.
+    """A command that starts clusters: it also refuses what `run` would honour and it does not."""
 
-    Attributes:
-        of_project: which of a project's settings concern it; None: all.
-    """
-
-    must_honour_run = True
-    of_project: frozenset[str] | None = None
+    must_honour: Collection[str] | None = None
 
 
 def scenario_argument(context: typer.Context, value: str | None) -> str | None:
@@ -83,8 +79,9 @@ def honoured(context: typer.Context, settings: Mapping[str, Any], *, where: str)
             f"{where} sets {', '.join(map(_flag, unknown))}, and there is no such setting; "
             f"there are {', '.join(map(_flag, sorted(everything)))}."
         )
-    concern = getattr(context.command, "of_project", None)
-    refused = sorted(set(settings) & set(_run_only(context)) & (concern or set(settings)))
+    command: Any = context.command
+    concerns = _run_only(context) if command.must_honour is None else command.must_honour
+    refused = sorted(set(settings) & set(concerns))
     if refused:
         raise UsageError(
             f"{where} sets {', '.join(map(_flag, refused))}, which `{context.command_path}` cannot "
@@ -122,7 +119,7 @@ def _reject_variables(context: typer.Context) -> None:
 def _run_only(context: typer.Context) -> dict[str, Any]:
     """Return the settings that `run` has and this command, which also runs clusters, has not."""
     command: Any = context.command
-    if not command.must_honour_run:
+    if command.must_honour == ():
         return {}
     root: Any = context.find_root().command
     known = _settings_of([command])

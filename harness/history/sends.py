@@ -47,18 +47,7 @@ class SendRecorder(Recorder):
         decode: Decode | None = None,
         flush_s: float = FLUSH_S,
     ) -> None:
-        """Begin a producer's history.
-
-        Args:
-            path: as of `Recorder`, and so are `identity`, `decode` and `flush_s`.
-            identity: who writes it.
-            values_of: takes the values out of acknowledged messages.
-            decode: reads the records of polls.
-            flush_s: seconds.
-
-        Raises:
-            KafkaChaosError: the file exists, or cannot be made.
-        """
+        """Begin a producer's history as `Recorder` does; `values_of` reads acknowledged records."""
         self._values_of = values_of
         self.acked: list[Delivered] = []
         self.acked_ns: list[int] = []

@@ -1,6 +1,7 @@
 """The producers and consumers of a script, and how it waits."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,16 +27,18 @@ def await_precondition(
     timeout_s: float = WAIT_S,
     interval_s: float = POLL_S,
     stop: threading.Event | None = None,
-) -> None:
-    """Wait for a precondition of a script.
+) -> float:
+    """Wait for a precondition of a script; return how long that took, seconds.
 
     Raises:
         PreconditionUnmet: it was not met in time, so this run shows nothing about the claim.
     """
+    begin = time.monotonic()
     try:
         wait_until(condition, timeout_s=timeout_s, interval_s=interval_s, what=what, stop=stop)
     except WaitTimeout as error:
         raise PreconditionUnmet(str(error)) from error
+    return time.monotonic() - begin
 
 
 def start_client(

@@ -7,15 +7,12 @@ A record of a consumer group is named by its partition and offset. The script no
 which records a member had in hand when it was killed; the verifier says what became of them.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
-from harness.lab.finding import Finding, Outcome, Test, confirmed, refuted, unknown
+from harness.lab.finding import Finding, Outcome, Test, confirmed, expectation, refuted, unknown
 from harness.lab.lab import Lab
 from harness.lab.recorded import RecordedRun, Row
-
-P = ParamSpec("P")
 
 _GROUP_ANOMALIES = {"passed over": "consume-skip", "processed again": "consume-repeat"}
 
@@ -32,23 +29,13 @@ def _unsure(run: RecordedRun, *anomalies: str) -> Finding | None:
     return None
 
 
-def _expectation(judge: Callable[Concatenate[RecordedRun, P], Finding]) -> Callable[P, Test]:
-    """Turn a judgement of a run, by what is expected, into a function that returns a test."""
-
-    @wraps(judge)
-    def expect(*expected: P.args, **more: P.kwargs) -> Test:
-        return lambda run: judge(run, *expected, **more)
-
-    return expect
-
-
-@_expectation
+@expectation
 def loses(run: RecordedRun, *batches: str) -> Finding:
     """Expect that exactly the acknowledged records of these batches are lost."""
     return _losses(run, batches, wholly=True)
 
 
-@_expectation
+@expectation
 def loses_some(run: RecordedRun, *batches: str) -> Finding:
     """Expect that acknowledged records of these batches are lost, and none of any others."""
     return _losses(run, batches, wholly=False)
@@ -66,7 +53,7 @@ def _losses(run: RecordedRun, batches: Collection[str], *, wholly: bool) -> Find
     return _unsure(run) or refuted(f"{words}.")
 
 
-@_expectation
+@expectation
 def keeps_all(run: RecordedRun, *, at_least: int = 1) -> Finding:
     """Expect that no acknowledged record is lost, and that there were so many at least."""
     acked = sum(len(batch.acked) for batch in run.batches.values())
@@ -79,7 +66,7 @@ def keeps_all(run: RecordedRun, *, at_least: int = 1) -> Finding:
     return confirmed(f"All {acked} acknowledged records are there.")
 
 
-@_expectation
+@expectation
 def finds(run: RecordedRun, anomaly: str) -> Finding:
     """Expect that the verifier finds an anomaly."""
     found = run.anomalies(anomaly)
@@ -88,7 +75,7 @@ def finds(run: RecordedRun, anomaly: str) -> Finding:
     return _unsure(run, anomaly) or refuted(f"There was no {anomaly}.")
 
 
-@_expectation
+@expectation
 def finds_no(run: RecordedRun, *anomalies: str) -> Finding:
     """Expect that the verifier finds none of these anomalies."""
     found = {name: rows for name in anomalies if (rows := run.anomalies(name))}
@@ -100,7 +87,7 @@ def finds_no(run: RecordedRun, *anomalies: str) -> Finding:
     return _unsure(run, *anomalies) or confirmed(f"There was no {' and no '.join(anomalies)}.")
 
 
-@_expectation
+@expectation
 def repeats(run: RecordedRun, *batches: str) -> Finding:
     """Expect that records of each of these batches, and no others, lie in the log twice."""
     found = _repeated(run)
@@ -114,7 +101,7 @@ def repeats(run: RecordedRun, *batches: str) -> Finding:
     return _unsure(run, "duplicate") or refuted(f"{words} lie twice.")
 
 
-@_expectation
+@expectation
 def repeats_only(run: RecordedRun, *batches: str, never: Collection[str]) -> Finding:
     """Expect that the damage repeats records of some batches, and none of others.
 
@@ -136,20 +123,18 @@ def repeats_only(run: RecordedRun, *batches: str, never: Collection[str]) -> Fin
     )
 
 
-@_expectation
+@expectation
 def reorders(run: RecordedRun, *batches: str) -> Finding:
     """Expect that records of these batches lie before some that their producer sent earlier."""
     rows = _reordered(run, batches)
     if rows:
-        return confirmed(
-            f"Of {_names(batches)} {len(rows)} passed earlier ones, the first {_record(rows[0])}."
-        )
+        return confirmed(_passed(rows, batches))
     return _unsure(run, "nonmonotonic-send") or refuted(
         f"Nothing of {_names(batches)} passed what was sent before it."
     )
 
 
-@_expectation
+@expectation
 def keeps_order(run: RecordedRun, *batches: str) -> Finding:
     """Expect that no record of these batches lies before one that its producer sent earlier.
 
@@ -157,9 +142,7 @@ def keeps_order(run: RecordedRun, *batches: str) -> Finding:
     """
     rows, sent = _reordered(run, batches), _values(run, batches)
     if rows:
-        return refuted(
-            f"Of {_names(batches)} {len(rows)} passed earlier ones, the first {_record(rows[0])}."
-        )
+        return refuted(_passed(rows, batches))
     if unsure := _unsure(run, "nonmonotonic-send"):
         return unsure
     if not sent:
@@ -167,7 +150,7 @@ def keeps_order(run: RecordedRun, *batches: str) -> Finding:
     return confirmed(f"All {len(sent)} records of {_names(batches)} lie in order.")
 
 
-@_expectation
+@expectation
 def refuses(run: RecordedRun, batch: str, *errors: str) -> Finding:
     """Expect that no record of a batch was acknowledged, and that none is in the log.
 
@@ -189,7 +172,7 @@ def refuses(run: RecordedRun, batch: str, *errors: str) -> Finding:
     return _unsure(run) or confirmed(words)
 
 
-@_expectation
+@expectation
 def appends_in_doubt(run: RecordedRun, batch: str, error: str) -> Finding:
     """Expect that a producer met this error for every record of a batch, and that all are there.
 
@@ -210,7 +193,7 @@ def appends_in_doubt(run: RecordedRun, batch: str, error: str) -> Finding:
     return _unsure(run) or refuted(words)
 
 
-@_expectation
+@expectation
 def follows(run: RecordedRun, first: str, second: str) -> Finding:
     """Expect that one batch lies right behind another: nothing was appended between them."""
     before, after = (_offsets(run, name) for name in (first, second))
@@ -220,7 +203,7 @@ def follows(run: RecordedRun, first: str, second: str) -> Finding:
     return confirmed(words) if min(after) == max(before) + 1 else refuted(words)
 
 
-@_expectation
+@expectation
 def sees(run: RecordedRun, fact: str, holds: Callable[[Any], bool], words: str) -> Finding:
     """Expect that every sample of a fact holds.
 
@@ -240,7 +223,7 @@ def sees(run: RecordedRun, fact: str, holds: Callable[[Any], bool], words: str) 
     return confirmed(f"{words}: {len(samples)} of {len(samples)} ({shown}).")
 
 
-@_expectation
+@expectation
 def all_of(run: RecordedRun, *tests: Test) -> Finding:
     """Expect several things at once."""
     findings = [expected(run) for expected in tests]
@@ -268,25 +251,25 @@ def note_hand(lab: Lab, group: str, places: Offsets) -> None:
     lab.observe(f"in hand: {group}", stretches)
 
 
-@_expectation
+@expectation
 def skips_hand(run: RecordedRun, group: str) -> Finding:
     """Expect that a group passes over exactly the records in hand, and processes none again."""
     return _of_hand(run, group, done="passed over", wholly=True)
 
 
-@_expectation
+@expectation
 def repeats_hand(run: RecordedRun, group: str) -> Finding:
     """Expect that a group processes exactly the records in hand again, and passes none over."""
     return _of_hand(run, group, done="processed again", wholly=True)
 
 
-@_expectation
+@expectation
 def repeats_at_most_hand(run: RecordedRun, group: str) -> Finding:
     """Expect that a group processes again only what was in hand, and passes nothing over."""
     return _of_hand(run, group, done="processed again", wholly=False)
 
 
-@_expectation
+@expectation
 def repeats_nothing_committed(run: RecordedRun, group: str) -> Finding:
     """Expect that a group resumes at its last commit: behind it nothing again, and no gap."""
     hand = _in_hand(run, group)
@@ -342,6 +325,10 @@ def _repeated(run: RecordedRun) -> frozenset[int]:
 def _reordered(run: RecordedRun, batches: Collection[str]) -> list[Row]:
     values = _values(run, batches)
     return [row for row in run.anomalies("nonmonotonic-send") if row["value"] in values]
+
+
+def _passed(rows: Sequence[Row], batches: Collection[str]) -> str:
+    return f"Of {_names(batches)} {len(rows)} passed earlier ones, the first {_record(rows[0])}."
 
 
 def _offsets(run: RecordedRun, batch: str) -> list[int]:

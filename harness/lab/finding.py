@@ -3,8 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 from harness.lab.recorded import RecordedRun
+
+P = ParamSpec("P")
 
 
 class Outcome(StrEnum):
@@ -48,3 +52,13 @@ def unknown(words: str) -> Finding:
 
 Test = Callable[[RecordedRun], Finding]
 """Judges a claim by its recorded run, and by nothing else."""
+
+
+def expectation(judge: Callable[Concatenate[RecordedRun, P], Finding]) -> Callable[P, Test]:
+    """Turn a judgement of a run, by what is expected, into a function that returns a test."""
+
+    @wraps(judge)
+    def expect(*expected: P.args, **more: P.kwargs) -> Test:
+        return lambda run: judge(run, *expected, **more)
+
+    return expect

@@ -523,15 +523,13 @@ class Lab:
         Raises:
             PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
         """
-        begin = time.monotonic()
-        await_precondition(
+        return await_precondition(
             condition,
             what=what,
             timeout_s=timeout_s,
             interval_s=interval_s,
             stop=self._context.stop,
         )
-        return time.monotonic() - begin
 
     def sees(self, condition: Callable[[], object], *, within_s: float) -> float | None:
         """Return after how many seconds a condition came true, or None if it did not.
