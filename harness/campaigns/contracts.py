@@ -250,12 +250,13 @@ def run_contracts(
         "cells": [cell.settings for cell in cells],
     }
 
-    def summarize(results: Sequence[ScenarioResult]) -> ContractMatrix:
-        return ContractMatrix(
-            results=results, wanted=len(cells), damage=damage, left_out=left_out, runs="../"
-        )
-
     # Tuples are lists in JSON.
     folder = open_folder(session, "contracts-*", json.loads(json.dumps(asked)))
-    campaign = Campaign(cells=cells, read=ScenarioResult.read, summarize=summarize)
+    campaign = Campaign(
+        cells=cells,
+        read=ScenarioResult.read,
+        summarize=lambda results: ContractMatrix(
+            results=results, wanted=len(cells), damage=damage, left_out=left_out, runs="../"
+        ),
+    )
     return folder, run_campaign(campaign, folder, session)

@@ -1,6 +1,5 @@
 """Claim 20: acks=all with min.insync.replicas=1 may mean one copy."""
 
-from faults.power_loss import PowerLoss
 from harness.core.contract import Contract
 from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.clients import Batch
@@ -23,7 +22,7 @@ def script(lab: Lab) -> None:
     lab.start(a)
     lab.await_full_isr()
     doomed, cut = _write_alone(lab, "doomed")
-    lab.inject(PowerLoss(topic=lab.topic, partition=0, offset=doomed.first_offset), a)
+    lab.power_loss(a, offset=doomed.first_offset)
     lab.heal(cut)
     lab.start(a)
     lab.await_leader(a)

@@ -13,8 +13,7 @@ _ROUNDS = 3
 
 def script(lab: Lab) -> None:
     """Kill the leader again and again under acks=1 load, so that logs are cut and continued."""
-    flow = lab.producer()
-    flow.flow("under way", 300)
+    flow = lab.producer().flow("under way", 300)
     for _ in range(_ROUNDS):
         leader = lab.leader() or lab.brokers[0]
         # What is committed in an epoch is all that stays of it: without, there is no trace.

@@ -17,8 +17,7 @@ _REFUSED = re.compile("FETCH_SESSION_ID_NOT_FOUND|INVALID_FETCH_SESSION_EPOCH")
 def script(lab: Lab) -> None:
     """Let A lose its memory and lead again, while records flow."""
     a, b, c = lab.brokers
-    flow = lab.producer()
-    flow.flow("flow", _RATE_PER_S)
+    flow = lab.producer().flow("flow", _RATE_PER_S)
     lab.await_isr(lab.brokers)
     lab.wait_until(
         lambda: lab.measured(a, _SESSIONS) >= FOLLOWERS, what="sessions of both followers with A"

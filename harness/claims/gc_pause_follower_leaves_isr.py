@@ -71,11 +71,13 @@ def only_for_the_long(run: RecordedRun) -> Finding:
     short, long, late = run.facts("short"), run.facts("long"), run.facts("late_s")
     if not short or not long or not late:
         return unknown("The pauses were not observed.")
+    waits_s = ", ".join(map(str, long[0]["left_after_s"]))
+    after = f" after {waits_s} s" if waits_s else ""
     words = (
         f"With a limit of {LIMIT_S:g} s: after pauses of {short[0]['total_s']} s in all it left "
         f"{short[0]['left']} times; after {long[0]['pauses']} of {long[0]['longest_s']} s at most "
         f"and {long[0]['total_s']} s in all it left {long[0]['left']} times"
-        f"{_after(long[0]['left_after_s'])}, and an acks=all took {long[0]['longest_ack_s']} s."
+        f"{after}, and an acks=all took {long[0]['longest_ack_s']} s."
     )
     if long[0]["total_s"] <= 1.5 * LIMIT_S or not 0 < short[0]["total_s"] < LIMIT_S:
         return unknown(f"{words} Those are not the wanted pauses.")
@@ -87,10 +89,6 @@ def only_for_the_long(run: RecordedRun) -> Finding:
     if not long[0]["left"] or long[0]["longest_ack_s"] < LIMIT_S * 0.9:
         return refuted(words)
     return confirmed(words)
-
-
-def _after(waits_s: list[float]) -> str:
-    return f" after {', '.join(map(str, waits_s))} s" if waits_s else ""
 
 
 @claim("gc-pause-follower-leaves-isr")

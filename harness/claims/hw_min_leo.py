@@ -19,8 +19,7 @@ _RATE_PER_S = 100
 def script(lab: Lab) -> None:
     """Freeze all brokers again and again and compare their logs, with one cut off, then without."""
     a, b, c = lab.brokers
-    flow = lab.producer()
-    flow.flow("flow", _RATE_PER_S)
+    flow = lab.producer().flow("flow", _RATE_PER_S)
     lab.await_isr({a, b, c})
     lab.wait_until(lambda: flow.acked >= _RATE_PER_S, what="records")
     _freeze(lab)

@@ -22,13 +22,13 @@ def script(lab: Lab) -> None:
     lab.start(b)
     lab.await_isr({a, b})
     # The file is written by the leader's own thread just after it was elected.
-    lab.sees(lambda: _has_idle_epoch(lab), within_s=3.0)
-    lab.observe("epochs", {"entries": lab.epochs(a), "log_end": lab.log_end(a)})
+    lab.sees(lambda: _is_recorded(_epochs(lab)), within_s=3.0)
+    lab.observe("epochs", _epochs(lab))
 
 
-def _has_idle_epoch(lab: Lab) -> bool:
+def _epochs(lab: Lab) -> dict[str, Any]:
     leader = lab.brokers[0]
-    return any(start == lab.log_end(leader) for _, start in lab.epochs(leader))
+    return {"entries": lab.epochs(leader), "log_end": lab.log_end(leader)}
 
 
 def _is_recorded(fact: Any) -> bool:  # noqa: ANN401 (a JSON value)

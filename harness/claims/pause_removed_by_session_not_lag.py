@@ -19,8 +19,7 @@ _QUIET_S = 8.0
 def script(lab: Lab) -> None:
     """Freeze a follower, and see who takes it out of the ISR, and when."""
     a, b, c = lab.brokers
-    flow = lab.producer()
-    flow.flow("flow", _RATE_PER_S)
+    flow = lab.producer().flow("flow", _RATE_PER_S)
     lab.await_isr({a, b, c})
     if lab.has_zookeeper:
         lab.wait(_QUIET_S)

@@ -1,5 +1,7 @@
 """Claim 27: unclean election buys availability with what was acknowledged."""
 
+from collections.abc import Callable
+
 from harness.core.contract import Contract
 from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, claim
@@ -31,12 +33,8 @@ def script(lab: Lab) -> None:
     lab.await_full_isr()
 
 
-def _expect(*, by_itself: bool) -> Test:
-    if by_itself:
-        led = sees(LED_AFTER, lambda after_s: after_s is not None, "a leader again")
-    else:
-        led = sees(LED_AFTER, lambda after_s: after_s is None, "no leader until asked for")
-    return all_of(loses("alone"), led)
+def _expect(led: Callable[[float | None], bool], words: str) -> Test:
+    return all_of(loses("alone"), sees(LED_AFTER, led, words))
 
 
 @claim("unclean-on-loses")
@@ -64,11 +62,11 @@ def unclean_on_loses() -> Claim:
             Expectation(
                 versions=Versions(since="3.3", before="3.9"),
                 words="no leader until it is asked for, then loses what it lacks",
-                test=_expect(by_itself=False),
+                test=_expect(lambda after_s: after_s is None, "no leader until asked for"),
             ),
             Expectation(
                 words="loses what the stale replica lacked",
-                test=_expect(by_itself=True),
+                test=_expect(lambda after_s: after_s is not None, "a leader again"),
             ),
         ),
     )

@@ -135,8 +135,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Verify run folders again, without a cluster, and op histories in JSON lines."""
-    from harness.cli.self_test import try_verifier
-    from harness.cli.verify import judge_paths, worst
+    from harness.cli.verify import judge_paths, try_verifier, worst
 
     if self_test:
         if subscribe or ww_deps:

@@ -143,10 +143,11 @@ class LabProducer:
         """Send records and wait for their outcome."""
         return self.begin(name, count).settle(timeout_s=timeout_s)
 
-    def flow(self, name: str, rate_per_s: float) -> None:
-        """Send records at a rate until `halt`."""
+    def flow(self, name: str, rate_per_s: float) -> "LabProducer":
+        """Send records at a rate until `halt`; return this producer."""
         self._flow = name
         self._client.order({"do": "flow", "rate_per_s": rate_per_s})
+        return self
 
     def halt(self) -> PendingBatch:
         """End the flow; records that were sent still get their outcome."""

@@ -14,7 +14,6 @@ from typing import Any
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
-from faults.gc_pause import GcPause
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from harness.cluster.docker_cluster import DockerCluster
@@ -417,10 +416,6 @@ class Lab:
     def pause(self, *brokers: Broker) -> Active:
         """SIGSTOP brokers."""
         return self.inject(BrokerPause(), *brokers)
-
-    def collect_garbage(self, broker: Broker, *, for_s: float) -> Active:
-        """Make a broker collect garbage back to back: real pauses of the whole JVM."""
-        return self.inject(GcPause(), broker, hold_s=for_s)
 
     def cut(
         self,

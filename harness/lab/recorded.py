@@ -34,10 +34,11 @@ class RecordedBatch:
     @classmethod
     def read(cls, entry: Row) -> "RecordedBatch":
         """Return the batch in a line of lab.jsonl."""
-        offsets: dict[int, int | None] = {}
-        for value, offset, count in entry["ok"]:
-            for step in range(count):
-                offsets[value + step] = None if offset is None else offset + step
+        offsets = {
+            value + step: None if offset is None else offset + step
+            for value, offset, count in entry["ok"]
+            for step in range(count)
+        }
         return cls(
             name=entry["name"],
             offsets=offsets,

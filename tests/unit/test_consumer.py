@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.core.contract import Contract
-from harness.history import seal
 from harness.history.recorder import Identity, Recorder
+from harness.history.seal import seal
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.consumer import RecordingConsumer
 from workloads.record import decoder, encoder

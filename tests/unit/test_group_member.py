@@ -8,8 +8,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
-from harness.history import seal
 from harness.history.recorder import Recorder
+from harness.history.seal import seal
 from harness.lab.groups import offsets_partition
 from tests.unit.mock_kafka import (
     PARTITIONS,

@@ -8,9 +8,9 @@ import pytest
 
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.op import OpType, value_of
-from harness.history import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA, seal
-from harness.history.format import pack_frame, read_frames
+from harness.history.format import EVENT_SCHEMA, POLL_SCHEMA, SEND_SCHEMA, pack_frame, read_frames
 from harness.history.recorder import Identity, Recorder
+from harness.history.seal import seal
 from harness.history.sends import SendRecorder
 from workloads.record import decoder, encoder, values_of
 

@@ -10,7 +10,7 @@ import pytest
 from harness.core.contract import Contract
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
-from harness.history import seal
+from harness.history.seal import seal
 from tests.unit.mock_kafka import TOPIC, Run, RunningClient, mock_run
 from workloads.client_config import producer_config
 

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from harness.core.op import OpType
 from harness.core.wait import wait_until
-from harness.history import seal
 from harness.history.recorder import Identity
+from harness.history.seal import seal
 from harness.history.transactions import TxnRecorder
 from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka
 from workloads.client_config import consumer_config

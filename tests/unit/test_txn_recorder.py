@@ -8,8 +8,9 @@ import pytest
 
 from harness.core.errors import HistoryUnreadable
 from harness.core.op import OpType
-from harness.history import TXN_SCHEMA, seal
+from harness.history.format import TXN_SCHEMA
 from harness.history.recorder import Identity
+from harness.history.seal import seal
 from harness.history.transactions import Delivery, TxnRecorder
 from tests.unit.test_history import ENCODE, RUN, Stored
 from workloads.record import decoder, values_of
