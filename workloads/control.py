@@ -37,11 +37,7 @@ class Control:
     """
 
     def __init__(self, interval_s: float = 1.0) -> None:
-        """Begin with nothing wanted.
-
-        Args:
-            interval_s: seconds between two lines of progress.
-        """
+        """Begin with nothing wanted, and a line of progress every `interval_s` seconds."""
         self.stop = threading.Event()
         self.orphaned = threading.Event()
         self._interval_s = interval_s

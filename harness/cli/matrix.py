@@ -7,22 +7,12 @@ from typing import Any
 import typer
 
 from harness.cli import console
-from harness.cli.options import DEFAULT_STORE, Json, Keep, Master, Resume, Store, contracts
+from harness.cli.options import DEFAULT_STORE, VARIED, Json, Keep, Master, Resume, Store, contracts
 from harness.cli.process import INTERRUPTED, stoppable
 from harness.cli.settings import BY_NAME, Flags, scenario_of
 
 _SEED = 1
 """A matrix that nobody gave a seed: the same every time, so that it can be resumed."""
-
-_DEFAULTS = {
-    "kafka": None,
-    "acks": "0,1,all",
-    "min_isr": "1,2",
-    "idempotence": "on,off",
-    "unclean_election": "off",
-    "max_in_flight": None,
-}
-"""What a matrix varies, and by which values; None leaves the scenario's own."""
 
 
 @contracts
@@ -45,7 +35,7 @@ def matrix(
     common = {**given, "seed": seed, "scenario": given["scenario"] or default}
     dimensions: dict[str, Sequence[Any]] = {
         name: BY_NAME[name].words(given[name] or default) or [None]
-        for name, default in _DEFAULTS.items()
+        for name, default in VARIED.items()
     }
     scenarios, left_out = combine(
         dimensions, lambda choice: scenario_of({**common, **choice}), seed=seed

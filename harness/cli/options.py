@@ -102,8 +102,15 @@ WwDeps = Annotated[
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
 
 
-_LISTED = ("kafka", "acks", "min_isr", "idempotence", "unclean_election", "max_in_flight")
-"""Settings of which a matrix takes several values each."""
+VARIED = {
+    "kafka": None,
+    "acks": "0,1,all",
+    "min_isr": "1,2",
+    "idempotence": "on,off",
+    "unclean_election": "off",
+    "max_in_flight": None,
+}
+"""What a matrix varies, and by which values; None leaves the scenario's own."""
 
 _DESCRIBED: Mapping[str, Any] = {
     "scenario": ScenarioName,
@@ -112,7 +119,7 @@ _DESCRIBED: Mapping[str, Any] = {
 }
 _CONTRACTS: Mapping[str, Any] = {
     **_DESCRIBED,
-    **{setting.name: setting.listed for setting in SETTINGS if setting.name in _LISTED},
+    **{setting.name: setting.listed for setting in SETTINGS if setting.name in VARIED},
 }
 
 

@@ -185,8 +185,7 @@ class _Sealing:
                 raise self._unreadable(f"completes send {op}, which was never reserved")
             if not self._done.add(op):
                 raise self._unreadable(f"completes send {op} twice")
-            if op in known:
-                del known[op]
+            known.pop(op, None)
         columns["type"] = _NAMES.take(columns["type"])
         self._write("send", len(ops), op=ops, topic=self._topic, **columns)
 

@@ -20,12 +20,12 @@ from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.topology import FIRST_CONTROLLER, ZOOKEEPER_ID
 from harness.core.cluster import Broker, Listener
 from harness.core.contract import Contract
-from harness.core.errors import PreconditionUnmet, WaitTimeout
+from harness.core.errors import PreconditionUnmet
 from harness.core.fault import Evidence, Fault, describe, fault_traits
 from harness.core.run_dir import Journal
 from harness.core.schedule import Mix
 from harness.core.version import Versions
-from harness.core.wait import pause, wait_until
+from harness.core.wait import pause
 from harness.lab.clients import (
     POLL_S,
     WAIT_S,
@@ -180,9 +180,7 @@ class Lab:
 
         def counted() -> bool:
             leader = self.leader(partition)
-            if leader is None:
-                return False
-            return list(self.cluster.jmx(leader, name, "Value").values()) == [len(brokers)]
+            return leader is not None and self.measured(leader, name) == len(brokers)
 
         self.wait_until(
             counted,
@@ -531,18 +529,10 @@ class Lab:
 
         For what a claim is about; use `wait_until` for its preconditions.
         """
-        begin = time.monotonic()
         try:
-            wait_until(
-                condition,
-                timeout_s=within_s,
-                interval_s=POLL_S,
-                what="the condition",
-                stop=self._context.stop,
-            )
-        except WaitTimeout:
+            return self.wait_until(condition, what="the condition", timeout_s=within_s)
+        except PreconditionUnmet:
             return None
-        return time.monotonic() - begin
 
     def wait(self, seconds: float) -> None:
         """Let time pass.
