@@ -13,8 +13,7 @@ from docker.models.containers import Container
 from tenacity import before_sleep_log, retry, retry_if_result, stop_after_attempt
 
 from harness.cluster.engine import ENGINE_ERRORS
-from harness.cluster.metadata import ReplicaEnd
-from harness.core.cluster import Answer, Lease, ProcessState
+from harness.core.cluster import Lease
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
 
@@ -22,27 +21,6 @@ log = logging.getLogger(__name__)
 
 Protocol = Literal["kafka", "zookeeper"]
 """What a listener speaks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What one container's network swallows.
-
-    Attributes:
-        container_pid: first process of the container, in the engine's pid namespace.
-        peers: addresses whose packets are dropped; None for everybody who is not spared.
-        ports: only TCP packets from or to these ports; None for everything.
-        spared: addresses whose packets pass.
-        direction: "in" drops what comes from the peers, "out" what goes to them, or "both".
-        longer_than: only IP packets of more bytes are dropped, as the packet filter sees them.
-    """
-
-    container_pid: int
-    peers: tuple[str, ...] | None
-    ports: tuple[int, ...] | None
-    spared: tuple[str, ...] = ()
-    direction: str = "both"
-    longer_than: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +53,6 @@ class Agent:
         """Name of the agent's container."""
         return str(self._container.name)
 
-    def state(self, container_pid: int) -> ProcessState | None:
-        """Return the JVM below a container's first process, or None."""
-        process = self.ask("state", container_pid=container_pid)["process"]
-        if process is None:
-            return None
-        return ProcessState(
-            pid=process["pid"], start_ticks=process["start_ticks"], state=process["state"]
-        )
-
     def jvm(self, container_pid: int) -> Jvm | None:
         """Return what the JVM below a container's first process was started with, or None."""
         answer = self.ask("jvm", container_pid=container_pid)
@@ -95,62 +64,8 @@ class Agent:
             jars=tuple(answer["jars"]),
         )
 
-    def probe(
-        self, probes: Sequence[tuple[int, str, int, Protocol]], *, timeout_s: float
-    ) -> list[Answer]:
-        """Return what each (container pid, host, port, protocol) answers to its first question."""
-        answers = self.ask(
-            "probe",
-            probes=[
-                {"container_pid": pid, "host": host, "port": port, "protocol": protocol}
-                for pid, host, port, protocol in probes
-            ],
-            timeout_ms=int(timeout_s * 1000),
-        )["answers"]
-        return [Answer(answer) for answer in answers]
-
-    def log_ends(
-        self, log_dirs: Mapping[int, tuple[int, Sequence[str]]], topics: Sequence[str]
-    ) -> dict[tuple[int, str, int], ReplicaEnd]:
-        """Return where the logs of some topics end, by their files.
-
-        Args:
-            log_dirs: by node id: the first process of its container, and its log directories.
-            topics: whose.
-
-        Returns:
-            By node id, topic and partition; what cannot be read just now is left out.
-        """
-        logs = self.ask(
-            "log_ends",
-            topics=list(topics),
-            brokers=[
-                {"node_id": node_id, "container_pid": pid, "log_dirs": list(folders)}
-                for node_id, (pid, folders) in log_dirs.items()
-            ],
-        )["logs"]
-        return {
-            (log["node_id"], log["topic"], log["partition"]): ReplicaEnd(
-                log_end=log["log_end"], high_watermark=log["high_watermark"]
-            )
-            for log in logs
-        }
-
-    def mbeans(self, container_pid: int, names: Sequence[str]) -> dict[tuple[str, str], float]:
-        """Return the numbers that the JVM's MBeans give, by object name and attribute.
-
-        Args:
-            container_pid: first process of the container.
-            names: object names, which may be patterns.
-        """
-        values = self.ask("mbeans", container_pid=container_pid, names=list(names))["values"]
-        return {(row["name"], row["attribute"]): float(row["value"]) for row in values}
-
-    def read(self, container_pid: int, path: str, *, offset: int = 0) -> tuple[bytes, int]:
-        """Return the bytes of a container's file from `offset` on, and the file's size.
-
-        A file that does not exist has no bytes and the size 0.
-        """
+    def read(self, container_pid: int, path: str, *, offset: int = 0) -> bytes:
+        """Return the bytes of a container's file from `offset` on; none if it does not exist."""
         content = bytearray()
         while True:
             part = self.ask(
@@ -160,7 +75,7 @@ class Agent:
             data = base64.b64decode(part["base64"])
             content += data
             if len(data) < _CHUNK_BYTES:
-                return bytes(content), int(part["size"])
+                return bytes(content)
 
     def size(self, container_pid: int, path: str) -> int:
         """Return the size of a container's file in bytes; 0 if there is none."""

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +196,7 @@ class DockerCluster:
             if node.data is None:
                 continue
             path = f"{node.data}/__cluster_metadata-0/quorum-state"
-            text, _ = self.agent.read(self.pid(node), path)
+            text = self.agent.read(self.pid(node), path)
             epoch = re.search(rb'"leaderEpoch":(\d+)', text)
             leader = re.search(rb'"leaderId":(-?\d+)', text)
             if epoch and leader:
@@ -255,7 +254,8 @@ class DockerCluster:
 
     def process_of(self, broker: Broker) -> ProcessState | None:
         """Return the node's JVM, or None if it has none."""
-        return self.agent.state(self.pid(broker))
+        process = self.agent.ask("state", container_pid=self.pid(broker))["process"]
+        return process and ProcessState(**process)
 
     def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
         """Return how each of the node's JVMs ended so far, as its supervisor saw it."""
@@ -272,17 +272,20 @@ class DockerCluster:
         self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float
     ) -> dict[tuple[int, int], Answer]:
         """Ask each second node's listener from inside the first node's network."""
-        probes = []
-        for source, target in pairs:
-            address = self._containers[target.node_id].address_from(
-                self._containers[source.node_id]
-            )
-            speaks = self.node(target).protocol
-            probes.append((self.pid(source), address, self._probe_port(target), speaks))
-        answers = self.agent.probe(probes, timeout_s=timeout_s)
+        containers = self._containers
+        probes = [
+            {
+                "container_pid": self.pid(source),
+                "host": containers[target.node_id].address_from(containers[source.node_id]),
+                "port": self._probe_port(target),
+                "protocol": self.node(target).protocol,
+            }
+            for source, target in pairs
+        ]
+        told = self.agent.ask("probe", probes=probes, timeout_ms=int(timeout_s * 1000))
         return {
-            (source.node_id, target.node_id): answer
-            for (source, target), answer in zip(pairs, answers, strict=True)
+            (source.node_id, target.node_id): Answer(answer)
+            for (source, target), answer in zip(pairs, told["answers"], strict=True)
         }
 
     def _probe_port(self, broker: Broker) -> int:
@@ -303,19 +306,26 @@ class DockerCluster:
             self._watermarks = Admin(self.topology.bootstrap)
         return self._watermarks.high_watermarks(partitions)
 
-    def replica_ends(self, topics: Sequence[str]) -> Mapping[tuple[int, str, int], ReplicaEnd]:
-        """Return where the replicas of some topics end, by broker, topic and partition.
+    def replica_ends(self, topics: Sequence[str]) -> list[ReplicaEnd]:
+        """Return where the replicas of some topics end; what cannot be read just now is left out.
 
         The files are looked at: a broker that is dead, frozen or cut off is no exception.
 
         Raises:
             ClusterBroken: the fault agent does not tell.
         """
-        folders: dict[int, tuple[int, Sequence[str]]] = {}
+        brokers = []
         for broker in self.brokers:
             with suppress(ClusterBroken):
-                folders[broker.node_id] = (self.pid(broker), self._log_dirs(broker))
-        return self.agent.log_ends(folders, topics)
+                brokers.append(
+                    {
+                        "node_id": broker.node_id,
+                        "container_pid": self.pid(broker),
+                        "log_dirs": self._log_dirs(broker),
+                    }
+                )
+        answer = self.agent.ask("log_ends", topics=list(topics), brokers=brokers)
+        return [ReplicaEnd(**log) for log in answer["logs"]]
 
     def host_clock_ns(self) -> int:
         """Return what the clock of the brokers' machine shows, nanoseconds since 1970.
@@ -352,8 +362,12 @@ class DockerCluster:
             ClusterBroken: there is no JVM, it does not answer, or a name is malformed.
         """
         names = [object_names] if isinstance(object_names, str) else object_names
-        values = self.agent.mbeans(self.pid(broker), names)
-        return {name: value for (name, known), value in values.items() if known == attribute}
+        answer = self.agent.ask("mbeans", container_pid=self.pid(broker), names=list(names))
+        return {
+            row["name"]: float(row["value"])
+            for row in answer["values"]
+            if row["attribute"] == attribute
+        }
 
     def log_ends(self, topic: str) -> dict[int, int]:
         """Return where the leader's log of each partition ends, by its own MBeans.
@@ -399,12 +413,11 @@ class DockerCluster:
         folder = self.node(broker).data
         if folder is None:
             raise ClusterBroken(f"The data folder of node {broker.node_id} is not known.")
-        content, _ = self.agent.read(self.pid(broker), f"{folder}/{path}")
-        return content
+        return self.agent.read(self.pid(broker), f"{folder}/{path}")
 
     def received_bytes(self, broker: Broker) -> int:
         """Return how many bytes a node has received from others, as the kernel counts them."""
-        text, _ = self.agent.read(self.pid(broker), "/proc/1/net/dev")
+        text = self.agent.read(self.pid(broker), "/proc/1/net/dev")
         lines = (line.partition(":") for line in text.decode().splitlines() if ":" in line)
         return sum(int(counts.split()[0]) for name, _, counts in lines if name.strip() != "lo")
 
@@ -488,7 +501,7 @@ class DockerCluster:
             ports = self.topology.ports_between(self.node(first), self.node(second), listener)
             links.append((self._containers[first.node_id], self._containers[second.node_id], ports))
         rules = link_rules(links, direction=direction, longer_than=longer_than)
-        self.agent.ask("cut", lease=self.lease, rules=[asdict(rule) for rule in rules])
+        self.agent.ask("cut", lease=self.lease, rules=rules)
 
     def cut_clients(self, brokers: Sequence[Broker], *, direction: ClientDirection) -> None:
         """Drop packets between client listeners and everybody outside the cluster."""
@@ -497,7 +510,7 @@ class DockerCluster:
             client_rule(self.node(b), self._containers[b.node_id], everybody, direction=direction)
             for b in brokers
         ]
-        self.agent.ask("cut", lease=self.lease, rules=[asdict(rule) for rule in rules])
+        self.agent.ask("cut", lease=self.lease, rules=rules)
 
     def probe_from_outside(
         self, brokers: Sequence[Broker], *, timeout_s: float

@@ -4,12 +4,15 @@ import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from harness.cluster.agent import Rule
 from harness.cluster.containers import NodeContainer
 from harness.cluster.topology import Node
 from harness.core.cluster import Answer, ClientDirection, Direction
 from harness.core.errors import ClusterBroken
+
+Rule = dict[str, Any]
+"""What one container's network drops, as the agent's verb `cut` is told (README of the agent)."""
 
 _API_VERSIONS = 18
 _CORRELATION = 0x6B63
@@ -43,12 +46,15 @@ def link_rules(
         at, away = (other, one) if direction == "forth" else (one, other)
         peers.setdefault((at.pid, ports), []).extend(away.addresses.values())
     return [
-        Rule(
-            container_pid=pid, peers=tuple(addresses), ports=ports, direction=side,
-            longer_than=longer_than,
-        )
+        {
+            "container_pid": pid,
+            "peers": addresses,
+            "ports": ports,
+            "direction": side,
+            "longer_than": longer_than,
+        }
         for (pid, ports), addresses in peers.items()
-    ]  # fmt: skip
+    ]
 
 
 def client_rule(
@@ -81,19 +87,14 @@ def client_rule(
     }
     if not inside:
         raise ClusterBroken(f"{node.service} publishes no port {node.port} for clients.")
-    return Rule(
-        container_pid=container.pid,
-        peers=None,
+    others = [other for other in cluster if other.pid != container.pid]
+    return {
+        "container_pid": container.pid,
         # Not its own: every packet that comes in goes there.
-        spared=tuple(
-            address
-            for other in cluster
-            if other.pid != container.pid
-            for address in other.addresses.values()
-        ),
-        ports=tuple(sorted(inside)),
-        direction=_CLIENT_SIDES[direction],
-    )
+        "spared": [address for other in others for address in other.addresses.values()],
+        "ports": sorted(inside),
+        "direction": _CLIENT_SIDES[direction],
+    }
 
 
 def knock(ports: Mapping[int, int | None], *, timeout_s: float) -> dict[int, Answer]:

@@ -47,12 +47,11 @@ class ClusterLogs:
         """Return a node's log file; empty if it has none."""
         if node.server_log is None:
             return b""
-        content, _ = self._agent.read(self._pids[node.node_id], node.server_log)
-        return content
+        return self._agent.read(self._pids[node.node_id], node.server_log)
 
     def exits(self, node: Node) -> list[Mapping[str, int]]:
         """Return the pid inside the container and the status of each JVM that has ended."""
-        lines, _ = self._agent.read(self._pids[node.node_id], EXITS)
+        lines = self._agent.read(self._pids[node.node_id], EXITS)
         return [json.loads(line) for line in lines.splitlines()]
 
     def save(self, node: Node, folder: Path) -> None:
@@ -65,7 +64,7 @@ class ClusterLogs:
             (folder / "server.log").write_bytes(self.server_log(node))
         pid = self._pids[node.node_id]
         for name, path in self._gc_logs(node).items():
-            content, _ = self._agent.read(pid, path)
+            content = self._agent.read(pid, path)
             # The pid of a JVM that never logged its collections leads to no file.
             if content:
                 (folder / name).write_bytes(content)
@@ -125,7 +124,7 @@ class ClusterLogs:
         if (fault_id, node_id) not in self._marks:
             return []
         path, size = self._marks[fault_id, node_id]
-        text, _ = self._agent.read(self._pids[node_id], path, offset=size)
+        text = self._agent.read(self._pids[node_id], path, offset=size)
         return [float(match[1]) / 1000 for match in _PAUSE.finditer(text)]
 
 

@@ -48,10 +48,16 @@ class ReplicaEnd:
     """Where one replica ends, by its broker's files.
 
     Attributes:
+        node_id: of the broker.
+        topic: topic name.
+        partition: its number.
         log_end: its log end offset.
         high_watermark: as the broker has checkpointed it, every five seconds; None if it has not.
     """
 
+    node_id: int
+    topic: str
+    partition: int
     log_end: int
     high_watermark: int | None
 

@@ -107,10 +107,10 @@ class Sampler:
             log.debug("No ends of replicas: %s", error)
             return
         answered_ns = time.monotonic_ns()
-        for (broker, topic, number), end in ends.items():
+        for end in ends:
             self._write(
-                "replica", asked_ns, answered_ns, broker=broker, topic=topic, partition=number,
-                log_end=end.log_end, high_watermark=end.high_watermark,
+                "replica", asked_ns, answered_ns, broker=end.node_id, topic=end.topic,
+                partition=end.partition, log_end=end.log_end, high_watermark=end.high_watermark,
             )  # fmt: skip
 
     def _ask_small(self, states: Mapping[Partition, PartitionState]) -> None:

@@ -80,14 +80,14 @@ def test_the_agents_own_sentence_is_handed_on() -> None:
     engine = Engine({"error": "There is no such container."}, exit_code=1)
 
     with pytest.raises(ClusterBroken, match="There is no such container"):
-        engine.agent().state(100)
+        engine.agent().ask("state", container_pid=100)
 
 
 def test_an_engine_that_has_gone_is_a_broken_cluster_and_no_traceback() -> None:
     engine = Engine(requests.exceptions.ConnectionError("gone"))
 
     with pytest.raises(ClusterBroken, match="does not answer"):
-        engine.agent().state(100)
+        engine.agent().ask("state", container_pid=100)
 
 
 class Stream:

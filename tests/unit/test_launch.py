@@ -34,9 +34,8 @@ class Agent:
         named = {f"/proc/{pid}/root{path}": text for (pid, path), text in self.files.items()}
         yield "".join(f"{path}\n" for path in wanted if named.get(path)).encode()
 
-    def read(self, pid: int, path: str, *, offset: int = 0) -> tuple[bytes, int]:
-        content = self.files.get((pid, path), b"")
-        return content[offset:], len(content)
+    def read(self, pid: int, path: str, *, offset: int = 0) -> bytes:
+        return self.files.get((pid, path), b"")[offset:]
 
     def jvm(self, pid: int) -> Any:
         return SimpleNamespace(pid_inside=900 + pid)
@@ -175,7 +174,7 @@ def test_container_logs_are_fetched_only_where_there_is_no_log_file(tmp_path: Pa
 
 def test_logs_that_cannot_be_had_of_one_node_do_not_cost_the_others(tmp_path: Path) -> None:
     class Broken(Agent):
-        def read(self, pid: int, path: str, *, offset: int = 0) -> tuple[bytes, int]:
+        def read(self, pid: int, path: str, *, offset: int = 0) -> bytes:
             if pid == 1:
                 raise ClusterBroken("no answer")
             return super().read(pid, path, offset=offset)

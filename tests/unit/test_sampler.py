@@ -37,11 +37,12 @@ class Cluster:
         told = Watermark(asked_ns=5, answered_ns=9, offset=40, leader_epoch=3)
         return dict.fromkeys(places, told)
 
-    def replica_ends(self, topics: Sequence[str]) -> Mapping[tuple[int, str, int], ReplicaEnd]:
+    def replica_ends(self, topics: Sequence[str]) -> list[ReplicaEnd]:
         assert topics == ["orders"]
         if not self.has_clock:
             raise ClusterBroken("The fault agent does not answer.")
-        return {(2, "orders", 0): ReplicaEnd(log_end=41, high_watermark=None)}
+        end = ReplicaEnd(node_id=2, topic="orders", partition=0, log_end=41, high_watermark=None)
+        return [end]
 
     def host_clock_ns(self) -> int:
         if not self.has_clock:
