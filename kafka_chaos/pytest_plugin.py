@@ -102,8 +102,8 @@ def require_packages() -> None:
 def require_engine() -> None:
     """Skip the test where no Docker engine answers; under CI, fail it."""
     require_packages()
-    from harness.cluster.engine import connect
     from harness.core.errors import EnvironmentBroken
+    from harness.machine.engine import connect
 
     try:
         connect(timeout_s=10).close()

@@ -12,10 +12,10 @@ from uuid import uuid4
 from docker.models.containers import Container
 from tenacity import before_sleep_log, retry, retry_if_result, stop_after_attempt
 
-from harness.cluster.engine import ENGINE_ERRORS
 from harness.core.cluster import Lease
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
+from harness.machine.engine import ENGINE_ERRORS
 
 log = logging.getLogger(__name__)
 

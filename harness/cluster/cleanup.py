@@ -13,9 +13,9 @@ from docker.models.containers import Container
 
 from harness.cluster.agent import Agent
 from harness.cluster.containers import PROJECT_LABEL
-from harness.cluster.engine import ENGINE_ERRORS, connect
 from harness.core.errors import HealFailed, KafkaChaosError
 from harness.core.progress import Say
+from harness.machine.engine import ENGINE_ERRORS, connect
 
 LABEL = "kafka-chaos"
 RUN_LABEL = "kafka-chaos.run"

@@ -11,10 +11,10 @@ from docker.models.containers import Container
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 from testcontainers.compose import DockerCompose
 
-from harness.cluster.engine import ENGINE_ERRORS, connect
 from harness.cluster.topology import Node, Topology
 from harness.cluster.user_topology import explain_collision
 from harness.core.errors import ClusterBroken, EnvironmentBroken
+from harness.machine.engine import ENGINE_ERRORS, connect
 from harness.machine.programs import run
 
 PROJECT_LABEL = "com.docker.compose.project"

@@ -19,7 +19,6 @@ from typing import IO, Any, cast
 from tenacity import before_sleep_log, retry, retry_if_exception_type, stop_after_attempt
 
 from harness.cluster.agent import Agent
-from harness.cluster.engine import ENGINE_ERRORS
 from harness.core.errors import KafkaChaosError
 from harness.core.run_dir import (
     REPLICA_EPOCHS,
@@ -29,6 +28,7 @@ from harness.core.run_dir import (
     canonical_json,
     write_atomically,
 )
+from harness.machine.engine import ENGINE_ERRORS
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,13 @@ class Source:
     Attributes:
         node_id: the broker.
         service: its name in the Compose file, and of its folder below `cluster/`.
-        container_pid: first process of its container; None if the container was never found.
+        container_pid: first process of its container.
         log_dirs: the folders of its logs, as it sees them; empty if they are not known.
     """
 
     node_id: int
     service: str
-    container_pid: int | None
+    container_pid: int
     log_dirs: tuple[str, ...]
 
 
@@ -87,17 +87,6 @@ _again = retry(
     before_sleep=before_sleep_log(log, logging.WARNING),
     reraise=True,
 )
-
-
-def log_dirs_of(settings: Mapping[str, str], otherwise: str | None) -> tuple[str, ...]:
-    """Return the folders of a broker's logs by its effective configuration.
-
-    Args:
-        settings: the configuration; may be empty, for brokers before 0.11 cannot be asked.
-        otherwise: where the logs are known to lie if the configuration does not say.
-    """
-    text = settings.get("log.dirs") or settings.get("log.dir") or otherwise or ""
-    return tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
 
 
 def copy_replicas(
@@ -228,8 +217,6 @@ _FAILURES = (KafkaChaosError, OSError, tarfile.TarError, *ENGINE_ERRORS)
 
 
 def _known_dirs(source: Source) -> tuple[str, ...]:
-    if source.container_pid is None:
-        raise _Incomplete("its container is not there")
     if not source.log_dirs:
         raise _Incomplete("where its logs lie is not known: label its service kafka-chaos.data-dir")
     return source.log_dirs

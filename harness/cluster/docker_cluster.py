@@ -13,14 +13,7 @@ from typing import Any
 from harness.cluster.admin import Admin
 from harness.cluster.agent import Agent
 from harness.cluster.containers import ComposeProject
-from harness.cluster.disks import (
-    Source,
-    copy_metadata,
-    copy_replicas,
-    copy_transactions,
-    log_dirs_of,
-)
-from harness.cluster.engine import ENGINE_ERRORS
+from harness.cluster.disks import Source, copy_metadata, copy_replicas, copy_transactions
 from harness.cluster.links import client_rule, knock, link_rules
 from harness.cluster.logs import ClusterLogs
 from harness.cluster.metadata import (
@@ -32,6 +25,7 @@ from harness.cluster.metadata import (
 )
 from harness.cluster.processes import PROCESSES, processes
 from harness.cluster.topology import Node, Topology
+from harness.cluster.user_compose import data_folders
 from harness.cluster.zookeeper import ZooKeeper
 from harness.core.cluster import (
     Answer,
@@ -48,6 +42,7 @@ from harness.core.cluster import (
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.run_dir import REPLICA_LIMIT_BYTES, Journal, canonical_json, write_atomically
 from harness.core.wait import wait_until
+from harness.machine.engine import ENGINE_ERRORS
 
 log = logging.getLogger(__name__)
 
@@ -370,36 +365,28 @@ class DockerCluster:
         }
 
     def log_ends(self, topic: str) -> dict[int, int]:
-        """Return where the leader's log of each partition ends, by its own MBeans.
+        """Return where the leader's log of each partition ends, by its files.
 
         Consumers may read to the high watermark only, which can lie below and stay there: a leader
         left alone in the ISR did not move it until the next write (KAFKA-13091, fixed in 3.0).
-        Partitions whose leader is not known or does not tell are left out.
+        Partitions whose leader is not known or cannot be read are left out.
         """
-        pattern = f"kafka.log:type=Log,name=LogEndOffset,topic={topic},partition=*"
-        leaders = {
-            number: state.leader
-            for (_, number), state in self._source.partitions(topic).items()
-            if state.leader is not None
+        states = self._source.partitions(topic)
+        try:
+            ends = self.replica_ends([topic])
+        except ClusterBroken as error:
+            log.warning("Where the logs of %s end is not known: %s", topic, error)
+            return {}
+        return {
+            end.partition: end.log_end
+            for end in ends
+            if (state := states.get((topic, end.partition))) and state.leader == end.node_id
         }
-        ends: dict[int, int] = {}
-        for node_id in sorted(set(leaders.values())):
-            try:
-                values = self.jmx(self._broker(node_id), pattern, "Value")
-            except ClusterBroken as error:
-                log.warning("Broker %d does not tell where its logs end: %s", node_id, error)
-                continue
-            for name, value in values.items():
-                number = int(name.rsplit("partition=", 1)[1].split(",")[0])
-                if leaders.get(number) == node_id:
-                    ends[number] = int(value)
-        return ends
 
     # -- what lies on the disks --------------------------------------------------------------------
 
     def _log_dirs(self, broker: Broker) -> tuple[str, ...]:
-        settings = self._settings.get(broker.node_id, {})
-        folders = log_dirs_of(settings, self.node(broker).data)
+        folders = self._source_of(self.node(broker)).log_dirs
         if not folders:
             raise ClusterBroken(f"Where node {broker.node_id} keeps its logs is not known.")
         return folders
@@ -456,11 +443,7 @@ class DockerCluster:
 
     @property
     def lease(self) -> Lease:
-        """The lease that damage is done under.
-
-        Raises:
-            ClusterBroken: there is none, so nothing may be broken now.
-        """
+        """The lease that damage is done under."""
         if self._lease is None:
             raise ClusterBroken("Nothing may be broken without a lease: use cluster.leased(…).")
         return self._lease
@@ -638,7 +621,7 @@ class DockerCluster:
             node_id=node.node_id,
             service=node.service,
             container_pid=self.pid(node),
-            log_dirs=log_dirs_of(settings, node.data),
+            log_dirs=tuple(data_folders(settings) or data_folders({"log.dirs": node.data or ""})),
         )
 
     def _folder_of(self, node: Node) -> Path:

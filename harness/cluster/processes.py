@@ -67,7 +67,8 @@ def processes(
         try:
             known["container"] = _state_of(container)
             known["exits"] = [ended(entry) for entry in logs.exits(node)]
-            known["running"] = agent.state(container.pid) is not None
+            state = agent.ask("state", container_pid=container.pid)
+            known["running"] = state["process"] is not None
         except (ClusterBroken, *ENGINE_ERRORS) as error:
             known["why"] = str(error)
         nodes.append({"node": node.node_id, "service": node.service, "kind": node.kind, **known})

@@ -265,7 +265,8 @@ def metadata_folder(properties: Mapping[str, str]) -> str | None:
 
 def data_folders(properties: Mapping[str, str]) -> Sequence[str]:
     """Return the log folders that the properties name."""
-    return _split(properties.get("log.dirs") or properties.get("log.dir") or "")
+    folders = _split(properties.get("log.dirs") or properties.get("log.dir") or "")
+    return [folder.rstrip("/") for folder in folders]
 
 
 def _split(text: str) -> Sequence[str]:

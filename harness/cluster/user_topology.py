@@ -10,7 +10,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -55,19 +55,8 @@ _COLLISIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFacts:
-    """What an image does by itself.
-
-    Attributes:
-        entrypoint: its entry point.
-        command: its command.
-        environment: its variables.
-    """
-
-    entrypoint: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
-    environment: Mapping[str, str]
+ImageConfig = Mapping[str, Any]
+"""What an image does by itself: `Config` as `docker image inspect` prints it."""
 
 
 def prepare(
@@ -85,11 +74,11 @@ def prepare(
     Raises:
         EnvironmentBroken: an image can be neither found, fetched nor built.
     """
-    facts = {node.service: _facts(file, node, say) for node in file.nodes}
-    return arrange(file, facts, labels=labels(run_name, owner), agent_image=agent_image, say=say)
+    images = {node.service: _image_config(file, node, say) for node in file.nodes}
+    return arrange(file, images, labels=labels(run_name, owner), agent_image=agent_image, say=say)
 
 
-def _facts(file: ComposeFile, node: ForeignNode, say: Say) -> ImageFacts:
+def _image_config(file: ComposeFile, node: ForeignNode, say: Say) -> ImageConfig:
     service = file.service(node)
     # Compose itself names an image after the project if the file does not.
     image = service.get("image") or f"{file.document['name']}-{node.service}"
@@ -107,18 +96,13 @@ def _facts(file: ComposeFile, node: ForeignNode, say: Say) -> ImageFacts:
         done = run(inspect, timeout_s=_INSPECT_S)
     if done.returncode != 0:
         raise EnvironmentBroken(f"The image {image} of {node.service}: {last_words(done)}")
-    config = json.loads(done.stdout)
-    pairs = (entry.partition("=") for entry in config.get("Env") or [])
-    return ImageFacts(
-        entrypoint=tuple(config.get("Entrypoint") or ()),
-        command=tuple(config.get("Cmd") or ()),
-        environment={key: value for key, _, value in pairs},
-    )
+    config: ImageConfig = json.loads(done.stdout)
+    return config
 
 
 def arrange(
     file: ComposeFile,
-    facts: Mapping[str, ImageFacts],
+    images: Mapping[str, ImageConfig],
     *,
     labels: Mapping[str, str],
     agent_image: str,
@@ -128,7 +112,7 @@ def arrange(
 
     Args:
         file: what was read; it stays as it is.
-        facts: of each node's image, by service.
+        images: of each node, by service.
         labels: for everything that is made.
         agent_image: fault-agent image.
         say: is told what was changed.
@@ -140,12 +124,13 @@ def arrange(
     _make_private(document, labels, say)
     for node in file.nodes:
         service = document["services"][node.service]
-        image = facts[node.service]
+        image = images[node.service]
+        environment = dict(entry.partition("=")[::2] for entry in image.get("Env") or [])
         service.setdefault("image", f"{file.document['name']}-{node.service}")
         service["container_name"] = service.get("container_name") or f"{project}-{node.service}"
-        told = properties_of(image.environment) | properties_of(service.get("environment") or {})
+        told = properties_of(environment) | properties_of(service.get("environment") or {})
         _wrap(service, image)
-        _add_flags(service, image)
+        _add_flags(service, environment)
         _give_own_data(document, node.service, told, labels, say)
         nodes.append(_node(node, service, told))
     for service in document["services"].values():
@@ -206,12 +191,12 @@ def _give_own_data(
         say(f"{mount['source']} is left alone: {name} keeps its data in a volume of the run.")
 
 
-def _wrap(service: Service, image: ImageFacts) -> None:
+def _wrap(service: Service, image: ImageConfig) -> None:
     """Put our supervisor in front of the node's own command."""
     own_entry, own_command = service.get("entrypoint"), service.get("command")
     if own_entry is None:
-        entry = [_escape(word) for word in image.entrypoint]
-        command = own_command or [_escape(word) for word in image.command]
+        entry = [_escape(word) for word in image.get("Entrypoint") or []]
+        command = own_command or [_escape(word) for word in image.get("Cmd") or []]
     else:
         # As in Docker: who sets an entry point does not get the image's command.
         entry, command = list(own_entry), own_command or []
@@ -226,7 +211,7 @@ def _wrap(service: Service, image: ImageFacts) -> None:
     service["tmpfs"] = [*(service.get("tmpfs") or []), f"{_RUN_FOLDER}:mode=0777"]
 
 
-def _add_flags(service: Service, image: ImageFacts) -> None:
+def _add_flags(service: Service, of_image: Mapping[str, str]) -> None:
     """Have every JVM of JDK 9 and later log its collections, and make asked-for ones pause."""
     environment = dict(service.get("environment") or {})
     # JDK_JAVA_OPTIONS is read by the launcher of JDK 9 and later only; JAVA_TOOL_OPTIONS would
@@ -234,7 +219,7 @@ def _add_flags(service: Service, image: ImageFacts) -> None:
     for name, flag in (("JDK_JAVA_OPTIONS", _GC_LOG_FLAG), ("KAFKA_OPTS", _PAUSE_FLAG)):
         before = environment.get(name)
         if before is None:
-            before = _escape(image.environment.get(name, ""))
+            before = _escape(of_image.get(name, ""))
         environment[name] = f"{before} {flag}".strip()
     service["environment"] = environment
 

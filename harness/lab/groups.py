@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.cluster.engine import ENGINE_ERRORS, connect
 from harness.cluster.topology import REPLICATION_PORT
 from harness.core.cluster import Broker
 from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
 from harness.core.version import numbers
 from harness.core.wait import wait_until
 from harness.lab.clients import WAIT_S, await_precondition, start_client
+from harness.machine.engine import ENGINE_ERRORS, connect
 from harness.run.client_process import ClientProcess
 from harness.run.context import RunContext
 from workloads.client_config import Config

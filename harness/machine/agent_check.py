@@ -1,15 +1,18 @@
 """A rehearsal of the fault agent in scratch containers: real rules, a lease that really ends."""
 
 import json
-import uuid
-from typing import Any
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, cast
+
+from docker.models.containers import Container
 
 from harness.core.errors import EnvironmentBroken
 from harness.core.wait import wait_until
-from harness.machine.programs import last_words, run, run_checked
+from harness.machine.engine import ENGINE_ERRORS, connect
 from harness.machine.templates import agent_service
 
-_CLI_S = 60
 _LEASE_S = 1.0
 _PEER = "192.0.2.1"
 """An address that belongs to nobody (RFC 5737)."""
@@ -28,43 +31,34 @@ def try_agent(agent_image: str, victim_image: str) -> str:
     Raises:
         EnvironmentBroken: something that every run needs does not work.
     """
-    token = uuid.uuid4().hex[:8]
-    agent, victim = f"kc-doctor-agent-{token}", f"kc-doctor-victim-{token}"
+    service = agent_service("agent", image=agent_image, labels={"kafka-chaos.run": "doctor"})
+    rights = {name: service[name] for name in ("cap_add", "security_opt")}
+    engine = connect()
     labels = {"kafka-chaos": "1", "kafka-chaos.run": "doctor"}
-    service = agent_service(agent, image=agent_image, labels=labels)
-    rights = [f"--cap-add={right}" for right in service["cap_add"]]
-    rights += [f"--security-opt={option}" for option in service["security_opt"]]
     try:
-        for name, image, flags, command in (
-            (agent, agent_image, (f"--pid={service['pid']}", *rights), ()),
-            (victim, victim_image, (), ("sleep", "300")),
-        ):
-            run_checked(
-                ["docker", "run", "--detach", "--rm", "--network", "none", "--name", name,
-                 *(f"--label={key}={value}" for key, value in labels.items()), *flags, image,
-                 *command],
-                timeout_s=_CLI_S,
-                purpose=f"start a scratch container of {image}",
-            )  # fmt: skip
-        return _rehearse(agent, victim)
-    finally:
-        run(["docker", "rm", "--force", "--volumes", agent, victim], timeout_s=_CLI_S)
+        with ExitStack() as scratch:
+            start = cast(
+                "Callable[..., Container]",
+                partial(engine.containers.run, detach=True, network_mode="none", labels=labels),
+            )
+            victim = start(victim_image, ["sleep", "300"])
+            scratch.callback(victim.remove, force=True, v=True)
+            agent = start(agent_image, pid_mode=service["pid"], **rights)
+            scratch.callback(agent.remove, force=True, v=True)
+            return _rehearse(agent, victim)
+    except ENGINE_ERRORS as error:
+        raise EnvironmentBroken(f"the engine does not run a scratch container: {error}") from error
 
 
-def _rehearse(agent: str, victim: str) -> str:
-    pid = int(
-        run_checked(
-            ["docker", "inspect", "--format", "{{.State.Pid}}", victim],
-            timeout_s=_CLI_S,
-            purpose="find the scratch container's process",
-        )
-    )
+def _rehearse(agent: Container, victim: Container) -> str:
+    victim.reload()
+    pid = victim.attrs["State"]["Pid"]
     if not _ask(agent, "state", container_pid=pid)["container"]:
         raise EnvironmentBroken(
             "the agent does not see the processes of other containers: the engine keeps them in "
             "another pid namespace (a rootless engine?)"
         )
-    rule = {"container_pid": pid, "peers": [_PEER], "ports": None}
+    rule = {"container_pid": pid, "peers": [_PEER]}
     _ask(agent, "cut", lease={"id": "doctor", "limit_s": _LEASE_S}, rules=[rule])
     if not _has_chain(agent, pid):
         raise EnvironmentBroken("rules of the packet filter were accepted, but are not there")
@@ -78,21 +72,20 @@ def _rehearse(agent: str, victim: str) -> str:
     return "iptables and leases work"
 
 
-def _ask(agent: str, verb: str, **arguments: object) -> dict[str, Any]:
-    done = run(["docker", "exec", agent, "agent.py", verb, json.dumps(arguments)], timeout_s=_CLI_S)
+def _ask(agent: Container, verb: str, **arguments: object) -> dict[str, Any]:
+    said = cast("bytes", agent.exec_run(["agent.py", verb, json.dumps(arguments)]).output)
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(said)
     except ValueError as error:
-        raise EnvironmentBroken(f"the agent did not answer {verb}: {last_words(done)}") from error
+        reason = said.decode(errors="replace").strip()
+        raise EnvironmentBroken(f"the agent did not answer {verb}: {reason}") from error
     if "error" in answer:
         raise EnvironmentBroken(f"the agent could not {verb}: {answer['error']}")
     return answer
 
 
-def _has_chain(agent: str, pid: int) -> bool:
-    done = run(
-        ["docker", "exec", agent, "nsenter", f"--net=/proc/{pid}/ns/net", "iptables-save", "-t",
-         "filter"],
-        timeout_s=_CLI_S,
-    )  # fmt: skip
-    return "KC-doctor-0" in done.stdout
+def _has_chain(agent: Container, pid: int) -> bool:
+    """Return whether the packet filter of a container has a chain of the scratch lease."""
+    network = f"--net=/proc/{pid}/ns/net"
+    done = agent.exec_run(["nsenter", network, "iptables-save", "-t", "filter"])
+    return b"KC-doctor-0" in done.output

@@ -188,19 +188,23 @@ def examine(
     for check in wanted:
         lacking = [name for name in check.needs if name in findings and not findings[name].ok]
         if lacking:
-            finding = _finding(check, ok=False, detail=f"not tried, for it needs: {lacking[0]}")
+            ok, detail = False, f"not tried, for it needs: {lacking[0]}"
         elif trusted and check.name in trusted and not check.quick:
-            finding = _finding(check, ok=True, detail=f"{trusted[check.name]} (tried before)")
+            ok, detail = True, f"{trusted[check.name]} (tried before)"
         else:
-            finding = _try(check, fix=fix, say=say)
+            ok, detail = _try(check, fix=fix, say=say)
+        finding = Finding(
+            name=check.name, ok=ok, detail=detail, cost=check.cost, remedy=check.remedy
+        )
         findings[check.name] = finding
         say(finding.line())
     return tuple(findings.values())
 
 
-def _try(check: Check, *, fix: bool, say: Say) -> Finding:
+def _try(check: Check, *, fix: bool, say: Say) -> tuple[bool, str]:
+    """Return whether a check passed, and what was seen or what is wrong."""
     try:
-        return _finding(check, ok=True, detail=check.attempt(say))
+        return True, check.attempt(say)
     except (EnvironmentBroken, WaitTimeout) as error:
         reason = str(error)
     if fix and check.repair is not None:
@@ -211,11 +215,7 @@ def _try(check: Check, *, fix: bool, say: Say) -> Finding:
             reason = f"{reason}\n         not fixed: {error}"
         else:
             return _try(check, fix=False, say=say)
-    return _finding(check, ok=False, detail=reason)
-
-
-def _finding(check: Check, *, ok: bool, detail: str) -> Finding:
-    return Finding(name=check.name, ok=ok, detail=detail, cost=check.cost, remedy=check.remedy)
+    return False, reason
 
 
 def _try_engine(_: Say) -> str:

@@ -34,24 +34,19 @@ def install_packages(packages: Sequence[str], *, say: Say) -> None:
         raise EnvironmentBroken(
             f"Installing needs root and apt: `apt-get install {' '.join(packages)}`."
         )
-    lock = ("-o", "DPkg::Lock::Timeout=300")
-    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-    run_logged(
-        ["apt-get", "update", "-q", *lock],
-        log=cache_folder() / "apt-update.log",
-        timeout_s=_APT_S,
-        what="the list of packages up to date",
-        say=say,
-        environment=quiet,
-    )
-    run_logged(
-        ["apt-get", "install", "-y", "-q", "--no-install-recommends", *lock, *packages],
-        log=cache_folder() / "apt-install.log",
-        timeout_s=_APT_S,
-        what=f"{', '.join(packages)} available",
-        say=say,
-        environment=quiet,
-    )
+    install = ["install", "-y", "--no-install-recommends", *packages]
+    for words, what in (
+        (["update"], "the list of packages up to date"),
+        (install, f"{', '.join(packages)} available"),
+    ):
+        run_logged(
+            ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", *words],
+            log=cache_folder() / f"apt-{words[0]}.log",
+            timeout_s=_APT_S,
+            what=what,
+            say=say,
+            environment={"DEBIAN_FRONTEND": "noninteractive"},
+        )
 
 
 def provide_engine(*, say: Say) -> None:
@@ -122,8 +117,7 @@ def provide_compose(*, say: Say) -> None:
             "in the Docker manual."
         )
     for package in ("docker-compose-v2", "docker-compose-plugin"):
-        policy = run(["apt-cache", "policy", package], timeout_s=60).stdout
-        if "Candidate:" in policy and "Candidate: (none)" not in policy:
+        if _is_offered(package):
             install_packages([package], say=say)
             return
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-compose-") as folder:
@@ -197,10 +191,10 @@ def provide_debootstrap(*, say: Say) -> None:
 
 def provide_java(*, say: Say) -> None:
     """Install a Java runtime that Spark takes: 17 where there is one, else the release's own."""
-    install_packages(["openjdk-17-jre-headless"] if _has_java17() else ["default-jre-headless"],
-                     say=say)  # fmt: skip
+    java17 = "openjdk-17-jre-headless"
+    install_packages([java17 if _is_offered(java17) else "default-jre-headless"], say=say)
 
 
-def _has_java17() -> bool:
-    policy = run(["apt-cache", "policy", "openjdk-17-jre-headless"], timeout_s=60).stdout
+def _is_offered(package: str) -> bool:
+    policy = run(["apt-cache", "policy", package], timeout_s=60).stdout
     return "Candidate:" in policy and "Candidate: (none)" not in policy

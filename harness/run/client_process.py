@@ -56,7 +56,7 @@ class ClientProcess:
         self.was_asked_to_stop = False
         self.was_killed = False
         self.ended_ns: int | None = None
-        assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
+        assert self._process.stdout  # noqa: S101 (follows from PIPE above)
         self._listener = threading.Thread(
             target=self._listen, args=(self._process.stdout,), daemon=True, name=name
         )
@@ -124,17 +124,23 @@ class ClientProcess:
             ClusterBroken: the client has ended.
         """
         self._orders += 1
-        line = json.dumps({**what, "order": self._orders})
-        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
-        try:
-            self._process.stdin.write(line.encode() + b"\n")
-            self._process.stdin.flush()
-        except (BrokenPipeError, ValueError) as error:
+        if not self._tell(json.dumps({**what, "order": self._orders})):
             raise ClusterBroken(
                 f"Client {self.spec.process} has ended, see clients/{self.log_file.name}: "
                 f"it cannot {what.get('do')}."
-            ) from error
+            )
         return self._orders
+
+    def _tell(self, line: str) -> bool:
+        """Write a line to the client; return False if it has ended."""
+        assert self._process.stdin  # noqa: S101 (follows from PIPE)
+        try:
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            # ValueError: its end was waited for, and the pipe closed.
+            return False
+        return True
 
     def reply(self, order: int) -> dict[str, Any] | None:
         """Return what the client has answered to an order, or None as long as it has not."""
@@ -143,13 +149,7 @@ class ClientProcess:
     def ask_to_stop(self) -> None:
         """Ask the client to finish what it began and to end; returns at once."""
         self.was_asked_to_stop = True
-        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
-        try:
-            self._process.stdin.write(b"stop\n")
-            self._process.stdin.flush()
-        except (BrokenPipeError, ValueError):
-            # ValueError: its end was waited for, and the pipe closed.
-            log.debug("client %s has already ended", self.spec.process)
+        self._tell("stop")
 
     def await_end(self, *, timeout_s: float, stop: threading.Event | None = None) -> bool:
         """Wait for the client to end; return whether it did."""

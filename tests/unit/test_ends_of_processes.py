@@ -49,8 +49,9 @@ class Machine:
         assert command == ["cat", "/proc/uptime"]
         return self.uptime
 
-    def state(self, container_pid: int) -> object | None:
-        return object() if container_pid == 11 else None
+    def ask(self, verb: str, *, container_pid: int) -> dict[str, object]:
+        assert verb == "state"
+        return {"process": {} if container_pid == 11 else None}
 
 
 class Notes:

@@ -10,13 +10,7 @@ from typing import Any, cast
 import pytest
 
 from harness.cluster.agent import Agent
-from harness.cluster.disks import (
-    Source,
-    copy_metadata,
-    copy_replicas,
-    copy_transactions,
-    log_dirs_of,
-)
+from harness.cluster.disks import Source, copy_metadata, copy_replicas, copy_transactions
 from harness.core.errors import ClusterBroken
 
 FILES: Mapping[str, bytes] = {
@@ -136,7 +130,6 @@ def test_more_than_the_limit_is_not_copied_at_all(tmp_path: Path) -> None:
     [
         (BrokenAgent(), {}, "no such folder"),
         (TarAgent(), {"log_dirs": ()}, "where its logs lie is not known"),
-        (TarAgent(), {"container_pid": None}, "its container is not there"),
     ],
 )
 def test_what_cannot_be_had_is_said(
@@ -152,21 +145,6 @@ def test_a_broker_without_a_replica_has_been_copied_all_the_same(tmp_path: Path)
     broker = copied(tmp_path, TarAgent({"meta.properties": b"node.id=1\n"}))["brokers"]["1"]
 
     assert (broker["copied"], broker["partitions"]) == (True, [])
-
-
-@pytest.mark.parametrize(
-    ("settings", "otherwise", "found"),
-    [
-        ({"log.dirs": "/a, /b/"}, "/c", ("/a", "/b")),
-        ({"log.dir": "/a"}, None, ("/a",)),
-        ({}, "/c", ("/c",)),
-        ({}, None, ()),
-    ],
-)
-def test_the_folders_of_a_broker_are_those_in_effect(
-    settings: dict[str, str], otherwise: str | None, found: tuple[str, ...]
-) -> None:
-    assert log_dirs_of(settings, otherwise) == found
 
 
 # --- the metadata log

@@ -12,6 +12,7 @@ from harness.cluster.topology import Topology, _cluster_id, render
 from harness.cluster.user_compose import (
     ComposeFile,
     controller_port,
+    data_folders,
     find_nodes,
     listeners,
     properties_of,
@@ -20,7 +21,6 @@ from harness.cluster.user_compose import (
 )
 from harness.cluster.user_topology import (
     ADDED_GC_LOG,
-    ImageFacts,
     arrange,
     complete,
     explain_collision,
@@ -32,9 +32,7 @@ from harness.core.errors import ClusterBroken, UsageError
 from harness.machine.templates import read_yaml
 
 LABELS = {"kafka-chaos": "1", "kafka-chaos.run": "r", "kafka-chaos.owner": "o"}
-IMAGE = ImageFacts(
-    entrypoint=("/start",), command=("serve", "$HOME"), environment={"KAFKA_OPTS": "-Da=$b"}
-)
+IMAGE = {"Entrypoint": ["/start"], "Cmd": ["serve", "$HOME"], "Env": ["KAFKA_OPTS=-Da=$b"]}
 
 Document = dict[str, Any]
 
@@ -145,9 +143,9 @@ def document(**services: Document) -> Document:
 def arranged(found: Document) -> tuple[Topology, Document, list[str]]:
     before = copy.deepcopy(found)
     file = ComposeFile(path=Path("mine.yaml"), document=found, nodes=find_nodes(found, "mine.yaml"))
-    facts = {node.service: IMAGE for node in file.nodes}
+    images = {node.service: IMAGE for node in file.nodes}
     notes: list[str] = []
-    done = arrange(file, facts, labels=LABELS, agent_image="agent-image", say=notes.append)
+    done = arrange(file, images, labels=LABELS, agent_image="agent-image", say=notes.append)
     assert found == before, "what was read stays as it is"
     changed: Document = read_yaml(done.compose)
     return done, changed, notes
@@ -384,6 +382,16 @@ def test_environment_variables_become_properties_by_the_images_rule() -> None:
     )  # fmt: skip
 
     assert found == {"log.dirs": "/a$b", "node.id": "3", "a_b-c": "x"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "folders"),
+    [({"log.dirs": "/a, /b/"}, ["/a", "/b"]), ({"log.dir": "/a"}, ["/a"]), ({}, [])],
+)
+def test_the_folders_of_a_broker_are_those_of_its_settings(
+    settings: dict[str, str], folders: list[str]
+) -> None:
+    assert data_folders(settings) == folders
 
 
 def test_ports_are_told_by_the_listeners_names() -> None:
