@@ -26,7 +26,7 @@ def script(lab: Lab) -> None:
     led_after_s = lab.sees(lambda: lab.leader() == b, within_s=30.0)
     lab.observe(LED_AFTER, led_after_s)
     if led_after_s is None and lab.since("2.4"):
-        lab.cluster.elect(lab.topic, 0, unclean=True)
+        lab.cluster.admin.elect_leader(lab.topic, 0, unclean=True)
         lab.await_leader(b)
     lab.produce("after", 10, delivery_timeout_ms=20_000)
     lab.start(a)

@@ -34,8 +34,8 @@ class Jvm:
     """
 
     pid_inside: int
-    words: tuple[str, ...]
-    jars: tuple[str, ...]
+    words: Sequence[str]
+    jars: Sequence[str]
 
 
 class Agent:
@@ -47,6 +47,7 @@ class Agent:
 
     def __init__(self, container: Container) -> None:
         self._container = container
+        self._engine = container.client.api  # type: ignore[union-attr]  # set for listed containers
 
     @property
     def name(self) -> str:
@@ -56,13 +57,8 @@ class Agent:
     def jvm(self, container_pid: int) -> Jvm | None:
         """Return what the JVM below a container's first process was started with, or None."""
         answer = self.ask("jvm", container_pid=container_pid)
-        if answer["pid_inside"] is None:
-            return None
-        return Jvm(
-            pid_inside=answer["pid_inside"],
-            words=tuple(answer["words"]),
-            jars=tuple(answer["jars"]),
-        )
+        facts = {name: answer[name] for name in ("pid_inside", "words", "jars")}
+        return None if facts["pid_inside"] is None else Jvm(**facts)
 
     def read(self, container_pid: int, path: str, *, offset: int = 0) -> bytes:
         """Return the bytes of a container's file from `offset` on; none if it does not exist."""
@@ -153,11 +149,10 @@ class Agent:
         Raises:
             ClusterBroken: the program failed, or the engine does not answer.
         """
-        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
         err = b""
         try:
-            execution = api.exec_create(self._container.id, list(command))["Id"]
-            parts = api.exec_start(execution, demux=True, stream=True)
+            execution = self._engine.exec_create(self._container.id, list(command))["Id"]
+            parts = self._engine.exec_start(execution, demux=True, stream=True)
             # The library leaves the connection of a stream to the garbage collector, and what it
             # has for ending one closes the socket's face only.
             with closing(parts._response):  # type: ignore[union-attr]  # it has, in every version
@@ -170,14 +165,14 @@ class Agent:
                     # A busy engine has been seen to garble the frames: what follows is lost, as
                     # where it ends the output early.
                     log.warning("the engine garbled the output of %s: %s", command[0], error)
-            state = self._end_of(execution, command[0])
+            exit_code = self._exit_code(execution, command[0])
         except ENGINE_ERRORS as error:
             raise ClusterBroken(
                 f"The fault agent {self.name} does not answer ({error})."
             ) from error
-        if state["ExitCode"] not in may_end_in:
+        if exit_code not in may_end_in:
             raise ClusterBroken(
-                f"{command[0]} ended in {state['ExitCode']} in {self.name}: "
+                f"{command[0]} ended in {exit_code} in {self.name}: "
                 f"{err.decode(errors='replace').strip()[-500:]}"
             )
 
@@ -214,30 +209,28 @@ class Agent:
     )
     def _execute(self, command: list[str]) -> tuple[int, bytes, bytes]:
         """Return exit code, stdout and stderr of a command in the agent's container."""
-        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
-        execution = api.exec_create(self._container.id, command)["Id"]
+        execution = self._engine.exec_create(self._container.id, command)["Id"]
         try:
-            started = api.exec_start(execution, demux=True)
+            started = self._engine.exec_start(execution, demux=True)
         except ValueError as error:
             # A busy engine has been seen to garble the frames ("53 is not a valid stream").
             log.warning("the engine garbled the answer to %s: %s", command[1], error)
             started = (None, None)
         out, err = cast("tuple[bytes | None, bytes | None]", started)
-        state = self._end_of(execution, command[1])
-        return int(state["ExitCode"]), out or b"", err or b""
+        return self._exit_code(execution, command[1]), out or b"", err or b""
 
-    def _end_of(self, execution: str, what: str) -> dict[str, Any]:
+    def _exit_code(self, execution: str, what: str) -> int:
         """Return how a command ended."""
-        api = self._container.client.api  # type: ignore[union-attr]  # set for listed containers
 
-        def ended() -> dict[str, Any] | None:
+        def state_at_end() -> dict[str, Any] | None:
             # The output may end before the engine has seen the command end.
-            state = cast("dict[str, Any]", api.exec_inspect(execution))
+            state = cast("dict[str, Any]", self._engine.exec_inspect(execution))
             return None if state["Running"] or state["ExitCode"] is None else state
 
-        return wait_until(
-            ended, timeout_s=_VERB_S, interval_s=0.01, what=f"the agent to end {what}"
+        state = wait_until(
+            state_at_end, timeout_s=_VERB_S, interval_s=0.01, what=f"the agent to end {what}"
         )
+        return int(state["ExitCode"])
 
 
 _VERB_S = 30.0

@@ -11,7 +11,7 @@ from docker.models.containers import Container
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 from testcontainers.compose import DockerCompose
 
-from harness.cluster.topology import Node, Topology
+from harness.cluster.topology import Topology
 from harness.cluster.user_topology import explain_collision
 from harness.core.errors import ClusterBroken, EnvironmentBroken
 from harness.machine.engine import ENGINE_ERRORS, connect
@@ -33,6 +33,16 @@ class NodeContainer:
     container: Container
     pid: int
     addresses: Mapping[str, str]
+
+    @classmethod
+    def of(cls, container: Container) -> "NodeContainer":
+        """Return what the engine tells of a running container."""
+        networks = container.attrs["NetworkSettings"]["Networks"]
+        return cls(
+            container=container,
+            pid=int(container.attrs["State"]["Pid"]),
+            addresses={name: network["IPAddress"] for name, network in networks.items()},
+        )
 
     def address_from(self, other: "NodeContainer") -> str:
         """Return the address on a network that the other is on too, if there is one."""
@@ -101,42 +111,22 @@ class ComposeProject:
         """
         self._compose.start()
 
-    def find(self, node: Node) -> NodeContainer:
-        """Return the container of a node.
-
-        Raises:
-            ClusterBroken: the engine does not have it.
-        """
-        container = self._container(node.container)
-        networks = container.attrs["NetworkSettings"]["Networks"]
-        return NodeContainer(
-            container=container,
-            pid=int(container.attrs["State"]["Pid"]),
-            addresses={name: network["IPAddress"] for name, network in networks.items()},
-        )
-
-    def agent(self) -> Container:
-        """Return the container of the fault agent.
-
-        Raises:
-            ClusterBroken: the engine does not have it.
-        """
-        return self._container(self._topology.agent)
-
-    def _container(self, name: str) -> Container:
-        try:
-            return self._look_up(name)
-        except ENGINE_ERRORS as error:
-            raise ClusterBroken(f"The engine has no container {name}: {error}") from error
-
     @retry(
-        retry=retry_if_exception_type(docker.errors.APIError),
+        retry=retry_if_exception_type(ClusterBroken),
         stop=stop_after_attempt(3),
         wait=wait_fixed(0.5),
         reraise=True,
     )
-    def _look_up(self, name: str) -> Container:
-        return self._engine.containers.get(name)
+    def find(self, name: str) -> Container:
+        """Return a container by its name.
+
+        Raises:
+            ClusterBroken: the engine does not have it.
+        """
+        try:
+            return self._engine.containers.get(name)
+        except ENGINE_ERRORS as error:
+            raise ClusterBroken(f"The engine has no container {name}: {error}") from error
 
     def remove(self) -> None:
         """Remove containers, networks and volumes.

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.cluster.admin import Admin
 from harness.cluster.agent import Agent
-from harness.cluster.containers import ComposeProject
+from harness.cluster.containers import ComposeProject, NodeContainer
 from harness.cluster.disks import Source, copy_metadata, copy_replicas, copy_transactions
 from harness.cluster.links import client_rule, knock, link_rules
 from harness.cluster.logs import ClusterLogs
@@ -76,8 +76,10 @@ class DockerCluster:
         self.timing_s: dict[str, float] = {}
         self._project = project
         self._folder = folder
-        self._containers = {node.node_id: project.find(node) for node in topology.nodes}
-        self.agent = Agent(project.agent())
+        self._containers = {
+            node.node_id: NodeContainer.of(project.find(node.container)) for node in topology.nodes
+        }
+        self.agent = Agent(project.find(topology.agent))
         self.logs = ClusterLogs(self.agent, {n: c.pid for n, c in self._containers.items()})
         # The effective configuration of each broker, by node id.
         self._settings: dict[int, Mapping[str, str]] = {}
@@ -429,15 +431,6 @@ class DockerCluster:
         finally:
             journal.close()
         self.admin.alter_topic_config(topic, settings)
-
-    def elect(self, topic: str, partition: int, *, unclean: bool = False) -> None:
-        """Give a partition to its preferred leader, or, unclean, to any replica that lives.
-
-        Raises:
-            UsageError: unclean elections cannot be asked for before Kafka 2.4.
-            ClusterBroken: no leader could be elected.
-        """
-        self.admin.elect_leader(topic, partition, unclean=unclean)
 
     # -- what is broken, always under a lease ------------------------------------------------------
 

@@ -12,9 +12,9 @@ from harness.cluster.cleanup import owner
 from harness.cluster.containers import ComposeProject
 from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster, unknown_node
 from harness.cluster.logs import EXITS
-from harness.cluster.topology import OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS, render
+from harness.cluster.topology import OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS, labels, render
 from harness.cluster.user_compose import read_compose_file
-from harness.cluster.user_topology import complete, kafka_version, prepare
+from harness.cluster.user_topology import arrange, complete, image_config, kafka_version
 from harness.cluster.zookeeper import ZooKeeper
 from harness.core.cluster import Broker, ClusterSpec, TopicSpec
 from harness.core.errors import ClusterBroken
@@ -53,7 +53,9 @@ def launch(spec: ClusterSpec, *, run: str, folder: Path, say: Say) -> DockerClus
     agent_image = ensure_agent_image(say=say)
     if spec.compose:
         file = read_compose_file(Path(spec.compose))
-        topology = prepare(file, run_name=run, owner=owner(), agent_image=agent_image, say=say)
+        images = {node.service: image_config(file, node, say=say) for node in file.nodes}
+        made_by = labels(run, owner())
+        topology = arrange(file, images, labels=made_by, agent_image=agent_image, say=say)
     else:
         image = spec.image or ensure_broker_image(spec.kafka, say=say)
         topology = render(spec, run=run, owner=owner(), image=image, agent_image=agent_image)

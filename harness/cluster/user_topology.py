@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from harness.cluster.agent import Jvm
-from harness.cluster.topology import Node, Topology, labels
+from harness.cluster.topology import Node, Topology
 from harness.cluster.user_compose import (
     ComposeFile,
     ForeignNode,
@@ -59,26 +59,12 @@ ImageConfig = Mapping[str, Any]
 """What an image does by itself: `Config` as `docker image inspect` prints it."""
 
 
-def prepare(
-    file: ComposeFile, *, run_name: str, owner: str, agent_image: str, say: Say
-) -> Topology:
-    """Return the topology of a user's Compose file; fetches images that are not here yet.
-
-    Args:
-        file: what was read.
-        run_name: name of the run; every object made carries it as a label.
-        owner: the process that may still use it; see `harness.cluster.cleanup.owner`.
-        agent_image: fault-agent image.
-        say: is told what was changed.
+def image_config(file: ComposeFile, node: ForeignNode, *, say: Say) -> ImageConfig:
+    """Return what the image of a node does by itself; it is fetched if it is not here yet.
 
     Raises:
-        EnvironmentBroken: an image can be neither found, fetched nor built.
+        EnvironmentBroken: it can be neither found, fetched nor built.
     """
-    images = {node.service: _image_config(file, node, say) for node in file.nodes}
-    return arrange(file, images, labels=labels(run_name, owner), agent_image=agent_image, say=say)
-
-
-def _image_config(file: ComposeFile, node: ForeignNode, say: Say) -> ImageConfig:
     service = file.service(node)
     # Compose itself names an image after the project if the file does not.
     image = service.get("image") or f"{file.document['name']}-{node.service}"

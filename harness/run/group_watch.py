@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -50,7 +50,7 @@ class GroupView:
     asked_ns: int
     answered_ns: int
     state: str
-    members: Mapping[str, tuple[int, ...]]
+    members: Mapping[str, Sequence[int]]
 
 
 class GroupWatch:
@@ -106,21 +106,10 @@ class GroupWatch:
         """Take each answer as the newest view; a line that is none is passed over."""
         for line in lines:
             try:
-                self.view = read_view(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError):
+                self.view = GroupView(**json.loads(line))
+            except (ValueError, TypeError):
                 # What a process leaves that is killed while it writes, or librdkafka's last words.
                 log.warning("the watch of the group said %r", line)
-
-
-def read_view(answer: Mapping[str, Any]) -> GroupView:
-    """Return the view in a line of the watching process."""
-    members = {name: tuple(partitions) for name, partitions in answer["members"].items()}
-    return GroupView(
-        asked_ns=answer["asked_ns"],
-        answered_ns=answer["answered_ns"],
-        state=answer["state"],
-        members=members,
-    )
 
 
 def _ask(admin: AdminClient, group: str) -> Mapping[str, Any] | None:

@@ -17,6 +17,9 @@ class Monitor:
     no broker answers. Where the source counts changes, a line also says how long the state before
     it is known to have held, and the last state of each partition is told again at the end.
 
+    Attributes:
+        watcher: starts and stops it.
+
     Args:
         source: who is asked; not shared with others, as a question that hangs here must not hold
             up a fault's.
@@ -28,7 +31,7 @@ class Monitor:
         self._source = source
         self._topics = frozenset(topics)
         self._journal = journal
-        self._watcher = Watcher("monitor", self._look, every_s=_EVERY_S)
+        self.watcher = Watcher("monitor", self._look, every_s=_EVERY_S, at_end=self._tell_last)
         self._known: dict[tuple[str, int], PartitionState] = {}
         # When a question was asked that still showed the known state.
         self._held_ns: dict[tuple[str, int], int] = {}
@@ -38,17 +41,10 @@ class Monitor:
         """What was seen last, by topic and partition."""
         return dict(self._known)
 
-    def start(self) -> None:
-        """Begin to watch, in a thread."""
-        self._watcher.start()
-
-    def stop(self) -> str | None:
-        """Watch no longer; return what went wrong, if anything did."""
-        if self._watcher.stop():
-            for key, state in self._known.items():
-                if state.version is not None:
-                    self._write(key, state, asked_ns=self._held_ns[key])
-        return self._watcher.failure
+    def _tell_last(self) -> None:
+        for key, state in self._known.items():
+            if state.version is not None:
+                self._write(key, state, asked_ns=self._held_ns[key])
 
     def _look(self) -> None:
         asked_ns = time.monotonic_ns()

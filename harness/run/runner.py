@@ -5,7 +5,7 @@ import secrets
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -26,6 +26,7 @@ from harness.history.seal import seal
 from harness.run.context import Phases, Run, RunContext
 from harness.run.monitor import Monitor
 from harness.run.sampler import Sampler
+from harness.run.watcher import Watcher
 
 log = logging.getLogger(__name__)
 
@@ -110,17 +111,13 @@ class Runner:
             cluster.await_full_isr(names, timeout_s=_STEADY_S)
             # Brokers of a user's own Compose file tell their version only now.
             run_dir.update(cluster_timing_s=cluster.timing_s, **_described(cluster.spec))
-        timeline = Journal(run_dir.path / "timeline.jsonl")
-        stack.callback(timeline.close)
+        timeline = stack.enter_context(closing(Journal(run_dir.path / "timeline.jsonl")))
         monitor = Monitor(cluster.metadata(), names, timeline)
-        monitor.start()
-        stack.callback(self._stop_watching, monitor)
-        samples = Journal(run_dir.path / "samples.jsonl")
-        stack.callback(samples.close)
-        min_isr = self.run.contract.min_isr
-        sampler = Sampler(cluster, lambda: monitor.states, min_isr, samples)
-        sampler.start()
-        stack.callback(self._stop_watching, sampler)
+        samples = stack.enter_context(closing(Journal(run_dir.path / "samples.jsonl")))
+        sampler = Sampler(cluster, lambda: monitor.states, self.run.contract.min_isr, samples)
+        for watcher in (monitor.watcher, sampler.watcher):
+            watcher.start()
+            stack.callback(self._stop_watching, watcher)
         context = RunContext(
             cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
             topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,
@@ -134,9 +131,10 @@ class Runner:
         self._recover(context)
         self._final_reads(context)
 
-    def _stop_watching(self, watching: Monitor | Sampler) -> None:
-        if failure := watching.stop():
-            self._reasons.append(failure)
+    def _stop_watching(self, watcher: Watcher) -> None:
+        watcher.stop()
+        if watcher.failure:
+            self._reasons.append(watcher.failure)
 
     def _recover(self, context: RunContext) -> None:
         with context.phase("recover"):

@@ -34,6 +34,9 @@ class Sampler:
     machine every ten, and how many replicas a leader itself holds in sync, once its ISR is seen to
     be too small.
 
+    Attributes:
+        watcher: starts and stops it.
+
     Args:
         cluster: who is asked.
         states: what the monitor has seen last.
@@ -48,23 +51,10 @@ class Sampler:
         self._states = states
         self._min_isr = min_isr
         self._journal = journal
-        self._watcher = Watcher("sampler", self._sample, every_s=_EVERY_S)
+        self.watcher = Watcher("sampler", self._sample, every_s=_EVERY_S, at_end=self._note_clock)
         self._next_clock_s = self._next_replicas_s = 0.0
         # The states below min.insync.replicas that their leaders have confirmed.
         self._confirmed: dict[Partition, PartitionState] = {}
-
-    def start(self) -> None:
-        """Begin, in a thread."""
-        self._watcher.start()
-
-    def stop(self) -> str | None:
-        """End; return what went wrong, if anything did.
-
-        A question to a broker that does not answer may take a while longer.
-        """
-        if self._watcher.stop():
-            self._note_clock()
-        return self._watcher.failure
 
     def _sample(self) -> None:
         if time.monotonic() >= self._next_clock_s:
@@ -127,7 +117,7 @@ class Sampler:
         }
         for leader, topic in sorted({(state.leader, of[0]) for of, state in small.items()}):
             broker = next((b for b in self._cluster.brokers if b.node_id == leader), None)
-            if broker is None or self._watcher.stopping.is_set():
+            if broker is None or self.watcher.stopping.is_set():
                 continue
             asked_ns = time.monotonic_ns()
             try:
@@ -149,7 +139,7 @@ class Sampler:
                     self._confirmed[topic, number] = asked_about
 
     def _write(self, what: str, asked_ns: int, answered_ns: int, **more: object) -> None:
-        if self._watcher.is_stopped:
+        if self.watcher.is_stopped:
             # The journal may be closed by now, and nobody waits for the answer any more.
             return
         line = {"sample": what, "asked_ns": asked_ns, "answered_ns": answered_ns, **more}

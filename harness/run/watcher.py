@@ -18,12 +18,21 @@ class Watcher:
         name: what watches, such as "monitor".
         repeat: what is repeated; an error of it that is no news it catches by itself.
         every_s: pause between two repetitions, seconds.
+        at_end: called after the last repetition, unless that still hangs in a question.
     """
 
-    def __init__(self, name: str, repeat: Callable[[], None], *, every_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        repeat: Callable[[], None],
+        *,
+        every_s: float,
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._name = name
         self._repeat = repeat
         self._every_s = every_s
+        self._at_end = at_end
         self._error: Exception | None = None
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True, name=name)
@@ -37,7 +46,10 @@ class Watcher:
         self.stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout=limit_s)
-        return not self._thread.is_alive()
+        if self._thread.is_alive():
+            return False
+        self._at_end()
+        return True
 
     @property
     def is_stopped(self) -> bool:

@@ -120,7 +120,7 @@ def test_the_effective_configuration_is_read_from_an_old_brokers_log(
         what="the new config",
     )
     with pytest.raises(UsageError, match=r"from Kafka 2\.4 on"):
-        cluster.elect(READY, 0, unclean=True)
+        cluster.admin.elect_leader(READY, 0, unclean=True)
 
 
 def test_an_old_brokers_mbeans_can_be_read(cluster: DockerCluster) -> None:

@@ -80,9 +80,9 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sample:
 
         journal = Journal(tmp_path / "samples.jsonl")
         sampler = Sampler(cast("DockerCluster", cluster), counted, 2, journal)
-        sampler.start()
+        sampler.watcher.start()
         wait_until(lambda: left[0] <= 0, timeout_s=120, what="the sampler to have asked")
-        sampler.stop()
+        sampler.watcher.stop()
         journal.close()
         return [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
 
@@ -203,11 +203,11 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *answers: PartitionSt
     journal = Journal(tmp_path / "timeline.jsonl")
     source = Source(*answers)
     monitor = Monitor(source, ["orders"], journal)
-    monitor.start()
+    monitor.watcher.start()
     wait_until(
         lambda: source.asked > len(answers) + 1, timeout_s=120, what="the monitor to have asked"
     )
-    monitor.stop()
+    monitor.watcher.stop()
     journal.close()
     assert monitor.states == {ORDERS: answers[-1]}
     return [json.loads(line) for line in (tmp_path / "timeline.jsonl").read_text().splitlines()]
