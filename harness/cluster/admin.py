@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, ElectionType, KafkaError, KafkaException, TopicPartition
@@ -129,7 +130,10 @@ class Admin:
             ClusterBroken: it was not created in time, or a setting did not take effect.
             WaitTimeout: there is no controller, or not every broker got to know the topic.
         """
-        assigned = [list(replicas) for replicas in topic.assignment or self._placed(topic)]
+        assignment: Sequence[Sequence[int]] = topic.assignment
+        if self._place_on and not assignment:
+            assignment = round_robin(self._place_on, topic.partitions, topic.replication_factor)
+        assigned = [list(replicas) for replicas in assignment]
         new = NewTopic(
             topic.name,
             num_partitions=topic.partitions,
@@ -199,12 +203,6 @@ class Admin:
             log.debug("No metadata: %s", error)
             return None
 
-    def _placed(self, topic: TopicSpec) -> Sequence[Sequence[int]]:
-        """Return replicas dealt in turn to the brokers that may have any; empty if all may."""
-        if not self._place_on:
-            return ()
-        return round_robin(self._place_on, topic.partitions, topic.replication_factor)
-
     def topic_config(self, topic: str) -> dict[str, str]:
         """Return the effective configuration of a topic; before 0.11 only what it sets itself."""
         if self._version < FIRST_IDEMPOTENCE and self._zookeeper:
@@ -243,15 +241,12 @@ class Admin:
         answered_ns: dict[tuple[str, int], int] = {}
         asked_ns = time.monotonic_ns()
 
-        def note(place: tuple[str, int]) -> Callable[[object], None]:
-            def answered(_: object) -> None:
-                answered_ns[place] = time.monotonic_ns()
-
-            return answered
+        def note(place: tuple[str, int], _: object) -> None:
+            answered_ns[place] = time.monotonic_ns()
 
         futures = self._client.list_offsets(asked, request_timeout=timeout_s) if asked else {}
         for asked_for, future in futures.items():
-            future.add_done_callback(note((asked_for.topic, asked_for.partition)))
+            future.add_done_callback(partial(note, (asked_for.topic, asked_for.partition)))
         found = {}
         for asked_for, future in futures.items():
             place = (asked_for.topic, asked_for.partition)

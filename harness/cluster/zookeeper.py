@@ -4,7 +4,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -107,10 +107,8 @@ class ZooKeeper:
         Raises:
             ClusterBroken: ZooKeeper does not answer.
         """
-        try:
+        with _answering(f"tell the config of {topic!r}"):
             (found,) = self._read([f"/config/topics/{topic}"], timeout_s)
-        except _NO_ANSWER as error:
-            raise ClusterBroken(f"No answer from ZooKeeper about topic {topic!r}.") from error
         return {key: str(value) for key, value in (found or {}).get("config", {}).items()}
 
     # -- what it is told ---------------------------------------------------------------------------
@@ -126,14 +124,12 @@ class ZooKeeper:
         wanted = self.topic_config(topic, timeout_s=timeout_s) | dict(settings)
         entry = _json({"version": 1, "config": wanted})
         change = _json({"version": 2, "entity_path": f"topics/{topic}"})
-        try:
+        with _answering(f"take the config of {topic!r}"):
             self._client.set_async(f"/config/topics/{topic}", entry).get(timeout=timeout_s)
             # Brokers watch for this notification, and then read the entry.
             self._client.create_async("/config/changes/config_change_", change, sequence=True).get(
                 timeout=timeout_s
             )
-        except _NO_ANSWER as error:
-            raise ClusterBroken(f"ZooKeeper did not take the config of {topic!r}.") from error
 
     def elect_preferred_leader(self, topic: str, partition: int, *, timeout_s: float) -> None:
         """Ask the controller to give a partition to its preferred leader, and wait until it did.
@@ -151,7 +147,7 @@ class ZooKeeper:
                 return False
             return True
 
-        try:
+        with _answering("take the wish for an election"):
             wait_until(is_taken, timeout_s=timeout_s, what="an earlier election to end")
             # The controller removes the wish when it has acted on it.
             wait_until(
@@ -159,8 +155,6 @@ class ZooKeeper:
                 timeout_s=timeout_s,
                 what=f"the controller to elect a leader of {topic!r} {partition}",
             )
-        except _NO_ANSWER as error:
-            raise ClusterBroken("ZooKeeper did not take the wish for an election.") from error
 
     def remove_controller(self, *, timeout_s: float = 3.0) -> None:
         """Have the controller elected anew among all brokers; harmless if there is none.
@@ -168,12 +162,8 @@ class ZooKeeper:
         Raises:
             ClusterBroken: ZooKeeper does not answer.
         """
-        try:
+        with _answering("remove the controller"), contextlib.suppress(NoNodeError):
             self._client.delete_async("/controller").get(timeout=timeout_s)
-        except NoNodeError:
-            return
-        except _NO_ANSWER as error:
-            raise ClusterBroken("ZooKeeper did not remove the controller.") from error
 
     # -- how it is asked ---------------------------------------------------------------------------
 
@@ -202,6 +192,15 @@ class ZooKeeper:
             else:
                 found.append((json.loads(content), int(stat.version)))
         return found
+
+
+@contextlib.contextmanager
+def _answering(request: str) -> Iterator[None]:
+    """Say what ZooKeeper did not do, if it does not answer."""
+    try:
+        yield
+    except _NO_ANSWER as error:
+        raise ClusterBroken(f"ZooKeeper did not {request}.") from error
 
 
 def _partition_state(

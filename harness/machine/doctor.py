@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.cache import cache_folder
@@ -219,13 +219,11 @@ def _try(check: Check, *, fix: bool, say: Say) -> tuple[bool, str]:
 
 
 def _try_engine(_: Say) -> str:
-    answer = run(
+    return run_checked(
         ["docker", "version", "--format", "{{.Server.Version}}, API {{.Server.APIVersion}}"],
         timeout_s=_CLI_S,
+        purpose="ask the engine for its version",
     )
-    if answer.returncode != 0:
-        raise EnvironmentBroken(last_words(answer))
-    return answer.stdout.strip()
 
 
 def _try_compose(_: Say) -> str:
@@ -305,18 +303,13 @@ def _fingerprint() -> str:
 def _remembered() -> dict[str, str]:
     try:
         stamp = json.loads(_stamp().read_text(encoding="utf-8"))
-        if stamp["fingerprint"] != _fingerprint():
-            return {}
-        return {str(one["name"]): str(one["detail"]) for one in stamp["findings"]}
+        return dict(stamp["details"]) if stamp["fingerprint"] == _fingerprint() else {}
     except (OSError, ValueError, KeyError, TypeError, EnvironmentBroken):
         # No stamp, a damaged one, or no engine to compare it with: everything is tried.
         return {}
 
 
 def _remember(findings: Sequence[Finding]) -> None:
-    trimmed = [
-        asdict(finding) | {"detail": finding.detail.removesuffix(" (tried before)")}
-        for finding in findings
-    ]
-    stamp = {"fingerprint": _fingerprint(), "findings": trimmed}
+    details = {finding.name: finding.detail.removesuffix(" (tried before)") for finding in findings}
+    stamp = {"fingerprint": _fingerprint(), "details": details}
     _stamp().write_text(json.dumps(stamp, indent=2) + "\n", encoding="utf-8")

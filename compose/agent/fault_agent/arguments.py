@@ -25,7 +25,7 @@ def call(taker: Callable[..., T], document: object) -> T:
         AgentError: it is no object, or a field is missing or has another type.
     """
     if not isinstance(document, dict):
-        raise AgentError(f"An object is wanted, not {document!r}.")
+        raise AgentError(f"The argument must be a JSON object, not {document!r}.")
     fields = {}
     for name, parameter in inspect.signature(taker).parameters.items():
         value = document.get(name)

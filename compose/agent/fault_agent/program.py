@@ -207,7 +207,7 @@ def gc_storm(container_pid: int, duration_ms: int, nodes: int = 0, lease: object
     from fault_agent import attach
 
     if duration_ms <= 0 or nodes < 0:
-        raise AgentError(f"A storm of {duration_ms} ms with {nodes} nodes is none.")
+        raise AgentError(f"A storm cannot last {duration_ms} ms with {nodes} nodes.")
     target = _jvm(container_pid, "collect garbage")
     if lease is not None:
         Leases().add(lease, (_action("gc_stop", container_pid, target),))
@@ -227,7 +227,7 @@ def mbeans(container_pid: int, names: tuple[str, ...]) -> Answer:
     from fault_agent import attach
 
     if not names or any("\n" in name for name in names):
-        raise AgentError("Object names are wanted, one at least, each on one line.")
+        raise AgentError("Name one MBean or more, each on one line.")
     target = _jvm(container_pid, "be asked")
     # JSON knows no infinity, and no number that is none.
     return {
