@@ -151,14 +151,13 @@ class ClientProcess:
         self.was_asked_to_stop = True
         self._tell("stop")
 
-    def await_end(self, *, timeout_s: float, stop: threading.Event | None = None) -> bool:
+    def await_end(self, *, timeout_s: float) -> bool:
         """Wait for the client to end; return whether it did."""
         try:
             wait_until(
                 lambda: not self.is_running,
                 timeout_s=timeout_s,
                 what=f"client {self.spec.process}",
-                stop=stop,
             )
         except WaitTimeout:
             return False
