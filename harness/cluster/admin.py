@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CLIENT = {
+CLIENT_CONFIG = {
     # Short time-outs: while faults are in force the question is put again soon, to another broker.
     "socket.timeout.ms": "3000",
     "socket.connection.setup.timeout.ms": "2000",
@@ -72,7 +72,7 @@ class Admin:
         self._zookeeper = zookeeper
         self._place_on = tuple(place_on)
         self._bootstrap = bootstrap
-        self._client = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap}, logger=log)
+        self._client = AdminClient({**CLIENT_CONFIG, "bootstrap.servers": bootstrap}, logger=log)
         self._consumers: dict[str, Consumer] = {}
 
     def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
@@ -109,7 +109,7 @@ class Admin:
         if group not in self._consumers:
             # Not by the admin client: librdkafka 2.16 aborts the whole process when its
             # ListConsumerGroupOffsets runs out of time (docs/findings.md).
-            config = {**_CLIENT, "bootstrap.servers": self._bootstrap, "group.id": group}
+            config = {**CLIENT_CONFIG, "bootstrap.servers": self._bootstrap, "group.id": group}
             self._consumers[group] = Consumer(config, logger=log)
         try:
             offsets = self._consumers[group].committed(asked, timeout=timeout_s)

@@ -1,10 +1,9 @@
 """Heals and removes what any run left behind, found by label."""
 
 import os
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,17 +119,17 @@ def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Re
     """
     engine = connect(timeout_s=30)
     failures: list[str] = []
-    labelled: list[tuple[str, Any, Callable[[], None]]] = [
+    labelled: list[tuple[str, Any, dict[str, bool]]] = [
         *(
-            ("container", entry, partial(entry.remove, force=True, v=True))
+            ("container", entry, {"force": True, "v": True})
             for entry in engine.containers.list(all=True, filters=_LABELLED)
         ),
-        *(("network", e, e.remove) for e in engine.networks.list(filters=_LABELLED)),
-        *(("volume", e, e.remove) for e in engine.volumes.list(filters=_LABELLED)),
+        *(("network", entry, {}) for entry in engine.networks.list(filters=_LABELLED)),
+        *(("volume", entry, {}) for entry in engine.volumes.list(filters=_LABELLED)),
     ]
-    counts = dict.fromkeys(("container", "network", "volume"), 0)
+    counts = Counter[str]()
     left_alone = set()
-    for kind, entry, remove in labelled:
+    for kind, entry, how in labelled:
         labels = _labels_of(entry)
         made_by = labels.get(OWNER_LABEL, "")
         if owner not in (None, made_by):
@@ -139,21 +138,19 @@ def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Re
             left_alone.add(labels.get(RUN_LABEL, ""))
             continue
         try:
-            remove()
+            entry.remove(**how)
         except docker.errors.NotFound:
             continue
         except docker.errors.APIError as error:
             failures.append(f"{kind} {entry.name}: {error.explanation}")
             continue
-        counts[kind] += 1
+        counts[f"{kind}s"] += 1
         say(f"removed {kind} {entry.name}")
     for run in sorted(left_alone):
         say(f"left alone: run {run} still goes on (--all removes it too)")
     if failures:
         raise HealFailed(f"Not everything could be removed: {'; '.join(failures)}")
-    return Removed(
-        containers=counts["container"], networks=counts["network"], volumes=counts["volume"]
-    )
+    return Removed(**counts)
 
 
 def _labels_of(entry: object) -> Mapping[str, str]:

@@ -117,27 +117,19 @@ class Topology:
         Raises:
             ClusterBroken: no node's port of that kind is known.
         """
-        ports = self.listener_ports(listener)
-        if ports is None or self.zookeeper is None:
-            return ports
-        if listener == "replication":
-            return ports if one.kind == other.kind == "broker" else ()
-        return tuple(sorted({p for node in (one, other) if (p := node.controller_port)}))
-
-    def listener_ports(self, listener: Listener) -> tuple[int, ...] | None:
-        """Return the ports that one kind of traffic goes to, or None for all traffic.
-
-        Raises:
-            ClusterBroken: no node's port of that kind is known.
-        """
         if listener == "all":
             return None
+        nodes = self.nodes
+        if self.zookeeper and listener == "controller":
+            nodes = (one, other)
+        elif self.zookeeper and not one.kind == other.kind == "broker":
+            return ()
         known = {
             node.replication_port if listener == "replication" else node.controller_port
-            for node in self.nodes
+            for node in nodes
         }
         ports = tuple(sorted(port for port in known if port is not None))
-        if not ports:
+        if not ports and not self.zookeeper:
             raise ClusterBroken(
                 f"No node's {listener} port is known: label the services "
                 f"kafka-chaos.{listener}-port."

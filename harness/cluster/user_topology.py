@@ -142,16 +142,15 @@ def _about_flags(nodes: Sequence[ForeignNode]) -> str:
 
 def _make_private(document: dict[str, Any], labels: Mapping[str, str], say: Say) -> None:
     """Give the project networks and volumes of its own, whatever they are called elsewhere."""
-    for name, network in (document.get("networks") or {}).items():
-        own = {k: v for k, v in (network or {}).items() if k not in ("name", "external", "labels")}
-        if (network or {}).get("external"):
-            say(f"The external network {name} is left alone: the run gets its own.")
-        document["networks"][name] = {**own, "labels": dict(labels)}
-    for name, volume in (document.get("volumes") or {}).items():
-        if (volume or {}).get("external"):
-            continue
-        own = {k: v for k, v in (volume or {}).items() if k not in ("name", "labels")}
-        document["volumes"][name] = {**own, "labels": dict(labels)}
+    for kind in ("networks", "volumes"):
+        for name, settings in (document.get(kind) or {}).items():
+            before = settings or {}
+            if kind == "volumes" and before.get("external"):
+                continue
+            if before.get("external"):
+                say(f"The external network {name} is left alone: the run gets its own.")
+            own = {k: v for k, v in before.items() if k not in ("name", "external", "labels")}
+            document[kind][name] = {**own, "labels": dict(labels)}
 
 
 def _give_own_data(

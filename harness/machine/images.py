@@ -151,10 +151,7 @@ def ensure_agent_image(*, say: Say) -> str:
     Raises:
         EnvironmentBroken: the build failed; the message names its log and shows its last lines.
     """
-    tag = agent_image()
-    if not image_exists(tag):
-        _build(tag, "agent", {}, "the fault-agent image", say)
-    return tag
+    return _ensure(agent_image(), "agent", {}, "the fault-agent image", say)
 
 
 def ensure_broker_image(kafka: str, *, say: Say) -> str:
@@ -169,12 +166,9 @@ def ensure_broker_image(kafka: str, *, say: Say) -> str:
         EnvironmentBroken: Maven Central or the engine did not answer, or the build failed.
     """
     reject_unknown_kafka(kafka, say=say)
-    tag = broker_image(kafka)
-    if image_exists(tag):
-        return tag
     arguments = {"KAFKA_VERSION": kafka}
-    _build(tag, "broker", arguments, f"the broker image of Kafka {kafka}", say)
-    return tag
+    what = f"the broker image of Kafka {kafka}"
+    return _ensure(broker_image(kafka), "broker", arguments, what, say)
 
 
 def reject_unknown_kafka(kafka: str, *, say: Say) -> None:
@@ -210,8 +204,7 @@ def kafka_versions(say: Say) -> list[str]:
         EnvironmentBroken: Maven did not answer.
     """
     tag = f"kafka-chaos/maven:{recipe_hash('maven')}"
-    if not image_exists(tag):
-        _build(tag, "maven", {}, "Maven, to ask for the versions of Kafka", say)
+    _ensure(tag, "maven", {}, "Maven, to ask for the versions of Kafka", say)
     artifacts = (*_BROKERS, _TOOLS)
     say(f"Asking Maven which versions of Kafka there are (at most {_LIST_S} s).")
     lines = run_checked(
@@ -303,12 +296,15 @@ def _debootstrap(tag: str, say: Say) -> None:
             archive.unlink(missing_ok=True)
 
 
-def _build(tag: str, recipe: str, arguments: dict[str, str], what: str, say: Say) -> None:
+def _ensure(tag: str, recipe: str, arguments: dict[str, str], what: str, say: Say) -> str:
+    """Return a tag, of an image that is built by a recipe if it is missing."""
+    if image_exists(tag):
+        return tag
     base = ensure_base_image(say=say)
     log = cache_folder() / f"build-{tag.rpartition('/')[2].replace(':', '-')}.log"
     with _build_lock(recipe), tempfile.TemporaryDirectory(prefix="kafka-chaos-build-") as folder:
         if image_exists(tag):
-            return
+            return tag
         context = Path(folder) / "context"
         copy_recipe(compose_folder() / recipe, context)
         _write_certificates(context / "certificates")
@@ -326,6 +322,7 @@ def _build(tag: str, recipe: str, arguments: dict[str, str], what: str, say: Say
             say=say,
             environment=_builder_environment(),
         )
+    return tag
 
 
 def _write_certificates(folder: Path) -> None:

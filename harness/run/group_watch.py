@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from harness.cluster.admin import CLIENT_CONFIG
 from harness.core.wait import pause
 from harness.run.watcher import Watcher
 
@@ -27,13 +28,6 @@ log = logging.getLogger(__name__)
 _EVERY_S = 0.3
 _LIMIT_S = 3.0
 _AGAIN_S = 0.5
-_CLIENT = {
-    "socket.timeout.ms": "3000",
-    "socket.connection.setup.timeout.ms": "2000",
-    "reconnect.backoff.ms": "50",
-    "reconnect.backoff.max.ms": "500",
-    "log_level": "2",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +128,7 @@ def _ask(admin: AdminClient, group: str) -> Mapping[str, Any] | None:
 
 def main(settings: Mapping[str, str]) -> NoReturn:
     """Say what the coordinator says, one JSON line an answer, until stdin ends."""
-    admin = AdminClient({**_CLIENT, "bootstrap.servers": settings["bootstrap"]})
+    admin = AdminClient({**CLIENT_CONFIG, "bootstrap.servers": settings["bootstrap"]})
     over = threading.Event()
 
     def await_end() -> None:

@@ -103,13 +103,14 @@ def test_a_dollar_sign_in_a_property_reaches_the_broker() -> None:
 
 def test_the_listener_that_is_cut_has_a_port_or_an_error() -> None:
     topology, _ = rendered(brokers=2, controllers=1)
+    one, two = topology.nodes[:2]
 
-    assert topology.listener_ports("all") is None
-    assert topology.listener_ports("replication") == (9092,)
-    assert topology.listener_ports("controller") == (9093,)
+    assert topology.ports_between(one, two, "all") is None
+    assert topology.ports_between(one, two, "replication") == (9092,)
+    assert topology.ports_between(one, two, "controller") == (9093,)
     nobody = Topology(project="p", compose="", nodes=(), agent="a")
     with pytest.raises(ClusterBroken, match=r"kafka-chaos\.replication-port"):
-        nobody.listener_ports("replication")
+        nobody.ports_between(one, two, "replication")
 
 
 # --- a user's own file
