@@ -114,10 +114,10 @@ def run(
 @experiment
 def plan(scenario: Scenario, seed: int) -> None:
     """Show the schedule that a seed gives, as plan.json on stdout; nothing is started."""
-    from harness.run.nemesis import plan, plan_json
+    from harness.run.nemesis import plan_json
 
     console.say(f"scenario {scenario.name} · seed {seed} · {scenario.duration_s:g} s")
-    typer.echo(plan_json(scenario, seed, plan(scenario, seed)), nl=False)
+    typer.echo(plan_json(scenario, seed), nl=False)
 
 
 app.command("matrix", cls=RunningCommand)(matrix)

@@ -71,12 +71,6 @@ class Source:
     log_dirs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    path: str
-    occupied_bytes: int
-
-
 class _Incomplete(Exception):
     """The engine lost a part of what was to be copied."""
 
@@ -113,7 +107,7 @@ def copy_replicas(
     """
     begin_ns = time.monotonic_ns()
     wanted = {f"{topic}-{p}" for topic, partitions in topics.items() for p in range(partitions)}
-    listed: dict[int, list[tuple[str, list[_File]]]] = {}
+    listed: dict[int, list[tuple[str, dict[str, int]]]] = {}
     failed: dict[int, str] = {}
     for source in sources:
         try:
@@ -124,7 +118,7 @@ def copy_replicas(
         except (*_FAILURES, _Incomplete) as error:
             failed[source.node_id] = _why(error)
     total_bytes = sum(
-        file.occupied_bytes for disks in listed.values() for _, files in disks for file in files
+        size for disks in listed.values() for _, sizes in disks for size in sizes.values()
     )
     reasons = []
     if total_bytes > limit_bytes:
@@ -137,8 +131,8 @@ def copy_replicas(
         why = failed.get(source.node_id)
         if why is None and not reasons:
             why = _copy_all(agent, source, listed[source.node_id], folder / source.service)
-        files = [file.path for _, some in listed.get(source.node_id, ()) for file in some]
-        logs = {str(PurePosixPath(path).parent) for path in files} & wanted
+        paths = [path for _, sizes in listed.get(source.node_id, ()) for path in sizes]
+        logs = {str(PurePosixPath(path).parent) for path in paths} & wanted
         brokers[str(source.node_id)] = {
             "service": source.service,
             "copied": why is None and not reasons,
@@ -175,8 +169,8 @@ def copy_transactions(agent: Agent, sources: Sequence[Source], folder: Path) -> 
     for source in sources:
         try:
             for number, log_dir in enumerate(_known_dirs(source), start=1):
-                files = _list(agent, source, log_dir, _of_coordinators)
-                logs = [file.path for file in files if file.occupied_bytes]
+                sizes = _list(agent, source, log_dir, _of_coordinators)
+                logs = [path for path, occupied_bytes in sizes.items() if occupied_bytes]
                 name = "transactions" if number == 1 else f"transactions-{number}"
                 if logs:
                     _copy(agent, _root(source, log_dir), logs, folder / source.service / name)
@@ -203,7 +197,7 @@ def copy_metadata(agent: Agent, sources: Sequence[Source], folder: Path) -> None
     for source in sources:
         try:
             for log_dir in _known_dirs(source):
-                paths = [file.path for file in _list(agent, source, log_dir, metadata)]
+                paths = _list(agent, source, log_dir, metadata)
                 logs = [path for path in paths if PurePosixPath(path).suffix == ".log"]
                 if logs:
                     target = folder / source.service / "metadata"
@@ -229,18 +223,19 @@ def _root(source: Source, log_dir: str) -> str:
 @_again
 def _list(
     agent: Agent, source: Source, log_dir: str, is_wanted: Callable[[PurePosixPath], bool]
-) -> list[_File]:
+) -> dict[str, int]:
+    """Return the bytes that the wanted files of a log directory take, by their paths."""
     command = ["sh", "-c", _LIST, _root(source, log_dir)]
     lines = b"".join(agent.stream(command)).decode(errors="replace").splitlines()
     if not lines or lines[-1] != "listed":
         raise _Incomplete("the engine lost the list of its files")
-    files = []
+    sizes = {}
     for line in lines[:-1]:
         size, blocks, path = line.split(" ", 2)
         if is_wanted(PurePosixPath(path)):
             # What was preallocated and never written takes no room, here as there.
-            files.append(_File(path=path, occupied_bytes=min(int(size), int(blocks) * 512)))
-    return files
+            sizes[path] = min(int(size), int(blocks) * 512)
+    return sizes
 
 
 def _of_logs(names: Collection[str]) -> Callable[[PurePosixPath], bool]:
@@ -256,13 +251,13 @@ def _of_logs(names: Collection[str]) -> Callable[[PurePosixPath], bool]:
 
 
 def _copy_all(
-    agent: Agent, source: Source, disks: Sequence[tuple[str, Sequence[_File]]], folder: Path
+    agent: Agent, source: Source, disks: Sequence[tuple[str, Mapping[str, int]]], folder: Path
 ) -> str | None:
     """Copy one broker's files; return why it could not be done, or None."""
     try:
-        for number, (log_dir, files) in enumerate(disks, start=1):
+        for number, (log_dir, sizes) in enumerate(disks, start=1):
             target = folder / ("data" if number == 1 else f"data-{number}")
-            _copy(agent, _root(source, log_dir), [file.path for file in files], target)
+            _copy(agent, _root(source, log_dir), list(sizes), target)
     except (*_FAILURES, _Incomplete) as error:
         return _why(error)
     return None

@@ -23,7 +23,7 @@ def plan(scenario: Scenario, seed: int) -> tuple[Step, ...]:
     return tuple(scenario.schedule.steps(Random(seed), scenario.duration_s))  # noqa: S311
 
 
-def plan_json(scenario: Scenario, seed: int, steps: Sequence[Step]) -> str:
+def plan_json(scenario: Scenario, seed: int) -> str:
     """Return the text of plan.json: the same bytes for the same scenario and seed."""
     moves = [asdict(move) for move in scenario.moves(seed)]
     return canonical_json(
@@ -42,7 +42,7 @@ def plan_json(scenario: Scenario, seed: int, steps: Sequence[Step]) -> str:
                     "fault": describe(step.fault),
                     "target": describe(step.target),
                 }
-                for number, step in enumerate(steps, start=1)
+                for number, step in enumerate(plan(scenario, seed), start=1)
             ],
         }
     )

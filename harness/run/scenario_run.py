@@ -110,7 +110,7 @@ class ScenarioRun:
 
     def plan_json(self, seed: int) -> str:
         """Return the schedule that the seed gives."""
-        return plan_json(self.scenario, seed, plan(self.scenario, seed))
+        return plan_json(self.scenario, seed)
 
     def carry_out(self, context: RunContext) -> None:
         """Start the clients, wait until they work, and break the cluster under them."""

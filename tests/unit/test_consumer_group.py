@@ -12,7 +12,7 @@ from harness.campaigns.configure import Overrides, configure
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.workload import WORKLOADS, Grouped, Move
-from harness.run.nemesis import plan, plan_json
+from harness.run.nemesis import plan_json
 from workloads.consumer_group import ConsumerGroup
 from workloads.group_config import SESSION_MS
 from workloads.send_poll import SendPoll
@@ -139,7 +139,7 @@ def test_no_moves_are_drawn_if_none_are_wanted() -> None:
 def test_moves_and_faults_stand_in_one_plan_and_do_not_change_each_other() -> None:
     def drawn(name: str | None, seed: int) -> dict[str, Any]:
         scenario = configure("mixed", Overrides(workload_name=name))
-        found: dict[str, Any] = json.loads(plan_json(scenario, seed, plan(scenario, seed)))
+        found: dict[str, Any] = json.loads(plan_json(scenario, seed))
         return found
 
     grouped, plain = drawn("consumer_group", 7), drawn(None, 7)

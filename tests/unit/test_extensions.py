@@ -20,7 +20,7 @@ from harness.core.scenario import SCENARIOS
 from harness.core.workload import WORKLOADS
 from harness.lab.claim import CLAIMS
 from harness.run.injector import Header, Injector
-from harness.run.nemesis import plan, plan_json
+from harness.run.nemesis import plan_json
 from tests.unit.fake_cluster import FakeCluster
 from verifiers.checking.checker import CHECKERS
 from verifiers.checking.contracts import chapters
@@ -232,7 +232,7 @@ def test_their_fault_is_dealt_in_a_scenario_of_ours_with_their_workload() -> Non
         "mixed", Overrides(faults=("lost_host(times=2)", "broker_kill"), workload_name="trickle")
     )
 
-    steps = json.loads(plan_json(scenario, 7, plan(scenario, 7)))["steps"]
+    steps = json.loads(plan_json(scenario, 7))["steps"]
     dealt = [step["fault"] for step in steps]
     assert {"name": "lost_host", "parameters": {"times": 2}} in dealt
     assert scenario.workload == WORKLOADS["trickle"](topic="orders", partitions=9)  # type: ignore[call-arg]
