@@ -66,11 +66,6 @@ class ComposeFile:
         """How many isolated controllers it has."""
         return len(self.nodes) - self.brokers
 
-    def service(self, node: ForeignNode) -> Service:
-        """Return the service of a node."""
-        service: Service = self.document["services"][node.service]
-        return service
-
 
 def read_compose_file(path: Path) -> ComposeFile:
     """Read a Compose file and find the brokers in it; nothing is started.

@@ -65,7 +65,7 @@ def image_config(file: ComposeFile, node: ForeignNode, *, say: Say) -> ImageConf
     Raises:
         EnvironmentBroken: it can be neither found, fetched nor built.
     """
-    service = file.service(node)
+    service = file.document["services"][node.service]
     # Compose itself names an image after the project if the file does not.
     image = service.get("image") or f"{file.document['name']}-{node.service}"
     inspect = ["docker", "image", "inspect", "--format", "{{json .Config}}", image]

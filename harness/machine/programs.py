@@ -27,21 +27,10 @@ def run(
     Raises:
         EnvironmentBroken: there is no such program, or it was too slow.
     """
-    try:
-        process = subprocess.Popen(  # noqa: S603  # our own command lines, no shell
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            cwd=folder,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise EnvironmentBroken(
-            f"The program {command[0]} is not there: `kafka-chaos doctor --fix` installs it."
-        ) from error
+    process = _start(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+        cwd=folder,
+    )  # fmt: skip
     with process:
         try:
             out, err = process.communicate(timeout=timeout_s)
@@ -52,6 +41,17 @@ def run(
         finally:
             _kill(process)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _start(command: Sequence[str], **settings: Any) -> subprocess.Popen[Any]:  # noqa: ANN401 (of Popen)
+    try:
+        return subprocess.Popen(  # noqa: S603  # our own command lines, no shell
+            command, stdin=subprocess.DEVNULL, start_new_session=True, **settings
+        )
+    except FileNotFoundError as error:
+        raise EnvironmentBroken(
+            f"The program {command[0]} is not there: `kafka-chaos doctor --fix` installs it."
+        ) from error
 
 
 def _kill(process: subprocess.Popen[Any]) -> None:
@@ -109,19 +109,8 @@ def run_logged(
     say(f"Making {what} (at most {timeout_s / 60:.0f} min); log: {log}")
     started = time.monotonic()
     with log.open("wb") as output:
-        try:
-            process = subprocess.Popen(  # noqa: S603  # our own command lines, no shell
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=os.environ | dict(environment or {}),
-            )
-        except FileNotFoundError as error:
-            raise EnvironmentBroken(
-                f"The program {command[0]} is not there, and {what} cannot be made without it."
-            ) from error
+        variables = os.environ | dict(environment or {})
+        process = _start(command, stdout=output, stderr=subprocess.STDOUT, env=variables)
         try:
             _wait_telling(process, log=log, timeout_s=timeout_s, what=what, say=say)
         finally:

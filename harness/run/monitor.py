@@ -51,7 +51,8 @@ class Monitor:
         for key, state in self._source.partitions(timeout_s=1.0).items():
             if key[0] not in self._topics:
                 continue
-            if _signs(self._known.get(key)) != _signs(state):
+            known = self._known.get(key)
+            if known is None or _signs(known) != _signs(state):
                 self._write(key, state, asked_ns=asked_ns)
                 self._known[key] = state
             self._held_ns[key] = asked_ns
@@ -76,8 +77,6 @@ class Monitor:
         )
 
 
-def _signs(state: PartitionState | None) -> tuple[object, ...]:
+def _signs(state: PartitionState) -> tuple[object, ...]:
     """Return what tells a state from another."""
-    if state is None:
-        return ()
     return (state.leader, frozenset(state.isr), state.leader_epoch, state.version)
