@@ -77,10 +77,6 @@ class Agent:
         """Return the size of a container's file in bytes; 0 if there is none."""
         return int(self.ask("read", container_pid=container_pid, path=path, limit=1)["size"])
 
-    def exists(self, container_pid: int, path: str) -> bool:
-        """Return whether a container has a regular file of that path."""
-        return bool(self.ask("read", container_pid=container_pid, path=path, limit=1)["exists"])
-
     def leases(self) -> list[str]:
         """Return the ids of the leases that are in force."""
         return [str(entry["id"]) for entry in self.ask("leases")["leases"]]

@@ -261,9 +261,10 @@ class DockerCluster:
     def is_shut_down_cleanly(self, broker: Broker) -> bool:
         """Return whether the broker left its marker of a clean shutdown in every log directory."""
         # The marker of old versions is an empty file, and reading does not tell it from none.
-        folders = self._log_dirs(broker)
         pid = self.pid(broker)
-        return all(self.agent.exists(pid, f"{f}/.kafka_cleanshutdown") for f in folders)
+        paths = [f"{folder}/.kafka_cleanshutdown" for folder in self._log_dirs(broker)]
+        asked = [self.agent.ask("read", container_pid=pid, path=path, limit=1) for path in paths]
+        return all(answer["exists"] for answer in asked)
 
     def probe(
         self, pairs: Sequence[tuple[Broker, Broker]], *, timeout_s: float

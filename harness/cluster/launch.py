@@ -11,7 +11,7 @@ from harness.cluster.admin import reject_ignored_config
 from harness.cluster.cleanup import owner
 from harness.cluster.containers import ComposeProject
 from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster, unknown_node
-from harness.cluster.logs import EXITS
+from harness.cluster.logs import EXITS, settings_in
 from harness.cluster.topology import OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS, labels, render
 from harness.cluster.user_compose import read_compose_file
 from harness.cluster.user_topology import arrange, complete, image_config, kafka_version
@@ -188,7 +188,7 @@ def internal_topics(spec: ClusterSpec) -> tuple[TopicSpec, ...]:
 def _broker_config(cluster: DockerCluster, broker: Broker) -> dict[str, str]:
     if cluster.spec.compose or numbers(cluster.spec.kafka) >= FIRST_IDEMPOTENCE:
         return cluster.admin.broker_config(broker.node_id)
-    return cluster.logs.logged_settings(cluster.node(broker))
+    return settings_in(cluster.said(broker))
 
 
 def _complete_topology(

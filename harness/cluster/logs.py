@@ -36,13 +36,6 @@ class ClusterLogs:
         """Forget the faults of the run before: the ids of the next one's begin anew."""
         self._marks.clear()
 
-    def logged_settings(self, node: Node) -> dict[str, str]:
-        """Return the configuration that a broker wrote into its log when it started.
-
-        This is how brokers before 0.11 are asked, which cannot describe their configuration.
-        """
-        return settings_in(self.server_log(node).decode(errors="replace"))
-
     def server_log(self, node: Node) -> bytes:
         """Return a node's log file; empty if it has none."""
         if node.server_log is None:
@@ -129,7 +122,10 @@ class ClusterLogs:
 
 
 def settings_in(log_text: str) -> dict[str, str]:
-    """Return the last configuration in a broker's log; what is null there is left out."""
+    """Return the last configuration in a broker's log; what is null there is left out.
+
+    Brokers before 0.11 cannot describe their configuration, and write it when they start.
+    """
     blocks = _SETTINGS.findall(log_text)
     pairs = (line.strip().partition(" = ") for line in (blocks[-1] if blocks else "").splitlines())
     return {key: value for key, _, value in pairs if value != "null"}
