@@ -77,10 +77,6 @@ class Agent:
         """Return the size of a container's file in bytes; 0 if there is none."""
         return int(self.ask("read", container_pid=container_pid, path=path, limit=1)["size"])
 
-    def leases(self) -> list[str]:
-        """Return the ids of the leases that are in force."""
-        return [str(entry["id"]) for entry in self.ask("leases")["leases"]]
-
     def heal_all(self) -> list[str]:
         """Heal everything that is under a lease; return what was done."""
         healed = self.ask("heal")["healed"]

@@ -77,11 +77,6 @@ class ClientProcess:
         self.ended_ns = time.monotonic_ns()
 
     @property
-    def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
-
-    @property
     def is_running(self) -> bool:
         """Whether the process is alive."""
         return self._process.poll() is None

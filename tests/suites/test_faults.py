@@ -533,7 +533,9 @@ def test_whatever_is_broken_heals_by_itself_when_its_lease_ends(
     assert "KC-" not in packet_filter(cluster, cut_off)
     assert cluster.process_of(dead) != before
     # The agent strikes a lease off after it has taken back all that is under it.
-    wait_until(lambda: not cluster.agent.leases(), timeout_s=30, what="the lease to end")
+    wait_until(
+        lambda: not cluster.agent.ask("leases")["leases"], timeout_s=30, what="the lease to end"
+    )
 
 
 def test_a_brokers_own_mbeans_can_be_read(cluster: DockerCluster, victim: Broker) -> None:
