@@ -70,7 +70,7 @@ def _jvm(container_pid: int, purpose: str) -> Process:
 
 
 def _give_back(lease: object, container_pid: int, kind: str) -> None:
-    """Strike what was just undone from a lease, without undoing it twice."""
+    """Remove what was just undone from a lease, without undoing it again."""
     Leases().take_back(
         lease_id(lease),
         lambda action: action.kind == kind and action.container_pid == container_pid,
@@ -145,7 +145,10 @@ def wish(container_pid: int, wish: str, lease: object = None) -> Answer:
 
 
 def _reject_dying(lease: object, container_pid: int) -> None:
-    """Refuse to start a JVM in place of one that was told to end and has not: it would be lost."""
+    """Refuse to start a JVM while the one that was told to end still runs.
+
+    The supervisor would not see the wish.
+    """
     known = Leases().get(lease_id(lease))
     running = jvm_of(container_pid)
     owed = [a for a in known.actions if a.kind == "start"] if known and running else []
