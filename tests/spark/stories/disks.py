@@ -84,7 +84,8 @@ DIFFERENCES = (
             row(
                 "lost-write", "unread", offset=3, value=(90, 3), process=90, at_s=3.5,
                 acked_offset="3", complete_ns="3500000000", invoke_ns="3000000000", polled="0",
-                producer="90", sequence="3", held_by="1,2,3", cut_epoch="0",
+                producer="90", sequence="3", held_by="1,2,3", lacking="",
+                cut_epoch="0",
             )
         ],
     ),
