@@ -12,11 +12,11 @@ from typing import Any
 
 from harness.cluster.agent import Agent
 from harness.cluster.containers import NodeContainer
-from harness.cluster.engine import ENGINE_ERRORS
 from harness.cluster.logs import ClusterLogs
 from harness.cluster.topology import Topology
 from harness.core.errors import ClusterBroken
 from harness.core.run_dir import SCHEMA
+from harness.machine.engine import ENGINE_ERRORS
 
 PROCESSES = "processes.json"
 """Below `cluster/`: how the nodes' processes ended."""
