@@ -43,7 +43,7 @@ def test_who_asked_a_client_to_end_and_who_killed_it_is_written_down(context: Ru
     )
     asked.ask_to_stop()
     killed.kill()
-    os.kill(struck.pid, signal.SIGKILL)
+    os.kill(struck._process.pid, signal.SIGKILL)
     assert asked.await_end(timeout_s=60)
     assert struck.await_end(timeout_s=60)
 
