@@ -69,8 +69,9 @@ def to_history(
         data = [tuple(row[name] for name in schema.names) for row in rows]
         recorded[dataset] = spark.createDataFrame(data, schema)
     given = [end(partition=p) for p in (0, 1)] if ends is None else ends
-    reached = [(e["topic"], e["partition"], e["reached"], e["complete"]) for e in given]
-    reached.append((TOPIC, ANY_PARTITION, 0, bool(given) and all(e["complete"] for e in given)))
+    names = ("topic", "partition", "low", "reached", "complete")
+    reached = [tuple(e[name] for name in names) for e in given]
+    reached.append((TOPIC, ANY_PARTITION, 0, 0, bool(given) and all(e["complete"] for e in given)))
     return History(
         sends=recorded["send"],
         txns=recorded["txn"],

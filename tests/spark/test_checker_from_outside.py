@@ -14,7 +14,9 @@ from verifiers.checking.checker import CHECKERS
 from verifiers.judging.job import verify, write_verdict
 from verifiers.report import write_report
 
-GOOD = Folder([*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))])
+GOOD = Folder(
+    [*filler(120), ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), final(Rec(1, 0, 0))], whole=True
+)
 MODULE = '''
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

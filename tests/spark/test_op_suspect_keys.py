@@ -95,10 +95,15 @@ def test_that_no_key_of_whole_files_is_suspected_is_known_without_asking_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = [
-        {"process": 0, "type": "invoke", "f": "send", "value": [["send", 0, 17]]},
-        {"process": 0, "type": "ok", "f": "send", "value": [["send", 0, [0, 17]]]},
+        {"process": 0, "type": "invoke", "f": "send", "value": [["send", 0, 17], ["send", 0, 18]]},
+        {
+            "process": 0,
+            "type": "ok",
+            "f": "send",
+            "value": [["send", 0, [0, 17]], ["send", 0, [1, 18]]],
+        },
         {"process": 1, "type": "invoke", "f": "poll", "value": [["poll"]]},
-        {"process": 1, "type": "ok", "f": "poll", "value": [["poll", {"0": [[0, 17]]}]]},
+        {"process": 1, "type": "ok", "f": "poll", "value": [["poll", {"0": [[0, 17], [1, 18]]}]]},
     ]
     history = tmp_path / "history.jsonl"
     lines = (json.dumps({"index": index, **event}) for index, event in enumerate(events))
