@@ -368,23 +368,31 @@ class DockerCluster:
         }
 
     def log_ends(self, topic: str) -> dict[int, int]:
-        """Return where the leader's log of each partition ends, by its files.
+        """Return where the leader's log of each partition ends, by its own MBeans.
 
         Consumers may read to the high watermark only, which can lie below and stay there: a leader
         left alone in the ISR did not move it until the next write (KAFKA-13091, fixed in 3.0).
-        Partitions whose leader is not known or cannot be read are left out.
+        Partitions whose leader is not known or does not tell are left out.
         """
-        states = self._source.partitions(topic)
-        try:
-            ends = self.replica_ends([topic])
-        except ClusterBroken as error:
-            log.warning("Where the logs of %s end is not known: %s", topic, error)
-            return {}
-        return {
-            end.partition: end.log_end
-            for end in ends
-            if (state := states.get((topic, end.partition))) and state.leader == end.node_id
+        pattern = f"kafka.log:type=Log,name=LogEndOffset,topic={topic},partition=*"
+        leaders = {
+            number: state.leader
+            for (_, number), state in self._source.partitions(topic).items()
+            if state.leader is not None
         }
+        ends: dict[int, int] = {}
+        for node_id in sorted(set(leaders.values())):
+            try:
+                broker = next(b for b in self.brokers if b.node_id == node_id)
+                values = self.jmx(broker, pattern, "Value")
+            except (ClusterBroken, StopIteration) as error:
+                log.warning("Broker %d does not tell where its logs end: %s", node_id, error)
+                continue
+            for name, value in values.items():
+                number = int(name.rsplit("partition=", 1)[1].split(",")[0])
+                if leaders.get(number) == node_id:
+                    ends[number] = int(value)
+        return ends
 
     # -- what lies on the disks --------------------------------------------------------------------
 

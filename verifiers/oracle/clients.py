@@ -15,6 +15,7 @@ CLIENTS = (
             "timed-out",
             "sequence",
             "refused",
+            "state",
             "fatal",
             "crashed",
             "killed",
@@ -37,6 +38,15 @@ CLIENTS = (
                     "KIP-98, fencing of zombies",
                 ),
                 "own",
+            ),
+            undecided(
+                Reason(
+                    "A coordinator that another one has replaced, or that was asked again for want "
+                    "of an answer, finds the transaction in another state than the client does: "
+                    "its records tell what became of it.",
+                    "KIP-98, EndTxnRequest; Kafka protocol, error code 48",
+                ),
+                "state",
             ),
             undecided(
                 Reason(
