@@ -15,7 +15,7 @@ from verifiers.situations.isr import REFUSALS
 _POSITION_BITS = 20
 """A poll gives fewer records than two to the power of this."""
 _COLUMNS = (
-    "what", "topic", "partition", "process", "type", "rows", "first", "last", "found", "lost",
+    "what", "topic", "partition", "process", "rows", "first", "last", "found", "lost",
     "unseen", "deleted", "twice", "control", "aborted", "broker",
 )  # fmt: skip
 
@@ -63,8 +63,6 @@ class Counted:
     Attributes:
         polls: by process and partition.
         final: what the final read gave, by partition.
-        acked: how many sends were acknowledged, by partition; None stands for those of which the
-            partition is not known.
         refused: how many sends were refused for want of in-sync replicas.
         fates: of acknowledged records.
         gaps: how many offsets of a replica hold control records, and how many hold records of
@@ -73,7 +71,6 @@ class Counted:
 
     polls: Mapping[tuple[int, TopicPartition], ReadCount] = field(default_factory=dict)
     final: Mapping[TopicPartition, ReadCount] = field(default_factory=dict)
-    acked: Mapping[TopicPartition | None, int] = field(default_factory=dict)
     refused: int = 0
     fates: Fates = field(default_factory=Fates)
     gaps: Mapping[tuple[int, TopicPartition], tuple[int, int]] = field(default_factory=dict)
@@ -90,7 +87,7 @@ def count(
         batches: of all replicas (BATCH_SCHEMA).
         members: whose history it is.
     """
-    parts = [_reads(history.polls, "poll"), _final(history), _sends(history.sends), _fates(values)]
+    parts = [_polls(history.polls), _final(history), _refused(history.sends), _fates(values)]
     if history.transactional:
         parts.append(_gaps(batches, history.ends))
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
@@ -103,10 +100,10 @@ def count(
     return {member.number: _counted(of_member[member.number], member) for member in members}
 
 
-def _reads(polls: DataFrame, what: str) -> DataFrame:
+def _polls(polls: DataFrame) -> DataFrame:
     place = F.shiftleft("op", _POSITION_BITS) + F.col("position")
     return polls.groupBy("topic", "partition", "process").agg(
-        F.lit(what).alias("what"),
+        F.lit("poll").alias("what"),
         F.count("*").alias("rows"),
         F.min_by("offset", place).alias("first"),
         F.max("offset").alias("last"),
@@ -122,13 +119,14 @@ def _final(history: History) -> DataFrame:
     )
 
 
-def _sends(sends: DataFrame) -> DataFrame:
+def _refused(sends: DataFrame) -> DataFrame:
     refused = F.lit(False)
     for error in REFUSALS:
         refused |= F.coalesce(F.col("error").startswith(error), F.lit(False))
-    kind = F.when(F.col("type") == "ok", "ok").when(refused, "refused").otherwise("other")
-    return sends.groupBy("topic", "partition", kind.alias("type")).agg(
-        F.lit("send").alias("what"), F.count("*").alias("rows")
+    return (
+        sends.where((F.col("type") != "ok") & refused)
+        .groupBy("topic")
+        .agg(F.lit("refused").alias("what"), F.count("*").alias("rows"))
     )
 
 
@@ -181,16 +179,9 @@ def _counted(rows: Sequence[Row], member: Member) -> Counted:
     def read(row: Row) -> ReadCount:
         return ReadCount(rows=row["rows"], first=row["first"], last=row["last"])
 
-    acked: dict[TopicPartition | None, int] = {}
-    refused = 0
     fates = Fates()
     for row in rows:
-        if row["what"] == "send" and row["type"] == "ok":
-            known = None if row["partition"] is None else place(row)
-            acked[known] = acked.get(known, 0) + row["rows"]
-        elif row["what"] == "send" and row["type"] == "refused":
-            refused += row["rows"]
-        elif row["what"] == "value":
+        if row["what"] == "value":
             fates = Fates(
                 doubtful=fates.doubtful + row["rows"],
                 found=fates.found + row["found"],
@@ -206,8 +197,7 @@ def _counted(rows: Sequence[Row], member: Member) -> Counted:
             if row["what"] == "poll"
         },
         final={place(row): read(row) for row in rows if row["what"] == "final"},
-        acked=acked,
-        refused=refused,
+        refused=sum(row["rows"] for row in rows if row["what"] == "refused"),
         fates=fates,
         gaps={
             (row["broker"], place(row)): (row["control"], row["aborted"])

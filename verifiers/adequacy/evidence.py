@@ -86,9 +86,3 @@ class Evidence:
             )
             for process in sorted({*known, *settings})
         }
-
-    @property
-    def last_healed_ns(self) -> int | None:
-        """When the last fault was seen to be healed; None if there was none."""
-        ends = [fault.end_ns for fault in self.events.faults]
-        return max(ends) if ends else None

@@ -122,13 +122,7 @@ def plant(checker: str, kind: str = "") -> Callable[[PlantFunction], PlantFuncti
         checker: its registered name.
         kind: what tells it apart from the checker's other plants; empty for the first one.
     """
-    name = f"{checker} ({kind})" if kind else checker
-
-    def decorate(apply: PlantFunction) -> PlantFunction:
-        PLANTS.register(name)(Plant(name=name, checker=checker, apply=apply))
-        return apply
-
-    return decorate
+    return _registering(kind, checker=checker)
 
 
 def evidence_plant(rule: str, kind: str = "") -> Callable[[PlantFunction], PlantFunction]:
@@ -138,10 +132,17 @@ def evidence_plant(rule: str, kind: str = "") -> Callable[[PlantFunction], Plant
         rule: its registered name.
         kind: what tells it apart from the rule's other plants; empty for the only one.
     """
-    name = f"{rule} ({kind})" if kind else rule
+    return _registering(kind, rule=rule)
+
+
+def _registering(
+    kind: str, *, checker: str = "", rule: str = ""
+) -> Callable[[PlantFunction], PlantFunction]:
+    subject = checker or rule
+    name = f"{subject} ({kind})" if kind else subject
 
     def decorate(apply: PlantFunction) -> PlantFunction:
-        PLANTS.register(name)(Plant(name=name, rule=rule, apply=apply))
+        PLANTS.register(name)(Plant(name=name, checker=checker, rule=rule, apply=apply))
         return apply
 
     return decorate

@@ -14,7 +14,13 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from verifiers.replicas.records import DAMAGE, Record, read_batch, records_in
+from verifiers.replicas.records import (
+    DAMAGE,
+    Record,
+    read_batch,
+    records_in,
+    unsigned_varint,
+)
 from verifiers.replicas.segments import read_headers
 from verifiers.run_folder.folder import TopicPartition
 
@@ -167,14 +173,8 @@ class _Fields:
         return int(number)
 
     def _varint(self) -> int:
-        value, shift = 0, 0
-        while True:
-            byte = self._content[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
+        value, self._at = unsigned_varint(self._content, self._at)
+        return value
 
     def _take(self, size: int) -> bytes:
         part = self._content[self._at : self._at + size]

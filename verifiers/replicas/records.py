@@ -127,11 +127,11 @@ def _messages(entries: bytes) -> Iterator[tuple[int, bytes | None]]:
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
     """Return a zigzag number and the place behind it."""
-    raw, at = _number(content, at)
+    raw, at = unsigned_varint(content, at)
     return (raw >> 1) ^ -(raw & 1), at
 
 
-def _number(content: bytes, at: int) -> tuple[int, int]:
+def unsigned_varint(content: bytes, at: int) -> tuple[int, int]:
     """Return a number of seven bits a byte, the lowest first, and the place behind it."""
     raw, shift = 0, 0
     while True:
@@ -175,7 +175,7 @@ def _unsnap(content: bytes) -> bytes:
 
 
 def _unsnap_block(block: bytes) -> bytes:
-    size, _ = _number(block, 0)
+    size, _ = unsigned_varint(block, 0)
     if size > _MOST_BYTES:
         raise ValueError("a block too large to be one")
     return bytes(pa.decompress(block, decompressed_size=size, codec="snappy", asbytes=True))

@@ -15,7 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from struct import Struct
 
-from verifiers.replicas.records import DAMAGE, Record, read_batch, records_in
+from verifiers.replicas.records import (
+    DAMAGE,
+    Record,
+    read_batch,
+    records_in,
+    unsigned_varint,
+)
 from verifiers.replicas.segments import read_headers
 
 _TOPIC, _PARTITION, _CHANGE = 2, 3, 5
@@ -268,14 +274,8 @@ class _Fields:
         self._at = 0
 
     def varint(self) -> int:
-        value, shift = 0, 0
-        while True:
-            byte = self._content[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
+        value, self._at = unsigned_varint(self._content, self._at)
+        return value
 
     def integer(self) -> int:
         (value,) = _INT.unpack_from(self._content, self._at)
