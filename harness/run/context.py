@@ -56,6 +56,7 @@ class RunContext:
         reasons: why this run cannot be a pass, in sentences.
         clients: all client processes that were started.
         left_down: node ids of brokers that stay broken on purpose: nobody waits for them.
+        await_working: called when the cluster is whole again, before producers are stopped.
         catch_up: called when nobody sends any more, before consumers are stopped.
         at_end: called when the run is over, however it ended.
     """
@@ -72,6 +73,7 @@ class RunContext:
     reasons: list[str] = field(default_factory=list)
     clients: list[ClientProcess] = field(default_factory=list)
     left_down: set[int] = field(default_factory=set)
+    await_working: Callable[[], None] = lambda: None
     catch_up: Callable[[], None] = lambda: None
     at_end: list[Callable[[], None]] = field(default_factory=list)
 

@@ -139,6 +139,8 @@ class Runner:
     def _recover(self, context: RunContext) -> None:
         with context.phase("recover"):
             self._await_whole(context)
+            if self._is_whole:
+                context.await_working()
             context.report_counts()
             limit_s = self.run.contract.delivery_timeout_ms / 1000 + 20
             context.stop_clients("producer", limit_s=limit_s)

@@ -19,12 +19,15 @@ from harness.core.schedule import Mix
 from harness.core.wait import wait_until
 from harness.core.workload import WORKLOADS, ClientSpec, Grouped
 from harness.run.churn import Churn
+from harness.run.client_process import ClientProcess
 from harness.run.context import RunContext
 from harness.run.group_watch import GroupWatch
 from harness.run.injector import Injector
 from harness.run.nemesis import Nemesis, plan, plan_json
 
 _STEADY_S = 60.0
+_WORKING_S = 60.0
+"""The longest that a healed cluster may need to serve every producer again, seconds."""
 _LOOK_S = 0.5
 _SEEN_S = 60.0
 """So long after the last move of a group's members its witnesses are waited for, seconds."""
@@ -114,6 +117,7 @@ class ScenarioRun:
 
     def carry_out(self, context: RunContext) -> None:
         """Start the clients, wait until they work, and break the cluster under them."""
+        context.await_working = partial(_await_working, context)
         with context.phase("steady"):
             context.run_dir.update(origin_ns=time.monotonic_ns())
             context.start_clients(self.scenario.workload.clients(self.contract))
@@ -178,6 +182,37 @@ class ScenarioRun:
                     journal.close()
         if failures:
             raise failures[0]
+
+
+def _await_working(context: RunContext) -> None:
+    """Wait until every producer is acknowledged again, or its time is over.
+
+    A run that ended while its clients still wait for brokers that were healed long ago has not seen
+    that the cluster works again: the verifier then calls it UNKNOWN.
+    """
+    if context.ended_early:
+        return
+    healed_ns = time.monotonic_ns()
+    before: dict[int, int] = {}
+
+    def is_served(client: ClientProcess) -> bool:
+        if not client.is_running:
+            return True
+        counts = client.counts
+        # What it said before may leave out what was acknowledged before.
+        return counts.get("t_ns", 0) > healed_ns and (
+            counts["ok"] > before.setdefault(client.spec.process, counts["ok"])
+        )
+
+    producers = [client for client in context.clients if client.spec.role == "producer"]
+    try:
+        wait_until(
+            lambda: all([is_served(client) for client in producers]),
+            timeout_s=_WORKING_S, stop=context.stop, interval_s=_LOOK_S,
+            what="an acknowledgement for every producer after the last healing",
+        )  # fmt: skip
+    except WaitTimeout as error:
+        context.progress.say(str(error))
 
 
 def _await_steady(context: RunContext) -> None:

@@ -1,9 +1,11 @@
 """A run from its plan to its sealed folder, on a cluster in memory: what ends it, what costs it."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain, count, repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -25,7 +27,7 @@ from harness.core.scenario import SCENARIOS, Scenario, Step
 from harness.core.schedule import Script
 from harness.run.context import RunContext
 from harness.run.runner import KeepCluster, Runner
-from harness.run.scenario_run import ScenarioRun
+from harness.run.scenario_run import ScenarioRun, _await_working
 from tests.unit.fake_cluster import FakeCluster
 
 EIGHT_HOURS_S = 8 * 3600.0
@@ -336,3 +338,52 @@ def test_an_interrupted_run_ends_what_goes_on_beside_the_nemesis(tmp_path: Path)
     long_run()._break(context, lambda stop: cast("None", stop.wait(EIGHT_HOURS_S)))
 
     assert not context.ended_early
+
+
+@dataclass
+class Producer:
+    """A producer that says at each look how many of its records were acknowledged, then ends."""
+
+    acked: Iterator[int]
+    role: str = "producer"
+    looked: int = 0
+
+    @property
+    def spec(self) -> Any:
+        return SimpleNamespace(role=self.role, process=id(self))
+
+    is_running = True
+
+    @property
+    def counts(self) -> dict[str, int]:
+        self.looked += 1
+        return {"t_ns": time.monotonic_ns(), "ok": next(self.acked)}
+
+
+def test_a_healed_cluster_is_left_alone_until_it_serves_every_producer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.run.scenario_run._LOOK_S", 0.0)
+    served, waiting = Producer(count(10)), Producer(chain([10] * 5, repeat(11)))
+    reader = Producer(repeat(0), role="reader")
+    context = context_of(Cluster(), tmp_path, cast("Any", served), cast("Any", waiting))
+    context.clients.append(cast("Any", reader))
+
+    _await_working(context)
+
+    assert waiting.looked == 6
+    assert reader.looked == 0
+
+
+def test_nobody_waits_forever_for_a_cluster_that_serves_no_producer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.run.scenario_run._LOOK_S", 0.0)
+    monkeypatch.setattr("harness.run.scenario_run._WORKING_S", 0.05)
+    said: list[str] = []
+    context = context_of(Cluster(), tmp_path, cast("Any", Producer(repeat(10))))
+    context.progress = cast("Any", SimpleNamespace(say=said.append, counts=lambda _: None))
+
+    _await_working(context)
+
+    assert "acknowledgement for every producer after the last healing" in said[0]
