@@ -138,6 +138,13 @@ def log_bytes(broker: Broker, topic: str) -> int:
     return sum(map(int, sizes.split()))
 
 
+def checkpoint(broker: Broker, topic: str) -> int | None:
+    """Return the high watermark that a broker has on its disk for a topic of one partition."""
+    path = "/var/lib/kafka/data/replication-offset-checkpoint"
+    lines = shell(broker.container, f"cat {path}").stdout.splitlines()
+    return next((int(line.split()[2]) for line in lines if line.startswith(f"{topic} 0 ")), None)
+
+
 def log_end(cluster: DockerCluster, broker: Broker, topic: str) -> int:
     """Return the end of a broker's own log of a topic of one partition, by its own MBean."""
     name = f"kafka.log:type=Log,name=LogEndOffset,topic={topic},partition=0"
