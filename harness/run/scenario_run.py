@@ -26,8 +26,12 @@ from harness.run.injector import Injector
 from harness.run.nemesis import Nemesis, plan, plan_json
 
 _STEADY_S = 60.0
-_WORKING_S = 60.0
-"""The longest that a healed cluster may need to serve every producer again, seconds."""
+_WORKING_S = 120.0
+"""The longest that a healed cluster may need to serve every producer again, seconds.
+
+A transactional producer whose coordinator was replaced gives its request up, and its client begins
+anew, only after Kafka's default transaction timeout, 60 s.
+"""
 _LOOK_S = 0.5
 _SEEN_S = 60.0
 """So long after the last move of a group's members its witnesses are waited for, seconds."""
@@ -198,7 +202,7 @@ def _await_working(context: RunContext) -> None:
     def is_served(client: ClientProcess) -> bool:
         if not client.is_running:
             return True
-        counts = client.counts
+        counts: Mapping[str, int] = client.counts
         # What it said before may leave out what was acknowledged before.
         return counts.get("t_ns", 0) > healed_ns and (
             counts["ok"] > before.setdefault(client.spec.process, counts["ok"])

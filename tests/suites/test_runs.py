@@ -75,8 +75,9 @@ def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) ->
     outcome = run_scenario(
         "mixed",
         workload_name="transactional",
-        # Of the few transactions of a slow machine one at least has to be taken over.
-        workload={"takeover_share": 0.3},
+        # Of the few transactions of a slow machine one at least has to be taken over; and a client
+        # that waits for a coordinator that was replaced gives up sooner than after a minute.
+        workload={"takeover_share": 0.3, "timeout_s": 20},
         faults=("broker_kill", "partition"),
         duration_s=40,
     )
