@@ -62,9 +62,11 @@ stories: $(INSTALLED)
 images: $(INSTALLED)
 	@$(BIN)/kafka-chaos doctor --fix --quick --kafka $(OLD_KAFKA)
 
+# Clusters mostly wait: two files at a time, the longest first as their names happen to sort.
 suites: $(INSTALLED)
 	@echo "== suites: real clusters, real faults"
-	@$(BIN)/pytest --durations=12 --chaos-seed=$(SEED) tests/suites examples
+	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=12 \
+	  --chaos-seed=$(SEED) tests/suites examples
 
 benches: $(INSTALLED)
 	@echo "== benches: each ends with 1 below its goal"
