@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +68,8 @@ class Recorder:
 
     Attributes:
         identity: who writes it.
-        polled_of: records polled and flushed so far, by (topic, partition).
+        polled_count: how many records were polled and flushed so far.
+        last_polled: the offset of the last of them, by (topic, partition).
     """
 
     def __init__(
@@ -110,7 +110,8 @@ class Recorder:
             table: schema.with_metadata({**metadata, "table": table})
             for table, schema in RAW_SCHEMAS.items()
         }
-        self.polled_of: Counter[tuple[str, int]] = Counter()
+        self.polled_count = 0
+        self.last_polled: dict[tuple[str, int], int] = {}
         self._decode = decode
         self._polls: list[tuple[int, int, int | None, Sequence[Delivered]]] = []
         self._polled = 0
@@ -151,14 +152,13 @@ class Recorder:
         """Return how far the client is, for the harness, as of the last flush.
 
         Returns:
-            `polled`: records polled; `partitions_seen`: records acknowledged by a producer, else
-            polled, by "topic-partition"; and what else the recorder counts.
+            `polled`: how many records were polled; `last_polled`: the offset of the last one, by
+            "topic-partition"; and what else the recorder counts.
         """
-        seen = sorted(self.polled_of.items())
         return {
             **dict.fromkeys(("ok", "fail", "info", "pending"), 0),
-            "polled": self.polled_of.total(),
-            "partitions_seen": {f"{topic}-{partition}": n for (topic, partition), n in seen},
+            "polled": self.polled_count,
+            "last_polled": {f"{topic}-{n}": at for (topic, n), at in self.last_polled.items()},
         }
 
     def flush(self, *, early: bool = False) -> None:
@@ -241,7 +241,10 @@ class Recorder:
         decoded = list(map(self._decode, payloads, topics))
         offsets = [message.offset() for message in messages]
         values, problems = zip(*decoded, strict=True)
-        self.polled_of.update(zip(topics, partitions, strict=True))
+        self.polled_count += len(messages)
+        places = zip(topics, partitions, strict=True)
+        # The last offset of each place stays.
+        self.last_polled.update(zip(places, (offset or 0 for offset in offsets), strict=True))
         return [ops, positions, topics, partitions, offsets, values, times, problems, txns]
 
     def _batch(self, table: Table, columns: Sequence[Sequence[object]]) -> pa.RecordBatch:

@@ -35,7 +35,6 @@ class SendRecorder(Recorder):
         acked: messages acknowledged since the last flush.
         acked_ns: when, one for one.
         counts: completions flushed so far, by type.
-        acked_of: acknowledged records flushed so far, by partition.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class SendRecorder(Recorder):
         self.acked: list[Delivered] = []
         self.acked_ns: list[int] = []
         self.counts: Counter[OpType] = Counter()
-        self.acked_of: Counter[int] = Counter()
         self._others: list[tuple[object, ...]] = []
         self._columns: list[tuple[npt.NDArray[np.int32], Int64s, Int64s, Int64s]] = []
         self._offsets: list[int | None] = []
@@ -71,12 +69,10 @@ class SendRecorder(Recorder):
 
     def progress(self) -> dict[str, Any]:
         """Return how far the client is: also completed sends by type, and those `pending`."""
-        acked = sorted(self.acked_of.items())
         return {
             **super().progress(),
             **{kind.value: self.counts[kind] for kind in SEND_TYPES},
             "pending": self.under_way,
-            "partitions_seen": {f"{self.identity.topic}-{place}": n for place, n in acked},
         }
 
     def reserve(self) -> range:
@@ -190,8 +186,6 @@ class SendRecorder(Recorder):
         place, values, invoked, ended = (pa.array(column) for column in columns)
         count = len(values)
         self.counts[OpType.OK] += count
-        for seen in pc.value_counts(place).to_pylist():
-            self.acked_of[seen["values"]] += seen["counts"]
         offsets = pa.array(self._offsets, pa.int64())
         kinds = pa.repeat(pa.scalar(0, pa.int8()), count)
         errors, txns = pa.nulls(count, pa.string()), pa.nulls(count, pa.int64())

@@ -94,8 +94,6 @@ class TxnRecorder(SendRecorder):
                 error=report.error or error,
                 txn=txn,
             )
-            if kind is OpType.OK and report.acked and report.partition is not None:
-                self.acked_of[report.partition] += 1
         self._deliveries.clear()
         now = time.monotonic_ns()
         self._add("txn", txn, SEND_TYPES.index(kind), self._begun_ns, now, committing, error)

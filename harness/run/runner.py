@@ -145,9 +145,9 @@ class Runner:
             limit_s = self.run.contract.delivery_timeout_ms / 1000 + 20
             context.stop_clients("producer", limit_s=limit_s)
             if any(client.is_running for client in context.clients):
+                context.catch_up()
                 # What was acknowledged last is given the time to be polled.
                 pause(_CATCH_UP_S, self.stop)
-                context.catch_up()
                 context.stop_clients("consumer", limit_s=limit_s)
 
     def _await_whole(self, context: RunContext) -> None:

@@ -3,7 +3,8 @@
 import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,12 @@ _WORKING_S = 120.0
 A transactional producer whose coordinator was replaced gives its request up, and its client begins
 anew, only after Kafka's default transaction timeout, 60 s.
 """
+_READ_S = 60.0
+"""The longest that consumers may need for what is left, seconds: of a group, a rebalance."""
+_NEAR_THE_END = 0.95
+"""Control records and aborted ones, which nobody is given, may lie behind the last record."""
+_FEW = 100
+"""In a shorter log those may be most of it."""
 _LOOK_S = 0.5
 _SEEN_S = 60.0
 """So long after the last move of a group's members its witnesses are waited for, seconds."""
@@ -122,6 +129,7 @@ class ScenarioRun:
     def carry_out(self, context: RunContext) -> None:
         """Start the clients, wait until they work, and break the cluster under them."""
         context.await_working = partial(_await_working, context)
+        context.catch_up = partial(_await_read, context)
         with context.phase("steady"):
             context.run_dir.update(origin_ns=time.monotonic_ns())
             context.start_clients(self.scenario.workload.clients(self.contract))
@@ -217,6 +225,40 @@ def _await_working(context: RunContext) -> None:
         )  # fmt: skip
     except WaitTimeout as error:
         context.progress.say(str(error))
+
+
+def _await_read(context: RunContext) -> None:
+    """Wait until the consumers are near the ends of all logs, or their time is over.
+
+    A consumer that was stopped in the middle of a rebalance has not seen what it was to see.
+    """
+    ends = {topic: context.cluster.log_ends(topic) for topic in context.topics}
+    readers: dict[str, list[ClientProcess]] = {}
+    for client in context.clients:
+        if client.spec.role == "consumer" and client.is_running:
+            # The members of a group are one reader.
+            group = client.spec.settings["config"].get("group.id")
+            readers.setdefault(str(group or client.spec.process), []).append(client)
+
+    def has_read(members: Sequence[ClientProcess]) -> bool:
+        settings = members[0].spec.settings
+        topic: str = settings["topic"]
+        for number in settings.get("partitions", ends[topic]):
+            end, place = ends[topic].get(number, 0), f"{topic}-{number}"
+            last = max(client.counts.get("last_polled", {}).get(place, 0) for client in members)
+            if end >= _FEW and last < _NEAR_THE_END * end:
+                return False
+        return True
+
+    def is_read() -> bool:
+        context.report_counts()
+        return all(map(has_read, readers.values()))
+
+    with suppress(WaitTimeout):
+        wait_until(
+            is_read, timeout_s=_READ_S, stop=context.stop, interval_s=_LOOK_S,
+            what="consumers to come near the ends of the logs",
+        )  # fmt: skip
 
 
 def _await_steady(context: RunContext) -> None:

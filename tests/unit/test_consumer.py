@@ -90,7 +90,7 @@ def test_a_consumer_whose_place_is_gone_seeks_and_says_so(run: Run) -> None:
     consumer.assign(list(range(PARTITIONS)), offset=1000)
 
     polls = 0
-    while recorder.polled_of.total() < 8 and polls < 100:
+    while recorder.polled_count < 8 and polls < 100:
         consumer.poll()
         recorder.flush()
         polls += 1

@@ -27,7 +27,7 @@ from harness.core.scenario import SCENARIOS, Scenario, Step
 from harness.core.schedule import Script
 from harness.run.context import RunContext
 from harness.run.runner import KeepCluster, Runner
-from harness.run.scenario_run import ScenarioRun, _await_working
+from harness.run.scenario_run import ScenarioRun, _await_read, _await_working
 from tests.unit.fake_cluster import FakeCluster
 
 EIGHT_HOURS_S = 8 * 3600.0
@@ -387,3 +387,62 @@ def test_nobody_waits_forever_for_a_cluster_that_serves_no_producer(
     _await_working(context)
 
     assert "acknowledgement for every producer after the last healing" in said[0]
+
+
+@dataclass
+class Consumer:
+    """A consumer that has polled up to some offset of each partition, further at each look."""
+
+    last: Iterator[Mapping[str, int]]
+    group: str | None = None
+    is_running: bool = True
+    looked: int = 0
+
+    @property
+    def spec(self) -> Any:
+        config = {"group.id": self.group} if self.group else {}
+        own = {} if self.group else {"partitions": [0, 1]}
+        settings = {"topic": "orders", "config": config, **own}
+        return SimpleNamespace(role="consumer", process=id(self), settings=settings)
+
+    @property
+    def counts(self) -> Mapping[str, Any]:
+        self.looked += 1
+        return {"last_polled": next(self.last)}
+
+
+def read(first: int, second: int) -> Mapping[str, int]:
+    return {"orders-0": first, "orders-1": second}
+
+
+def test_consumers_are_stopped_when_they_are_near_the_ends_of_all_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.run.scenario_run._LOOK_S", 0.0)
+    alone = Consumer(chain(repeat(read(900, 990), 4), repeat(read(960, 990))))
+    # Of a group each member reads a part, and a rebalance hands parts on; a log of few records may
+    # be nothing but markers.
+    members = [Consumer(repeat(read(999, 0)), "g"), Consumer(repeat(read(0, 980)), "g")]
+    gone = Consumer(repeat({}), is_running=False)
+    context = context_of(Cluster(), tmp_path, cast("Any", alone), cast("Any", gone))
+    context.clients += cast("Any", members)
+    monkeypatch.setattr(Cluster, "log_ends", lambda *_: {0: 1000, 1: 1000, 2: 99})
+    monkeypatch.setattr(RunContext, "report_counts", lambda _: None)
+
+    _await_read(context)
+
+    assert alone.looked > 4
+    assert gone.looked == 0
+
+
+def test_nobody_waits_forever_for_a_consumer_that_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.run.scenario_run._READ_S", 0.05)
+    monkeypatch.setattr(Cluster, "log_ends", lambda *_: {0: 1000})
+    monkeypatch.setattr(RunContext, "report_counts", lambda _: None)
+    stuck = Consumer(repeat({}))
+
+    _await_read(context_of(Cluster(), tmp_path, cast("Any", stuck)))
+
+    assert stuck.looked
