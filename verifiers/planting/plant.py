@@ -86,6 +86,11 @@ class Planted:
     offences: tuple[Offence, ...] = ()
 
 
+def planted(told: str, *offences: Offence) -> Planted:
+    """Return what was done to the copy, and every offence that follows from it."""
+    return Planted(told=told, offences=offences)
+
+
 PlantFunction = Callable[[RunCopy], Planted]
 
 

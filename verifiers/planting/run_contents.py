@@ -4,7 +4,7 @@ Plants change records that are in order. A record is *plain* if it was acknowled
 final read found it once, undamaged and alone at that offset, and if all polls of it agree.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from harness.core.op import producer_of
 from harness.core.run_dir import RunDir
 from verifiers.run_folder.folder import RunInput, TopicPartition, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
@@ -111,8 +112,6 @@ class Record:
         process: its producer.
         op: its number there.
         txn: the transaction that it was sent in; None if in none.
-        send: its row among the sends.
-        final: its row in the final read.
     """
 
     topic: str
@@ -122,8 +121,6 @@ class Record:
     process: int
     op: int
     txn: int | None
-    send: int
-    final: int
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -187,22 +184,10 @@ class RunContents:
         """The lowest number above those of all processes of the run."""
         known = [self.rows(dataset).numbers("process") for dataset in HISTORY_SCHEMAS]
         clients = [int(client["process"]) for client in self.run.meta.get("clients", [])]
-        written = [int(values.max()) >> 40 for values in self._values() if len(values)]
-        return (
-            max(
-                [
-                    0,
-                    *(int(processes.max()) for processes in known if len(processes)),
-                    *clients,
-                    *written,
-                ]
-            )
-            + 1
-        )
-
-    def _values(self) -> Iterator[Numbers]:
-        for dataset in ("send", "poll", "final"):
-            yield self.rows(dataset).numbers("value")
+        values = [self.rows(dataset).numbers("value") for dataset in ("send", "poll", "final")]
+        written = [producer_of(int(sent.max())) for sent in values if len(sent)]
+        seen = [int(processes.max()) for processes in known if len(processes)]
+        return max([0, *seen, *clients, *written]) + 1
 
     @cached_property
     def after_ns(self) -> int:
@@ -212,9 +197,8 @@ class RunContents:
         last = [self.rows(dataset).numbers(name) for dataset, name in columns.items()]
         samples = [int(line.get("answered_ns", 0)) for line in self.folder.lines("samples.jsonl")]
         phases = [int(phase["to_ns"] or 0) for phase in self.run.meta.get("phases", [])]
-        return (
-            max([*(int(times.max()) for times in last if len(times)), *samples, *phases]) + _MS_NS
-        )
+        times = [int(column.max()) for column in last if len(column)]
+        return max([*times, *samples, *phases]) + _MS_NS
 
     @cached_property
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
@@ -277,20 +261,17 @@ class RunContents:
         same &= _isnull(finals.words("problem")[final_rows])
         same &= self._is_alone()[final_rows]
         same &= ~np.isin(finals.numbers("value")[final_rows], self._disputed())
-        chosen = send_rows[same], final_rows[same]
+        chosen = final_rows[same]
         order = np.lexsort(
             (
-                finals.numbers("offset")[chosen[1]],
-                finals.numbers("partition")[chosen[1]],
-                finals.words("topic")[chosen[1]].astype(str),
+                finals.numbers("offset")[chosen],
+                finals.numbers("partition")[chosen],
+                finals.words("topic")[chosen].astype(str),
             )
         )
-        return tuple(
-            self._record(int(s), int(f))
-            for s, f in zip(chosen[0][order], chosen[1][order], strict=True)
-        )
+        return tuple(self._record(int(send)) for send in send_rows[same][order])
 
-    def _record(self, send: int, final: int) -> Record:
+    def _record(self, send: int) -> Record:
         sends = self.rows("send")
         txn = int(sends.numbers("txn")[send])
         return Record(
@@ -301,8 +282,6 @@ class RunContents:
             process=int(sends.numbers("process")[send]),
             op=int(sends.numbers("op")[send]),
             txn=None if txn == NONE else txn,
-            send=send,
-            final=final,
         )
 
     def _is_alone(self) -> Flags:
@@ -335,11 +314,6 @@ class RunContents:
     def by_value(self) -> Mapping[int, Record]:
         """The plain records by their values."""
         return {record.value: record for record in self.plain}
-
-    def settings(self, process: int) -> Mapping[str, Any]:
-        """Return what run.json says of a client."""
-        clients = self.run.meta.get("clients", [])
-        return next((c for c in clients if c["process"] == process), {})
 
     def has_any(self, anomalies: Iterable[str], tp: TopicPartition) -> bool:
         """Tell whether the unchanged run has any of these anomalies in a partition."""

@@ -77,6 +77,10 @@ class RunCopy:
         before = self._dropped.get(dataset)
         self._dropped[dataset] = rows if before is None else before | rows
 
+    def drop_row(self, dataset: str, row: int) -> None:
+        """Leave out one row of a dataset."""
+        self.drop(dataset, np.arange(self.contents.rows(dataset).count) == row)
+
     def put(self, dataset: str, rows: Flags, **values: Any) -> None:  # noqa: ANN401  (cells)
         """Replace the values of columns in the rows for which `rows` is true."""
         self._put.setdefault(dataset, []).append((rows, values))

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from verifiers.planting.plant import Offence, Planted, plant
+from verifiers.planting.plant import Offence, Planted, plant, planted
 from verifiers.planting.run_contents import NothingToPlant
 from verifiers.planting.run_copy import RunCopy
 
@@ -12,39 +12,28 @@ from verifiers.planting.run_copy import RunCopy
 @plant("unexplained-answer")
 def unexplained_answer(copy: RunCopy) -> Planted:
     """Let a client be told that its record is none."""
-    process = _client(copy)
-    words = "INVALID_RECORD: planted"
-    copy.add(
-        "event", process=process, f="error", time_ns=copy.contents.after_ns, detail=words,
-    )  # fmt: skip
-    return Planted(
-        told=f"a broker told client {process} that its record is none",
-        offences=(
-            Offence(
-                anomaly="unexplained-answer", process=process, kind="record",
-                detail={"error": "INVALID_RECORD", "words": words},
-            ),
-        ),
-    )  # fmt: skip
+    told = "a broker told client {} that its record is none"
+    return _error_noted(copy, told, "error", "INVALID_RECORD", "unexplained-answer", "record")
 
 
 @plant("client-gave-up")
 def client_gave_up(copy: RunCopy) -> Planted:
     """Let a producer have met an error after which it is of no more use."""
-    process = _client(copy)
-    words = "_FATAL: planted"
-    copy.add(
-        "event", process=process, f="fatal", time_ns=copy.contents.after_ns, detail=words,
-    )  # fmt: skip
-    return Planted(
-        told=f"client {process} met a fatal error",
-        offences=(
-            Offence(
-                anomaly="client-gave-up", process=process, kind="fatal",
-                detail={"error": "_FATAL", "words": words},
-            ),
-        ),
-    )  # fmt: skip
+    told = "client {} met a fatal error"
+    return _error_noted(copy, told, "fatal", "_FATAL", "client-gave-up", "fatal")
+
+
+def _error_noted(
+    copy: RunCopy, told: str, event: str, error: str, anomaly: str, kind: str
+) -> Planted:
+    """Let a producer have noted an error among its events."""
+    process, words = _client(copy), f"{error}: planted"
+    copy.add("event", process=process, f=event, time_ns=copy.contents.after_ns, detail=words)
+    detail = {"error": error, "words": words}
+    return planted(
+        told.format(process),
+        Offence(anomaly=anomaly, process=process, kind=kind, detail=detail),
+    )
 
 
 @plant("client-gave-up", "crash")
@@ -59,13 +48,11 @@ def client_crashed(copy: RunCopy) -> Planted:
         old for old in copy.contents.folder.lines("clients.jsonl") if old.get("process") != process
     ]
     copy.write("clients.jsonl", "".join(json.dumps(e) + "\n" for e in [*endings, line]).encode())
-    return Planted(
-        told=f"client {process} crashed",
-        offences=(
-            Offence(
-                anomaly="client-gave-up", process=process, kind="crashed",
-                detail={"exit_code": str(crash)},
-            ),
+    return planted(
+        f"client {process} crashed",
+        Offence(
+            anomaly="client-gave-up", process=process, kind="crashed",
+            detail={"exit_code": str(crash)},
         ),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from verifiers.planting.plant import Offence, Planted, offence_at, plant
+from verifiers.planting.plant import Offence, Planted, offence_at, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.replicas.copied import Replica, read_copied
@@ -66,14 +66,12 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
         for broker, end in ((leader, ends[0]), (follower.broker, ends[1]))
     ]  # fmt: skip
     copy.edit_lines("samples.jsonl", lambda lines: [*lines, *samples])
-    return Planted(
-        told=f"broker {follower.broker} was not in the ISR of {name_of((topic, partition))} after "
+    return planted(
+        f"broker {follower.broker} was not in the ISR of {name_of((topic, partition))} after "
         f"{_LONG_S:g} s",
-        offences=(
-            offence_at(
-                "isr-not-whole", (topic, partition), kind=kind,
-                detail={"missing": str(follower.broker), "leader": str(leader)},
-            ),
+        offence_at(
+            "isr-not-whole", (topic, partition), kind=kind,
+            detail={"missing": str(follower.broker), "leader": str(leader)},
         ),
     )  # fmt: skip
 
@@ -105,9 +103,9 @@ def crashed(copy: RunCopy) -> Planted:
 
     copy.edit_json(name, ended)
     detail = {"node": str(fit[0]), "status": str(_ABORTED)}
-    return Planted(
-        told=f"the process of node {fit[0]} ended with status {_ABORTED}",
-        offences=(Offence(anomaly="broker-ended", kind="crashed", detail=detail),),
+    return planted(
+        f"the process of node {fit[0]} ended with status {_ABORTED}",
+        Offence(anomaly="broker-ended", kind="crashed", detail=detail),
     )
 
 
@@ -131,11 +129,9 @@ def claimed_twice(copy: RunCopy) -> Planted:
         name = str(logs[0].relative_to(contents.path))
         copy.edit_bytes(name, lambda old: old + line.encode())
         nodes = ",".join(map(str, sorted({*alone[epoch], node})))
-        return Planted(
-            told=f"node {node} says that it became the active controller in epoch {epoch} too",
-            offences=(
-                Offence(anomaly="two-controllers", detail={"epoch": str(epoch), "nodes": nodes}),
-            ),
+        return planted(
+            f"node {node} says that it became the active controller in epoch {epoch} too",
+            Offence(anomaly="two-controllers", detail={"epoch": str(epoch), "nodes": nodes}),
         )
     raise NothingToPlant("no node is known to have become the active controller")
 
@@ -158,14 +154,12 @@ def marker_of_another(copy: RunCopy) -> Planted:
         for other in _replicas(contents):
             if other.topic_partition == replica.topic_partition:
                 _give_away(copy, other, marker)
-        return Planted(
-            told=f"the marker @{marker} of {name_of(replica.topic_partition)} belongs to another "
+        return planted(
+            f"the marker @{marker} of {name_of(replica.topic_partition)} belongs to another "
             f"producer than the transaction @{first}",
-            offences=(
-                offence_at(
-                    "hanging-transaction", replica.topic_partition, first, kind="ended",
-                    detail={"producer_id": str(producer)},
-                ),
+            offence_at(
+                "hanging-transaction", replica.topic_partition, first, kind="ended",
+                detail={"producer_id": str(producer)},
             ),
         )  # fmt: skip
     raise NothingToPlant("no transaction ended in the last segment of a leader")

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.core.op import producer_of
 from harness.core.run_dir import REPLICA_EPOCHS
-from verifiers.planting.plant import Offence, Planted, offence_at, plant
+from verifiers.planting.plant import Offence, Planted, offence_at, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.replicas.copied import Replica, read_copied
@@ -62,9 +62,9 @@ def changed_bit(copy: RunCopy) -> Planted:
     at = batch.position + batch.size - 1
     copy.edit_bytes(log.segment, lambda old: old[:at] + bytes([old[at] ^ 1]) + old[at + 1 :])
     broker = {"broker": str(log.replica.broker), "problem": "checksum"}
-    return Planted(
-        told=f"a bit of the batch @{batch.first} of {log.name} was changed",
-        offences=(log.offence("corrupt-record", batch.first, kind="disk", detail=broker),),
+    return planted(
+        f"a bit of the batch @{batch.first} of {log.name} was changed",
+        log.offence("corrupt-record", batch.first, kind="disk", detail=broker),
     )
 
 
@@ -75,8 +75,9 @@ def lacks_the_end(copy: RunCopy) -> Planted:
     batch = log.batches[-1]
     divergence = _lacking(copy.path, log, batch)
     copy.edit_bytes(log.segment, lambda old: old[: batch.position])
-    return Planted(
-        told=f"the last batch, @{batch.first}, of {log.name} was cut off", offences=(divergence,)
+    return planted(
+        f"the last batch, @{batch.first}, of {log.name} was cut off",
+        divergence,
     )
 
 
@@ -95,12 +96,10 @@ def hole(copy: RunCopy) -> Planted:
         "missing_from": str(batch.first),
         "missing": str(following.first - batch.first),
     }
-    return Planted(
-        told=f"the batch @{batch.first} of {log.name} was taken out",
-        offences=(
-            log.offence("replica-gap", following.first, kind="gap", detail=detail),
-            divergence,
-        ),
+    return planted(
+        f"the batch @{batch.first} of {log.name} was taken out",
+        log.offence("replica-gap", following.first, kind="gap", detail=detail),
+        divergence,
     )
 
 
@@ -112,9 +111,9 @@ def appended_again(copy: RunCopy) -> Planted:
     end = batch.position + batch.size
     copy.edit_bytes(log.segment, lambda old: old[:end] + old[batch.position : end] + old[end:])
     detail = {"broker": str(log.replica.broker), "expected": str(batch.last + 1)}
-    return Planted(
-        told=f"the batch @{batch.first} of {log.name} was appended again",
-        offences=(log.offence("replica-gap", batch.first, kind="backwards", detail=detail),),
+    return planted(
+        f"the batch @{batch.first} of {log.name} was appended again",
+        log.offence("replica-gap", batch.first, kind="backwards", detail=detail),
     )
 
 
@@ -140,13 +139,11 @@ def late_epoch(copy: RunCopy) -> Planted:
         copy.write(
             str(Path(log.segment).parent / REPLICA_EPOCHS), f"0\n{len(entries)}\n{lines}".encode()
         )
-        return Planted(
-            told=f"the checkpoint of {log.name} has epoch {epoch} begin at {begins}",
-            offences=(
-                log.offence(
-                    "epoch-disorder", batches[0].first, kind="checkpoint",
-                    detail={"broker": str(log.replica.broker), "checkpoint_since": str(begins)},
-                ),
+        return planted(
+            f"the checkpoint of {log.name} has epoch {epoch} begin at {begins}",
+            log.offence(
+                "epoch-disorder", batches[0].first, kind="checkpoint",
+                detail={"broker": str(log.replica.broker), "checkpoint_since": str(begins)},
             ),
         )  # fmt: skip
     raise NothingToPlant("no follower's last leader epoch begins in its last segment")

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from harness.history.seal import INVENTORY
-from verifiers.planting.plant import Planted, evidence_plant
-from verifiers.planting.run_contents import NONE, NothingToPlant, RunContents
+from verifiers.planting.plant import Planted, evidence_plant, planted
+from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.situations.events import FaultSpan, RunEvents
 from verifiers.timeline.partition_states import read_timeline
@@ -21,7 +21,7 @@ def a_file_is_gone(copy: RunCopy) -> Planted:
     """Remove the file of a final reader."""
     file = _some_file(copy, "final")
     (copy.path / file).unlink()
-    return Planted(told=f"{file} is gone")
+    return planted(f"{file} is gone")
 
 
 @evidence_plant("files-complete", "rows")
@@ -29,7 +29,7 @@ def a_file_is_shorter(copy: RunCopy) -> Planted:
     """Cut the last poll off a file, after it was sealed."""
     file = _some_file(copy, "poll")
     copy.cut_rows(file, 1)
-    return Planted(told=f"{file} lacks its last row")
+    return planted(f"{file} lacks its last row")
 
 
 @evidence_plant("files-complete", "a client")
@@ -38,7 +38,7 @@ def a_client_left_nothing(copy: RunCopy) -> Planted:
     process = copy.new_process
     client = {"process": process, "role": "producer", "mode": None, "isolation": None}
     copy.edit_json("run.json", lambda old: {**old, "clients": [*old["clients"], client]})
-    return Planted(told=f"run.json names client {process}, who left no history")
+    return planted(f"run.json names client {process}, who left no history")
 
 
 @evidence_plant("log-read-whole", "a partition")
@@ -52,7 +52,7 @@ def a_partition_was_not_read(copy: RunCopy) -> Planted:
         return {**old, "partitions_at_end": {**known, topic: {**known.get(topic, {}), number: 7}}}
 
     copy.edit_json("run.json", with_one_more)
-    return Planted(told=f"the cluster had a partition {topic}-{number} at the end")
+    return planted(f"the cluster had a partition {topic}-{number} at the end")
 
 
 @evidence_plant("log-read-whole", "rows")
@@ -60,14 +60,14 @@ def the_final_read_has_a_hole(copy: RunCopy) -> Planted:
     """Leave a record in the middle of a log out of the final read."""
     record = copy.contents.plain[len(copy.contents.plain) // 2]
     copy.drop("final", copy.contents.of_value("final", [record.value]))
-    return Planted(told=f"{record.name} is not in the final read, and its end is unchanged")
+    return planted(f"{record.name} is not in the final read, and its end is unchanged")
 
 
 @evidence_plant("log-read-whole", "the final read")
 def nothing_was_read_at_last(copy: RunCopy) -> Planted:
     """Let no final reader have told how far it got."""
     copy.write("history/ends.json", b"[]\n")
-    return Planted(told="no final reader told how far it got")
+    return planted("no final reader told how far it got")
 
 
 @evidence_plant("load-met-damage", "after the first fault")
@@ -76,7 +76,7 @@ def nothing_is_acknowledged_under_faults(copy: RunCopy) -> Planted:
     first = min(_faults(copy.contents), key=lambda fault: fault.decided_ns)
     sends = copy.contents.rows("send")
     copy.drop("send", sends.numbers("complete_ns") >= first.decided_ns)
-    return Planted(told="nothing was sent once the first fault was decided")
+    return planted("nothing was sent once the first fault was decided")
 
 
 @evidence_plant("load-met-damage", "while a fault was in force")
@@ -89,7 +89,7 @@ def nothing_is_sent_during_a_fault(copy: RunCopy) -> Planted:
     if not under_way.any() or under_way.all():
         raise NothingToPlant("no fault had some of the sends, and not all")
     copy.drop("send", under_way)
-    return Planted(told=f"nothing was sent while {last.name} ({last.id}) was in force")
+    return planted(f"nothing was sent while {last.name} ({last.id}) was in force")
 
 
 @evidence_plant("load-met-damage", "after the last healing")
@@ -99,33 +99,30 @@ def nothing_is_acknowledged_at_last(copy: RunCopy) -> Planted:
     sends = copy.contents.rows("send")
     late = (sends.words("type") == "ok") & (sends.numbers("complete_ns") > healed_ns)
     copy.drop("send", late)
-    return Planted(told="nothing was acknowledged after the last healing")
+    return planted("nothing was acknowledged after the last healing")
 
 
 @evidence_plant("readers-read", "no polls")
 def consumers_are_given_nothing(copy: RunCopy) -> Planted:
     """Let no consumer have been given anything."""
-    polls = _polls(copy.contents)
-    copy.drop("poll", np.ones(len(polls.numbers("op")), dtype=np.bool_))
-    return Planted(told="no consumer was given any record")
+    copy.drop("poll", np.ones(len(_poll_times(copy.contents)), dtype=np.bool_))
+    return planted("no consumer was given any record")
 
 
 @evidence_plant("readers-read", "the end")
 def consumers_stop_early(copy: RunCopy) -> Planted:
     """Let consumers have been given nothing after the first tenth of the time."""
-    times = _polls(copy.contents).numbers("time_ns")
-    until_ns = times.min() + _EARLY * (times.max() - times.min())
-    copy.drop("poll", times > until_ns)
-    return Planted(told="consumers were given nothing after the first tenth of the time")
+    times = _poll_times(copy.contents)
+    copy.drop("poll", times > _tenth_ns(times))
+    return planted("consumers were given nothing after the first tenth of the time")
 
 
 @evidence_plant("readers-read", "the beginning")
 def consumers_begin_late(copy: RunCopy) -> Planted:
     """Let consumers have been given nothing in the first tenth of the time."""
-    times = _polls(copy.contents).numbers("time_ns")
-    since_ns = times.min() + _EARLY * (times.max() - times.min())
-    copy.drop("poll", times < since_ns)
-    return Planted(told="consumers were given nothing in the first tenth of the time")
+    times = _poll_times(copy.contents)
+    copy.drop("poll", times < _tenth_ns(times))
+    return planted("consumers were given nothing in the first tenth of the time")
 
 
 @evidence_plant("checkers-ran", "samples")
@@ -135,7 +132,7 @@ def no_high_watermark_was_sampled(copy: RunCopy) -> Planted:
         "samples.jsonl",
         lambda lines: [line for line in lines if line.get("sample") != "high-watermark"],
     )
-    return Planted(told="no high watermark was sampled")
+    return planted("no high watermark was sampled")
 
 
 @evidence_plant("timeline-witnessed", "leaders")
@@ -148,7 +145,7 @@ def nobody_watched_a_partition(copy: RunCopy) -> Planted:
             line for line in lines if (line["topic"], line["partition"]) != (topic, number)
         ],
     )
-    return Planted(told=f"nobody watched who led {topic}-{number}")
+    return planted(f"nobody watched who led {topic}-{number}")
 
 
 @evidence_plant("timeline-witnessed", "the end")
@@ -159,7 +156,7 @@ def samples_end_early(copy: RunCopy) -> Planted:
         "samples.jsonl",
         lambda lines: [line for line in lines if int(line["asked_ns"]) < first.decided_ns],
     )
-    return Planted(told="samples were taken before the first fault only")
+    return planted("samples were taken before the first fault only")
 
 
 @evidence_plant("losses-explained", "on every disk")
@@ -173,7 +170,7 @@ def a_loss_that_no_damage_explains(copy: RunCopy) -> Planted:
         "run.json",
         lambda old: {**old, "contract": {**old["contract"], "acks": "1", "idempotence": False}},
     )
-    return Planted(told=f"{record.name} was not read at last under acks=1, and every disk has it")
+    return planted(f"{record.name} was not read at last under acks=1, and every disk has it")
 
 
 @evidence_plant("one-value-one-fate")
@@ -183,7 +180,7 @@ def a_value_is_acknowledged_twice(copy: RunCopy) -> Planted:
     sends = copy.contents.rows("send")
     row = int(np.flatnonzero(copy.contents.of_value("send", [record.value]))[0])
     copy.add("send", **{**sends.row(row), "process": copy.new_process})
-    return Planted(told=f"{record.name} was acknowledged to a second producer as well")
+    return planted(f"{record.name} was acknowledged to a second producer as well")
 
 
 @evidence_plant("one-clock")
@@ -197,7 +194,7 @@ def a_client_has_another_clock(copy: RunCopy) -> Planted:
     if "clock" not in json.loads((copy.path / "run.json").read_text()):
         raise NothingToPlant("the run was recorded before clocks were named")
     copy.edit_json(f"history/{INVENTORY}", elsewhere)
-    return Planted(told="a client read its times from another clock")
+    return planted("a client read its times from another clock")
 
 
 def _some_file(copy: RunCopy, dataset: str) -> str:
@@ -207,10 +204,15 @@ def _some_file(copy: RunCopy, dataset: str) -> str:
     return str(files[0].relative_to(copy.path))
 
 
-def _polls(contents: RunContents) -> Any:  # noqa: ANN401  (the rows of a dataset)
+def _tenth_ns(times: Numbers) -> float:
+    """Return when the first tenth of the time between these moments was over."""
+    return float(times.min() + _EARLY * (times.max() - times.min()))
+
+
+def _poll_times(contents: RunContents) -> Numbers:
     if not any(client.get("role") == "consumer" for client in contents.run.meta["clients"]):
         raise NothingToPlant("the run has no consumers")
-    return contents.rows("poll")
+    return contents.rows("poll").numbers("time_ns")
 
 
 def _faults(contents: RunContents) -> tuple[FaultSpan, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
-from verifiers.planting.plant import Planted, offence_at, offence_of, plant
+from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import NONE, NothingToPlant, Record, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.group import STALLED
@@ -31,16 +31,12 @@ def consume_skip(copy: RunCopy) -> Planted:
     """Remove the event by which a member processed a record below a committed offset."""
     groups = Groups(copy.contents)
     done = groups.one_processed()
-    chosen = np.zeros(copy.contents.rows("event").count, dtype=np.bool_)
-    chosen[done.row] = True
-    copy.drop("event", chosen)
-    return Planted(
-        told=f"group {done.group} never processed {done.record.name}",
-        offences=(
-            offence_of(
-                "consume-skip", done.record, process=groups.given_to(done),
-                kind=groups.way(done.group), detail={"group": done.group},
-            ),
+    copy.drop_row("event", done.row)
+    return planted(
+        f"group {done.group} never processed {done.record.name}",
+        offence_of(
+            "consume-skip", done.record, process=groups.given_to(done),
+            kind=groups.way(done.group), detail={"group": done.group},
         ),
     )  # fmt: skip
 
@@ -53,14 +49,12 @@ def consume_repeat(copy: RunCopy) -> Planted:
     event = copy.contents.rows("event").row(done.row)
     copy.add("event", **(event | {"op": None, "time_ns": copy.contents.after_ns}))
     ways = groups.members[done.process, done.group]
-    return Planted(
-        told=f"group {done.group} processed {done.record.name} again",
-        offences=(
-            offence_of(
-                "consume-repeat", done.record, value=None, process=done.process,
-                kind=EXACTLY_ONCE if ways == EXACTLY_ONCE else "committed",
-                detail={"group": done.group, "after_process": str(done.process)},
-            ),
+    return planted(
+        f"group {done.group} processed {done.record.name} again",
+        offence_of(
+            "consume-repeat", done.record, value=None, process=done.process,
+            kind=EXACTLY_ONCE if ways == EXACTLY_ONCE else "committed",
+            detail={"group": done.group, "after_process": str(done.process)},
         ),
     )  # fmt: skip
 
@@ -76,14 +70,12 @@ def lost_commit(copy: RunCopy) -> Planted:
         "event", process=asker, f="offset-fetch", topic=topic, partition=partition,
         offset=offset - 1, time_ns=asked_ns + 1, detail=str(asked_ns),
     )  # fmt: skip
-    return Planted(
-        told=f"group {group} was told {offset - 1} of {topic}/{partition}, having committed "
+    return planted(
+        f"group {group} was told {offset - 1} of {topic}/{partition}, having committed "
         f"{offset}",
-        offences=(
-            offence_at(
-                "lost-commit", (topic, partition), offset, process=asker,
-                detail={"group": group, "fetched": str(offset - 1)},
-            ),
+        offence_at(
+            "lost-commit", (topic, partition), offset, process=asker,
+            detail={"group": group, "fetched": str(offset - 1)},
         ),
     )  # fmt: skip
 
@@ -114,13 +106,11 @@ def group_stuck(copy: RunCopy) -> Planted:
         return told
 
     copy.edit_lines("members.jsonl", stand_still)
-    return Planted(
-        told=f"group {group.name} stood still before the end of {end.topic}/{end.partition}",
-        offences=(
-            offence_at(
-                "group-stuck", (end.topic, int(end.partition or 0)), int(end.committed or 0) - 1,
-                kind=STALLED, detail={"group": group.name, "end": str(end.committed)},
-            ),
+    return planted(
+        f"group {group.name} stood still before the end of {end.topic}/{end.partition}",
+        offence_at(
+            "group-stuck", (end.topic, int(end.partition or 0)), int(end.committed or 0) - 1,
+            kind=STALLED, detail={"group": group.name, "end": str(end.committed)},
         ),
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from verifiers.planting.new_clients import new_consumer_polls, new_producer_sends
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant
+from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NothingToPlant,
     Record,
@@ -27,12 +27,10 @@ def lost_write(copy: RunCopy) -> Planted:
     records = _tail(copy.contents)
     _forget(copy, records)
     partition = name_of(records[0].topic_partition)
-    return Planted(
-        told=f"the last {len(records)} records of {partition} were never read",
-        offences=(
-            *(offence_of("lost-write", record, kind=_kind(copy)) for record in records),
-            *_torn(copy.contents, records),
-        ),
+    return planted(
+        f"the last {len(records)} records of {partition} were never read",
+        *(offence_of("lost-write", record, kind=_kind(copy)) for record in records),
+        *_torn(copy.contents, records),
     )
 
 
@@ -52,9 +50,9 @@ def unseen(copy: RunCopy) -> Planted:
         ]
 
     copy.edit_json("history/ends.json", cut)
-    return Planted(
-        told=f"the final read of {name_of(tp)} ended at {reached}",
-        offences=tuple(offence_of("unseen", record) for record in records),
+    return planted(
+        f"the final read of {name_of(tp)} ended at {reached}",
+        *(offence_of("unseen", record) for record in records),
     )
 
 
@@ -65,9 +63,9 @@ def dirty_read(copy: RunCopy) -> Planted:
     offset = copy.contents.free_offset(tp)
     value = new_producer_sends(copy, "info", tp, None)
     reader = new_consumer_polls(copy, tp, offset, value)
-    return Planted(
-        told=f"a consumer was given {name_of(tp)} @{offset}, which the final read lacks",
-        offences=(offence_at("dirty-read", tp, offset, value, reader),),
+    return planted(
+        f"a consumer was given {name_of(tp)} @{offset}, which the final read lacks",
+        offence_at("dirty-read", tp, offset, value, reader),
     )
 
 

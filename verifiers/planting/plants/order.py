@@ -6,15 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from verifiers.checking.polling import RESETS
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant
-from verifiers.planting.run_contents import (
-    NONE,
-    Flags,
-    NothingToPlant,
-    Numbers,
-    Record,
-    RunContents,
-)
+from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
+from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, Record, RunContents
 from verifiers.planting.run_copy import RunCopy
 
 
@@ -38,9 +31,9 @@ def nonmonotonic_poll(copy: RunCopy) -> Planted:
     """Give a consumer its last record of a partition once more, in a poll of its own."""
     last = _last_given(copy.contents)
     _give_again(copy, last, op=last.op + (1 << 30), position=0, time_ns=last.time_ns + 1)
-    return Planted(
-        told=f"process {last.process} was given its last record of {_name(last)} again",
-        offences=(_turn("nonmonotonic-poll", last, kind=_mode(copy.contents, last)),),
+    return planted(
+        f"process {last.process} was given its last record of {_name(last)} again",
+        _turn("nonmonotonic-poll", last, kind=_mode(copy.contents, last)),
     )
 
 
@@ -52,37 +45,38 @@ def int_nonmonotonic_poll(copy: RunCopy) -> Planted:
     same_poll = (polls.numbers("process") == last.process) & (polls.numbers("op") == last.op)
     position = int(polls.numbers("position")[same_poll].max()) + 1
     _give_again(copy, last, op=last.op, position=position, time_ns=last.time_ns)
-    return Planted(
-        told=f"process {last.process} was given its last record of {_name(last)} twice in a poll",
-        offences=(_turn("int-nonmonotonic-poll", last),),
+    return planted(
+        f"process {last.process} was given its last record of {_name(last)} twice in a poll",
+        _turn("int-nonmonotonic-poll", last),
     )
 
 
 @plant("poll-skip")
 def poll_skip(copy: RunCopy) -> Planted:
     """Withhold a record from a consumer, the last one of a poll."""
-    for before, record, after in _in_order(copy.contents):
-        if before.op != after.op:
-            copy.drop("poll", _row(copy.contents, record))
-            return Planted(
-                told=f"process {record.process} was not given {_name(record)} @{record.offset}",
-                offences=(_turn("poll-skip", after, kind=_mode(copy.contents, after), skipped=1),),
-            )
-    raise NothingToPlant("no consumer was given plain records of a partition in two polls")
+    lacking = "no consumer was given plain records of a partition in two polls"
+    return _withheld(copy, "poll-skip", lacking, one_poll=False)
 
 
 @plant("int-poll-skip")
 def int_poll_skip(copy: RunCopy) -> Planted:
     """Withhold a record from a consumer, from the middle of a poll."""
+    lacking = "no poll gave a consumer three plain records of a partition"
+    return _withheld(copy, "int-poll-skip", lacking, one_poll=True)
+
+
+def _withheld(copy: RunCopy, anomaly: str, lacking: str, *, one_poll: bool) -> Planted:
+    """Withhold a record whose neighbours came in one poll, or in two."""
     for before, record, after in _in_order(copy.contents):
-        if before.op == after.op:
-            copy.drop("poll", _row(copy.contents, record))
-            return Planted(
-                told=f"process {record.process} was not given {_name(record)} @{record.offset}, "
-                "between two others of one poll",
-                offences=(_turn("int-poll-skip", after, skipped=1),),
+        if (before.op == after.op) == one_poll:
+            copy.drop_row("poll", record.row)
+            between = ", between two others of one poll" if one_poll else ""
+            kind = None if one_poll else _mode(copy.contents, after)
+            return planted(
+                f"process {record.process} was not given {_name(record)} @{record.offset}{between}",
+                _turn(anomaly, after, kind=kind, skipped=1),
             )
-    raise NothingToPlant("no poll gave a consumer three plain records of a partition")
+    raise NothingToPlant(lacking)
 
 
 @plant("nonmonotonic-send")
@@ -93,14 +87,12 @@ def nonmonotonic_send(copy: RunCopy) -> Planted:
         copy.put("send", copy.contents.of_value("send", [record.value]), offset=other.offset)
         for dataset in ("poll", "final"):
             copy.put(dataset, copy.contents.of_value(dataset, [record.value]), value=other.value)
-    return Planted(
-        told=f"process {first.process} finds @{first.offset} and @{second.offset} of "
+    return planted(
+        f"process {first.process} finds @{first.offset} and @{second.offset} of "
         f"{first.topic}/{first.partition} reversed",
-        offences=(
-            offence_of(
-                "nonmonotonic-send", second, offset=first.offset, kind="order",
-                detail={"after_value": str(first.value), "after_offset": str(second.offset)},
-            ),
+        offence_of(
+            "nonmonotonic-send", second, offset=first.offset, kind="order",
+            detail={"after_value": str(first.value), "after_offset": str(second.offset)},
         ),
     )  # fmt: skip
 
@@ -118,12 +110,6 @@ def _name(given: Given) -> str:
 
 def _mode(contents: RunContents, given: Given) -> str:
     return "subscribe" if given.process in contents.run.subscribed else "assign"
-
-
-def _row(contents: RunContents, given: Given) -> Flags:
-    chosen = np.zeros(contents.rows("poll").count, dtype=np.bool_)
-    chosen[given.row] = True
-    return chosen
 
 
 def _give_again(copy: RunCopy, given: Given, *, op: int, position: int, time_ns: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from harness.core.op import producer_of
 from harness.core.version import numbers
 from verifiers.planting.new_clients import new_consumer_polls
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant
+from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     Flags,
@@ -39,14 +39,12 @@ def hw_regression(copy: RunCopy) -> Planted:
         higher = {**last, "offset": int(last["offset"]) + 1}
         higher |= {"asked_ns": asked_ns - 1, "answered_ns": asked_ns - 1}
         _add_sample(copy, higher)
-        return Planted(
-            told=f"the leader of {name_of(tp)} told {higher['offset']}, then "
+        return planted(
+            f"the leader of {name_of(tp)} told {higher['offset']}, then "
             f"{last['offset']}",
-            offences=(
-                offence_at(
-                    "hw-regression", tp, int(last["offset"]),
-                    detail={"was": str(higher["offset"])},
-                ),
+            offence_at(
+                "hw-regression", tp, int(last["offset"]),
+                detail={"was": str(higher["offset"])},
             ),
         )  # fmt: skip
     raise NothingToPlant("no leader was asked for a high watermark after all earlier answers")
@@ -68,14 +66,12 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
         if beyond and not contents.has_any(("read-beyond-hw",), tp):
             record = beyond[0]
             new_consumer_polls(copy, tp, record.offset, record.value, time_ns=bound.to_ns - 1)
-            return Planted(
-                told=f"a consumer was given {record.name} when the high "
+            return planted(
+                f"a consumer was given {record.name} when the high "
                 f"watermark was {bound.high_watermark}",
-                offences=(
-                    offence_of(
-                        "read-beyond-hw", record, process=producer_of(record.value),
-                        detail={"high_watermark": str(bound.high_watermark)},
-                    ),
+                offence_of(
+                    "read-beyond-hw", record, process=producer_of(record.value),
+                    detail={"high_watermark": str(bound.high_watermark)},
                 ),
             )  # fmt: skip
     raise NothingToPlant("no high watermark is known that bounds what may have been given")
@@ -108,10 +104,10 @@ def acked_below_min_isr(copy: RunCopy) -> Planted:
         )  # fmt: skip
         contract = {**contents.run.meta["contract"], "min_isr": min_isr}
         copy.write("run.json", json.dumps({**contents.run.meta, "contract": contract}).encode())
-        return Planted(
-            told=f"the leader of {name_of(tp)} said that {len(state.isr)} of "
+        return planted(
+            f"the leader of {name_of(tp)} said that {len(state.isr)} of "
             f"{min_isr} replicas were in sync, and went on to acknowledge {len(due)} sends",
-            offences=tuple(_of_send(contents, row, state) for row in due),
+            *(_of_send(contents, row, state) for row in due),
         )
     raise NothingToPlant("no send was acknowledged while an ISR was known to be small")
 
@@ -157,9 +153,9 @@ def unavailable(copy: RunCopy) -> Planted:
     if not given_s:
         bound_s = bound_ns / 1e9
         copy.edit_json("run.json", lambda old: {**old, "available_within_s": bound_s})
-    return Planted(
-        told=f"nothing was acknowledged in {name_of(tp)} for {(end_ns - begin_ns) / 1e9:.1f} s",
-        offences=(offence_at("unavailable", tp),),
+    return planted(
+        f"nothing was acknowledged in {name_of(tp)} for {(end_ns - begin_ns) / 1e9:.1f} s",
+        offence_at("unavailable", tp),
     )
 
 

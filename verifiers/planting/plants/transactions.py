@@ -8,7 +8,7 @@ from verifiers.planting.new_clients import (
     new_producer_ends_transaction,
     new_producer_sends,
 )
-from verifiers.planting.plant import Offence, Planted, offence_at, plant
+from verifiers.planting.plant import Offence, Planted, offence_at, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     NothingToPlant,
@@ -30,13 +30,11 @@ def torn_transaction(copy: RunCopy) -> Planted:
     first = new_producer_sends(copy, "info", tp, there, sequence=0, txn=number)
     second = new_producer_sends(copy, "info", tp, there + 1, sequence=1, txn=number)
     finally_read(copy, tp, there, first)
-    return Planted(
-        told=f"of a transaction in {name_of(tp)} @{there} is there, @{there + 1} is not",
-        offences=(
-            offence_at(
-                "torn-transaction", tp, there + 1, second, copy.new_process,
-                detail={"type": "info", "found": "1", "lacking": "1"},
-            ),
+    return planted(
+        f"of a transaction in {name_of(tp)} @{there} is there, @{there + 1} is not",
+        offence_at(
+            "torn-transaction", tp, there + 1, second, copy.new_process,
+            detail={"type": "info", "found": "1", "lacking": "1"},
         ),
     )  # fmt: skip
 
@@ -51,13 +49,11 @@ def precommitted_read(copy: RunCopy) -> Planted:
     value = new_producer_sends(copy, "ok", tp, offset, txn=number)
     finally_read(copy, tp, offset, value)
     new_consumer_polls(copy, tp, offset, value, process=copy.new_process, txn=number)
-    return Planted(
-        told=f"a transaction was given its own record, {name_of(tp)} @{offset}",
-        offences=(
-            offence_at(
-                "precommitted-read", tp, offset, value, copy.new_process,
-                kind="read_committed", detail={"txn": str(number), "records": "1"},
-            ),
+    return planted(
+        f"a transaction was given its own record, {name_of(tp)} @{offset}",
+        offence_at(
+            "precommitted-read", tp, offset, value, copy.new_process,
+            kind="read_committed", detail={"txn": str(number), "records": "1"},
         ),
     )  # fmt: skip
 
@@ -80,10 +76,8 @@ def zombie_commit(copy: RunCopy) -> Planted:
         if (process, number) not in taken and number != NONE:
             committed_ns = int(txns.numbers("complete_ns")[row])
             copy.add("event", process=process, op=number, f="takeover", time_ns=committed_ns - 1)
-            return Planted(
-                told=f"process {process} committed its transaction {number} as a zombie",
-                offences=(
-                    Offence(anomaly="zombie-commit", process=process, detail={"txn": str(number)}),
-                ),
+            return planted(
+                f"process {process} committed its transaction {number} as a zombie",
+                Offence(anomaly="zombie-commit", process=process, detail={"txn": str(number)}),
             )
     raise NothingToPlant("no transaction was committed")

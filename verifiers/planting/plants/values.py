@@ -9,7 +9,7 @@ from verifiers.planting.new_clients import (
     new_producer_ends_transaction,
     new_producer_sends,
 )
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant
+from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     NothingToPlant,
@@ -30,11 +30,9 @@ def duplicate(copy: RunCopy) -> Planted:
     record = _last_of_producer(copy.contents)
     offset = copy.contents.free_offset(record.topic_partition)
     finally_read(copy, record.topic_partition, offset, record.value)
-    return Planted(
-        told=f"{record.name} lies at @{offset} as well",
-        offences=(
-            offence_of("duplicate", record, kind="log", detail={"last_offset": str(offset)}),
-        ),
+    return planted(
+        f"{record.name} lies at @{offset} as well",
+        offence_of("duplicate", record, kind="log", detail={"last_offset": str(offset)}),
     )
 
 
@@ -47,15 +45,13 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
         copy.new_process,
     )
     because = "an acknowledged record whose offset shows another one is lost"
-    return Planted(
-        told=f"{record.name} was acknowledged to two producers",
-        offences=(
-            _of_two(record, value, process, "acks"),
-            offence_of(
-                "lost-write", record, value=value, process=process, because=because,
-                # It was sent after everything else, and nothing has happened since.
-                kind="unexplained" if read_timeline(copy.path).states else None,
-            ),
+    return planted(
+        f"{record.name} was acknowledged to two producers",
+        _of_two(record, value, process, "acks"),
+        offence_of(
+            "lost-write", record, value=value, process=process, because=because,
+            # It was sent after everything else, and nothing has happened since.
+            kind="unexplained" if read_timeline(copy.path).states else None,
         ),
     )  # fmt: skip
 
@@ -66,9 +62,9 @@ def read_twice(copy: RunCopy) -> Planted:
     record = some_record(copy.contents)
     value = new_producer_sends(copy, "info", record.topic_partition, None)
     finally_read(copy, record.topic_partition, record.offset, value)
-    return Planted(
-        told=f"{record.name} was read with two values",
-        offences=(_of_two(record, value, copy.new_process, "reads"),),
+    return planted(
+        f"{record.name} was read with two values",
+        _of_two(record, value, copy.new_process, "reads"),
     )
 
 
@@ -78,9 +74,9 @@ def phantom(copy: RunCopy) -> Planted:
     tp = copy.contents.some_partition
     offset, value = copy.contents.free_offset(tp), value_of(copy.new_process, 0)
     finally_read(copy, tp, offset, value)
-    return Planted(
-        told=f"{name_of(tp)} @{offset} holds a record that nobody sent",
-        offences=(offence_at("phantom", tp, offset, value),),
+    return planted(
+        f"{name_of(tp)} @{offset} holds a record that nobody sent",
+        offence_at("phantom", tp, offset, value),
     )
 
 
@@ -94,9 +90,9 @@ def corrupt_record(copy: RunCopy) -> Planted:
     chosen[int(chosen.argmax()) + 1 :] = False
     copy.put(dataset, chosen, problem="checksum")
     reader = int(contents.rows(dataset).numbers("process")[chosen][0])
-    return Planted(
-        told=f"{record.name} was given with a wrong checksum",
-        offences=(offence_of("corrupt-record", record, process=reader, kind="checksum"),),
+    return planted(
+        f"{record.name} was given with a wrong checksum",
+        offence_of("corrupt-record", record, process=reader, kind="checksum"),
     )
 
 
@@ -144,9 +140,9 @@ def _sent_and_aborted(copy: RunCopy) -> tuple[TopicPartition, int, int]:
 def _aborted(
     copy: RunCopy, tp: TopicPartition, offset: int, value: int, kind: str | None, what: str
 ) -> Planted:
-    return Planted(
-        told=f"{what}: {name_of(tp)} @{offset}",
-        offences=(offence_at("G1a", tp, offset, value, copy.new_process, kind=kind),),
+    return planted(
+        f"{what}: {name_of(tp)} @{offset}",
+        offence_at("G1a", tp, offset, value, copy.new_process, kind=kind),
     )
 
 
