@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from verifiers.run_folder.journal import events_by_fault
+
 _WHEN = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\]")
 _PLACE = re.compile(r"partition=(?P<topic>\S+)-(?P<partition>\d+)[,\]]")
 _OLD = re.compile(r"Truncating log (?P<topic>\S+)-(?P<partition>\d+) to offset (?P<to>\d+)")
@@ -66,22 +68,18 @@ class Cut:
 def cuts_by_faults(lines: Iterable[Mapping[str, Any]]) -> list[Cut]:
     """Return what faults took from the logs, by the lines of faults.jsonl."""
     found = []
-    names: dict[object, str] = {}
-    for line in lines:
-        if line.get("event") == "decided":
-            names[line.get("id")] = str(line.get("fault"))
-        details = line.get("evidence", {}).get("details", {})
-        taken = details.get("cut") if line.get("event") == "injected" else None
+    for events in events_by_fault(lines).values():
+        taken = events.get("injected", {}).get("evidence", {}).get("details", {}).get("cut")
         if not isinstance(taken, Mapping):
             continue
+        cause = str(events.get("decided", {}).get("fault", "a fault"))
         for broker, logs in taken.items():
             for place, log in logs.items():
                 topic, _, partition = place.rpartition("-")
                 found.append(
                     Cut(
                         broker=int(broker), topic=topic, partition=int(partition),
-                        to=int(log["end_after"]), at_utc="",
-                        cause=names.get(line.get("id"), "a fault"),
+                        to=int(log["end_after"]), at_utc="", cause=cause,
                     )
                 )  # fmt: skip
     return found

@@ -1,7 +1,7 @@
 """What a run folder holds besides the history: settings, faults, the end of the final read."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.run_folder.group import GroupRecord, read_group
+from verifiers.run_folder.journal import Line, events_by_fault
 from verifiers.run_folder.result import JudgedFault
 
 TopicPartition = tuple[str, int]
@@ -135,10 +136,15 @@ def _ends(path: Path) -> tuple[End, ...]:
 
 
 def _faults(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
-    events_by_fault: dict[str, dict[str, Any]] = {}
+    known = events_by_fault(_journal(folder)).items()
+    return tuple(_record(fault_id, events, origin_ns) for fault_id, events in known)
+
+
+def _journal(folder: RunDir) -> Iterator[Line]:
+    """Yield the lines of faults.jsonl, each of which is an event of a fault."""
     for number, line in enumerate(folder.lines("faults.jsonl"), start=1):
         try:
-            event, fault_id = str(line["event"]), str(line["id"])
+            event, _ = line["event"], line["id"]
             if event != "failed":
                 int(line["time_ns"])
         except (KeyError, TypeError, ValueError) as error:
@@ -146,10 +152,7 @@ def _faults(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
                 f"{folder.path / 'faults.jsonl'}, line {number} is no event of a fault "
                 f"({error!r}): restore the file, or run again."
             ) from error
-        events_by_fault.setdefault(fault_id, {})[event] = line
-    return tuple(
-        _record(fault_id, events, origin_ns) for fault_id, events in events_by_fault.items()
-    )
+        yield line
 
 
 def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedFault:

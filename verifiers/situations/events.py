@@ -23,6 +23,7 @@ from harness.core.fault import FaultTraits, recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
 from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.journal import events_by_fault, healed_ns
 from verifiers.timeline.partition_states import PartitionState, Timeline
 
 Partition = tuple[str, int]
@@ -171,9 +172,6 @@ class RunEvents:
     @cached_property
     def faults(self) -> tuple[FaultSpan, ...]:
         """The faults that had victims, in the order of their decisions."""
-        events: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for line in self._fault_lines:
-            events.setdefault(str(line["id"]), {})[str(line["event"])] = line
         ended_ns = int(self.run.meta.get("ended_ns") or self._last_ns)
         spans = [
             FaultSpan(
@@ -182,9 +180,9 @@ class RunEvents:
                 victims=frozenset(lines["decided"]["victims"]),
                 traits=recorded_traits(lines["decided"]),
                 decided_ns=int(lines["decided"]["time_ns"]),
-                end_ns=int(lines["healed"]["time_ns"]) if "healed" in lines else ended_ns,
+                end_ns=healed_ns(lines, ended_ns),
             )
-            for fault_id, lines in events.items()
+            for fault_id, lines in events_by_fault(self._fault_lines).items()
             if "injected" in lines and lines.get("decided", {}).get("victims")
         ]
         return tuple(sorted(spans, key=lambda span: span.decided_ns))

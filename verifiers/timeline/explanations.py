@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.core.fault import recorded_traits
 from verifiers.frames.answers import ANY_FAULT, FAMILIES, Family
+from verifiers.run_folder.journal import events_by_fault, healed_ns
 
 AFTER_S = 30.0
 """A fault explains answers for so long after it was healed, seconds: a request that was sent while
@@ -55,20 +56,14 @@ def clients_of(run_dir: Path) -> list[int]:
 
 
 def _forces(lines: Iterable[Mapping[str, Any]]) -> list[_Force]:
-    decided: dict[str, Mapping[str, Any]] = {}
-    healed_ns: dict[str, int] = {}
-    for line in lines:
-        if line["event"] == "decided":
-            decided[str(line["id"])] = line
-        elif line["event"] == "healed":
-            healed_ns[str(line["id"])] = int(line["time_ns"])
     return [
         _Force(
-            traits=_traits(line),
-            from_ns=int(line["time_ns"]),
-            to_ns=healed_ns.get(fault_id, _FOR_EVER_NS),
+            traits=_traits(decided),
+            from_ns=int(decided["time_ns"]),
+            to_ns=healed_ns(events, _FOR_EVER_NS),
         )
-        for fault_id, line in decided.items()
+        for events in events_by_fault(lines).values()
+        if (decided := events.get("decided"))
     ]
 
 

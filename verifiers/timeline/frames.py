@@ -235,7 +235,7 @@ def read_rows(run: RunInput) -> TimelineRows:
         "samples": len(timeline.samples),
         "judged_s": {name: _seconds(rows[name]) for name in ("ceilings", "shortages", "demands")},
         "recovery": recovery_in(run.meta),
-        **measured(timeline, list(folder.lines("faults.jsonl")), run.meta),
+        **measured(timeline, folder.lines("faults.jsonl"), run.meta),
     }
     return TimelineRows(rows=rows, document=document, timeline=timeline)
 

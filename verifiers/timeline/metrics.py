@@ -1,21 +1,16 @@
 """How fast leaders, ISRs and replicas reacted to each fault."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 from verifiers.run_folder.folder import TopicPartition
-from verifiers.timeline.partition_states import (
-    Timeline,
-)
-
-_Line = Mapping[str, Any]
+from verifiers.run_folder.journal import Line, events_by_fault
+from verifiers.timeline.partition_states import Timeline
 
 
-def measured(
-    timeline: Timeline, faults: Sequence[_Line], meta: Mapping[str, Any]
-) -> dict[str, Any]:
+def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reaction times of the cluster, for verdict.json.
 
     Times are those at which the monitor saw a change, up to a quarter of a second late.
@@ -35,7 +30,7 @@ def measured(
         replica of its partition: `records`, `broker`, `topic`, `partition` and `at_ns`; null if
         none was sampled.
     """
-    history: dict[TopicPartition, list[_Line]] = {}
+    history: dict[TopicPartition, list[Line]] = {}
     for line in timeline.lines:
         history.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
     copies = {topic["name"]: topic["replication_factor"] for topic in meta.get("topics", [])}
@@ -55,8 +50,8 @@ def measured(
     }
 
 
-def _widest_lag(samples: Sequence[_Line]) -> dict[str, Any] | None:
-    rounds: dict[tuple[int, str, int], list[_Line]] = {}
+def _widest_lag(samples: Sequence[Line]) -> dict[str, Any] | None:
+    rounds: dict[tuple[int, str, int], list[Line]] = {}
     for line in samples:
         if line["sample"] == "replica":
             tp = (int(line["asked_ns"]), str(line["topic"]), int(line["partition"]))
@@ -83,18 +78,16 @@ def _widest_lag(samples: Sequence[_Line]) -> dict[str, Any] | None:
     }
 
 
-def _spans(faults: Sequence[_Line]) -> list[tuple[str, dict[str, _Line]]]:
+def _spans(faults: Iterable[Line]) -> list[tuple[str, dict[str, Line]]]:
     """Return the events of each fault that had victims, in the order of their decisions."""
-    events_by_fault: dict[str, dict[str, _Line]] = {}
-    for line in faults:
-        events_by_fault.setdefault(str(line["id"]), {})[str(line["event"])] = line
-    hit = [(i, e) for i, e in events_by_fault.items() if e.get("decided", {}).get("victims")]
+    known = events_by_fault(faults).items()
+    hit = [(fault_id, e) for fault_id, e in known if e.get("decided", {}).get("victims")]
     return sorted(hit, key=lambda item: int(item[1]["decided"]["time_ns"]))
 
 
 def _of_fault(
-    span: Mapping[str, _Line],
-    history: Mapping[TopicPartition, Sequence[_Line]],
+    span: Mapping[str, Line],
+    history: Mapping[TopicPartition, Sequence[Line]],
     copies: Mapping[str, int],
     until_ns: int | None,
 ) -> dict[str, float | None]:
@@ -129,7 +122,7 @@ def _of_fault(
     }
 
 
-def _first(lines: Sequence[_Line], is_it: Any) -> int | None:  # noqa: ANN401  (a test of a line)
+def _first(lines: Sequence[Line], is_it: Any) -> int | None:  # noqa: ANN401  (a test of a line)
     return next((int(line["time_ns"]) for line in lines if is_it(line)), None)
 
 
@@ -142,7 +135,7 @@ def _latest(moments: Sequence[int | None], since_ns: int, until_ns: int | None) 
     return round((max(known) - since_ns) / 1e9, 3)
 
 
-def _changes(lines: Sequence[_Line]) -> int:
+def _changes(lines: Sequence[Line]) -> int:
     states = [(line["leader"], tuple(line["isr"])) for line in lines]
     return sum(before != after for before, after in pairwise(states))
 

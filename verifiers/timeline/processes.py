@@ -1,7 +1,7 @@
 """How the processes of a cluster's nodes ended, and which fault explains it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from harness.core.fault import recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.journal import Line, events_by_fault, healed_ns
 from verifiers.timeline.clock import Clock
 
 _Row = dict[str, Any]
@@ -18,6 +19,7 @@ _TO_END = frozenset({_BY_A_SIGNAL + 1, _BY_A_SIGNAL + 2, _BY_A_SIGNAL + 15})
 _WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\] (ERROR|FATAL) ")
 _NO_SPACE = b"No space left on device"
 _BEFORE_S = 30.0
+_FOR_EVER_NS = (1 << 63) - 1
 _LONGEST_WORD = 300
 
 
@@ -32,7 +34,7 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
     if not (run.path / "cluster" / "processes.json").is_file():
         return []
     document = folder.read_json("cluster/processes.json")
-    faults = _Stopped(list(folder.lines("faults.jsonl")))
+    faults = _Stopped(folder.lines("faults.jsonl"))
     rows: list[_Row] = []
     for node in document["nodes"]:
         number = int(node["node"])
@@ -70,24 +72,20 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
 class _Stopped:
     """The ends of processes that faults explain: one for each fault and victim."""
 
-    def __init__(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        spans: dict[str, list[int | None]] = {}
-        self._left: list[tuple[str, int]] = []
-        for line in lines:
-            if line["event"] == "decided" and recorded_traits(line).stops_process:
-                spans[str(line["id"])] = [int(line["time_ns"]), None]
-                self._left += [(str(line["id"]), int(node)) for node in line["victims"]]
-            elif line["event"] == "healed" and str(line["id"]) in spans:
-                spans[str(line["id"])][1] = int(line["time_ns"])
-        self._spans = spans
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._left = [
+            (int(node), int(decided["time_ns"]), healed_ns(events, _FOR_EVER_NS))
+            for events in events_by_fault(lines).values()
+            if (decided := events.get("decided")) and recorded_traits(decided).stops_process
+            for node in decided["victims"]
+        ]
 
     def explain(self, node: int, from_ns: int, to_ns: int) -> bool:
         """Tell whether a fault explains an end; another one is not explained by it any more."""
-        for fault_id, victim in self._left:
-            begin_ns, end_ns = self._spans[fault_id]
-            begun = begin_ns is not None and begin_ns <= to_ns
-            if victim == node and begun and (end_ns is None or from_ns <= end_ns):
-                self._left.remove((fault_id, victim))
+        for stop in self._left:
+            victim, begin_ns, end_ns = stop
+            if victim == node and begin_ns <= to_ns and from_ns <= end_ns:
+                self._left.remove(stop)
                 return True
         return False
 

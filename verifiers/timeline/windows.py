@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.journal import events_by_fault, healed_ns
 from verifiers.timeline.partition_states import (
     PartitionState,
     Timeline,
@@ -177,14 +178,11 @@ def demands(
         meta: run.json.
         load_ns: when the first send was invoked, and the last.
     """
-    spans: dict[str, list[Any]] = {}
-    for line in faults:
-        span = spans.setdefault(str(line["id"]), [None, load_ns[1], ()])
-        if line["event"] == "decided":
-            span[0], span[2] = int(line["time_ns"]), tuple(line["victims"])
-        elif line["event"] == "healed":
-            span[1] = int(line["time_ns"])
-    hits = [(begin, end, set(victims)) for begin, end, victims in spans.values() if begin]
+    hits = [
+        (int(decided["time_ns"]), healed_ns(events, load_ns[1]), set(decided["victims"]))
+        for events in events_by_fault(faults).values()
+        if (decided := events.get("decided"))
+    ]
     points = sorted({*load_ns, *(t for begin, end, _ in hits for t in (begin, end))})
     found: list[tuple[int, int]] = []
     for begin_ns, end_ns in pairwise(points):
