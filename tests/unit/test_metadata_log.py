@@ -3,14 +3,20 @@
 from pathlib import Path
 
 from tests.metadata import batch, change, leader_change, no_op, partition, topic, write_metadata
-from verifiers.timeline.metadata_log import Change, Controller, MetadataLog, read_metadata_log
+from verifiers.timeline.metadata_log import (
+    Change,
+    Controller,
+    MetadataLog,
+    furthest,
+    read_metadata_logs,
+)
 
 BEGIN = batch(0, 1000, [topic("orders"), partition(0, [1, 2, 3], leader=1)])
 
 
 def read(path: Path, content: bytes) -> MetadataLog:
     write_metadata(path, content)
-    log = read_metadata_log(path / "cluster")
+    log = furthest(read_metadata_logs(path / "cluster"))
     assert log is not None
     return log
 
@@ -84,7 +90,7 @@ def test_of_several_copies_the_one_that_goes_furthest_counts(tmp_path: Path) -> 
     write_metadata(tmp_path, longer + batch(3, 3000, [no_op()]), service="controller-101")
     write_metadata(tmp_path, newer, service="controller-102")
 
-    log = read_metadata_log(tmp_path / "cluster")
+    log = furthest(read_metadata_logs(tmp_path / "cluster"))
 
     assert log is not None
     assert states(log)[-1] == (2, (2,), 1)
@@ -93,20 +99,20 @@ def test_of_several_copies_the_one_that_goes_furthest_counts(tmp_path: Path) -> 
 def test_a_log_without_its_beginning_tells_nothing(tmp_path: Path) -> None:
     write_metadata(tmp_path, batch(7, 2000, [change(0, isr=[1])]), first=7)
 
-    assert read_metadata_log(tmp_path / "cluster") is None
+    assert furthest(read_metadata_logs(tmp_path / "cluster")) is None
 
 
 def test_a_change_of_an_unknown_partition_tells_nothing(tmp_path: Path) -> None:
     write_metadata(tmp_path, batch(0, 2000, [change(0, isr=[1])]))
 
-    assert read_metadata_log(tmp_path / "cluster") is None
+    assert furthest(read_metadata_logs(tmp_path / "cluster")) is None
 
 
 def test_records_that_end_too_early_tell_nothing(tmp_path: Path) -> None:
     write_metadata(tmp_path, batch(0, 2000, [topic("orders")[:9]]))
 
-    assert read_metadata_log(tmp_path / "cluster") is None
+    assert furthest(read_metadata_logs(tmp_path / "cluster")) is None
 
 
 def test_a_run_without_a_metadata_log_has_none(tmp_path: Path) -> None:
-    assert read_metadata_log(tmp_path / "cluster") is None
+    assert furthest(read_metadata_logs(tmp_path / "cluster")) is None

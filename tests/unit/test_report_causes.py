@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from tests.unit import report_fixture
-from verifiers.report import causes
+from verifiers.report import sentences
 from verifiers.report.page import render
 from verifiers.report.record_reading import read_record
 
 
 def told(folder: Path, metrics: object) -> list[str]:
     document = report_fixture.verdict_document(metrics=metrics)
-    return causes.lines(read_record(report_fixture.build(folder, verdict=document)))
+    return sentences.unknown_causes(read_record(report_fixture.build(folder, verdict=document)))
 
 
 def test_each_error_is_a_line_with_what_met_it(tmp_path: Path) -> None:

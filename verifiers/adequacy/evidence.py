@@ -9,6 +9,7 @@ from harness.core.run_dir import RunDir
 from verifiers.adequacy.counted import Counted
 from verifiers.checking.execution import Found
 from verifiers.replicas.comparison import ReplicaVerdict
+from verifiers.run_folder.clients import client_settings
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import Counts
 from verifiers.run_folder.sealed import Sealed
@@ -70,13 +71,8 @@ class Evidence:
     @cached_property
     def clients(self) -> Mapping[int, ClientEvidence]:
         """Every client that run.json names or whose settings lie in the folder, by process."""
-        folder = RunDir(self.run.path)
         known = {int(c["process"]): dict(c) for c in self.run.meta.get("clients", [])}
-        settings: dict[int, Mapping[str, Any]] = {}
-        for file in sorted((self.run.path / "clients").glob("process-*.json")):
-            number = file.stem.removeprefix("process-")
-            if number.isdigit():
-                settings[int(number)] = folder.read_json(f"clients/{file.name}")
+        settings = client_settings(RunDir(self.run.path))
         return {
             process: ClientEvidence(
                 process=process,

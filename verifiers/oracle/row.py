@@ -1,6 +1,5 @@
 """Chapters and rows of the oracle, and the rulings that follow from them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
@@ -133,8 +132,3 @@ class Chapter:
             source=row.why.source,
             undecided=row.undecided,
         )
-
-    def every_kind(self) -> Iterator[str | None]:
-        """Yield None, for anomalies without a kind, and then each kind."""
-        yield None
-        yield from self.kinds

@@ -1,7 +1,7 @@
 """The comparison of replicas: the frames for checkers, and the replicas' part of the verdict."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,21 @@ UNMARKED_SCHEMA = struct(
 that producer behind them: from `offset` to `last_offset`.
 """
 
+SUSPECTS = {
+    "differences": DIFFERENCE_SCHEMA,
+    "disordered": BATCH_SCHEMA,
+    "damaged": DAMAGE_SCHEMA,
+    "disjoint": BATCH_SCHEMA,
+    "unmarked": UNMARKED_SCHEMA,
+}
+"""The frames that are empty where all replicas are in order.
+
+differences: the batches in which replicas differ. disordered: those of replicas whose epochs have
+to be checked. damaged: those that are not as their leader appended them. disjoint: those of all
+replicas of the partitions in which one has a hole or an overlap. unmarked: the transactions that no
+marker ends.
+"""
+
 _MOST_CUTS = 32
 _MOST_EPOCHS = 100
 
@@ -61,14 +76,8 @@ class Comparison:
         summaries: each replica's batches, summed up; empty if there are none.
         bounds: the high watermark at rest of each partition.
         batches: of all replicas (BATCH_SCHEMA).
-        differences: the batches in which replicas differ (DIFFERENCE_SCHEMA).
-        disordered: the batches of replicas whose epochs have to be checked.
-        damaged: the batches that are not as their leader appended them (DAMAGE_SCHEMA).
-        disjoint: the batches of all replicas of the partitions in which one has a hole or an
-            overlap.
+        suspects: by the names of SUSPECTS, what is known to be suspicious; only what is.
         epochs: what their leader-epoch checkpoints say (EPOCH_SCHEMA).
-        unmarked: the transactions that no marker ends (UNMARKED_SCHEMA).
-        empty: which of the suspects among the frames are none.
         kept: frames that occupy memory until they are unpersisted.
     """
 
@@ -78,14 +87,14 @@ class Comparison:
     summaries: tuple[Summary, ...]
     bounds: Mapping[TopicPartition, int]
     batches: DataFrame
-    differences: DataFrame
-    disordered: DataFrame
-    damaged: DataFrame
-    disjoint: DataFrame
+    suspects: Mapping[str, DataFrame]
     epochs: DataFrame
-    unmarked: DataFrame
-    empty: frozenset[str]
-    kept: tuple[DataFrame, ...] = field(default=())
+    kept: tuple[DataFrame, ...] = ()
+
+    @property
+    def empty(self) -> frozenset[str]:
+        """The names of the suspects that there are none of."""
+        return frozenset(SUSPECTS) - set(self.suspects)
 
     def frames(self, spark: SparkSession, values: DataFrame) -> Mapping[str, DataFrame]:
         """Return the frames by the names that checkers ask for; `values` as they know it."""
@@ -94,8 +103,8 @@ class Comparison:
             if self.replicas.replicas
             else spark.createDataFrame([], LOCATION_SCHEMA)
         )
-        names = ("differences", "disordered", "damaged", "disjoint", "epochs", "unmarked")
-        return {name: getattr(self, name) for name in names} | {"located": located}
+        none = {name: spark.createDataFrame([], SUSPECTS[name]) for name in self.empty}
+        return {**none, **self.suspects, "epochs": self.epochs, "located": located}
 
     def verdict_on(self, member: Member) -> "ReplicaVerdict":
         """Return the replicas' part of a member's verdict, without the located records."""
@@ -154,11 +163,7 @@ def compare(
     kept: list[DataFrame] = []
     summaries: tuple[Summary, ...] = ()
     bounds: dict[TopicPartition, int] = {}
-    differing = spark.createDataFrame([], DIFFERENCE_SCHEMA)
-    disordered = disjoint = spark.createDataFrame([], BATCH_SCHEMA)
-    hurt = spark.createDataFrame([], DAMAGE_SCHEMA)
-    unmarked = spark.createDataFrame([], UNMARKED_SCHEMA)
-    empty = {"differences", "disordered", "damaged", "disjoint", "unmarked"}
+    suspects: dict[str, DataFrame] = {}
     if replicas.replicas:
         ends = {
             (member.named(end.topic), end.partition): end.high
@@ -172,22 +177,18 @@ def compare(
             differing = differences(spark, batches, unlike, folder).persist()
             kept.append(differing)
             if differing.limit(1).collect():
-                empty.discard("differences")
+                suspects["differences"] = differing
         disordered_logs = [summary for summary in summaries if summary.disordered]
         if disordered_logs:
-            disordered = of_replicas(batches, disordered_logs)
-            empty.discard("disordered")
+            suspects["disordered"] = of_replicas(batches, disordered_logs)
         broken = {summary.replica.topic_partition for summary in summaries if summary.broken}
         if broken:
-            disjoint = of_partitions(batches, broken)
-            empty.discard("disjoint")
+            suspects["disjoint"] = of_partitions(batches, broken)
         if is_damaged(summaries, bounds):
-            hurt = damaged(spark, batches, summaries, bounds)
-            empty.discard("damaged")
+            suspects["damaged"] = damaged(spark, batches, summaries, bounds)
         leaders = [s for s in summaries if s.replica.leads and s.transactional]
         if leaders:
-            unmarked = _without_marker(of_replicas(batches, leaders))
-            empty.discard("unmarked")
+            suspects["unmarked"] = _without_marker(of_replicas(batches, leaders))
     return Comparison(
         folder=folder,
         copied={member.number: replicas_of_run for member, replicas_of_run in copied.items()},
@@ -195,13 +196,8 @@ def compare(
         summaries=summaries,
         bounds=bounds,
         batches=batches,
-        differences=differing,
-        disordered=disordered,
-        damaged=hurt,
-        disjoint=disjoint,
+        suspects=suspects,
         epochs=frame_of(spark, _epochs(summaries), EPOCH_SCHEMA),
-        unmarked=unmarked,
-        empty=frozenset(empty),
         kept=tuple(kept),
     )
 

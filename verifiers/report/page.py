@@ -11,7 +11,6 @@ from markupsafe import Markup
 from harness.core.registry import first_sentence
 from verifiers.adequacy.rule import RULES
 from verifiers.report import (
-    causes,
     disks,
     interval_lanes,
     liveness,
@@ -68,7 +67,7 @@ def render(record: RunRecord) -> str:
         logs=disks.table(record.judgement.replicas),
         on_disk=disks.sentences(record.judgement.replicas),
         pace=liveness.sentences(record),
-        causes=causes.lines(record),
+        causes=sentences.unknown_causes(record),
         situations=_situations(record),
         rules=_rules(record),
         brokers=record.node_ids,

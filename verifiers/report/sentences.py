@@ -29,6 +29,7 @@ _WITNESSES = {
 _SHORTEST_GAP_S = 0.5
 """A pause of the clients' own batches is no unavailability."""
 
+_MOST_CAUSES = 12
 _PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "verify")
 
 
@@ -139,6 +140,31 @@ def loss_causes(record: RunRecord) -> tuple[str, ...]:
         return ()
     worst = sorted(causes.items(), key=lambda cause: -int(cause[1]))
     return tuple(f"{units.count(int(count))} were lost when {words}" for words, count in worst)
+
+
+def unknown_causes(record: RunRecord) -> list[str]:
+    """Return how many sends and transactions each error left unknown, the most frequent first."""
+    metric = record.judgement.metrics.get("info-txn-causes")
+    if not isinstance(metric, Mapping):
+        return []
+    known = [cause for cause in metric.get("causes") or () if isinstance(cause, Mapping)]
+    told_lines = [_unknown_cause(cause) for cause in known[:_MOST_CAUSES]]
+    distinct = metric.get("distinct")
+    more = (distinct if isinstance(distinct, int) else len(known)) - len(told_lines)
+    return told_lines + (
+        [f"{units.counted(more, 'more error')}: see verdict.json"] if more > 0 else []
+    )
+
+
+def _unknown_cause(cause: Mapping[str, Any]) -> str:
+    error = cause.get("error")
+    counts = [
+        units.counted(number, noun)
+        for name, noun in (("sends", "send"), ("txns", "transaction"))
+        if isinstance(number := cause.get(name), int) and number
+    ]
+    reason = units.visible(error, 200) if isinstance(error, str) else "no error was recorded"
+    return f"{reason}: {', '.join(counts)}"
 
 
 def situations(record: RunRecord) -> tuple[str, ...]:

@@ -40,15 +40,25 @@ def read_clients(path: Path) -> tuple[ClientRecord, ...]:
     """
     folder = RunDir.open(path)
     endings = _endings(folder)
-    settings: dict[int, Mapping[str, Any]] = {}
-    for file in (path / "clients").glob("process-*.json"):
-        number = file.stem.removeprefix("process-")
-        if number.isdigit():
-            settings[int(number)] = folder.read_json(f"clients/{file.name}")
+    settings = client_settings(folder)
     return tuple(
         _client(process, settings.get(process, {}), endings.get(process, {}))
         for process in sorted({*settings, *endings})
     )
+
+
+def client_settings(folder: RunDir) -> dict[int, Mapping[str, Any]]:
+    """Return what each client was told, by process.
+
+    Raises:
+        HistoryUnreadable: a file of it is damaged.
+    """
+    settings: dict[int, Mapping[str, Any]] = {}
+    for file in sorted((folder.path / "clients").glob("process-*.json")):
+        number = file.stem.removeprefix("process-")
+        if number.isdigit():
+            settings[int(number)] = folder.read_json(f"clients/{file.name}")
+    return settings
 
 
 def _endings(folder: RunDir) -> dict[int, Mapping[str, Any]]:

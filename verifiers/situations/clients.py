@@ -16,7 +16,7 @@ _LATE_NS = 2_000_000_000
 @situation("send-expired")
 def send_expired(events: RunEvents) -> Iterator[Occurrence]:
     """A send gets no answer within delivery.timeout.ms."""
-    for send in events.failed_sends:
+    for send in events.sends.failed:
         if send["error"] in ("_MSG_TIMED_OUT", "_TIMED_OUT"):
             yield Occurrence(
                 at_ns=send["complete_ns"], where=f"{send['topic']}-{send['partition']}"
@@ -33,7 +33,7 @@ def retry_answered_as_duplicate(events: RunEvents) -> Iterator[Occurrence]:
     """
     if not events.run.contract.idempotent:
         return
-    for send in events.slow_sends:
+    for send in events.sends.slow:
         known_ns = events.committed_by(send)
         if known_ns is not None and send["complete_ns"] - known_ns > _LATE_NS:
             where = f"{send['topic']}-{send['partition']} offset {send['offset']}"

@@ -127,7 +127,7 @@ def _of_clients(
 ) -> Iterator[str]:
     failed = [
         send
-        for send in events.failed_sends
+        for send in events.sends.failed
         if fault.decided_ns <= send["complete_ns"] <= until_ns and send["error"]
     ]
     if failed:

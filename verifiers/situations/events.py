@@ -342,33 +342,9 @@ class RunEvents:
         rows = [row for t in tables for row in t.filter(pc.is_in(t["f"], wanted)).to_pylist()]
         return sorted(rows, key=lambda row: row["time_ns"])
 
-    @property
-    def failed_sends(self) -> list[dict[str, Any]]:
-        """The sends that were not acknowledged and have a known beginning, at most 100,000."""
-        return self._sends.failed
-
-    @property
-    def slow_sends(self) -> list[dict[str, Any]]:
-        """The sends that were acknowledged after more than 2 s with an offset, at most 100,000."""
-        return self._sends.slow
-
-    @property
-    def in_flight(self) -> Mapping[tuple[Partition, int], int]:
-        """How many sends had no outcome yet when a leader changed, by partition and `after_ns`."""
-        return self._sends.in_flight
-
-    @property
-    def attempted_sends(self) -> Mapping[str, int]:
-        """How many sends had no outcome yet at some time while a fault was in force, by its id."""
-        return self._sends.attempted
-
-    @property
-    def acked_after_healing(self) -> int:
-        """How many sends were acknowledged after the last fault was seen to be healed."""
-        return self._sends.acked_after_healing
-
     @cached_property
-    def _sends(self) -> "_Sends":
+    def sends(self) -> "Sends":
+        """What the history tells of sends."""
         moments: dict[Partition, list[int]] = {}
         for change in self.leader_changes:
             if change.partition[0] in self.tested:
@@ -415,7 +391,17 @@ class RunEvents:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Sends:
+class Sends:
+    """What a history tells of sends.
+
+    Attributes:
+        failed: those that were not acknowledged and have a known beginning, at most 100,000.
+        slow: those that were acknowledged after more than 2 s with an offset, at most 100,000.
+        in_flight: how many had no outcome yet when a leader changed, by partition and `after_ns`.
+        attempted: how many had no outcome yet at some time while a fault was in force, by its id.
+        acked_after_healing: how many were acknowledged after the last fault was seen to be healed.
+    """
+
     failed: list[dict[str, Any]] = field(default_factory=list)
     slow: list[dict[str, Any]] = field(default_factory=list)
     in_flight: dict[tuple[Partition, int], int] = field(default_factory=dict)
@@ -427,7 +413,7 @@ def _read_sends(
     files: Iterable[Path],
     moments: Mapping[Partition, Sequence[int]],
     faults: Sequence[FaultSpan],
-) -> _Sends:
+) -> Sends:
     """Return what a history tells of sends, read a row group at a time.
 
     Args:
@@ -435,7 +421,7 @@ def _read_sends(
         moments: the times at which sends in flight are counted, by partition.
         faults: during which sends in flight are counted.
     """
-    sends = _Sends(attempted={fault.id: 0 for fault in faults})
+    sends = Sends(attempted={fault.id: 0 for fault in faults})
     healed_ns = max((fault.end_ns for fault in faults), default=0)
     columns = ["type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns"]
     for file in files:

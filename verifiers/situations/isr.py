@@ -34,7 +34,7 @@ def isr_below_minimum(events: RunEvents) -> Iterator[Occurrence]:
     Recognised by the refusals that brokers log, or that producers are answered.
     """
     refused = bool(events.lines("refused")) or any(
-        send["error"] in REFUSALS for send in events.failed_sends
+        send["error"] in REFUSALS for send in events.sends.failed
     )
     if refused:
         yield from _entered(events, lambda state: len(state.isr) < events.min_isr)

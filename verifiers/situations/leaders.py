@@ -15,7 +15,7 @@ def _lost(events: RunEvents, by: str) -> Iterator[Occurrence]:
         cause = events.cause_of(change)
         if cause is None or cause.traits.ends_lead_by != by:
             continue
-        if events.in_flight.get((change.partition, change.after_ns)):
+        if events.sends.in_flight.get((change.partition, change.after_ns)):
             yield Occurrence(at_ns=change.at_ns, where=change.where)
 
 
@@ -88,7 +88,7 @@ def follower_back_when_leader_goes(events: RunEvents) -> Iterator[Occurrence]:
 def idle_leader_lost(events: RunEvents) -> Iterator[Occurrence]:
     """A partition loses its leader while nothing is being sent to it."""
     for change in events.losses:
-        if not events.in_flight.get((change.partition, change.after_ns)):
+        if not events.sends.in_flight.get((change.partition, change.after_ns)):
             yield Occurrence(at_ns=change.at_ns, where=change.where)
 
 

@@ -43,7 +43,7 @@ from pyspark.sql.types import (
 from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import RunDir
 from harness.core.version import numbers
-from verifiers.run_folder.clients import ClientRecord, read_clients
+from verifiers.run_folder.clients import ClientRecord, client_settings, read_clients
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.group import GroupEnd, GroupRecord
 from verifiers.run_folder.member import Member
@@ -379,14 +379,12 @@ def asking_all(path: Path) -> list[int]:
     Raises:
         HistoryUnreadable: the settings of a client cannot be read.
     """
-    folder, found = RunDir.open(path), []
-    for file in sorted((path / "clients").glob("process-*.json")):
-        number = file.stem.removeprefix("process-")
-        config = folder.read_json(f"clients/{file.name}").get("config")
-        acks = config.get("acks") if isinstance(config, dict) else None
-        if number.isdigit() and str(acks) in ("all", "-1"):
-            found.append(int(number))
-    return found
+    return [
+        process
+        for process, settings in client_settings(RunDir.open(path)).items()
+        if isinstance(config := settings.get("config"), dict)
+        and str(config.get("acks")) in ("all", "-1")
+    ]
 
 
 def load(meta: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -131,18 +131,6 @@ def furthest(logs: Mapping[str, MetadataLog]) -> MetadataLog | None:
     return max(logs.values(), key=lambda log: log.end, default=None)
 
 
-def read_metadata_log(cluster: Path) -> MetadataLog | None:
-    """Return the contents of the metadata log, from the copy that reaches furthest.
-
-    Args:
-        cluster: the folder `cluster/` of a run.
-
-    Returns:
-        None if there is no copy, as under ZooKeeper, or none that can be read from its beginning.
-    """
-    return furthest(read_metadata_logs(cluster))
-
-
 def _read(home: Path) -> MetadataLog | None:
     log = MetadataLog()
     topics: dict[bytes, str] = {}

@@ -25,13 +25,13 @@ def load_met_damage(evidence: Evidence) -> Answer:
     """
     counts = evidence.counts
     reasons = list(_too_few(evidence))
-    attempted = dict(evidence.events.attempted_sends)
+    attempted = dict(evidence.events.sends.attempted)
     figures = {
         "acked": counts.acked,
         "sends": counts.sends,
         "refused": evidence.counted.refused,
         "attempted": attempted,
-        "acked_after_healing": evidence.events.acked_after_healing,
+        "acked_after_healing": evidence.events.sends.acked_after_healing,
     }
     if evidence.is_claim or not evidence.events.faults:
         return judged(reasons, **figures)
@@ -41,7 +41,7 @@ def load_met_damage(evidence: Evidence) -> Answer:
             f"Nothing was sent while {named(f'{f.name} ({f.id})' for f in idle)} was in force: "
             "damage without load shows nothing. Send faster, or hold faults longer."
         )
-    if counts.acked and not evidence.events.acked_after_healing:
+    if counts.acked and not evidence.events.sends.acked_after_healing:
         reasons.append(
             "Nothing was acknowledged after the last fault was healed: that the cluster works "
             "again was not seen. Let the run last longer after its faults."
