@@ -129,6 +129,8 @@ def test_a_chapter_that_leaves_something_open_is_refused() -> None:
         Chapter(anomaly="x", means="X.", kinds=("a",), rows=(forbidden(why, "a"),))
     with pytest.raises(UsageError, match="kinds it does not name: b"):
         Chapter(anomaly="x", means="X.", kinds=("a",), rows=(permitted(why, "b"), forbidden(why)))
+    with pytest.raises(UsageError, match="a reason without a source"):
+        Chapter(anomaly="x", means="X.", rows=(forbidden("It is so."),))
 
 
 # -- single cells that versions decide -------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import DECIDES_LATE
-from verifiers.oracle.row import Chapter, Reason, forbidden, undecided
+from verifiers.oracle.row import Chapter, forbidden, undecided
 
 CLUSTER = (
     Chapter(
@@ -14,23 +14,19 @@ CLUSTER = (
             reasons.unclean_election(),
             reasons.single_copy(),
             forbidden(
-                Reason(
-                    "The contract forbids it, though Kafka up to 3.9 is known for it: a late "
-                    "request may add records to a transaction that has ended.",
-                    "KAFKA-12671; KAFKA-14402 and KIP-890, in 4.0",
-                ),
+                "The contract forbids it, though Kafka up to 3.9 is known for it: a late "
+                "request may add records to a transaction that has ended.",
                 "ended",
                 "not-added",
                 "forgotten",
+                source="KAFKA-12671; KAFKA-14402 and KIP-890, in 4.0",
                 given=DECIDES_LATE,
             ),
             forbidden(
-                Reason(
-                    "A transaction is over once its coordinator has decided, or its time has run "
-                    "out, and then every partition of it gets a marker; until then nobody reads "
-                    "beyond it under read_committed.",
-                    "KIP-98; KIP-664; transaction.timeout.ms",
-                )
+                "A transaction is over once its coordinator has decided, or its time has run "
+                "out, and then every partition of it gets a marker; until then nobody reads "
+                "beyond it under read_committed.",
+                source="KIP-98; KIP-664; transaction.timeout.ms",
             ),
         ),
     ),
@@ -40,51 +36,39 @@ CLUSTER = (
         kinds=("exited", "crashed", "killed", "terminated", "no-space", "container", "unasked"),
         rows=(
             undecided(
-                Reason(
-                    "SIGKILL comes from outside of the process: from the kernel when memory is "
-                    "short, or from somebody whom the journal does not know; what the run shows "
-                    "is not what was planned.",
-                    "signal(7); the kernel's log has its own kills",
-                ),
+                "SIGKILL comes from outside of the process: from the kernel when memory is "
+                "short, or from somebody whom the journal does not know; what the run shows "
+                "is not what was planned.",
                 "killed",
+                source="signal(7); the kernel's log has its own kills",
             ),
             undecided(
-                Reason(
-                    "The process was asked to end by somebody whom the journal does not know, and"
-                    " what the run shows is not what was planned.",
-                    "signal(7)",
-                ),
+                "The process was asked to end by somebody whom the journal does not know, and"
+                " what the run shows is not what was planned.",
                 "terminated",
+                source="signal(7)",
             ),
             undecided(
-                Reason(
-                    "A broker whose last log directory cannot be written ends itself: the disk "
-                    "was full, which is no fault of Kafka's nor one of the plan.",
-                    "KIP-112",
-                ),
+                "A broker whose last log directory cannot be written ends itself: the disk "
+                "was full, which is no fault of Kafka's nor one of the plan.",
                 "no-space",
+                source="KIP-112",
             ),
             undecided(
-                Reason(
-                    "The container ended with all that ran in it: the engine, or somebody whom "
-                    "the journal does not know, ended it.",
-                    "the engine's State of a container",
-                ),
+                "The container ended with all that ran in it: the engine, or somebody whom "
+                "the journal does not know, ended it.",
                 "container",
+                source="the engine's State of a container",
             ),
             undecided(
-                Reason(
-                    "Nobody could be asked how the node's process ended, or whether it runs.",
-                    "cluster/processes.json of the run",
-                ),
+                "Nobody could be asked how the node's process ended, or whether it runs.",
                 "unasked",
+                source="cluster/processes.json of the run",
             ),
             forbidden(
-                Reason(
-                    "A node ends when it is told to, or when it can no longer write: what faults "
-                    "of links, pauses and other nodes do to it, it must survive.",
-                    "KIP-112, log directory failure; Kafka documentation, replication design",
-                )
+                "A node ends when it is told to, or when it can no longer write: what faults "
+                "of links, pauses and other nodes do to it, it must survive.",
+                source="KIP-112, log directory failure; Kafka documentation, replication design",
             ),
         ),
     ),
@@ -95,22 +79,19 @@ CLUSTER = (
         kinds=("caught-up", "behind", "leaderless", "unregistered", "unanswered"),
         rows=(
             undecided(
-                Reason(
-                    "How long a follower copies what it lacks, or a broker recovers its logs, "
-                    "depends on the machine: Kafka sets no bound, and the run shows that its own "
-                    "was too short or that the cluster hangs.",
-                    "full_isr_within_s of the scenario; Kafka documentation, replication design",
-                ),
+                "How long a follower copies what it lacks, or a broker recovers its logs, "
+                "depends on the machine: Kafka sets no bound, and the run shows that its own "
+                "was too short or that the cluster hangs.",
                 "behind",
                 "leaderless",
                 "unregistered",
                 "unanswered",
+                source="full_isr_within_s of the scenario; Kafka documentation, replication design",
             ),
             forbidden(
-                Reason(
-                    "A leader puts a follower that holds all it holds back into the ISR.",
-                    "Kafka documentation, replication design and replica.lag.time.max.ms; KIP-497",
-                )
+                "A leader puts a follower that holds all it holds back into the ISR.",
+                source="Kafka documentation, replication design and replica.lag.time.max.ms; "
+                "KIP-497",
             ),
         ),
     ),
@@ -119,12 +100,10 @@ CLUSTER = (
         means="Two nodes were the active controller in one epoch.",
         rows=(
             forbidden(
-                Reason(
-                    "An epoch has one active controller: a voter of the quorum votes once in it, "
-                    "and under ZooKeeper the znode of the epoch is raised by a conditional "
-                    "update. No contract permits otherwise.",
-                    "KIP-595; KIP-500; KAFKA-6082",
-                )
+                "An epoch has one active controller: a voter of the quorum votes once in it, "
+                "and under ZooKeeper the znode of the epoch is raised by a conditional "
+                "update. No contract permits otherwise.",
+                source="KIP-595; KIP-500; KAFKA-6082",
             ),
         ),
     ),

@@ -25,11 +25,9 @@ DISKS = (
                 by="being outside the ISR",
             ),
             permitted(
-                Reason(
-                    "Kafka up to 0.10.2 cuts followers by high watermark, and what lay above it on "
-                    "a broker that led before can stay there under other records' offsets.",
-                    "KIP-101, scenario 2",
-                ),
+                "Kafka up to 0.10.2 cuts followers by high watermark, and what lay above it on "
+                "a broker that led before can stay there under other records' offsets.",
+                source="KIP-101, scenario 2",
                 given=CUTS_BY_HIGH_WATERMARK,
                 by="Kafka before 0.11",
             ),
@@ -47,11 +45,9 @@ DISKS = (
         means="A batch on disk has a leader epoch that it must not have.",
         rows=(
             forbidden(
-                Reason(
-                    "Leader epochs grow along a log, and an epoch has one leader, so epoch and "
-                    "offset name one batch: no contract permits otherwise.",
-                    "KIP-101",
-                )
+                "Leader epochs grow along a log, and an epoch has one leader, so epoch and "
+                "offset name one batch: no contract permits otherwise.",
+                source="KIP-101",
             ),
         ),
     ),
@@ -63,11 +59,9 @@ DISKS = (
             reasons.shown_by_one(),
             reasons.LAST_REPLICA,
             forbidden(
-                Reason(
-                    "What a leader has once shown as committed stays so while it leads: no "
-                    "contract permits otherwise.",
-                    "Kafka documentation, replication design; KIP-207",
-                )
+                "What a leader has once shown as committed stays so while it leads: no "
+                "contract permits otherwise.",
+                source="Kafka documentation, replication design; KIP-207",
             ),
         ),
     ),
@@ -76,18 +70,14 @@ DISKS = (
         means="A consumer was given an offset at or above the high watermark.",
         rows=(
             forbidden(
-                Reason(
-                    "The contract forbids it, though Kafka up to 2.5.0 is known for it: a slice of "
-                    "the log that is read while it grows may reach beyond the high watermark.",
-                    "KAFKA-9835, mended in 2.5.1",
-                ),
+                "The contract forbids it, though Kafka up to 2.5.0 is known for it: a slice of "
+                "the log that is read while it grows may reach beyond the high watermark.",
+                source="KAFKA-9835, mended in 2.5.1",
                 given=READS_RACE_APPENDS,
             ),
             forbidden(
-                Reason(
-                    "Consumers read below the high watermark only: no contract permits otherwise.",
-                    "Kafka documentation, replication design",
-                )
+                "Consumers read below the high watermark only: no contract permits otherwise.",
+                source="Kafka documentation, replication design",
             ),
         ),
     ),

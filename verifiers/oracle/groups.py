@@ -19,32 +19,25 @@ GROUPS = (
         kinds=(*MAY_SKIP, "after-processing", "auto-stored", "auto-polled", EXACTLY_ONCE),
         rows=(
             permitted(
-                Reason(
-                    "A group that commits an offset before the record has been processed is "
-                    "promised at most once: what a member had in hand when it died is passed over.",
-                    _SEMANTICS,
-                ),
+                "A group that commits an offset before the record has been processed is "
+                "promised at most once: what a member had in hand when it died is passed over.",
                 AT_MOST_ONCE,
+                source=_SEMANTICS,
                 by="committing before processing",
             ),
             permitted(
-                Reason(
-                    "librdkafka's automatic commit takes a record as consumed when it is handed "
-                    "over, unless it is told otherwise: what a member had in hand when it died is "
-                    "passed over if a commit came in between.",
-                    "librdkafka, enable.auto.offset.store and auto.commit.interval.ms in "
-                    "CONFIGURATION.md; " + _SEMANTICS,
-                ),
+                "librdkafka's automatic commit takes a record as consumed when it is handed "
+                "over, unless it is told otherwise: what a member had in hand when it died is "
+                "passed over if a commit came in between.",
                 "auto-delivered",
+                source="librdkafka, enable.auto.offset.store and auto.commit.interval.ms in "
+                "CONFIGURATION.md; " + _SEMANTICS,
                 by="automatic commits of what was handed over",
             ),
             reasons.unclean_election(),
             forbidden(
-                Reason(
-                    "What is committed only after it has been processed is processed at least "
-                    "once.",
-                    _SEMANTICS,
-                )
+                "What is committed only after it has been processed is processed at least once.",
+                source=_SEMANTICS,
             ),
         ),
     ),
@@ -54,25 +47,22 @@ GROUPS = (
         kinds=("uncommitted", "committed", AT_MOST_ONCE, EXACTLY_ONCE),
         rows=(
             permitted(
-                Reason(
-                    "What a member had processed and not yet committed when its partition moved "
-                    "on is processed again.",
-                    _SEMANTICS,
-                ),
+                "What a member had processed and not yet committed when its partition moved "
+                "on is processed again.",
                 "uncommitted",
+                source=_SEMANTICS,
                 by="at-least-once processing",
             ),
             reasons.unclean_election(),
             reasons.single_copy(),
             forbidden(
-                Reason(
-                    "Who commits before processing processes only what an acknowledged commit "
-                    "covers, and a coordinator refuses the commits of members whose group has "
-                    "moved on without them.",
-                    _SEMANTICS + "; ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID among the protocol's "
-                    "errors",
-                ),
+                "Who commits before processing processes only what an acknowledged commit "
+                "covers, and a coordinator refuses the commits of members whose group has "
+                "moved on without them.",
                 AT_MOST_ONCE,
+                source=_SEMANTICS
+                + "; ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID among the protocol's "
+                "errors",
             ),
             forbidden(_COMMIT_STAYS),
         ),
@@ -92,47 +82,39 @@ GROUPS = (
         kinds=WHY_BEHIND,
         rows=(
             undecided(
-                Reason(
-                    "No member was left that said how far it is: whether the group could have "
-                    "gone on nobody knows.",
-                    "KIP-62: partitions belong to those who poll",
-                ),
+                "No member was left that said how far it is: whether the group could have "
+                "gone on nobody knows.",
                 "nobody",
+                source="KIP-62: partitions belong to those who poll",
             ),
             undecided(
-                Reason(
-                    "Clients that are none of this run were members too, and may have been given "
-                    "the partitions.",
-                    "Kafka documentation, group.id",
-                ),
+                "Clients that are none of this run were members too, and may have been given "
+                "the partitions.",
                 "strangers",
+                source="Kafka documentation, group.id",
             ),
             undecided(
-                Reason(
-                    "An ISR was not full, or the group's coordinator did not answer, so the group "
-                    "had no chance.",
-                    "Kafka documentation, replication design",
-                ),
+                "An ISR was not full, or the group's coordinator did not answer, so the group "
+                "had no chance.",
                 "unwell",
+                source="Kafka documentation, replication design",
             ),
             undecided(
-                Reason(
-                    "The group still committed when the time for it was over: let producers send "
-                    "less, or let more members process.",
-                    "the limit in harness/run/scenario_run.py",
-                ),
+                "The group still committed when the time for it was over: let producers send "
+                "less, or let more members process.",
                 "slow",
+                source="the limit in harness/run/scenario_run.py",
             ),
             undecided(
-                Reason("Nobody knows how far the group got.", "members.jsonl of the run"), "unasked"
+                "Nobody knows how far the group got.",
+                "unasked",
+                source="members.jsonl of the run",
             ),
             forbidden(
-                Reason(
-                    "Who is gone is noticed after its session, and a rebalance waits for no "
-                    "member longer than max.poll.interval.ms: then live members have all "
-                    "partitions, and read on.",
-                    "KIP-62, KIP-848; broken in KAFKA-12890",
-                )
+                "Who is gone is noticed after its session, and a rebalance waits for no "
+                "member longer than max.poll.interval.ms: then live members have all "
+                "partitions, and read on.",
+                source="KIP-62, KIP-848; broken in KAFKA-12890",
             ),
         ),
     ),

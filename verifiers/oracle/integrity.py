@@ -25,10 +25,8 @@ INTEGRITY = (
             permitted(_UNCOMMITTED, "read_uncommitted", by="read_uncommitted"),
             forbidden(_DECIDED_LATE, "read_committed", given=DECIDES_LATE),
             forbidden(
-                Reason(
-                    "What certainly failed must never be read: no contract permits it.",
-                    "Adya, G1a; jepsen.tests.kafka",
-                )
+                "What certainly failed must never be read: no contract permits it.",
+                source="Adya, G1a; jepsen.tests.kafka",
             ),
         ),
     ),
@@ -39,11 +37,9 @@ INTEGRITY = (
         rows=(
             permitted(_UNCOMMITTED, "read_uncommitted", by="read_uncommitted"),
             forbidden(
-                Reason(
-                    "Under read_committed nobody is given a record of an open transaction, its "
-                    "sender included.",
-                    "KIP-98; jepsen.tests.kafka",
-                )
+                "Under read_committed nobody is given a record of an open transaction, its "
+                "sender included.",
+                source="KIP-98; jepsen.tests.kafka",
             ),
         ),
     ),
@@ -55,11 +51,9 @@ INTEGRITY = (
             reasons.single_copy(),
             forbidden(_DECIDED_LATE, given=DECIDES_LATE),
             forbidden(
-                Reason(
-                    "A transaction is read in all its partitions or in none, and it is "
-                    "acknowledged under acks=all.",
-                    "KIP-98",
-                )
+                "A transaction is read in all its partitions or in none, and it is "
+                "acknowledged under acks=all.",
+                source="KIP-98",
             ),
         ),
     ),
@@ -69,11 +63,9 @@ INTEGRITY = (
         "transactional id.",
         rows=(
             forbidden(
-                Reason(
-                    "The second client's first call raises the epoch and aborts what was open, so "
-                    "the coordinator refuses the first one.",
-                    "KIP-98, fencing of zombies",
-                )
+                "The second client's first call raises the epoch and aborts what was open, so "
+                "the coordinator refuses the first one.",
+                source="KIP-98, fencing of zombies",
             ),
         ),
     ),
@@ -82,10 +74,8 @@ INTEGRITY = (
         means="A record was read that no recorded send wrote.",
         rows=(
             forbidden(
-                Reason(
-                    "What nobody wrote must never be read: no contract permits it.",
-                    "jepsen.tests.kafka, no-writer-of-value",
-                )
+                "What nobody wrote must never be read: no contract permits it.",
+                source="jepsen.tests.kafka, no-writer-of-value",
             ),
         ),
     ),
@@ -96,10 +86,8 @@ INTEGRITY = (
         rows=(
             permitted(reasons.OUTSIDE_THE_ISR, "disk-out-of-sync", by="being outside the ISR"),
             forbidden(
-                Reason(
-                    "A record must be read as it was written: no contract permits otherwise.",
-                    "KIP-98, checksums of batches; KAFKA-19012",
-                )
+                "A record must be read as it was written: no contract permits otherwise.",
+                source="KIP-98, checksums of batches; KAFKA-19012",
             ),
         ),
     ),

@@ -5,7 +5,7 @@ from verifiers.oracle.circumstances import (
     ACKS_0,
     ACKS_1,
 )
-from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
+from verifiers.oracle.row import Chapter, forbidden, permitted
 
 _ELSEWHERE = "An acknowledged record that was lost gives its offset to another, and acks={} permits"
 
@@ -31,11 +31,9 @@ LOSSES = (
         means="An acknowledged record was never read, where the final read did not get to.",
         rows=(
             permitted(
-                Reason(
-                    "Nobody looked where these records should be: they are neither kept nor lost, "
-                    "and leave the verdict unknown instead.",
-                    "jepsen.tests.kafka, unseen",
-                )
+                "Nobody looked where these records should be: they are neither kept nor lost, "
+                "and leave the verdict unknown instead.",
+                source="jepsen.tests.kafka, unseen",
             ),
         ),
     ),
@@ -45,14 +43,16 @@ LOSSES = (
         kinds=("acks", "reads"),
         rows=(
             permitted(
-                Reason(f"{_ELSEWHERE.format(0)} the loss itself.", "Kafka documentation, acks"),
+                f"{_ELSEWHERE.format(0)} the loss itself.",
                 "acks",
+                source="Kafka documentation, acks",
                 given=ACKS_0,
                 by="acks=0",
             ),
             permitted(
-                Reason(f"{_ELSEWHERE.format(1)} the loss itself.", "Kafka documentation, acks"),
+                f"{_ELSEWHERE.format(1)} the loss itself.",
                 "acks",
+                source="Kafka documentation, acks",
                 given=ACKS_1,
                 by="acks=1",
             ),
@@ -82,11 +82,10 @@ LOSSES = (
         means="No send of a partition was acknowledged for longer than the scenario allows.",
         rows=(
             forbidden(
-                Reason(
-                    "The scenario asks for it: with min.insync.replicas and a majority of the "
-                    "controllers left, a partition gets a leader and takes writes again.",
-                    "Kafka documentation, replication design; available_within_s of the scenario",
-                )
+                "The scenario asks for it: with min.insync.replicas and a majority of the "
+                "controllers left, a partition gets a leader and takes writes again.",
+                source="Kafka documentation, replication design; available_within_s of the "
+                "scenario",
             ),
         ),
     ),
@@ -96,11 +95,9 @@ LOSSES = (
         "the ISR.",
         rows=(
             forbidden(
-                Reason(
-                    "With acks=all a leader refuses what it cannot have copied to "
-                    "min.insync.replicas, and acknowledges nothing else.",
-                    "Kafka documentation, min.insync.replicas; KIP-966",
-                )
+                "With acks=all a leader refuses what it cannot have copied to "
+                "min.insync.replicas, and acknowledges nothing else.",
+                source="Kafka documentation, min.insync.replicas; KIP-966",
             ),
         ),
     ),

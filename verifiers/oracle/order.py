@@ -61,10 +61,8 @@ ORDER = (
             reasons.shown_by_one("moved"),
             forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
             forbidden(
-                Reason(
-                    "A producer that is idempotent, or never retries, writes a record once.",
-                    "KIP-98",
-                )
+                "A producer that is idempotent, or never retries, writes a record once.",
+                source="KIP-98",
             ),
         ),
     ),
@@ -74,33 +72,27 @@ ORDER = (
         kinds=("order", "duplicate", "lost"),
         rows=(
             permitted(
-                Reason(
-                    f"{reasons.WRITTEN_AGAIN.sentence.removesuffix('.')}, and its last copy counts "
-                    "as its place.",
-                    "KIP-98",
-                ),
+                f"{reasons.WRITTEN_AGAIN.sentence.removesuffix('.')}, and its last copy counts "
+                "as its place.",
                 "duplicate",
+                source="KIP-98",
                 given=MAY_REPEAT,
                 by=_RETRYING,
             ),
             permitted(
-                Reason(
-                    "One of the two records was lost, as the contract permits, and the offset it "
-                    "was acknowledged at belongs to a log that was cut off.",
-                    "as lost-write",
-                ),
+                "One of the two records was lost, as the contract permits, and the offset it "
+                "was acknowledged at belongs to a log that was cut off.",
                 "lost",
+                source="as lost-write",
                 given=MAY_LOSE,
                 by="the loss itself",
             ),
             permitted(_LATER_PASS, given=MAY_REORDER, by=_RETRYING),
             forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
             forbidden(
-                Reason(
-                    "A producer that is idempotent, never retries or has one request in flight "
-                    "writes in the order it sends.",
-                    "KIP-98, KAFKA-5494",
-                )
+                "A producer that is idempotent, never retries or has one request in flight "
+                "writes in the order it sends.",
+                source="KIP-98, KAFKA-5494",
             ),
         ),
     ),

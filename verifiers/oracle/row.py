@@ -1,6 +1,7 @@
 """Chapters and rows of the oracle, and the rulings that follow from them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from harness.core.errors import UsageError
 from verifiers.oracle.circumstances import ALWAYS, Circumstances, Condition
@@ -71,19 +72,34 @@ class Row:
         return (not self.kinds or kind in self.kinds) and self.given.holds(circumstances)
 
 
-def permitted(why: Reason, *kinds: str, by: str = "", given: Condition = ALWAYS) -> Row:
-    """Return a row that permits; `by` names the part of the contract that does."""
-    return Row(kinds=frozenset(kinds), given=given, permitted=True, permits=by, why=why)
+def permitted(
+    why: Reason | str, *kinds: str, source: str = "", by: str = "", given: Condition = ALWAYS
+) -> Row:
+    """Return a row that permits; `by` names the part of the contract that does.
+
+    Args:
+        why: a reason that several rows have, or the sentence of this row's own, with its `source`.
+        kinds: those that it speaks of; none: all of them.
+        source: where the sentence is written.
+        by: what of the contract permits it.
+        given: the condition under which it rules.
+    """
+    return _row(why, source, kinds, given=given, permitted=True, permits=by)
 
 
-def forbidden(why: Reason, *kinds: str, given: Condition = ALWAYS) -> Row:
-    """Return a row that forbids."""
-    return Row(kinds=frozenset(kinds), given=given, permitted=False, why=why)
+def forbidden(why: Reason | str, *kinds: str, source: str = "", given: Condition = ALWAYS) -> Row:
+    """Return a row that forbids; arguments are those of `permitted`."""
+    return _row(why, source, kinds, given=given, permitted=False)
 
 
-def undecided(why: Reason, *kinds: str, given: Condition = ALWAYS) -> Row:
+def undecided(why: Reason | str, *kinds: str, source: str = "", given: Condition = ALWAYS) -> Row:
     """Return a row that neither permits nor forbids: what it speaks of leaves a verdict UNKNOWN."""
-    return Row(kinds=frozenset(kinds), given=given, permitted=False, why=why, undecided=True)
+    return _row(why, source, kinds, given=given, permitted=False, undecided=True)
+
+
+def _row(why: Reason | str, source: str, kinds: tuple[str, ...], **rule: Any) -> Row:  # noqa: ANN401 (fields of Row)
+    reason = Reason(why, source) if isinstance(why, str) else why
+    return Row(kinds=frozenset(kinds), why=reason, **rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +119,9 @@ class Chapter:
     rows: tuple[Row, ...]
 
     def __post_init__(self) -> None:
-        """Reject a chapter without a last row for all cases, or with rows for unknown kinds.
+        """Reject a chapter without a last row for all cases, or with rows that cannot be.
+
+        No row may speak of an unknown kind, or give a reason without its source.
 
         Raises:
             UsageError: with the anomaly; an error of whoever wrote the chapter.
@@ -111,6 +129,8 @@ class Chapter:
         last = self.rows[-1] if self.rows else None
         if last is None or last.kinds or last.given is not ALWAYS:
             raise UsageError(f"The last row of the chapter {self.anomaly!r} must fit always.")
+        if not all(row.why.source for row in self.rows):
+            raise UsageError(f"The chapter {self.anomaly!r} has a reason without a source.")
         unknown = {kind for row in self.rows for kind in row.kinds} - set(self.kinds)
         if unknown:
             raise UsageError(

@@ -5,34 +5,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.core.registry import Registry
-from verifiers.planting.run_contents import Record
+from verifiers.planting.run_contents import FoundRow, Record
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offence:
-    """One row that a verification of the planted copy must find; columns of ANOMALY_SCHEMA.
+class Offence(FoundRow):
+    """One row that a verification of the planted copy must find.
 
     Attributes:
-        anomaly: its name.
-        topic: where.
-        partition: where.
-        offset: in records.
-        value: which record.
-        process: which client.
-        kind: as the checker refines it.
         detail: facts that its detail must hold, among others.
         because: empty for what is planted; else why it follows by definition from what is.
     """
 
-    anomaly: str
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-    value: int | None = None
-    process: int | None = None
-    kind: str | None = None
     detail: Mapping[str, str] = field(default_factory=dict)
     because: str = ""
 

@@ -135,15 +135,25 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRow:
-    """One row of `anomalies/`, without its time and detail."""
+    """One row of `anomalies/`, without its time and detail; columns of ANOMALY_SCHEMA.
+
+    Attributes:
+        anomaly: its name.
+        topic: where.
+        partition: where.
+        offset: in records.
+        value: which record.
+        process: which client.
+        kind: as the checker refines it.
+    """
 
     anomaly: str
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    value: int | None
-    process: int | None
-    kind: str | None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    value: int | None = None
+    process: int | None = None
+    kind: str | None = None
 
 
 def read_found(anomalies: Path) -> list[tuple[FoundRow, dict[str, str]]]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
+from verifiers.replicas.cuts import Cut
 from verifiers.situations.events import LeaderChange, RunEvents, partition_name
 from verifiers.situations.situation import Occurrence, situation
 
@@ -118,6 +119,16 @@ def unclean_election(events: RunEvents) -> Iterator[Occurrence]:
             eligible = set(state.isr) | set(state.elr)
 
 
+def _cut_afterwards(events: RunEvents, change: LeaderChange) -> list[Cut]:
+    """Return the cuts of the old leader's log since it lost the lead."""
+    return [
+        cut
+        for at_ns, cut in events.cuts
+        if (cut.broker, cut.topic, cut.partition) == (change.before.leader, *change.partition)
+        and at_ns >= change.after_ns
+    ]
+
+
 @situation("epoch-bumped-over-unreplicated-records")
 def epoch_bumped_over_unreplicated_records(events: RunEvents) -> Iterator[Occurrence]:
     """A new leader epoch begins while the old leader has records that no other replica has.
@@ -125,13 +136,7 @@ def epoch_bumped_over_unreplicated_records(events: RunEvents) -> Iterator[Occurr
     Recognised by the old leader: it cuts its log when it follows the new one.
     """
     for change in events.losses:
-        if any(
-            (cut.topic, cut.partition) == change.partition
-            and cut.broker == change.before.leader
-            and not cut.cause
-            and at_ns >= change.after_ns
-            for at_ns, cut in events.cuts
-        ):
+        if not all(cut.cause for cut in _cut_afterwards(events, change)):
             yield Occurrence(at_ns=change.at_ns, where=change.where)
 
 
@@ -142,10 +147,5 @@ def deposed_leader_writes(events: RunEvents) -> Iterator[Occurrence]:
         cause = events.cause_of(change)
         if cause is None or cause.traits.ends_lead_by != "session end":
             continue
-        if any(
-            (cut.topic, cut.partition) == change.partition
-            and cut.broker == change.before.leader
-            and at_ns >= change.after_ns
-            for at_ns, cut in events.cuts
-        ):
+        if _cut_afterwards(events, change):
             yield Occurrence(at_ns=change.at_ns, where=change.where)
