@@ -37,21 +37,17 @@ class Result(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]:
         """The settings of the cell."""
-        ...
 
     @property
     def run(self) -> str:
         """The name of the run's folder; empty if the run was not made, or not judged."""
-        ...
 
     @property
     def seconds(self) -> float:
         """How long it took, verification included."""
-        ...
 
     def document(self) -> dict[str, Any]:
         """Return it as a JSON object."""
-        ...
 
 
 class Summary(Protocol):
@@ -59,7 +55,6 @@ class Summary(Protocol):
 
     def write(self, folder: Path) -> None:
         """Write its pages into the folder of the campaign."""
-        ...
 
 
 R = TypeVar("R", bound=Result)

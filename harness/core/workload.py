@@ -115,7 +115,6 @@ class Grouped(Protocol):
     @property
     def stuck_after_s(self) -> float:
         """A group of live members that commits nothing for so long, with brokers well, is stuck."""
-        ...
 
     def described(self) -> Mapping[str, Any]:
         """Return what run.json says of the group, JSON values."""

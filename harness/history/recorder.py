@@ -28,19 +28,15 @@ class Delivered(Protocol):
 
     def topic(self) -> str | None:
         """Return the topic's name."""
-        ...
 
     def partition(self) -> int | None:
         """Return the partition's number."""
-        ...
 
     def offset(self) -> int | None:
         """Return the offset, or None if there is none."""
-        ...
 
     def value(self) -> bytes | None:
         """Return the record's value."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

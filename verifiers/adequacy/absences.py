@@ -1,7 +1,7 @@
 """Why a frame that a checker needs is empty: nothing to look at, or no evidence.
 
-Each function here answers for one frame of `verifiers.checking.checker.NEEDED`; a frame that none
-answers for is taken to be empty because there was nothing to look at.
+The tables below answer for frames of `verifiers.checking.checker.NEEDED`; a frame that they do not
+name is taken to be empty because there was nothing to look at.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,6 +33,9 @@ class Absence:
 def absences(evidence: Evidence) -> dict[str, Absence]:
     """Return, by frame, why it is empty; the frames that are not are left out."""
     found = {name: why(evidence) for name, why in _WHY.items()}
+    for name, why in _WHY_NO_ROWS.items():
+        if not evidence.timeline.rows[name]:
+            found[name] = why if isinstance(why, Absence) else why(evidence)
     return {name: absence for name, absence in found.items() if absence is not None}
 
 
@@ -56,15 +59,11 @@ def _old(evidence: Evidence) -> Absence | None:
     return None
 
 
-def _watermarks(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["watermarks"]:
-        return None
+def _watermarks(evidence: Evidence) -> Absence:
     return _old(evidence) or Absence("no high watermark was sampled", is_missing=True)
 
 
-def _ceilings(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["ceilings"]:
-        return None
+def _ceilings(evidence: Evidence) -> Absence:
     if any(fault.destroys_data for fault in evidence.run.faults):
         return Absence("a fault destroyed data, so that no high watermark bounds earlier reads")
     return _old(evidence) or Absence(
@@ -72,9 +71,7 @@ def _ceilings(evidence: Evidence) -> Absence | None:
     )
 
 
-def _shortages(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["shortages"]:
-        return None
+def _shortages(evidence: Evidence) -> Absence:
     if not asking_all(evidence.run.path):
         return Absence("no producer asked for acks=all")
     timeline = evidence.timeline.timeline
@@ -98,50 +95,16 @@ def _was_small(events: RunEvents) -> bool:
     )
 
 
-def _demands(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["demands"]:
-        return None
+def _demands(evidence: Evidence) -> Absence:
     if evidence.run.meta.get("available_within_s") is None:
         return Absence("the scenario sets no bound (available_within_s)")
     return Absence("at no time did the faults leave enough brokers under load")
 
 
-def _recoveries(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["recoveries"]:
-        return None
-    return Absence("nobody wrote down how the cluster came back at the end", is_missing=True)
-
-
-def _processes(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["processes"]:
-        return None
-    return Absence("nobody asked how the brokers' processes ended", is_missing=True)
-
-
-def _elections(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["elections"]:
-        return None
-    return Absence("no log tells of an election of a controller")
-
-
-def _coordinators(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["coordinators"]:
-        return None
+def _coordinators(evidence: Evidence) -> Absence:
     return _txns(evidence) or Absence(
         "the logs of the transaction coordinators were not copied", is_missing=True
     )
-
-
-def _group_ends(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["group_ends"]:
-        return None
-    return Absence("the run has no group whose members come and go")
-
-
-def _explanations(evidence: Evidence) -> Absence | None:
-    if evidence.timeline.rows["explanations"]:
-        return None
-    return Absence("no client has a history", is_missing=True)
 
 
 def _clients(evidence: Evidence) -> Absence | None:
@@ -153,15 +116,21 @@ def _clients(evidence: Evidence) -> Absence | None:
 _WHY: Mapping[str, Callable[[Evidence], Absence | None]] = {
     "processing": _processing,
     "txns": _txns,
+    "clients": _clients,
+}
+
+_WHY_NO_ROWS: Mapping[str, Callable[[Evidence], Absence] | Absence] = {
     "watermarks": _watermarks,
     "ceilings": _ceilings,
     "shortages": _shortages,
     "demands": _demands,
-    "recoveries": _recoveries,
-    "processes": _processes,
-    "elections": _elections,
+    "recoveries": Absence(
+        "nobody wrote down how the cluster came back at the end", is_missing=True
+    ),
+    "processes": Absence("nobody asked how the brokers' processes ended", is_missing=True),
+    "elections": Absence("no log tells of an election of a controller"),
     "coordinators": _coordinators,
-    "group_ends": _group_ends,
-    "explanations": _explanations,
-    "clients": _clients,
+    "group_ends": Absence("the run has no group whose members come and go"),
+    "explanations": Absence("no client has a history", is_missing=True),
 }
+"""Of frames of the timeline: why they have no rows."""
