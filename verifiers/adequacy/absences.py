@@ -86,7 +86,7 @@ def _shortages(evidence: Evidence) -> Absence:
 def _was_small(events: RunEvents) -> bool:
     """Tell whether a leader that could answer had too small an ISR for long enough to be asked."""
     return any(
-        len(state.isr) < events.min_isr
+        len(state.isr) < events.run.contract.min_isr
         and state.leader is not None
         and state.to_ns - state.from_ns > _ASKED_WITHIN_NS
         and events.fault_on(state.leader, state.from_ns) is None

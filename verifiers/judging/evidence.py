@@ -1,4 +1,4 @@
-"""The evidence of a fault in words, for the reasons of a verdict and for the report."""
+"""What a fault did, and what was seen of it, in words of a verdict's reasons and of the report."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,6 +15,12 @@ def in_words(details: Details) -> str:
     places = {key: place for place, key in enumerate(_PHRASES)}
     ordered = sorted(details, key=lambda key: places.get(key, 0))
     return ", ".join(_said(key, details[key]) for key in ordered)
+
+
+def lost_when(causes: Mapping[str, int], say: Callable[[int], str]) -> list[str]:
+    """Return what lost records, the worst first: 4,227 were lost when broker 1 lost the lead."""
+    worst = sorted(causes.items(), key=lambda cause: -cause[1])
+    return [f"{say(count)} were lost when {words}" for words, count in worst]
 
 
 def spoken(value: object) -> str:

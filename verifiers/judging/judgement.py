@@ -7,7 +7,7 @@ from harness.core.verdict import Verdict
 from verifiers.adequacy.rule import Answer, reasons_of
 from verifiers.checking.checker import CHECKERS
 from verifiers.checking.execution import Found
-from verifiers.judging.evidence import in_words
+from verifiers.judging.evidence import in_words, lost_when
 from verifiers.oracle import Circumstances, Ruling
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import AnomalyFinding, JudgedFault
@@ -68,9 +68,8 @@ def _badness(ruling: Ruling) -> int:
 
 def _lost_by(causes: Mapping[str, int]) -> list[str]:
     """Return which damage lost most of the lost records, in sentences."""
-    worst = sorted(causes.items(), key=lambda cause: -cause[1])
-    more = sum(count for _, count in worst[_MOST_CAUSES:])
-    told = [f"{count:,} were lost when {words}." for words, count in worst[:_MOST_CAUSES]]
+    told = [f"{line}." for line in lost_when(causes, "{:,}".format)[:_MOST_CAUSES]]
+    more = sum(sorted(causes.values(), reverse=True)[_MOST_CAUSES:])
     return [*told, *([f"{more:,} more by other damage."] if more else [])]
 
 

@@ -206,24 +206,15 @@ def _plant_all(
 ) -> tuple[list[tuple[Plant, Planted]], list[PlantOutcome]]:
     """Make the copies; return the planted ones, and the plants for which the run has no records."""
     planted: list[tuple[Plant, Planted]] = []
-    not_planted = [
-        PlantOutcome(
-            name=name, checker=name, not_planted=True,
-            told="no plant is known for it: register one (verifiers/planting/plant.py)",
-        )
-        for name in sorted({*CHECKERS, *RULES} - {plant.subject for plant in PLANTS.values()})
-        if not only
-    ]  # fmt: skip
-    not_planted += [
-        PlantOutcome(
-            name=plant.name, checker=plant.rule, not_planted=True,
-            told="the run breaks this rule as it is",
-        )
-        for plant in PLANTS.values()
-        if plant.rule in broken and (not only or plant.name in only)
-    ]  # fmt: skip
+    without_plant = {*CHECKERS, *RULES} - {plant.subject for plant in PLANTS.values()}
+    unknown = "no plant is known for it: register one (verifiers/planting/plant.py)"
+    not_planted = [_unplanted(name, name, unknown) for name in without_plant if not only]
     for plant in PLANTS.values():
-        if plant.rule in broken or (only and plant.name not in only):
+        if only and plant.name not in only:
+            continue
+        if plant.rule in broken:
+            why_not = "the run breaks this rule as it is"
+            not_planted.append(_unplanted(plant.name, plant.rule, why_not))
             continue
         path = scratch / _folder(plant)
         copy_run(base, path, raw=False)
@@ -231,15 +222,15 @@ def _plant_all(
         try:
             result = plant.apply(copy)
         except NothingToPlant as why:
-            not_planted.append(
-                PlantOutcome(
-                    name=plant.name, checker=plant.subject, not_planted=True, told=str(why)
-                )
-            )
+            not_planted.append(_unplanted(plant.name, plant.subject, str(why)))
             continue
         copy.finish()
         planted.append((plant, result))
     return planted, not_planted
+
+
+def _unplanted(name: str, checker: str, why: str) -> PlantOutcome:
+    return PlantOutcome(name=name, checker=checker, told=why, not_planted=True)
 
 
 def _folder(plant: Plant) -> str:

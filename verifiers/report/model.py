@@ -331,10 +331,6 @@ class RunRecord:
                     ids.add(span.leader)
         return tuple(sorted(ids))
 
-    def faults_in_force(self, at_s: float) -> tuple[FaultRecord, ...]:
-        """Return the faults that were in force at that time."""
-        return tuple(fault for fault in self.faults if fault.in_force(at_s))
-
     def leadership_at(self, partition: Partition, at_s: float) -> Leadership | None:
         """Return who led and who was in the ISR then, or None if nothing is known."""
         for span in reversed(self.timeline.get(partition, ())):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.verdict import Verdict
-from verifiers.judging.evidence import in_words, spoken
+from verifiers.judging.evidence import in_words, lost_when, spoken
 from verifiers.report import units
 from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord, Witnessed
 from verifiers.situations.situation import in_a_sentence
@@ -138,8 +138,7 @@ def loss_causes(record: RunRecord) -> tuple[str, ...]:
     causes = located.get("causes") if isinstance(located, Mapping) else None
     if not isinstance(causes, Mapping):
         return ()
-    worst = sorted(causes.items(), key=lambda cause: -int(cause[1]))
-    return tuple(f"{units.count(int(count))} were lost when {words}" for words, count in worst)
+    return tuple(lost_when({words: int(count) for words, count in causes.items()}, units.count))
 
 
 def unknown_causes(record: RunRecord) -> list[str]:
@@ -331,7 +330,7 @@ def circumstances(record: RunRecord, example: Example) -> str:
     """Return which faults were in force at the time of an example, and who led then."""
     if example.at_s is None:
         return ""
-    active = record.faults_in_force(example.at_s)
+    active = [fault for fault in record.faults if fault.in_force(example.at_s)]
     if active:
         text = "Active then: " + ", ".join(
             fault.title + ("" if fault.proven else " (not proven)") for fault in active

@@ -143,11 +143,6 @@ class RunEvents:
         return self.run.origin_ns
 
     @property
-    def min_isr(self) -> int:
-        """min.insync.replicas of the contract."""
-        return self.run.contract.min_isr
-
-    @property
     def tested(self) -> frozenset[str]:
         """The names of the topics under test."""
         return frozenset(str(topic["name"]) for topic in self.run.meta.get("topics", []))

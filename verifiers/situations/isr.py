@@ -22,9 +22,9 @@ def _entered(events: RunEvents, holds: Callable[[PartitionState], bool]) -> Iter
 @situation("isr-at-minimum")
 def isr_at_minimum(events: RunEvents) -> Iterator[Occurrence]:
     """An ISR shrinks to exactly min.insync.replicas, and one more loss stops the writes."""
-    copies = events.run.contract.replication_factor
-    if events.min_isr < copies:
-        yield from _entered(events, lambda state: len(state.isr) == events.min_isr)
+    contract = events.run.contract
+    if contract.min_isr < contract.replication_factor:
+        yield from _entered(events, lambda state: len(state.isr) == contract.min_isr)
 
 
 @situation("isr-below-minimum")
@@ -37,7 +37,7 @@ def isr_below_minimum(events: RunEvents) -> Iterator[Occurrence]:
         send["error"] in REFUSALS for send in events.sends.failed
     )
     if refused:
-        yield from _entered(events, lambda state: len(state.isr) < events.min_isr)
+        yield from _entered(events, lambda state: len(state.isr) < events.run.contract.min_isr)
 
 
 @situation("isr-of-one")
