@@ -70,6 +70,7 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         ("consume-repeat", "committed", SAFE, False),
         ("consume-repeat", "committed", NONE, False),
         ("client-gave-up", "timed-out", SAFE, True),
+        ("client-gave-up", "unbegun", SAFE, True),
         ("client-gave-up", "sequence", SAFE, False),
         ("client-gave-up", "sequence", UNCLEAN, True),
         ("client-gave-up", "fenced", UNCLEAN, False),

@@ -43,8 +43,9 @@ def client_gave_up(fatals: DataFrame, clients: DataFrame) -> DataFrame:
         open in which it happened) and per client that died (`exit_code`: negative is a signal). The
         kind says what it was: a producer was `fenced`, by none that is known; by its own earlier
         request (`own`) or since its transaction `timed-out`; its `sequence` was lost; its
-        coordinator knew another `state` of its transaction; it was `refused`; another `fatal`
-        error; it `crashed`, was `killed` from outside, or `ended`.
+        coordinator knew another `state` of its transaction, or, when it was to be aborted, knew of
+        nothing (`unbegun`); it was `refused`; another `fatal` error; it `crashed`, was `killed`
+        from outside, or `ended`.
 
     Source: librdkafka, INTRODUCTION.md, fatal errors; KIP-98.
     """
@@ -79,6 +80,7 @@ def _kind() -> Column:
     return (
         F.when(error.isin(*SEQUENCE), "sequence")
         .when(error.isin(*REFUSED), "refused")
+        .when((error == "INVALID_TXN_STATE") & ~F.col("committing"), "unbegun")
         .when(error == "INVALID_TXN_STATE", "state")
         .when(~error.isin(*FENCED), "fatal")
         .when(F.coalesce(is_late, F.lit(False)), "timed-out")

@@ -23,6 +23,7 @@ def fatals(events: DataFrame, txns: DataFrame) -> DataFrame:
         error: its name in `confluent_kafka.KafkaError`.
         words: of the client.
         open_ns: how long the transaction in which it happened had been open; null if in none.
+        committing: whether its commit had been tried; null if in none.
         is_doubtful: whether this process had asked for its transactional id before, and it is not
             known when the coordinator did what it was asked.
     """
@@ -34,7 +35,9 @@ def fatals(events: DataFrame, txns: DataFrame) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     known = told.withColumn("is_doubtful", F.max((F.col("f") == "init") & unsure).over(before))
-    begun = txns.select("process", F.col("txn").alias("op"), F.col("invoke_ns").alias("begun_ns"))
+    begun = txns.select(
+        "process", F.col("txn").alias("op"), F.col("invoke_ns").alias("begun_ns"), "committing"
+    )
     return (
         known.where(F.col("f") == "fatal")
         .join(begun, ["process", "op"], "left")
@@ -44,6 +47,7 @@ def fatals(events: DataFrame, txns: DataFrame) -> DataFrame:
             error_in(F.col("detail")).alias("error"),
             F.col("detail").alias("words"),
             (F.col("time_ns") - F.col("begun_ns")).alias("open_ns"),
+            "committing",
             "is_doubtful",
         )
     )

@@ -16,6 +16,7 @@ CLIENTS = (
             "sequence",
             "refused",
             "state",
+            "unbegun",
             "fatal",
             "crashed",
             "killed",
@@ -34,6 +35,13 @@ CLIENTS = (
                 "answered in time: carried out late, it fences its own successor.",
                 "own",
                 source="KIP-98, fencing of zombies",
+            ),
+            permitted(
+                "The client aborts a transaction of which its coordinator has not heard yet, and "
+                "takes the refusal for fatal: there was nothing to end.",
+                "unbegun",
+                source="librdkafka issue 4849; KIP-98, EndTxnRequest",
+                by="abort_transaction",
             ),
             undecided(
                 "A coordinator that another one has replaced, or that was asked again for want "

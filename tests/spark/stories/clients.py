@@ -194,6 +194,23 @@ STORIES = (
         ],
     ),
     Story(
+        title="who aborts what its coordinator has not heard of is refused; a commit is in doubt",
+        why="librdkafka issue 4849: an abort that overtakes AddPartitionsToTxn",
+        ops=[
+            txn("fail", 1, 0, committing=False),
+            fatal(1, "INVALID_TXN_STATE: Broker: odd", op=0),
+            txn("info", 2, 7),
+            fatal(2, "INVALID_TXN_STATE: Broker: odd", op=7),
+        ],
+        timeline={"clients": [ended(1, 0, timeout_s=20.0), ended(2, 0, timeout_s=20.0)]},
+        finds=[
+            row("client-gave-up", "unbegun", topic=None, partition=None, process=1, at_s=1,
+                error="INVALID_TXN_STATE", words="INVALID_TXN_STATE: Broker: odd", open_s="1.0"),
+            row("client-gave-up", "state", topic=None, partition=None, process=2, at_s=3,
+                error="INVALID_TXN_STATE", words="INVALID_TXN_STATE: Broker: odd", open_s="1.0"),
+        ],
+    ),
+    Story(
         title="other fatal errors, and a cluster that lets a client in no more",
         why="librdkafka, INTRODUCTION.md, fatal errors",
         ops=[
