@@ -61,11 +61,18 @@ class Story:
         states.append((at_s, leader, tuple(isr), tuple(elr)))
         return self
 
-    def fault(self, at_s: float, until_s: float, *victims: int, by: Any = "session end") -> "Story":
-        """Let a proven fault hit brokers, from its decision until it is healed."""
+    def fault(
+        self,
+        at_s: float,
+        until_s: float,
+        *victims: int,
+        by: Any = "session end",
+        cut: Mapping[str, Any] | None = None,
+    ) -> "Story":
+        """Let a proven fault hit brokers, and cut logs, from its decision until it is healed."""
         fault_id = str(len({line["id"] for line in self._faults}) + 1)
         traits = FaultTraits(ends_lead_by=by)
-        evidence = {"observed": True, "details": {}}
+        evidence = {"observed": True, "details": {"cut": cut} if cut else {}}
         self._faults += [
             {
                 "id": fault_id,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.registry import first_sentence
-from tests.unit.event_story import Story
+from tests.unit.event_story import S, Story
 from verifiers.situations.situation import SITUATIONS, in_a_sentence, reached
 
 Tell = Callable[[Story], object]
@@ -203,3 +203,13 @@ def test_a_situation_names_the_fault_in_force_and_the_partition(tmp_path: Path) 
     entry = reached(story.events())["leader-lost-by-session-end"]
 
     assert entry == {"count": 1, "faults": ["2"], "first_s": 13.0, "where": "orders-0"}
+
+
+def test_a_cut_names_the_fault_that_made_it(tmp_path: Path) -> None:
+    log = {"end_before": 9, "end_after": 4, "bytes": 700}
+    story = Story(path=tmp_path).state(0, 1, (1, 2, 3))
+
+    events = story.fault(1, 2, 2, cut={"2": {"orders-0": log}}).events()
+
+    ((at_ns, cut),) = events.cuts
+    assert (at_ns, cut.who, cut.to) == (1 * S, "2 (made_up)", 4)

@@ -285,9 +285,9 @@ class RunEvents:
             if cut.topic in self.tested and (at_ns := self._placed(cut.at_utc)) is not None
         ]
         injected = [
-            (int(line["time_ns"]), cut)
-            for line in self._fault_lines
-            for cut in cuts_by_faults([line])
+            (int(events["injected"]["time_ns"]), cut)
+            for events in events_by_fault(self._fault_lines).values()
+            for cut in cuts_by_faults(events.values())
         ]
         return tuple(sorted([*cuts, *injected], key=lambda placed: placed[0]))
 
