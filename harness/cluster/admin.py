@@ -145,13 +145,28 @@ class Admin:
             ),
         )
 
+        is_unanswered = False
+
         def create() -> None:
+            nonlocal is_unanswered
             self._await_controller(timeout_s)
             futures = self._client.create_topics([new], request_timeout=timeout_s)
-            self._result(futures[topic.name], f"topic {topic.name!r}", timeout_s)
+            try:
+                self._result(futures[topic.name], f"topic {topic.name!r}", timeout_s)
+            except ClusterBroken as error:
+                is_unanswered |= _code(error) == KafkaError._DESTROY
+                raise
+            except UsageError as error:
+                # A request whose answer was lost may have been carried out.
+                if is_unanswered and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                    return
+                # A controller hears of a broker that has just registered a little later.
+                enough = topic.replication_factor <= len(self.broker_ids())
+                if _code(error) == KafkaError.INVALID_REPLICATION_FACTOR and enough:
+                    raise ClusterBroken(str(error)) from error.__cause__
+                raise
 
-        # Who was the controller a moment ago may still be called so by other brokers.
-        self._again(create, _CONTROLLER_MOVED, timeout_s)
+        self._again(create, _ASK_CONTROLLER_AGAIN, timeout_s)
         wanted = dict(topic.config)
         if wanted:
             # A new topic reaches the brokers one after the other, and any of them may be asked.
@@ -177,7 +192,7 @@ class Admin:
             for name, future in futures.items():
                 self._result(future, f"to delete topic {name!r}", timeout_s)
 
-        self._again(delete, _CONTROLLER_MOVED, timeout_s)
+        self._again(delete, _ASK_CONTROLLER_AGAIN, timeout_s)
 
     def _await_controller(self, timeout_s: float) -> None:
         """Wait until the client has heard of the controller.
@@ -341,8 +356,7 @@ class Admin:
         """
 
         def has_moved(error: BaseException) -> bool:
-            cause = error.__cause__
-            return isinstance(cause, KafkaException) and cause.args[0].code() in moved
+            return isinstance(error, ClusterBroken) and _code(error) in moved
 
         def refresh(seconds: float) -> None:
             self.broker_ids()  # brings the client's metadata up to date
@@ -370,7 +384,11 @@ class Admin:
             raise ClusterBroken(f"No answer about {what} within {timeout_s:g} s.") from error
 
 
-_CONTROLLER_MOVED = {KafkaError.NOT_CONTROLLER}
+_ASK_CONTROLLER_AGAIN = {
+    KafkaError.NOT_CONTROLLER,  # it was a moment ago, and other brokers still call it so
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError._DESTROY,  # librdkafka: it learned the broker's id while it asked
+}
 _ASK_ANOTHER = {
     KafkaError._NOENT,  # librdkafka: "No leaders found"
     KafkaError.FENCED_LEADER_EPOCH,
@@ -389,6 +407,12 @@ _CALLER_IS_WRONG = {
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.POLICY_VIOLATION,
 }
+
+
+def _code(error: BaseException) -> int | None:
+    """Return the number of Kafka's error that led to one of ours."""
+    cause = error.__cause__
+    return cause.args[0].code() if isinstance(cause, KafkaException) else None
 
 
 def _is_own(entry: ConfigEntry) -> bool:

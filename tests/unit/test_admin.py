@@ -1,6 +1,6 @@
 """Whoever must be asked may have changed since the client last heard of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,15 +10,15 @@ from confluent_kafka import KafkaError, KafkaException
 import harness.cluster.admin
 from harness.cluster.admin import Admin
 from harness.core.cluster import TopicSpec
-from harness.core.errors import ClusterBroken
+from harness.core.errors import ClusterBroken, UsageError
 
 
 class _YoungCluster:
     """Brokers that are all registered before a controller is elected, or elect another one."""
 
-    def __init__(self, *answers: int | None, refuses: int = 0) -> None:
+    def __init__(self, *answers: int | None, refuses: Sequence[int] = ()) -> None:
         self._answers: Iterator[int | None] = iter(answers)
-        self._refuses = refuses
+        self._refuses = list(refuses)
         self.known: int | None = None
 
     def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
@@ -33,9 +33,8 @@ class _YoungCluster:
 
         def result(timeout: float) -> int | None:
             del timeout
-            self._refuses -= 1
-            if self._refuses >= 0:
-                raise KafkaException(KafkaError(KafkaError.NOT_CONTROLLER))
+            if self._refuses:
+                raise KafkaException(KafkaError(self._refuses.pop(0)))
             return self.known
 
         return {topic.topic: SimpleNamespace(result=result) for topic in topics}
@@ -52,16 +51,40 @@ def test_a_topic_is_created_only_once_the_controller_is_known(
     assert young.known == 2
 
 
-def test_a_topic_is_asked_for_again_where_the_controller_has_moved(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "refuses",
+    [
+        [KafkaError.NOT_CONTROLLER],
+        # It has not heard of the second broker yet.
+        [KafkaError.INVALID_REPLICATION_FACTOR],
+        # It did what it was asked, and its answer was lost.
+        [KafkaError._DESTROY, KafkaError.TOPIC_ALREADY_EXISTS],
+    ],
+)
+def test_a_topic_is_asked_for_again_where_another_answer_is_to_be_expected(
+    monkeypatch: pytest.MonkeyPatch, refuses: list[int]
 ) -> None:
-    # Before it is asked for, after the refusal, and before it is asked for again.
-    young = _YoungCluster(1, 1, 2, refuses=1)
+    young = _YoungCluster(*[1] * 5, refuses=refuses)
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
 
-    Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=1))
+    Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=2))
 
-    assert young.known == 2
+    assert not young._refuses
+
+
+@pytest.mark.parametrize(
+    "refusal", [KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.TOPIC_ALREADY_EXISTS]
+)
+def test_a_topic_that_cannot_be_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, refusal: int
+) -> None:
+    young = _YoungCluster(*[1] * 5, refuses=[refusal] * 2)
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
+
+    with pytest.raises(UsageError, match="Kafka refuses topic 't'"):
+        Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=3))
+
+    assert young._refuses == [refusal]
 
 
 @pytest.mark.parametrize(("kafka", "deleted"), [("0.11.0.3", []), ("1.0.2", ["a", "b"])])
