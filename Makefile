@@ -6,6 +6,8 @@ ARGS ?=
 # The gate asks the same of each change; nights draw anew.
 SEED ?= 7
 OLD_KAFKA := 0.10.2.2
+# Two files at a time, the longest first as their names happen to sort.
+TWO_FILES := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 BENCHES ?= segments verify verify_ops op_cycles verify_runs recording throughput faults start_up
 
 VENV := .venv
@@ -36,7 +38,7 @@ quick: $(INSTALLED)
 night-test: ready
 	@echo "== whatever is marked nightly"
 	@$(BIN)/pytest -m nightly --durations=12 tests/spark
-	@$(BIN)/pytest -m nightly --durations=12 tests/suites
+	@$(BIN)/pytest -m nightly $(TWO_FILES) --durations=12 tests/suites
 	@echo "== histories drawn anew, by the thousand"
 	@KAFKA_CHAOS_TEST_HISTORIES=5000 $(BIN)/pytest --hypothesis-profile=night \
 	  tests/unit tests/spark/test_run_reference.py tests/spark/test_op_reference.py
@@ -52,7 +54,7 @@ unit: $(INSTALLED)
 # Each worker has one session; a file stays with its worker.
 spark: $(INSTALLED)
 	@echo "== Spark tests"
-	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/spark
+	@$(BIN)/pytest $(TWO_FILES) tests/spark
 
 stories: $(INSTALLED)
 	@echo "== every checker meets every story"
@@ -62,11 +64,9 @@ stories: $(INSTALLED)
 images: $(INSTALLED)
 	@$(BIN)/kafka-chaos doctor --fix --quick --kafka $(OLD_KAFKA)
 
-# Clusters mostly wait: two files at a time, the longest first as their names happen to sort.
 suites: $(INSTALLED)
 	@echo "== suites: real clusters, real faults"
-	@$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=12 \
-	  --chaos-seed=$(SEED) tests/suites examples
+	@$(BIN)/pytest $(TWO_FILES) --durations=12 --chaos-seed=$(SEED) tests/suites examples
 
 benches: $(INSTALLED)
 	@echo "== benches: each ends with 1 below its goal"
