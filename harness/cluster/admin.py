@@ -161,8 +161,8 @@ class Admin:
                 if is_unanswered and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                     return
                 # A controller hears of a broker that has just registered a little later.
-                enough = topic.replication_factor <= len(self.broker_ids())
-                if _code(error) == KafkaError.INVALID_REPLICATION_FACTOR and enough:
+                is_short = _code(error) == KafkaError.INVALID_REPLICATION_FACTOR
+                if is_short and topic.replication_factor <= len(self.broker_ids()):
                     raise ClusterBroken(str(error)) from error.__cause__
                 raise
 

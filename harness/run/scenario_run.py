@@ -36,7 +36,10 @@ anew, only after Kafka's default transaction timeout, 60 s.
 _READ_S = 60.0
 """The longest that consumers may need for what is left, seconds: of a group, a rebalance."""
 _NEAR_THE_END = 0.95
-"""Control records and aborted ones, which nobody is given, may lie behind the last record."""
+"""Control records and aborted ones, which nobody is given, may lie behind the last record.
+
+More than the verifier asks for (its rule readers-read), so that a run that got here keeps it.
+"""
 _FEW = 100
 """In a shorter log those may be most of it."""
 _LOOK_S = 0.5
@@ -218,6 +221,7 @@ def _await_working(context: RunContext) -> None:
 
     producers = [client for client in context.clients if client.spec.role == "producer"]
     try:
+        # Each is looked at, whatever the one before it says: counts are compared from now on.
         wait_until(
             lambda: all([is_served(client) for client in producers]),
             timeout_s=_WORKING_S, stop=context.stop, interval_s=_LOOK_S,
@@ -236,15 +240,16 @@ def _await_read(context: RunContext) -> None:
     readers: dict[str, list[ClientProcess]] = {}
     for client in context.clients:
         if client.spec.role == "consumer" and client.is_running:
-            # The members of a group are one reader.
-            group = client.spec.settings["config"].get("group.id")
+            # The members of a group are one reader; clients of others need not say all this.
+            group = client.spec.settings.get("config", {}).get("group.id")
             readers.setdefault(str(group or client.spec.process), []).append(client)
 
     def has_read(members: Sequence[ClientProcess]) -> bool:
         settings = members[0].spec.settings
-        topic: str = settings["topic"]
-        for number in settings.get("partitions", ends[topic]):
-            end, place = ends[topic].get(number, 0), f"{topic}-{number}"
+        topic = str(settings.get("topic", ""))
+        known = ends.get(topic, {})
+        for number in settings.get("partitions", known):
+            end, place = known.get(number, 0), f"{topic}-{number}"
             last = max(client.counts.get("last_polled", {}).get(place, 0) for client in members)
             if end >= _FEW and last < _NEAR_THE_END * end:
                 return False

@@ -36,6 +36,13 @@ def cause_of_loss(**other: Any) -> dict[str, Any]:
 
 
 # fmt: off
+_POLLED_ELSEWHERE = row(
+    "duplicate", "moved", offset=0, value=(1, 0), process=1, at_s=0.5, acked_offset="0",
+    complete_ns="500000000", invoke_ns="0", last_offset="3", last_read_ns="1000000000",
+    last_read_offset="0", last_reader="9", partitions="1", polled="1", producer="1", sequence="0",
+)
+"""A value that was acknowledged and lies at 0, and was polled at 3."""
+
 STORIES = (
     Story(
         title="an acknowledged record that the final read lacks is lost",
@@ -202,27 +209,13 @@ STORIES = (
         title="a copy that only a poll saw has moved however often the other was read",
         why="a final read that is given one offset twice has not found two copies",
         ops=[ok(*A, 0), poll(9, 0, Rec(*A, 3)), final(Rec(*A, 0), Rec(*A, 0))],
-        finds=[
-            row(
-                "duplicate", "moved", offset=0, value=(1, 0), process=1, at_s=0.5, acked_offset="0",
-                complete_ns="500000000", invoke_ns="0", last_offset="3", last_read_ns="1000000000",
-                last_read_offset="0", last_reader="9", partitions="1", polled="1", producer="1",
-                sequence="0",
-            )
-        ],
+        finds=[_POLLED_ELSEWHERE],
     ),
     Story(
         title="an acknowledged value that was polled elsewhere than it lies has moved",
         why="KIP-101: it was read where a log was cut later, and lies where it was acknowledged",
         ops=[ok(*A, 0), poll(9, 0, Rec(*A, 3)), final(Rec(*A, 0))],
-        finds=[
-            row(
-                "duplicate", "moved", offset=0, value=(1, 0), process=1, at_s=0.5, acked_offset="0",
-                complete_ns="500000000", invoke_ns="0", last_offset="3", last_read_ns="1000000000",
-                last_read_offset="0", last_reader="9", partitions="1", polled="1", producer="1",
-                sequence="0",
-            )
-        ],
+        finds=[_POLLED_ELSEWHERE],
     ),
     Story(
         title="copies in two partitions of the final log are duplicates",
