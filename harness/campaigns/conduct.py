@@ -14,6 +14,7 @@ from harness.machine.images import reject_unknown_kafka
 from harness.run.runner import Runner
 from verifiers.judging.job import Report, verify_all, write_verdict
 from verifiers.report import write_report
+from verifiers.run_folder.remote import publish
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ def judge_all(
     """Verify run folders together; write the verdict and the report of each.
 
     Args:
-        run_dirs: the folders.
+        run_dirs: the folders; of runs on another storage, those of the files fetched from there
+            (`verifiers.run_folder.remote`). What comes of them is stored there too.
         master: a Spark master; None is this machine.
         progress: is told what is being done.
         exact: look at every record, however long a history is.
@@ -113,5 +115,6 @@ def judge_all(
             continue
         write_verdict(run_dir.path, report)
         summary = write_report(run_dir.path, verdict=report.to_json())
+        publish(run_dir.path)
         results.append(RunResult(run_dir=run_dir, report=report, summary=summary))
     return tuple(results)

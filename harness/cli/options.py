@@ -60,10 +60,11 @@ ReplicaLimit = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Verified = Annotated[
-    list[Path],
+    list[str],
     typer.Argument(
         metavar="PATH…",
-        help="Run folders, such as runs/latest, and op histories in JSON lines; in any mix.",
+        help="Run folders, such as runs/latest, and op histories in JSON lines, in any mix; URIs "
+        "too, such as hdfs://name/runs/…",
     ),
 ]
 Subscribe = Annotated[

@@ -6,6 +6,7 @@ With `--self-test` anomalies are planted into copies of a run, and all must be f
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from verifiers.ops.judgement import HistoryVerdict, OpOptions
     from verifiers.planting.plant import Offence
     from verifiers.planting.self_test import PlantOutcome, SelfTest
+
+Named = Path | str
+"""What is to be judged: a path of this machine, or a URI."""
 
 _MALFORMED = UsageError.exit_code
 _CODES = (0, Verdict.UNKNOWN.exit_code, _MALFORMED, Verdict.INVALID.exit_code)
@@ -42,7 +46,7 @@ class Judged:
 
 
 def judge_paths(
-    paths: Sequence[Path],
+    paths: Sequence[Path | str],
     *,
     subscribe: bool,
     ww_deps: bool,
@@ -55,7 +59,7 @@ def judge_paths(
     A path that cannot be judged is UNKNOWN and says why; it spoils no other. A single one raises.
 
     Args:
-        paths: folders of runs, and op histories in JSON lines.
+        paths: folders of runs, and op histories in JSON lines; texts may be URIs of them.
         subscribe: in op histories, rebalances may move consumers.
         ww_deps: in op histories, a write depends on the one before it in the log.
         master: a Spark master; None is this machine.
@@ -71,18 +75,20 @@ def judge_paths(
         HistoryUnreadable: the only path is a run folder whose history is damaged.
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
-    if plots is not None and all(path.is_dir() for path in paths):
+    named = [_named(path) for path in paths]
+    kinds = {name: _kind_of(name) for name in named}
+    if plots is not None and all(kind == "folder" for kind in kinds.values()):
         raise UsageError(
             "--plots draws op histories, and no path is one: what happened in a run stands in its "
             "report.html."
         )
-    if len(paths) > 1 and not any(path.exists() for path in paths):
+    if len(paths) > 1 and not any(kinds.values()):
         raise UsageError(f"There is no file or folder {', '.join(map(str, paths))}.")
     # Nothing says what a path was to be that is not there: among others it counts as a history.
     alone = len(paths) == 1
-    folders = [path for path in paths if path.is_dir() or (alone and not path.exists())]
-    files = [path for path in paths if path not in folders]
-    judged: dict[Path, Judged] = {}
+    folders = [n for n in named if kinds[n] == "folder" or (alone and kinds[n] is None)]
+    files = [name for name in named if name not in folders]
+    judged: dict[Named, Judged] = {}
     if files:
         from verifiers.ops.judgement import OpOptions
 
@@ -90,7 +96,24 @@ def judge_paths(
         judged |= _judge_histories(files, options, master=master, exact=exact, plots=plots)
     if folders:
         judged |= _judge_runs(folders, alone=alone, master=master, exact=exact)
-    return tuple(judged[path] for path in paths)
+    return tuple(judged[name] for name in named)
+
+
+def _named(path: Path | str) -> Named:
+    from verifiers.spark import storage
+
+    name = str(path)
+    return storage.name_of(name) if isinstance(path, str) and storage.is_uri(name) else Path(path)
+
+
+def _kind_of(name: Named) -> str | None:
+    """Return "folder" or "file", None if there is nothing of that name."""
+    if isinstance(name, Path):
+        return "folder" if name.is_dir() else "file" if name.exists() else None
+    from verifiers.spark import storage
+
+    with storage.reachable(name):
+        return storage.kind_of(name)
 
 
 def worst(judged: Sequence[Judged]) -> int:
@@ -99,19 +122,19 @@ def worst(judged: Sequence[Judged]) -> int:
 
 
 def _judge_histories(
-    paths: Sequence[Path],
+    paths: Sequence[Named],
     options: "OpOptions",
     *,
     master: str | None,
     exact: bool,
     plots: Path | None,
-) -> dict[Path, Judged]:
+) -> dict[Named, Judged]:
     from verifiers.ops.job import verify_histories
 
     verdicts = verify_histories(
         paths, options=options, master=master, say=console.say, exact=exact, plots=plots
     )
-    judged = {}
+    judged: dict[Named, Judged] = {}
     for path, verdict in zip(paths, verdicts, strict=True):
         console.print_lines(_history_lines(verdict))
         code = _MALFORMED if verdict.malformed else verdict.verdict.exit_code
@@ -137,8 +160,8 @@ def _fields(example: dict[str, Any]) -> str:
 
 
 def _judge_runs(
-    paths: Sequence[Path], *, alone: bool, master: str | None, exact: bool
-) -> dict[Path, Judged]:
+    paths: Sequence[Named], *, alone: bool, master: str | None, exact: bool
+) -> dict[Named, Judged]:
     """Judge run folders together; one that cannot be judged is UNKNOWN, and says why.
 
     Raises:
@@ -146,21 +169,24 @@ def _judge_runs(
     """
     from harness.campaigns.conduct import judge_all
 
-    judged: dict[Path, Judged] = {}
-    opened: dict[Path, RunDir] = {}
+    judged: dict[Named, Judged] = {}
+    opened: dict[Named, RunDir] = {}
 
-    def refuse(path: Path, error: KafkaChaosError) -> None:
+    def refuse(path: Named, error: KafkaChaosError) -> None:
         if alone:
             raise error
         judged[path] = _without_verdict(path, error)
 
-    for path in paths:
-        try:
-            opened[path] = RunDir.open(path)
-        except KafkaChaosError as error:
-            refuse(path, error)
-    with console.live_progress() as progress:
-        results = judge_all(list(opened.values()), master=master, progress=progress, exact=exact)
+    with TemporaryDirectory(prefix="kafka-chaos-runs-") as fetched:
+        for number, path in enumerate(paths):
+            try:
+                opened[path] = _open(path, Path(fetched) / str(number))
+            except KafkaChaosError as error:
+                refuse(path, error)
+        with console.live_progress() as progress:
+            results = judge_all(
+                list(opened.values()), master=master, progress=progress, exact=exact
+            )
     for path, result in zip(opened, results, strict=True):
         if isinstance(result, KafkaChaosError):
             refuse(path, result)
@@ -170,11 +196,21 @@ def _judge_runs(
     return judged
 
 
-def _without_verdict(path: Path, error: KafkaChaosError) -> Judged:
+def _open(path: Named, into: Path) -> RunDir:
+    """Return the folder of a run; of one on another storage, that of its files fetched into one."""
+    if isinstance(path, Path):
+        return RunDir.open(path)
+    from verifiers.run_folder.remote import fetch_run
+
+    into.mkdir()
+    return fetch_run(path, into)
+
+
+def _without_verdict(path: Named, error: KafkaChaosError) -> Judged:
     console.print_lines([f"UNKNOWN  {path}", f"         {error}"])
     document = {
         "schema": SCHEMA,
-        "run": path.name,
+        "run": str(path).rpartition("/")[2],
         "verdict": Verdict.UNKNOWN.name,
         "reasons": [str(error)],
         "anomalies": {},
@@ -185,7 +221,9 @@ def _without_verdict(path: Path, error: KafkaChaosError) -> Judged:
 # -- --self-test -----------------------------------------------------------------------------------
 
 
-def try_verifier(paths: Sequence[Path], *, master: str | None, exact: bool, as_json: bool) -> int:
+def try_verifier(
+    paths: Sequence[Path | str], *, master: str | None, exact: bool, as_json: bool
+) -> int:
     """Run the self-test on a run folder, show its result, and return the exit code.
 
     Returns:
@@ -196,14 +234,14 @@ def try_verifier(paths: Sequence[Path], *, master: str | None, exact: bool, as_j
         HistoryUnreadable: the run's own history is damaged.
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
-    if len(paths) != 1 or not paths[0].is_dir():
+    if len(paths) != 1 or not Path(paths[0]).is_dir():
         raise UsageError(
             "--self-test takes one run folder, such as runs/latest: it plants anomalies into "
             "copies of it."
         )
     from verifiers.planting.self_test import self_test
 
-    outcome = self_test(paths[0], master=master, exact=exact, say=console.say)
+    outcome = self_test(Path(paths[0]), master=master, exact=exact, say=console.say)
     _show(outcome)
     if as_json:
         typer.echo(canonical_json(outcome.to_json()), nl=False)

@@ -196,8 +196,7 @@ def test_equal_replicas_leave_nothing_for_checkers_and_their_batches_can_be_aske
     comparison = compare(
         spark,
         {member_at(tmp_path, high=10): copied},
-        folder=tmp_path,
-        target=tmp_path / "replicas" / "batches",
+        target=str(tmp_path / "replicas" / "batches"),
     )
 
     assert comparison.empty == {

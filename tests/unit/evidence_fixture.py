@@ -189,7 +189,7 @@ class Given:
         return Evidence(
             run=run,
             history=Sealed(
-                files={"txn": [self.path] if self.transactional else []},
+                files={"txn": [str(self.path)] if self.transactional else []},
                 rows=sum(self.rows.values()),
                 processes=READER + 1,
                 rows_by_file=self.rows,

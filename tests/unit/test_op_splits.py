@@ -31,9 +31,9 @@ def suspects(scratch: Path, path: Path) -> list[tuple[str | None, int]]:
     rows = [
         {"run": 0, "split": one.number, "path": one.path, "begin": one.begin, "end": one.end,
          "whole": one.whole}
-        for one in splits.splits_of(0, path)
+        for one in splits.splits_of(0, str(path))
     ]  # fmt: skip
-    told = splits.parse(scratch, iter([pa.RecordBatch.from_pylist(rows)]))
+    told = splits.parse(str(scratch), iter([pa.RecordBatch.from_pylist(rows)]))
     found = [row for batch in told for row in batch.to_pylist()]
     return [(row["key"], row["value"]) for row in found if row["row"] == SUSPECT]
 

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import shutil
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import OffenceExample
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 from verifiers.scanning import digests, offsets, presorted
+from verifiers.spark import storage
 
 _LOG = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ def _persisted(history: History) -> History:
 
 
 def run_checkers(
-    spark: SparkSession, built: Frames, members: Sequence[Member], scratch: Path
+    spark: SparkSession, built: Frames, members: Sequence[Member], scratch: str
 ) -> dict[int, Found]:
     """Run every registered checker and write what they find into `scratch`.
 
@@ -219,7 +219,7 @@ def run_checkers(
         spark: the session of the frames.
         built: the shared frames.
         members: the runs that they are of.
-        scratch: an empty folder.
+        scratch: the name of an empty folder.
 
     Returns:
         What was found, by member.
@@ -233,16 +233,16 @@ def run_checkers(
             stale.unlink()
     crashes: dict[str, str] = {}
     plans = _plans(built, folders, crashes)
-    target = scratch / FOUND
-    target.mkdir()
+    target = storage.join(scratch, FOUND)
+    storage.make_folder(target)
     try:
         _write(list(plans.values()), members, target, mode="overwrite")
     except SPARK_ERRORS as error:
         if is_unreadable(error):
             raise
         # One checker failed on the data: to learn which one, each runs in a job of its own.
-        shutil.rmtree(target)
-        target.mkdir()
+        storage.remove(target)
+        storage.make_folder(target)
         for name, plan in plans.items():
             try:
                 _write([plan], members, target, mode="append")
@@ -275,9 +275,10 @@ def _plans(built: Frames, folders: Sequence[Path], crashes: dict[str, str]) -> d
     return plans
 
 
-def found_in(spark: SparkSession, scratch: Path) -> DataFrame:
+def found_in(spark: SparkSession, scratch: str) -> DataFrame:
     """Return what the checkers found: FOUND_SCHEMA, and the number of the member."""
-    return spark.read.schema(_MEMBERS_SCHEMA).parquet(str(scratch / FOUND))
+    found = storage.spark_name(storage.join(scratch, FOUND))
+    return spark.read.schema(_MEMBERS_SCHEMA).parquet(found)
 
 
 def is_unreadable(error: Exception) -> bool:
@@ -307,7 +308,7 @@ def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFr
 
 
 def _write(
-    plans: Sequence[DataFrame], members: Sequence[Member], target: Path, *, mode: str
+    plans: Sequence[DataFrame], members: Sequence[Member], target: str, *, mode: str
 ) -> None:
     if not plans:
         return
@@ -315,7 +316,7 @@ def _write(
     writer = found.repartition(1).sortWithinPartitions(MEMBER, "anomaly", *_PLACE).write
     writer.mode(mode).partitionBy(MEMBER).option(
         "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
-    ).parquet(str(target))
+    ).parquet(storage.spark_name(target))
 
 
 def _summarise(found: DataFrame) -> dict[int, Found]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,10 +14,12 @@ from harness.core.progress import Say
 from verifiers.judging.loaded import LoadedRun, load_run
 from verifiers.judging.stopwatch import Stopwatch
 from verifiers.judging.verification import Context, Verification
-from verifiers.run_folder.gathering import gather, laid_out
+from verifiers.run_folder.gathering import gather
+from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.member import Member, most_members, span_of
 from verifiers.run_folder.result import Report, write_verdict
-from verifiers.spark.session import FEW_ROWS, open_session
+from verifiers.spark import storage
+from verifiers.spark.session import FEW_ROWS, is_local, open_session
 
 __all__ = ["Report", "verify", "verify_all", "write_verdict"]
 
@@ -123,14 +126,8 @@ def _judge(
     spark: SparkSession, runs: Sequence[LoadedRun], tell: Say, stopwatch: Stopwatch, *, exact: bool
 ) -> Sequence[Report | KafkaChaosError]:
     """Return the verdicts on runs that are verified together, in their order."""
-    # The workers of a Spark cluster can read the folder of a run, so scratch files lie there too.
-    with (
-        stopwatch("verify"),
-        TemporaryDirectory(prefix=".verify-", dir=runs[0].run.path) as scratch,
-    ):
-        context = Context(
-            spark=spark, scratch=Path(scratch), tell=tell, stopwatch=stopwatch, exact=exact
-        )
+    with stopwatch("verify"), _scratch(spark, runs[0].run.path) as scratch:
+        context = Context(spark=spark, scratch=scratch, tell=tell, stopwatch=stopwatch, exact=exact)
         judged: Sequence[Report | KafkaChaosError]
         try:
             judged = (
@@ -146,12 +143,29 @@ def _judge(
     ]
 
 
+@contextmanager
+def _scratch(spark: SparkSession, run_dir: Path) -> Iterator[str]:
+    """Give the name of a folder that all workers see, as long as it is needed."""
+    if is_local(spark):
+        with TemporaryDirectory(prefix=".verify-", dir=run_dir) as here:
+            yield here
+        return
+    # The workers of a Spark cluster can read the folder of a run, so scratch files lie there too.
+    folder = storage.unused(LargeFiles.of(run_dir).home, ".verify", "")
+    storage.make_folder(folder)
+    try:
+        yield folder
+    finally:
+        storage.remove(folder)
+
+
 def _judge_one(ready: LoadedRun, context: Context) -> list[Report]:
+    path = ready.run.path
+    home = str(path) if is_local(context.spark) else LargeFiles.of(path).home
     return Verification(
         members={Member(run=ready.run): ready},
         files=ready.history.files,
-        folder=ready.run.path,
-        batches=ready.run.path / "replicas" / "batches",
+        batches=storage.join(home, "replicas", "batches"),
         context=context,
     ).reports()
 
@@ -162,15 +176,14 @@ def _judge_several(runs: Sequence[LoadedRun], context: Context) -> list[Report |
     context.tell(f"Gathering {len(runs)} runs into one job.")
     with context.stopwatch("verify: gather"):
         histories = [(member, runs[member.number].history.files) for member in members]
-        gathered = gather(histories, context.scratch / "history")
+        gathered = gather(histories, storage.join(context.scratch, "history"))
     sound = [member for member in members if member.number not in gathered.failures]
     found: dict[int, Report | KafkaChaosError] = {**gathered.failures}
     if sound:
         reports = Verification(
             members={member: runs[member.number] for member in sound},
             files=gathered.files,
-            folder=laid_out(sound, context.scratch / "runs"),
-            batches=context.scratch / "batches",
+            batches=storage.join(context.scratch, "batches"),
             context=context,
         ).reports()
         found |= {member.number: report for member, report in zip(sound, reports, strict=True)}

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +33,7 @@ from verifiers.replicas.batches import BATCH_SCHEMA
 from verifiers.replicas.comparison import Comparison, compare, located_in
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.gathering import hand_out
+from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
@@ -43,6 +43,7 @@ from verifiers.scanning.throughput import Throughput, draw
 from verifiers.scanning.throughput_scan import scan_throughput
 from verifiers.situations.effects import Latency, effects
 from verifiers.situations.situation import reached
+from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.session import FEW_ROWS, in_service, tuned
 from verifiers.timeline.frames import SCHEMAS, frames_of, together
@@ -54,14 +55,15 @@ class Context:
 
     Attributes:
         spark: the session.
-        scratch: an empty folder on the same disk as the runs.
+        scratch: the name of an empty folder that all workers see, on the storage of the runs or on
+            this machine.
         tell: receives progress, in sentences.
         stopstopwatch: measures each step.
         exact: whether to compare every record, however long the history is.
     """
 
     spark: SparkSession
-    scratch: Path
+    scratch: str
     tell: Callable[[str], None]
     stopwatch: Stopwatch
     exact: bool
@@ -74,15 +76,13 @@ class Verification:
     Attributes:
         members: the runs; not none.
         files: the Parquet files of all their histories, by dataset.
-        folder: in which the segments of their replicas lie.
-        batches: where the headers of those are kept.
+        batches: the name of the folder in which the headers of their replicas are kept.
         context: the session, and what else every verification needs.
     """
 
     members: Mapping[Member, LoadedRun]
     files: Files
-    folder: Path
-    batches: Path
+    batches: str
     context: Context
 
     def reports(self) -> list[Report]:
@@ -97,7 +97,7 @@ class Verification:
             self.context.tell(f"Verifying {rows:,} rows of history.")
         with (
             in_service(self.context.spark),
-            _unreadable_named([member.run.path for member in self.members]),
+            _unreadable_named([LargeFiles.of(member.run.path).home for member in self.members]),
             tuned(self.context.spark, rows=rows),
         ):
             history = self._history()
@@ -120,7 +120,7 @@ class Verification:
     def _history(self) -> History:
         recorded: dict[str, DataFrame] = {}
         for dataset, schema in HISTORY_SCHEMAS.items():
-            paths = [str(file) for file in self.files[dataset]]
+            paths = [storage.spark_name(file) for file in self.files[dataset]]
             # All columns of Parquet files are nullable: only names and types of the schema count.
             reader = self.context.spark.read.schema(schema)
             recorded[dataset] = (
@@ -139,10 +139,11 @@ class Verification:
             subscribed=self._processes(lambda run: run.subscribed),
             transactional=any(loaded.history.files["txn"] for loaded in self.members.values()),
             files={
-                dataset: tuple(map(str, self.files[dataset]))
+                dataset: tuple(self.files[dataset])
                 for dataset in ("send", "poll", "final")
                 # Reads of uncommitted records are left out of the polls.
-                if dataset != "poll" or not uncommitted
+                if (dataset != "poll" or not uncommitted)
+                and all(map(storage.opens_in_tasks, self.files[dataset][:1]))
             },
         )
 
@@ -154,7 +155,7 @@ class Verification:
     def _draw(self, history: History, *, by_scan: bool) -> dict[int, Throughput]:
         members = list(self.members)
         with self.context.stopwatch("verify: draw lanes"):
-            if by_scan and len(members) == 1:
+            if by_scan and len(members) == 1 and "send" in history.files:
                 return {members[0].number: scan_throughput(history, members[0])}
             return draw(history, members)
 
@@ -172,7 +173,7 @@ class Verification:
     def _compare(self) -> Comparison:
         with self.context.stopwatch("verify: compare replicas"):
             copied = {member: loaded.copied for member, loaded in self.members.items()}
-            return compare(self.context.spark, copied, folder=self.folder, target=self.batches)
+            return compare(self.context.spark, copied, target=self.batches)
 
     def _find(
         self, history: History, comparing: Future[Comparison], *, digest_first: bool
@@ -200,7 +201,8 @@ class Verification:
                 for anomaly, _ in found_in_run.counts
             ):
                 located = located_in(found_in(self.context.spark, self.context.scratch))
-            hand_out(self.context.scratch / FOUND, members, "anomalies", FOUND_SCHEMA)
+            found_rows = storage.join(self.context.scratch, FOUND)
+            hand_out(found_rows, members, "anomalies", FOUND_SCHEMA)
             if compared.summaries and len(members) > 1:
                 self._hand_out_batches(compared.batches)
         finally:
@@ -209,8 +211,9 @@ class Verification:
         return _Results(found=found, counted=counted, compared=compared, located=located)
 
     def _hand_out_batches(self, batches: DataFrame) -> None:
-        members, parts = list(self.members), self.context.scratch / "parts"
-        assigned_to_members(batches, members).write.partitionBy(MEMBER).parquet(str(parts))
+        members, parts = list(self.members), storage.join(self.context.scratch, "parts")
+        rows = assigned_to_members(batches, members)
+        rows.write.partitionBy(MEMBER).parquet(storage.spark_name(parts))
         hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
 
     def _concluded(
@@ -299,14 +302,14 @@ def _ends(member: Member) -> Iterator[tuple[str, int, int, int, bool]]:
 
 
 @contextmanager
-def _unreadable_named(paths: Sequence[Path]) -> Iterator[None]:
+def _unreadable_named(names: Sequence[str]) -> Iterator[None]:
     """Turn Spark's error about a damaged file into HistoryUnreadable."""
     try:
         yield
     except SPARK_ERRORS as error:
         if not is_unreadable(error):
             raise
-        whose = str(paths[0]) if len(paths) == 1 else f"{paths[0]} or a run verified with it"
+        whose = names[0] if len(names) == 1 else f"{names[0]} or a run verified with it"
         raise HistoryUnreadable(
             f"The history of {whose} is damaged ({first_line(error)}): restore it, or seal the "
             "raw history again."

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from verifiers.ops.schema import COUNT, KEYS, PROBLEM, SPLIT, SUSPECT
@@ -22,7 +22,7 @@ class Described:
     """The description of one parsed file.
 
     Attributes:
-        path: the file.
+        path: the file; of a URI, for its last part only.
         problems: why it cannot be judged, by line; at most 8 a split. None of its ops is in the
             frames then.
         problem_count: how many lines have one.
@@ -36,7 +36,7 @@ class Described:
             file was divided, so that there was no first look while it was parsed.
     """
 
-    path: Path
+    path: PurePath
     problems: tuple[Problem, ...] = ()
     problem_count: int = 0
     lines: int = 0
@@ -51,7 +51,7 @@ class Described:
         return self.counts.get(("send", "info"), 0) + self.pending
 
 
-def describe(path: Path, rows: Sequence[Any]) -> Described:
+def describe(path: PurePath, rows: Sequence[Any]) -> Described:
     """Return the description of a file from the rows of its splits (PARSED_SCHEMA)."""
     splits = sorted((row for row in rows if row["row"] == SPLIT), key=lambda row: int(row["split"]))
     before: dict[int, int] = {}

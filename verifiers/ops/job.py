@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from verifiers.ops.checking import check_histories
 from verifiers.ops.judgement import HistoryVerdict, OpOptions, judge_history
 from verifiers.ops.reading import read_histories
+from verifiers.spark import storage
 from verifiers.spark.session import in_service, open_session, tuned
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _ROW_BYTES = 25
 
 
 def verify_histories(
-    paths: Sequence[Path],
+    paths: Sequence[Path | str],
     *,
     options: OpOptions | None = None,
     master: str | None = None,
@@ -34,7 +35,7 @@ def verify_histories(
     judged all the same.
 
     Args:
-        paths: the files, JSON lines (docs/op-history.md).
+        paths: the files, JSON lines (docs/op-history.md); texts are paths or URIs.
         options: those that permit further anomalies.
         master: a Spark master; None is all cores of this machine.
         say: receives progress, in sentences.
@@ -91,8 +92,8 @@ def _plotter(folder: Path, tell: Callable[[str], None]) -> "Plotter":
     return Plotter(folder, tell)
 
 
-def _size_of(path: Path) -> int:
+def _size_of(path: Path | str) -> int:
     try:
-        return path.stat().st_size
+        return storage.size_bytes(storage.name_of(path))
     except OSError:
         return 0

@@ -1,13 +1,11 @@
 """Reading op histories: one job parses many files, each divided into splits."""
 
-import shutil
-import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +18,11 @@ from verifiers.ops import pairing, schema
 from verifiers.ops.description import Described, Problem, describe
 from verifiers.ops.lags import realtime_lags, watched_lags
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
+from verifiers.spark import storage
 from verifiers.spark.arrow import map_in_arrow
+from verifiers.spark.session import is_local
+
+_OF_TASKS = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class OpHistories:
         lags: how far behind each process was at the worst, by key (lags.py).
         described: what is known of each file; the position is `run` of the frames.
         kept: frames that occupy memory until they are unpersisted.
-        scratch: the folder that the frames are read from.
+        scratch: the name of the folder that the frames are read from.
     """
 
     ops: DataFrame
@@ -41,7 +43,7 @@ class OpHistories:
     lags: DataFrame
     described: tuple[Described, ...]
     kept: tuple[DataFrame, ...]
-    scratch: Path
+    scratch: str
 
     @property
     def divided(self) -> list[int]:
@@ -56,27 +58,24 @@ class OpHistories:
         """Free memory and disk; the frames cannot be used afterwards."""
         for frame in self.kept:
             frame.unpersist()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        storage.remove(self.scratch)
 
 
-def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
+def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistories:
     """Parse op histories in JSON lines in one job, and return their frames.
 
     A file that cannot be read, or has a line that is no event, spoils no other: it is described,
     and none of its ops is in the frames.
 
     Args:
-        spark: the session; its workers must see the files under the same paths.
-        paths: the files; `run` is the position here.
+        spark: the session; its workers must see the files under the same names.
+        paths: the files, paths or URIs; `run` is the position here.
     """
-    unreadable = {run: words for run, path in enumerate(paths) if (words := _unreadable(path))}
-    splits = [
-        split
-        for run, path in enumerate(paths)
-        if run not in unreadable
-        for split in splits_of(run, path)
-    ]
-    scratch = _scratch(spark, [path for n, path in enumerate(paths) if n not in unreadable])
+    names = [storage.name_of(path) for path in paths]
+    unreadable = {run: words for run, name in enumerate(names) if (words := _unreadable(name))}
+    readable = {run: name for run, name in enumerate(names) if run not in unreadable}
+    splits = [split for run, name in readable.items() for split in splits_of(run, name)]
+    scratch = _scratch(spark, [*readable.values()])
     try:
         table = spark.createDataFrame(
             dealt(splits, spark.sparkContext.defaultParallelism), SPLITS_SCHEMA
@@ -86,12 +85,16 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
         paired = pairing.paired_events(parsed) if divided else None
         by_run = _told(parsed, paired)
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        storage.remove(scratch)
         raise
     described = tuple(
-        Described(path=path, problems=(Problem(line=None, words=unreadable[run]),), problem_count=1)
+        Described(
+            path=PurePath(path),
+            problems=(Problem(line=None, words=unreadable[run]),),
+            problem_count=1,
+        )
         if run in unreadable
-        else describe(path, by_run.get(run, []))
+        else describe(PurePath(path), by_run.get(run, []))
         for run, path in enumerate(paths)
     )
     bad = [run for run, history in enumerate(described) if history.problems]
@@ -101,8 +104,9 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
 
     loose = good(parsed)
     mended = None if paired is None else good(paired)
-    ops = good(_written(spark, scratch / "ops", schema.OPS_SCHEMA))
-    mops = good(_written(spark, scratch / "mops", schema.MOPS_SCHEMA))
+    written = by_run.get(_OF_TASKS, [])
+    ops = good(_written(spark, written, "ops", schema.OPS_SCHEMA))
+    mops = good(_written(spark, written, "mops", schema.MOPS_SCHEMA))
     # These few rows have a long plan, which would become part of every checker's plan.
     others = (
         pairing.other_ops(loose, mended).persist(),
@@ -123,24 +127,29 @@ def read_histories(spark: SparkSession, paths: Sequence[Path]) -> OpHistories:
     return replace(histories, lags=histories.lags.unionByName(lags))
 
 
-def _scratch(spark: SparkSession, paths: Sequence[Path]) -> Path:
-    """Return a new folder that all workers see."""
-    alone = str(spark.sparkContext.master).startswith("local") or not paths
-    # Other machines can read the histories, so they can read a folder beside them.
-    beside = None if alone else paths[0].absolute().parent
+def _scratch(spark: SparkSession, names: Sequence[str]) -> str:
+    """Return the name of a new folder that all workers see."""
+    beside = tempfile.gettempdir()
+    if names and not is_local(spark):
+        # Other machines can read the histories, so they can read a folder beside them.
+        beside = names[0].rpartition("/")[0]
+    folder = storage.unused(beside, ".kafka-chaos-ops", "")
     try:
-        return Path(tempfile.mkdtemp(prefix=".kafka-chaos-ops-", dir=beside))
+        storage.make_folder(folder)
     except OSError as error:
         raise EnvironmentBroken(
-            f"{beside or tempfile.gettempdir()} cannot be written to ({error.strerror}): the "
-            "verifier needs room there for what it parses."
+            f"{beside} cannot be written to ({error.strerror or error}): the verifier needs room "
+            "there for what it parses."
         ) from error
+    return folder
 
 
 def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]]:
     """Parse all files, and return a few rows that describe each of them."""
     described = parsed.where(
-        F.col("row").isin(schema.PROBLEM, schema.KEYS, schema.COUNT, schema.SPLIT, schema.SUSPECT)
+        F.col("row").isin(
+            schema.PROBLEM, schema.KEYS, schema.COUNT, schema.SPLIT, schema.SUSPECT, schema.FILE
+        )
     )
     if paired is not None:
         described = described.unionByName(pairing.pairing_problems(paired))
@@ -153,17 +162,17 @@ def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]
     return by_key(rows, itemgetter("run"))
 
 
-def _written(spark: SparkSession, folder: Path, schema: StructType) -> DataFrame:
-    files = [str(file) for file in sorted(folder.glob("*.parquet"))]
+def _written(spark: SparkSession, told: Sequence[Any], kind: str, schema: StructType) -> DataFrame:
+    """Return what tasks have written of a kind, by their rows of FILE."""
+    files = sorted(storage.spark_name(row["error"]) for row in told if row["kind"] == kind)
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 
 
-def _unreadable(path: Path) -> str | None:
+def _unreadable(name: str) -> str | None:
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
+        if storage.kind_of(name) == "folder":
             return "is a folder, and neither the folder of a run nor an op history"
-        with path.open("rb"):
+        with storage.open_input(name):
             return None
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return f"cannot be read: {error.strerror or storage.first_line(error)}"

@@ -68,7 +68,7 @@ PARSED_SCHEMA = StructType(
 Each kind fills its own columns. `line` counts from 0 within the split.
 """
 
-OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT, SUSPECT, LAG = range(12)
+OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT, SUSPECT, LAG, FILE = range(13)
 """Kinds of rows of PARSED_SCHEMA.
 
 OP, MOP
@@ -93,4 +93,7 @@ SUSPECT
 LAG
     of a file that is one split: the worst lag of a `process` and `key` (lag_tracker.py): `value` is
     the lag (ns), `invoke_ns` and `op` are of the poll.
+FILE
+    a Parquet file that a task has written, of OPs (`kind` ops) or MOPs (mops): its name in `error`;
+    `run` is -1, for a task has parts of many files.
 """

@@ -1,10 +1,8 @@
 """Splits of op histories, which workers parse independently."""
 
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +14,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from verifiers.ops.parser import OP_COLUMNS, Parser, Row, Stretch, split_lines
-from verifiers.ops.schema import MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA
+from verifiers.ops.schema import FILE, MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA
 from verifiers.ops.whole_file import LAG_COLUMNS, SUSPECT_COLUMNS, WholeFile
+from verifiers.spark import storage
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared
 
 SPLIT_BYTES = 64 << 20
@@ -25,6 +24,7 @@ SPLIT_BYTES = 64 << 20
 is in memory, which saves more time than a second core would."""
 
 _BATCH_ROWS = 65_536
+FILE_COLUMNS = ("row", "kind", "error")
 SPLITS_SCHEMA = declared(run=INT, split=INT, path=TEXT, begin=LONG, end=LONG, whole=BOOL)
 
 
@@ -52,15 +52,15 @@ class Split:
     whole: bool
 
 
-def splits_of(run: int, path: Path) -> list[Split]:
-    """Return the splits of a file, one even if it is empty."""
-    size = path.stat().st_size
+def splits_of(run: int, path: str) -> list[Split]:
+    """Return the splits of a file by its name, one even if it is empty."""
+    size = storage.size_bytes(path)
     begins = range(0, max(size, 1), SPLIT_BYTES)
     return [
         Split(
             run=run,
             number=n,
-            path=str(path.absolute()),
+            path=path,
             begin=begin,
             end=min(begin + SPLIT_BYTES, size),
             whole=len(begins) == 1,
@@ -78,11 +78,14 @@ def dealt(splits: Sequence[Split], cores: int) -> list[tuple[Any, ...]]:
     return [astuple(split) for split in in_turn]
 
 
-def parse(scratch: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def parse(scratch: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the ops and values of a task's splits to Parquet; yield all other rows.
 
+    Another attempt of the same task may write too: each has files of its own, and those count whose
+    names the driver is told.
+
     Args:
-        scratch: the folder in which `ops` and `mops` are written, a file a task.
+        scratch: the name of the folder in which `ops` and `mops` are written, a file a task.
         batches: rows of SPLITS_SCHEMA.
     """
     task = TaskContext.get()
@@ -90,31 +93,36 @@ def parse(scratch: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
         for batch in batches:
             for split in batch.to_pylist():
                 yield from _parse_split(split, writer)
+    written = writer.written()
+    if written:
+        yield _batch(FILE_COLUMNS, written, {"run": -1, "split": 0}, _PARSED)
 
 
 class _Writer:
-    """The two files of a task; they take their names when the task has done all."""
+    """The two files of a task."""
 
-    def __init__(self, scratch: Path, task: int) -> None:
+    def __init__(self, scratch: str, task: int) -> None:
         self._scratch = scratch
         self._task = task
-        self._open: dict[str, tuple[Path, pq.ParquetWriter]] = {}
+        self._open: dict[str, tuple[str, pq.ParquetWriter]] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        for name, (draft, writer) in self._open.items():
+        for _, writer in self._open.values():
             writer.close()
-            if kind is None:
-                draft.replace(self._scratch / name / f"{self._task}.parquet")
+
+    def written(self) -> list[Row]:
+        """Return the files, as rows in FILE_COLUMNS."""
+        return [(FILE, name, file) for name, (file, _) in self._open.items()]
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
-        """Append some rows to the file in the folder of that name."""
+        """Append some rows to the file of that kind."""
         if name not in self._open:
-            (self._scratch / name).mkdir(exist_ok=True)
-            draft = self._scratch / name / f"{self._task}-{uuid.uuid4()}.draft"
-            self._open[name] = (draft, pq.ParquetWriter(draft, batch.schema, compression="lz4"))
+            file = storage.unused(self._scratch, f"{name}-{self._task}", ".parquet")
+            writer = storage.parquet_writer(file, batch.schema, compression="lz4")
+            self._open[name] = (file, writer)
         self._open[name][1].write_batch(batch)
 
 
@@ -136,7 +144,7 @@ def _parse_split(split: Mapping[str, Any], writer: _Writer) -> Iterator[pa.Recor
 def _bytes_of(split: Mapping[str, Any]) -> bytes:
     """Return the lines that begin in a split."""
     begin, end = split["begin"], split["end"]
-    with Path(split["path"]).open("rb") as file:
+    with storage.open_input(split["path"]) as file:
         if begin:
             file.seek(begin - 1)
             begin += len(file.readline()) - 1

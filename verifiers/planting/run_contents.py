@@ -182,7 +182,7 @@ class RunContents:
     def rows(self, dataset: str) -> Rows:
         """Return a dataset of the history: send, txn, poll, final or event."""
         if dataset not in self._rows:
-            self._rows[dataset] = Rows(dataset, self._files[dataset])
+            self._rows[dataset] = Rows(dataset, [Path(file) for file in self._files[dataset]])
         return self._rows[dataset]
 
     def has(self, dataset: str) -> bool:

@@ -1,6 +1,5 @@
 """The batches of all replicas in one frame, and a summary of each replica."""
 
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -20,6 +18,8 @@ from harness.core.grouping import by_key
 from verifiers.replicas.copied import Copied, Replica
 from verifiers.replicas.segments import HEADERS, read_headers
 from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.member import Homes
+from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, declared
 
@@ -41,12 +41,16 @@ _FEW_BYTES = 64 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """One segment: its broker and partition, its path within the run's folder, and its size."""
+    """One segment: its broker and partition, its path within the run's folder, its name, its size.
+
+    The path begins with the number of the member if several runs are verified together.
+    """
 
     broker: int
     topic: str
     partition: int
     segment: str
+    name: str
     size_bytes: int
 
 
@@ -151,54 +155,63 @@ def _agrees(run: Run, replica: Replica, start: int) -> bool:
 
 
 def batches_of(
-    spark: SparkSession, replicas: Iterable[Replica], folder: Path, target: Path
+    spark: SparkSession, replicas: Iterable[Replica], homes: Homes, target: str
 ) -> DataFrame:
-    """Return the batch headers of replicas whose segments lie in `folder` (BATCH_SCHEMA).
+    """Return the batch headers of replicas (BATCH_SCHEMA).
 
-    They are stored as Parquet in `target`; what that held is replaced.
+    They are stored as Parquet in the folder of the name `target`; what that held is replaced.
     """
-    shutil.rmtree(target, ignore_errors=True)
+    storage.remove(target)
     files = [
         File(
             broker=replica.broker,
             topic=replica.topic,
             partition=replica.partition,
-            segment=str(segment.relative_to(folder)),
-            size_bytes=segment.stat().st_size,
+            segment=str(segment),
+            name=homes.name_of(str(segment)),
+            size_bytes=size_bytes,
         )
         for replica in replicas
-        for segment in replica.segments
-        if segment.stat().st_size
+        for segment, size_bytes in zip(replica.segments, replica.sizes_bytes, strict=True)
+        if size_bytes
     ]
     if not files:
         return spark.createDataFrame([], BATCH_SCHEMA)
-    target.mkdir(parents=True)
-    root, kept = str(folder), str(target)
+    storage.make_folder(target)
     if sum(file.size_bytes for file in files) <= _FEW_BYTES:
-        _index(root, kept, files, 0)
+        drafts = _index(target, files, 0)
     else:
         # Each task writes its own file: returning rows one by one would cost more.
         tasks = min(len(files), 4 * spark.sparkContext.defaultParallelism)
         shares = spark.sparkContext.parallelize(files, tasks)
-        shares.mapPartitionsWithIndex(lambda task, share: _index(root, kept, share, task)).collect()
-    return spark.read.schema(BATCH_SCHEMA).parquet(str(target))
+        indexed = shares.mapPartitionsWithIndex(lambda task, share: _index(target, share, task))
+        drafts = indexed.collect()
+    parts = [storage.join(target, f"part-{number}.parquet") for number in range(len(drafts))]
+    for draft, part in zip(drafts, parts, strict=True):
+        storage.move_file(draft, part)
+    return spark.read.schema(BATCH_SCHEMA).parquet(*map(storage.spark_name, parts))
 
 
-def _index(root: str, kept: str, files: Iterable[File], number: int) -> list[str]:
-    """Write the batches of some segments to a Parquet file of their own; return its path."""
+def _index(target: str, files: Iterable[File], number: int) -> list[str]:
+    """Write the batches of some segments to a Parquet file of their own; return its name.
+
+    Another attempt of the same task may be writing too: only the driver knows which of them counts,
+    and gives that file its place.
+    """
     schema = to_arrow_schema(BATCH_SCHEMA)
-    target = Path(kept) / f"part-{number}.parquet"
-    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+    draft = storage.unused(target, f".part-{number}", ".draft")
+    with storage.parquet_writer(draft, schema, compression="zstd") as writer:
         for file in files:
-            for rows in read_headers(Path(root) / file.segment):
-                key = (file.broker, file.topic, file.partition, file.segment)
-                keys = [
-                    pa.repeat(pa.scalar(value, field.type), rows.num_rows)
-                    for value, field in zip(key, schema, strict=False)
-                ]
-                arrays = [*keys, *rows.columns]
-                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return [str(target)]
+            key = (file.broker, file.topic, file.partition, file.segment)
+            with storage.at_hand(file.name) as segment:
+                for rows in read_headers(segment):
+                    keys = [
+                        pa.repeat(pa.scalar(value, field.type), rows.num_rows)
+                        for value, field in zip(key, schema, strict=False)
+                    ]
+                    arrays = [*keys, *rows.columns]
+                    writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return [draft]
 
 
 def known_bounds(copied: Copied, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

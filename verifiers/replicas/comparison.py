@@ -21,7 +21,7 @@ from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences
 from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions, of_replicas
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
 from verifiers.run_folder.folder import TopicPartition
-from verifiers.run_folder.member import MEMBER, Member, number_of
+from verifiers.run_folder.member import MEMBER, Homes, Member, number_of
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 
@@ -70,7 +70,7 @@ class Comparison:
     """The compared replicas of one or several runs.
 
     Attributes:
-        folder: in which their segments lie.
+        homes: where their segments lie.
         copied: what lay on the disks, by member, as the member calls it.
         replicas: of all members, as they go among each other.
         summaries: each replica's batches, summed up; empty if there are none.
@@ -81,7 +81,7 @@ class Comparison:
         kept: frames that occupy memory until they are unpersisted.
     """
 
-    folder: Path
+    homes: Homes
     copied: Mapping[int, Copied]
     replicas: Copied
     summaries: tuple[Summary, ...]
@@ -99,7 +99,7 @@ class Comparison:
     def frames(self, spark: SparkSession, values: DataFrame) -> Mapping[str, DataFrame]:
         """Return the frames by the names that checkers ask for; `values` as they know it."""
         located = (
-            locate(spark, lost(values), self.batches, self.replicas, self.folder)
+            locate(spark, lost(values), self.batches, self.replicas, self.homes)
             if self.replicas.replicas
             else spark.createDataFrame([], LOCATION_SCHEMA)
         )
@@ -150,16 +150,15 @@ def compare(
     spark: SparkSession,
     copied: Mapping[Member, Copied],
     *,
-    folder: Path,
-    target: Path,
+    target: str,
 ) -> Comparison:
     """Compare replicas, by one pass over all headers if they agree.
 
-    Their segments lie in `folder`: that of the run, or one that has each member's under its number.
-    The headers are kept in `target`; what that held is replaced.
+    The headers are kept in the folder of the name `target`; what that held is replaced.
     """
-    replicas = _together(copied, folder)
-    batches = batches_of(spark, replicas.replicas, folder, target)
+    homes = Homes.of(copied)
+    replicas = _together(copied)
+    batches = batches_of(spark, replicas.replicas, homes, target)
     kept: list[DataFrame] = []
     summaries: tuple[Summary, ...] = ()
     bounds: dict[TopicPartition, int] = {}
@@ -174,7 +173,7 @@ def compare(
         summaries = summarise(batches, replicas, bounds)
         unlike = [partition for partition in group(summaries, bounds) if not partition.alike]
         if unlike:
-            differing = differences(spark, batches, unlike, folder).persist()
+            differing = differences(spark, batches, unlike, homes).persist()
             kept.append(differing)
             if differing.limit(1).collect():
                 suspects["differences"] = differing
@@ -190,7 +189,7 @@ def compare(
         if leaders:
             suspects["unmarked"] = _without_marker(of_replicas(batches, leaders))
     return Comparison(
-        folder=folder,
+        homes=homes,
         copied={member.number: replicas_of_run for member, replicas_of_run in copied.items()},
         replicas=replicas,
         summaries=summaries,
@@ -224,18 +223,18 @@ def _without_marker(batches: DataFrame) -> DataFrame:
     )
 
 
-def _together(copied: Mapping[Member, Copied], folder: Path) -> Copied:
+def _together(copied: Mapping[Member, Copied]) -> Copied:
     """Return the replicas and truncations of all members, under their names among all members."""
 
-    def below(segment: Path, member: Member) -> Path:
-        return folder / member.named(str(segment.relative_to(member.run.path)))
+    def named(segment: Path, member: Member) -> Path:
+        return Path(member.named(str(segment.relative_to(member.run.path))))
 
     return Copied(
         replicas=tuple(
             replace(
                 replica,
                 topic=member.named(replica.topic),
-                segments=tuple(below(segment, member) for segment in replica.segments),
+                segments=tuple(named(segment, member) for segment in replica.segments),
             )
             for member, replicas_of_run in copied.items()
             for replica in replicas_of_run.replicas

@@ -112,7 +112,7 @@ def _read(log: Path, known: dict[str, TransactionalId]) -> None:
     for segment, row in _batches(log):
         if row["is_control"]:
             continue
-        batch = read_batch(str(segment.parent), segment.name, row["position"], row["size"])
+        batch = read_batch(str(segment), row["position"], row["size"])
         for record in records_in(batch):
             _apply(record, known)
 

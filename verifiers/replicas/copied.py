@@ -13,6 +13,7 @@ from harness.core.run_dir import REPLICA_EPOCHS, REPLICAS_MANIFEST, RunDir
 from verifiers.replicas.checkpoints import read_epochs, read_offsets
 from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
 from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.large_files import LargeFiles
 
 FOR_EVER = (1 << 63) - 1
 """An offset that no log reaches."""
@@ -26,7 +27,8 @@ class Replica:
         broker: node id.
         topic: of the partition.
         partition: its number.
-        segments: its segment files, by offset.
+        segments: its segment files, by offset; of a run elsewhere there is nothing to open here.
+        sizes_bytes: their sizes, in the same order.
         epochs: (leader epoch, first offset) of each entry of its leader-epoch checkpoint; None if
             it has no such file, as before 0.11.
         high_watermark: as checkpointed, which happens every five seconds; None if it is not.
@@ -40,6 +42,7 @@ class Replica:
     topic: str
     partition: int
     segments: tuple[Path, ...]
+    sizes_bytes: tuple[int, ...]
     epochs: tuple[tuple[int, int], ...] | None
     high_watermark: int | None
     recovery_point: int | None
@@ -116,6 +119,7 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     if not path.is_file():
         return Copied(reasons=("The brokers' logs were not copied: replicas are not compared.",))
     manifest = folder.read_json(f"cluster/{REPLICAS_MANIFEST}")
+    large = LargeFiles.of(folder.path)
     try:
         last = _last_states(folder)
         reasons = [str(reason) for reason in manifest["reasons"]]
@@ -126,7 +130,7 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
             cuts += read_cuts(home / "server.log", int(number))
             if broker["copied"]:
                 wanted = {str(name) for name in broker["partitions"]}
-                replicas += _replicas(home, int(number), wanted, last)
+                replicas += _replicas(home, int(number), wanted, last, large)
             elif broker["why"]:
                 reasons.append(f"The logs of broker {number} were not copied: {broker['why']}.")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -152,26 +156,32 @@ def _last_states(folder: RunDir) -> dict[TopicPartition, Mapping[str, Any]]:
 
 
 def _replicas(
-    home: Path, broker: int, wanted: set[str], last: Mapping[TopicPartition, Mapping[str, Any]]
+    home: Path,
+    broker: int,
+    wanted: set[str],
+    last: Mapping[TopicPartition, Mapping[str, Any]],
+    large: LargeFiles,
 ) -> Iterator[Replica]:
-    for disk in sorted(home.glob("data*")):
-        if not disk.is_dir():
+    for disk in large.folders_within(home):
+        if not disk.name.startswith("data"):
             continue
         watermarks = read_offsets(disk / "replication-offset-checkpoint")
         recovered = read_offsets(disk / "recovery-point-offset-checkpoint")
         starts = read_offsets(disk / "log-start-offset-checkpoint")
-        for log in sorted(disk.iterdir()):
-            if log.name not in wanted or not log.is_dir():
+        for log in large.folders_within(disk):
+            if log.name not in wanted:
                 continue
             topic, _, number = log.name.rpartition("-")
             tp = (topic, int(number))
             epochs = log / REPLICA_EPOCHS
             state = last.get(tp)
+            segments = large.within(log, ".log")
             yield Replica(
                 broker=broker,
                 topic=topic,
                 partition=int(number),
-                segments=tuple(sorted(log.glob("*.log"))),
+                segments=tuple(segments),
+                sizes_bytes=tuple(map(large.size_bytes, segments)),
                 epochs=read_epochs(epochs) if epochs.is_file() else None,
                 high_watermark=watermarks.get(tp),
                 recovery_point=recovered.get(tp),

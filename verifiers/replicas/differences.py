@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import attrgetter
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,6 +13,7 @@ from harness.core.grouping import by_key
 from harness.core.op import producer_of, sequence_of
 from verifiers.replicas.batches import Summary
 from verifiers.replicas.records import read_batch, values_in
+from verifiers.run_folder.member import Homes
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
 
@@ -90,7 +90,7 @@ def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> l
 
 
 def differences(
-    spark: SparkSession, batches: DataFrame, groups: Sequence[Group], folder: Path
+    spark: SparkSession, batches: DataFrame, groups: Sequence[Group], homes: Homes
 ) -> DataFrame:
     """Return where replicas hold different batches below the high watermark (DIFFERENCE_SCHEMA).
 
@@ -115,7 +115,7 @@ def differences(
     )
     pairs = _pairs(odd)
     placed = _with_place(_with_place(pairs, batches, "broker", ""), batches, "other_broker", "o_")
-    read = _reader(folder)
+    read = _reader(homes)
     sides = placed.select(
         "*",
         read("segment", "position", "size", "first", "last").alias("ours"),
@@ -234,16 +234,15 @@ def _with_place(pairs: DataFrame, batches: DataFrame, who: str, sign: str) -> Da
 _SIDE_SCHEMA = struct(value=LONG, holds=TEXT)
 
 
-def _reader(folder: Path) -> Callable[..., Column]:
+def _reader(homes: Homes) -> Callable[..., Column]:
     """Return the function that reads one side of a pair: its first value, and all in words."""
-    root = str(folder)
 
     def side(
         segment: str | None, position: int, size: int, first: int, last: int
     ) -> tuple[int | None, str]:
         if segment is None:
             return None, "nothing"
-        batch = read_batch(root, segment, position, size)
+        batch = read_batch(homes.name_of(segment), position, size)
         held = [value for offset, value in values_in(batch) if first <= offset <= last]
         return next((value for value in held if value is not None), None), _in_words(held)
 

@@ -1,7 +1,6 @@
 """Where lost records still lie, and who cut them away."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -10,6 +9,7 @@ from pyspark.sql.types import ArrayType, StructType
 from verifiers.replicas.copied import FOR_EVER, Copied, Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.replicas.records import read_batch, values_in
+from verifiers.run_folder.member import Homes
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 
@@ -45,7 +45,7 @@ _STRETCH_SCHEMA = StructType(
 
 
 def locate(
-    spark: SparkSession, lost: DataFrame, batches: DataFrame, copied: Copied, folder: Path
+    spark: SparkSession, lost: DataFrame, batches: DataFrame, copied: Copied, homes: Homes
 ) -> DataFrame:
     """Return where lost records lie, and who cut them (LOCATION_SCHEMA).
 
@@ -54,7 +54,7 @@ def locate(
         lost: topic, partition, offset and value of lost records; the offset may be null.
         batches: of all replicas (BATCH_SCHEMA).
         copied: the replicas and their truncations.
-        folder: of the run.
+        homes: where the segments lie.
     """
     wanted = lost.where(F.col("offset").isNotNull() & F.col("partition").isNotNull()).select(
         "topic", "partition", "offset", "value", F.shiftright("offset", _BLOCK_BITS).alias("block")
@@ -73,7 +73,7 @@ def locate(
     found = (
         asked.drop("block")
         .distinct()
-        .withColumn("record", F.explode(_reader(folder)("segment", "position", "size")))
+        .withColumn("record", F.explode(_reader(homes)("segment", "position", "size")))
         .groupBy("topic", "partition", "record.offset", "record.value")
         .agg(F.collect_set(F.col("broker").cast("string")).alias("holders"))
     )
@@ -92,12 +92,11 @@ def locate(
     )
 
 
-def _reader(folder: Path) -> Callable[..., Column]:
+def _reader(homes: Homes) -> Callable[..., Column]:
     """Return the function that reads the records of a batch: their offsets and values."""
-    root = str(folder)
 
     def records(segment: str, position: int, size: int) -> list[tuple[int, int | None]]:
-        return values_in(read_batch(root, segment, position, size))
+        return values_in(read_batch(homes.name_of(segment), position, size))
 
     return F.udf(records, _RECORDS_SCHEMA, useArrow=False)
 

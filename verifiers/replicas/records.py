@@ -4,7 +4,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from struct import Struct
 from struct import error as StructError
 
@@ -18,6 +17,7 @@ from verifiers.replicas.segments import (
     TIMESTAMP,
     V2_HEADER,
 )
+from verifiers.spark import storage
 
 # As workloads/record.py writes it: checksum, mark, then the value. Layers do not meet, so a test
 # holds the two together.
@@ -41,9 +41,9 @@ class Record:
     value: bytes | None
 
 
-def read_batch(root: str, segment: str, position: int, size: int) -> bytes:
-    """Return the bytes of one batch of a segment; position and size in bytes, `root` is the run."""
-    with (Path(root) / segment).open("rb") as file:
+def read_batch(segment: str, position: int, size: int) -> bytes:
+    """Return the bytes of one batch of a segment, by its name; position and size in bytes."""
+    with storage.open_input(segment) as file:
         file.seek(position)
         return file.read(size)
 

@@ -3,6 +3,8 @@
 from harness.core.verdict import Verdict
 from verifiers.report import liveness, sentences, units
 from verifiers.report.model import Anomaly, RunRecord
+from verifiers.run_folder.large_files import LargeFiles
+from verifiers.spark import storage
 
 _WORTH_A_WORD_S = 1.0
 
@@ -36,7 +38,8 @@ def console_lines(record: RunRecord) -> list[str]:
     lines += [f"  {unavailable}"] if unavailable else []
     timing = _timing(record)
     lines += [f"  took {timing}"] if timing else []
-    lines.append(f"  report: {record.folder / 'report.html'}")
+    home = LargeFiles.of(record.folder).home
+    lines.append(f"  report: {storage.join(home, 'report.html')}")
     if judgement.verdict is not Verdict.VALID and record.command:
         lines.append(f"  again: {record.command}")
     return [units.visible(line, _limit(line, first=not n)) for n, line in enumerate(lines)]

@@ -6,24 +6,23 @@ files.
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from harness.core.errors import HistoryUnreadable
 from verifiers.frames.consumption import TELLS_GROUP
+from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.member import MEMBER, Member
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files, unreadable_named
+from verifiers.spark import storage
 
 _SCHEMAS = {name: to_arrow_schema(schema) for name, schema in HISTORY_SCHEMAS.items()}
 
@@ -42,23 +41,23 @@ class Gathered:
     failures: Mapping[int, HistoryUnreadable]
 
 
-def gather(histories: Sequence[tuple[Member, Files]], target: Path) -> Gathered:
+def gather(histories: Sequence[tuple[Member, Files]], target: str) -> Gathered:
     """Copy the histories of runs into a few files.
 
     Args:
         histories: the members, and the files of each.
-        target: a folder for the copies.
+        target: the name of a folder for the copies.
     """
     shares = max(1, min(len(histories), os.cpu_count() or 1))
     for name in _SCHEMAS:
-        (target / name).mkdir(parents=True)
+        storage.make_folder(storage.join(target, name))
     failures: dict[int, HistoryUnreadable] = {}
 
     def copy(share: int) -> None:
         with ExitStack() as stack:
             writers = {
                 name: stack.enter_context(
-                    pq.ParquetWriter(_part(target, name, share), schema, compression="zstd")
+                    storage.parquet_writer(_part(target, name, share), schema, compression="zstd")
                 )
                 for name, schema in _SCHEMAS.items()
             }
@@ -77,19 +76,19 @@ def gather(histories: Sequence[tuple[Member, Files]], target: Path) -> Gathered:
     return Gathered(files=files, failures=failures)
 
 
-def _part(target: Path, dataset: str, share: int) -> Path:
-    return target / dataset / f"part-{share}.parquet"
+def _part(target: str, dataset: str, share: int) -> str:
+    return storage.join(target, dataset, f"part-{share}.parquet")
 
 
-def _each(files: Files) -> Iterator[tuple[str, Path]]:
+def _each(files: Files) -> Iterator[tuple[str, str]]:
     for name, paths in files.items():
         for file in paths:
             yield name, file
 
 
-def _read(file: Path, schema: pa.Schema) -> pa.Table:
+def _read(file: str, schema: pa.Schema) -> pa.Table:
     with unreadable_named(file):
-        table = pq.ParquetFile(file).read()
+        table = storage.read_parquet(file)
     columns = [
         table[field.name].cast(field.type)
         if field.name in table.schema.names
@@ -120,31 +119,22 @@ def _prefixed(names: pa.ChunkedArray, member: Member) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(pa.scalar(member.named("")), names, "")
 
 
-def laid_out(members: Sequence[Member], target: Path) -> Path:
-    """Make a folder that links to the folder of each member under its number; return it."""
-    target.mkdir()
-    for member in members:
-        (target / str(member.number)).symlink_to(member.run.path.resolve())
-    return target
-
-
-def hand_out(parts: Path, members: Sequence[Member], name: str, schema: StructType) -> None:
+def hand_out(parts: str, members: Sequence[Member], name: str, schema: StructType) -> None:
     """Move each member's part of a dataset into the folder of its run.
 
     Args:
-        parts: the dataset, partitioned by MEMBER, on the same disk as the runs.
+        parts: the dataset, partitioned by MEMBER, on the storage of the runs or on this machine.
         members: the runs.
         name: of the folder that each is given; the one it had is replaced.
         schema: of the dataset, for a member that has no row in it.
     """
     for member in members:
-        target = member.run.path / name
-        shutil.rmtree(target, ignore_errors=True)
-        target.parent.mkdir(exist_ok=True)
-        own = parts / f"{MEMBER}={member.number}"
-        if own.is_dir():
-            own.rename(target)
-        else:
-            target.mkdir()
+        own = storage.join(parts, f"{MEMBER}={member.number}")
+        if storage.kind_of(own) is None:
+            storage.make_folder(own)
             none = to_arrow_schema(schema).empty_table()
-            pq.write_table(none, target / "part-0.parquet")
+            with storage.parquet_writer(storage.join(own, "part-0.parquet"), none.schema) as writer:
+                writer.write_table(none)
+        # What was made on this machine of a run elsewhere is stored there with its verdict.
+        home = LargeFiles.of(member.run.path).home if storage.is_uri(parts) else member.run.path
+        storage.replace_folder(own, storage.join(str(home), name))

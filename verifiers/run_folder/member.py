@@ -10,14 +10,17 @@ A run that is verified alone keeps its names. What is found of a whole cluster h
 name, which is null in the end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.frames.history import PROCESS_BITS
 from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.large_files import LargeFiles
+from verifiers.spark import storage
 
 MEMBER = "member"
 """The column that holds a member's number."""
@@ -61,6 +64,35 @@ class Member:
     def numbered(self, process: int) -> int:
         """Return the number of one of its processes among all members."""
         return self.base + process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Homes:
+    """Where the files of members lie, as tasks are told it.
+
+    Attributes:
+        by_number: the name of each member's folder; that of the one member by an empty string.
+    """
+
+    by_number: Mapping[str, str]
+
+    @classmethod
+    def of(cls, members: Iterable[Member]) -> Self:
+        """Return those of members."""
+        return cls(
+            by_number={
+                str(member.number) if member.span else "": LargeFiles.of(member.run.path).home
+                for member in members
+            }
+        )
+
+    def name_of(self, file: str) -> str:
+        """Return the name of a file, by its path as `Member.named` has it."""
+        alone = self.by_number.get("")
+        if alone is not None:
+            return storage.join(alone, file)
+        number, _, path = file.partition(_SEPARATOR)
+        return storage.join(self.by_number[number], path)
 
 
 def span_of(processes: int) -> int:

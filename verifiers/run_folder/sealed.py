@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 
 from harness.core.errors import HistoryUnreadable
 from harness.history.seal import INVENTORY
+from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
+from verifiers.spark import storage
 
-Files = Mapping[str, Sequence[Path]]
-"""The Parquet files of a history, by dataset."""
+Files = Mapping[str, Sequence[str]]
+"""The names of the Parquet files of a history, by dataset (`verifiers.spark.storage`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +54,9 @@ def read_sealed(path: Path) -> Sealed:
     Raises:
         HistoryUnreadable: a file is truncated, is no Parquet, or lacks a column.
     """
+    large = LargeFiles.of(path)
     files = {
-        dataset: sorted((path / "history" / dataset).glob("*.parquet"))
-        for dataset in HISTORY_SCHEMAS
+        dataset: large.within(path / "history" / dataset, ".parquet") for dataset in HISTORY_SCHEMAS
     }
     rows = 0
     by_file: dict[tuple[str, int], int] = {}
@@ -62,16 +64,17 @@ def read_sealed(path: Path) -> Sealed:
     highest = max((int(number) for number in clients if number.isdigit()), default=-1)
     for dataset, paths in files.items():
         for file in paths:
-            with unreadable_named(file):
-                footer = pq.read_metadata(file)
+            name = large.name(file)
+            with unreadable_named(name):
+                footer = storage.parquet_footer(name)
                 columns = footer.schema.to_arrow_schema().names
-                _reject_gaps(file, dataset, columns)
+                _reject_gaps(name, dataset, columns)
                 rows += footer.num_rows
                 if file.stem.isdigit():
                     by_file[dataset, int(file.stem)] = footer.num_rows
-                highest = max(highest, _highest(file, footer, columns.index("process")))
+                highest = max(highest, _highest(name, footer, columns.index("process")))
     return Sealed(
-        files=files,
+        files={dataset: [*map(large.name, paths)] for dataset, paths in files.items()},
         rows=rows,
         processes=highest + 1,
         rows_by_file=by_file,
@@ -93,7 +96,7 @@ def _inventory(path: Path) -> Mapping[str, Mapping[str, Any]] | None:
         ) from error
 
 
-def _reject_gaps(file: Path, dataset: str, columns: Sequence[str]) -> None:
+def _reject_gaps(file: str, dataset: str, columns: Sequence[str]) -> None:
     # Only a transaction must have its number.
     optional = frozenset() if dataset == "txn" else YOUNGER_COLUMNS
     known = optional.union(columns)
@@ -105,17 +108,17 @@ def _reject_gaps(file: Path, dataset: str, columns: Sequence[str]) -> None:
         )
 
 
-def _highest(file: Path, footer: pq.FileMetaData, column: int) -> int:
+def _highest(file: str, footer: pq.FileMetaData, column: int) -> int:
     groups = range(footer.num_row_groups)
     known = [footer.row_group(number).column(column).statistics for number in groups]
     if all(statistics is not None and statistics.has_min_max for statistics in known):
         return max((int(statistics.max) for statistics in known), default=-1)
-    highest = pc.max(pq.read_table(file, columns=["process"])["process"]).as_py()
+    highest = pc.max(storage.read_parquet(file, ["process"])["process"]).as_py()
     return -1 if highest is None else int(highest)
 
 
 @contextmanager
-def unreadable_named(file: Path) -> Iterator[None]:
+def unreadable_named(file: str) -> Iterator[None]:
     """Turn Arrow's error about a damaged file into HistoryUnreadable.
 
     Raises:

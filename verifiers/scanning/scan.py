@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from harness.core.errors import HistoryUnreadable
 from verifiers.frames.history import History
+from verifiers.spark import storage
 from verifiers.spark.arrow import BatchFunction, map_in_arrow
 
 BATCH_ROWS = 131_072
@@ -122,7 +123,7 @@ def _shares(files: Sequence[str], cores: int) -> list[list[Part]]:
 def row_groups(files: Iterable[str]) -> Iterator[tuple[Part, int, pq.Statistics | None]]:
     """Yield each row group, its number of rows, and the statistics of its times if it has any."""
     for file in files:
-        metadata = pq.read_metadata(file)
+        metadata = storage.parquet_footer(file)
         names = metadata.schema.names
         where = next((names.index(name) for name in names if name in _TIMES), None)
         for number in range(metadata.num_row_groups):
@@ -141,7 +142,7 @@ def _rows_of(part: Part, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     file, group = part
     texts = [field.name for field in wanted if pa.types.is_string(field.type)]
     try:
-        with pq.ParquetFile(file, read_dictionary=texts) as opened:
+        with storage.open_parquet(file, read_dictionary=texts) as opened:
             there = set(opened.schema_arrow.names)
             names = [name for name in wanted.names if name in there]
             for batch in opened.iter_batches(BATCH_ROWS, row_groups=[group], columns=names):

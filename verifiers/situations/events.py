@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from harness.core.fault import FaultTraits, recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.journal import events_by_fault, healed_ns
+from verifiers.run_folder.large_files import LargeFiles
+from verifiers.spark import storage
 from verifiers.timeline.partition_states import PartitionState, Timeline
 
 Partition = tuple[str, int]
@@ -333,7 +334,7 @@ class RunEvents:
     def client_events(self) -> list[dict[str, Any]]:
         """The events of clients that tell of situations, as docs/run-folder.md has them."""
         wanted = pa.array(["rebalance", "fenced", "takeover"])
-        tables = [pq.read_table(file) for file in self._files("event")]
+        tables = [storage.read_parquet(file) for file in self._files("event")]
         rows = [row for t in tables for row in t.filter(pc.is_in(t["f"], wanted)).to_pylist()]
         return sorted(rows, key=lambda row: row["time_ns"])
 
@@ -369,7 +370,7 @@ class RunEvents:
     @cached_property
     def transactions(self) -> list[dict[str, Any]]:
         """The transactions whose commit was tried: process, number and times."""
-        tables = [pq.read_table(file) for file in self._files("txn")]
+        tables = [storage.read_parquet(file) for file in self._files("txn")]
         return [row for t in tables for row in t.filter(t["committing"]).to_pylist()]
 
     @cached_property
@@ -377,8 +378,10 @@ class RunEvents:
         """The lines of members.jsonl."""
         return list(self._folder.lines("members.jsonl"))
 
-    def _files(self, dataset: str) -> list[Path]:
-        return sorted((self.run.path / "history" / dataset).glob("*.parquet"))
+    def _files(self, dataset: str) -> list[str]:
+        large = LargeFiles.of(self.run.path)
+        files = large.within(self.run.path / "history" / dataset, ".parquet")
+        return [large.name(file) for file in files]
 
     @property
     def _last_ns(self) -> int:
@@ -405,7 +408,7 @@ class Sends:
 
 
 def _read_sends(
-    files: Iterable[Path],
+    files: Iterable[str],
     moments: Mapping[Partition, Sequence[int]],
     faults: Sequence[FaultSpan],
 ) -> Sends:
@@ -420,7 +423,7 @@ def _read_sends(
     healed_ns = max((fault.end_ns for fault in faults), default=0)
     columns = ["type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns"]
     for file in files:
-        parquet = pq.ParquetFile(file)
+        parquet = storage.open_parquet(file)
         for number in range(parquet.num_row_groups):
             table = parquet.read_row_group(number, columns=columns)
             table = table.filter(pc.is_valid(table["invoke_ns"]))

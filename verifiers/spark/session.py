@@ -83,6 +83,11 @@ def open_session(
     return session
 
 
+def is_local(session: SparkSession) -> bool:
+    """Tell whether all tasks of a session run on this machine, and see its disks."""
+    return str(session.sparkContext.master).startswith("local")
+
+
 @contextmanager
 def in_service(session: SparkSession) -> Iterator[None]:
     """Raise EnvironmentBroken if the master went away, instead of the error that this caused.
@@ -116,7 +121,7 @@ def in_service(session: SparkSession) -> Iterator[None]:
 def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
     """Tune a local session for so many rows; restore its settings afterwards."""
     wanted: dict[str, str] = {}
-    if str(session.sparkContext.master).startswith("local") and rows < MANY_ROWS:
+    if is_local(session) and rows < MANY_ROWS:
         parts = 1 if rows < FEW_ROWS else session.sparkContext.defaultParallelism
         wanted = {
             "spark.sql.adaptive.enabled": "false",

@@ -8,6 +8,7 @@ from typing import Any
 from harness.core.fault import recorded_traits
 from verifiers.frames.answers import ANY_FAULT, FAMILIES, Family
 from verifiers.run_folder.journal import events_by_fault, healed_ns
+from verifiers.run_folder.large_files import LargeFiles
 
 AFTER_S = 30.0
 """A fault explains answers for so long after it was healed, seconds: a request that was sent while
@@ -51,7 +52,9 @@ def explanations(
 
 def clients_of(run_dir: Path) -> list[int]:
     """Return the processes that have a sealed history."""
-    stems = {file.stem for file in (run_dir / "history").glob("*/*.parquet")}
+    large, history = LargeFiles.of(run_dir), run_dir / "history"
+    folders = large.folders_within(history)
+    stems = {file.stem for folder in folders for file in large.within(folder, ".parquet")}
     return sorted(int(stem) for stem in stems if stem.isdigit())
 
 

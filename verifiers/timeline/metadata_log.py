@@ -142,7 +142,7 @@ def _read(home: Path) -> MetadataLog | None:
     try:
         for segment in segments:
             for position, size, is_control, epoch, last in _batches(segment):
-                batch = read_batch(str(home), str(segment.relative_to(home)), position, size)
+                batch = read_batch(str(segment), position, size)
                 for record in records_in(batch):
                     log.last_ms = max(log.last_ms, record.timestamp_ms)
                     if is_control:

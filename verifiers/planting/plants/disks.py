@@ -197,7 +197,7 @@ def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
 
 def _lacking(path: Path, log: Log, batch: Batch, because: str = "") -> Offence:
     """Return the divergence of a replica that lacks a batch, which its leader holds."""
-    held = values_in(read_batch(str(path), log.segment, batch.position, batch.size))
+    held = values_in(read_batch(str(path / log.segment), batch.position, batch.size))
     value = next((value for _, value in held if value is not None), None)
     return log.offence(
         "replica-divergence", batch.first, value=value, because=because, kind="in-sync",
