@@ -18,6 +18,7 @@ from harness.cli.matrix import matrix
 from harness.cli.nightly import nightly
 from harness.cli.options import (
     DEFAULT_STORE,
+    Archived,
     Exact,
     Json,
     KafkaList,
@@ -150,6 +151,28 @@ def verify(
         documents = [path.document for path in judged]
         typer.echo(canonical_json(documents[0] if len(paths) == 1 else documents), nl=False)
     raise typer.Exit(worst(judged))
+
+
+@app.command()
+def archive(paths: Archived, as_json: Json = False) -> None:
+    """Copy sealed runs to another storage, where `verify` can judge them.
+
+    The last name is that of the folder they are copied into, such as hdfs://name/runs or
+    s3://bucket/runs.
+    """
+    from verifiers.run_folder.remote import archive_run
+    from verifiers.spark import storage
+
+    *runs, store = paths
+    if not runs:
+        raise UsageError("archive takes runs and, last, the folder that they are copied into.")
+    opened = [RunDir.open(Path(run)) for run in runs]
+    copies = {}
+    for run in opened:
+        copies[run.name] = archive_run(run, storage.name_of(store))
+        console.say(f"{run.name} is archived as {copies[run.name]}")
+    if as_json:
+        typer.echo(canonical_json(copies), nl=False)
 
 
 @app.command()

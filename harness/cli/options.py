@@ -67,6 +67,13 @@ Verified = Annotated[
         "too, such as hdfs://name/runs/…",
     ),
 ]
+Archived = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN… URI",
+        help="Run folders, such as runs/latest, and the folder they are copied into.",
+    ),
+]
 Subscribe = Annotated[
     bool,
     option(

@@ -67,11 +67,8 @@ def seal(run_dir: Path) -> None:
         (history / dataset).mkdir(exist_ok=True)
     inventory = history / INVENTORY
     sealed: dict[str, Any] = _read_json(inventory) if inventory.exists() else {}
-    for path in sorted(raw.iterdir()):
+    for path in _raw_files(raw):
         size = path.stat().st_size
-        # A name with a dot is the draft of a client that was killed while it wrote it.
-        if path.name.startswith(".") or path.suffix == ".json" or size == 0:
-            continue
         if _is_sealed(sealed.get(path.name), size, history):
             continue
         sealing = _Sealing(path, history)
@@ -89,6 +86,35 @@ def _is_sealed(entry: object, size: int, history: Path) -> bool:
     if not isinstance(entry, dict) or entry["bytes"] != size:
         return False
     return all((history / name / f"{entry['process']}.parquet").is_file() for name in entry["rows"])
+
+
+def is_sealed(run_dir: Path) -> bool:
+    """Tell whether every raw file of a run is sealed as it is now.
+
+    A run whose raw files were left behind, as in an archive, counts as sealed.
+
+    Raises:
+        HistoryUnreadable: the inventory of what is sealed cannot be read.
+    """
+    history = run_dir / "history"
+    inventory = history / INVENTORY
+    sealed: dict[str, Any] = _read_json(inventory) if inventory.exists() else {}
+    return all(
+        _is_sealed(sealed.get(path.name), path.stat().st_size, history)
+        for path in _raw_files(history / "raw")
+    )
+
+
+def _raw_files(raw: Path) -> list[Path]:
+    """Return the files that have anything to seal, in their order."""
+    if not raw.is_dir():
+        return []
+    return [
+        path
+        for path in sorted(raw.iterdir())
+        # A name with a dot is the draft of a client that was killed while it wrote it.
+        if not (path.name.startswith(".") or path.suffix == ".json" or path.stat().st_size == 0)
+    ]
 
 
 class _Sealing:

@@ -39,9 +39,12 @@ def test_a_run_folder_is_judged_whatever_the_default_file_system_is(tmp_path: Pa
 
 @pytest.mark.usefixtures("elsewhere")
 def test_an_op_history_is_judged_whatever_the_default_file_system_is() -> None:
-    paths = [HISTORIES / "clean.jsonl", f"file://{HISTORIES / 'lost-write.jsonl'}"]
+    paths: list[Path | str] = [
+        HISTORIES / "clean.jsonl",
+        f"file://{HISTORIES / 'lost-write.jsonl'}",
+    ]
 
-    clean, lost = verify_histories(paths, master="local[2]")
+    clean, aborted = verify_histories(paths, master="local[2]")
 
     assert clean.verdict is Verdict.VALID
-    assert lost.verdict is Verdict.INVALID
+    assert aborted.verdict is Verdict.INVALID

@@ -6,15 +6,17 @@ A run is small but for its history and its replicas' segments, which tasks read 
 
 from pathlib import Path
 
-from harness.core.errors import UsageError
+from harness.core.errors import EnvironmentBroken, UsageError
 from harness.core.run_dir import RunDir
-from verifiers.run_folder.large_files import NOTE, LargeFiles, is_large
+from harness.history.seal import is_sealed
+from verifiers.run_folder.large_files import LargeFiles, is_large
 from verifiers.spark import storage
 
 _MADE = ("anomalies/", "replicas/", ".verify-")
 """What lies below these came of a verification."""
 _RESULTS = ("lanes.json", "spells.jsonl", "report.html", "junit.xml", "summary.md")
-_VERDICT = "verdict.json"
+_VERDICT, _RUN = "verdict.json", "run.json"
+_RAW = "history/raw/"
 _CRASH = "crash-*.txt"
 
 
@@ -33,7 +35,7 @@ def fetch_run(name: str, into: Path) -> RunDir:
         files = storage.files_below(name)
     if not files:
         raise UsageError(f"There is no run folder {name}.")
-    if "run.json" not in files:
+    if _RUN not in files:
         raise UsageError(
             f"{name} is not a run folder: it has no run.json. Give a run that "
             "`kafka-chaos archive` stored there."
@@ -46,6 +48,55 @@ def fetch_run(name: str, into: Path) -> RunDir:
         storage.fetch_all({storage.join(name, file): folder / file for file in small})
     LargeFiles(folder=folder, home=name, sizes_bytes=large).note()
     return RunDir.open(folder)
+
+
+def archive_run(run: RunDir, store: str) -> str:
+    """Copy a sealed run to a storage, and return the name of the copy.
+
+    Its run.json comes last, and only a folder with one is a run: a copy that was not finished is
+    never taken for one, and is made anew. What clients wrote before it was sealed stays behind.
+
+    Args:
+        run: the run.
+        store: the name of the folder in which the copy is made.
+
+    Raises:
+        UsageError: the run goes on, or is not sealed, or there is a run of that name in the store.
+        HistoryUnreadable: run.json, or the inventory of what is sealed, is damaged.
+        EnvironmentBroken: the storage cannot be reached, or refuses.
+    """
+    if run.meta().get("state") not in ("complete", "aborted"):
+        raise UsageError(f"{run.path} has not ended: archive it when it has.")
+    if not is_sealed(run.path):
+        raise UsageError(
+            f"{run.path} is not sealed: `kafka-chaos verify {run.path}` seals it, then archive it."
+        )
+    target = storage.join(store, run.name)
+    files = {
+        file: size
+        for file, size in storage.files_below(str(run.path)).items()
+        if not file.startswith((_RAW, ".")) and not file.endswith(".draft")
+    }
+    with storage.reachable(store):
+        there = storage.files_below(target)
+        if _RUN in there:
+            raise UsageError(
+                f"There is a run {target} already: remove it, or choose another store."
+            )
+        for stale in there.keys() - files.keys():
+            storage.remove(storage.join(target, stale))
+        storage.put_all(
+            {run.path / file: storage.join(target, file) for file in files if file != _RUN}
+        )
+        there = storage.files_below(target)
+        short = [file for file in files if file != _RUN and there.get(file) != files[file]]
+        if short:
+            raise EnvironmentBroken(
+                f"{storage.join(target, short[0])} is not as large as what was copied there: did "
+                "something else write to it? Archive the run again."
+            )
+        storage.put(run.path / _RUN, storage.join(target, _RUN))
+    return target
 
 
 def publish(folder: Path) -> None:
@@ -70,6 +121,3 @@ def publish(folder: Path) -> None:
         written = [name for name in (*_RESULTS, *crashes) if (folder / name).is_file()]
         storage.put_all({folder / name: storage.join(large.home, name) for name in written})
         storage.put(folder / _VERDICT, storage.join(large.home, _VERDICT))
-
-
-__all__ = ["NOTE", "fetch_run", "publish"]
