@@ -76,6 +76,7 @@ def judge_paths(
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
     named = [_named(path) for path in paths]
+    _prepare(named, master)
     kinds = {name: _kind_of(name) for name in named}
     if plots is not None and all(kind == "folder" for kind in kinds.values()):
         raise UsageError(
@@ -104,6 +105,19 @@ def _named(path: Path | str) -> Named:
 
     name = str(path)
     return storage.name_of(name) if isinstance(path, str) and storage.is_uri(name) else Path(path)
+
+
+def _prepare(names: Sequence[Named], master: str | None) -> None:
+    """Start Spark already if it alone can say what there is."""
+    uris = [name for name in names if isinstance(name, str)]
+    if not uris:
+        return
+    from verifiers.spark import storage
+
+    if not all(map(storage.opens_in_tasks, uris)):
+        from verifiers.spark.session import open_session
+
+        open_session(master)
 
 
 def _kind_of(name: Named) -> str | None:

@@ -9,7 +9,12 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from harness.core.errors import EnvironmentBroken, HistoryUnreadable, KafkaChaosError
+from harness.core.errors import (
+    EnvironmentBroken,
+    HistoryUnreadable,
+    KafkaChaosError,
+    UsageError,
+)
 from harness.core.progress import Say
 from verifiers.judging.loaded import LoadedRun, load_run
 from verifiers.judging.stopwatch import Stopwatch
@@ -96,11 +101,26 @@ def verify_all(
         stopwatch = Stopwatch()
         with stopwatch("verify: start Spark"):
             spark = open_session(master)
+            for number, loaded in ready.items():
+                if (why := _unseen(spark, loaded)) is not None:
+                    found[number] = why
+        ready = {number: loaded for number, loaded in ready.items() if number not in found}
         for numbers in _jobs(ready):
             runs = [ready[number] for number in numbers]
             judged = _judge(spark, runs, tell, Stopwatch(dict(stopwatch.seconds)), exact=exact)
             found |= dict(zip(numbers, judged, strict=True))
     return tuple(found[number] for number in range(len(run_dirs)))
+
+
+def _unseen(spark: SparkSession, loaded: LoadedRun) -> UsageError | None:
+    """Return why a cluster's tasks cannot read a run; None if they can."""
+    home = LargeFiles.of(loaded.run.path).home
+    if is_local(spark) or storage.opens_in_tasks(home) or not loaded.copied.replicas:
+        return None
+    return UsageError(
+        f"The replicas of {home} cannot be read by the tasks of a cluster, which open hdfs, s3 and "
+        "shared disks: copy the run there, or judge it without --master."
+    )
 
 
 def _jobs(ready: Mapping[int, LoadedRun]) -> Iterator[list[int]]:

@@ -72,11 +72,17 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
         paths: the files, paths or URIs; `run` is the position here.
     """
     names = [storage.name_of(path) for path in paths]
-    unreadable = {run: words for run, name in enumerate(names) if (words := _unreadable(name))}
+    unreadable = {
+        run: words for run, name in enumerate(names) if (words := _unreadable(spark, name))
+    }
     readable = {run: name for run, name in enumerate(names) if run not in unreadable}
-    splits = [split for run, name in readable.items() for split in splits_of(run, name)]
     scratch = _scratch(spark, [*readable.values()])
     try:
+        splits = [
+            split
+            for run, name in readable.items()
+            for split in splits_of(run, _for_tasks(name, scratch, run))
+        ]
         table = spark.createDataFrame(
             dealt(splits, spark.sparkContext.defaultParallelism), SPLITS_SCHEMA
         )
@@ -168,7 +174,18 @@ def _written(spark: SparkSession, told: Sequence[Any], kind: str, schema: Struct
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 
 
-def _unreadable(name: str) -> str | None:
+def _for_tasks(name: str, scratch: str, run: int) -> str:
+    """Return the name by which tasks open a file: that of a copy, if only Spark could read it."""
+    if storage.opens_in_tasks(name):
+        return name
+    copy = Path(scratch) / f"history-{run}.jsonl"
+    storage.fetch(name, copy)
+    return str(copy)
+
+
+def _unreadable(spark: SparkSession, name: str) -> str | None:
+    if not storage.opens_in_tasks(name) and not is_local(spark):
+        return "cannot be read by the tasks of a cluster, which open hdfs, s3 and shared disks"
     try:
         if storage.kind_of(name) == "folder":
             return "is a folder, and neither the folder of a run nor an op history"

@@ -16,14 +16,18 @@ from verifiers.spark import storage
 NOTE = ".home.json"
 """In a folder of fetched files: where the run lies, and the sizes of its large files."""
 
-_LARGE = re.compile(
-    r"history/(send|txn|poll|final|event)/[^/]+\.parquet|cluster/[^/]+/data[^/]*/[^/]+/[^/]+\.log"
-)
+_HISTORY = re.compile(r"history/(send|txn|poll|final|event)/[^/]+\.parquet")
+_SEGMENT = re.compile(r"cluster/[^/]+/data[^/]*/[^/]+/[^/]+\.log")
+
+
+def is_history(file: str) -> bool:
+    """Tell whether a file of a run, by its path in the folder, is one of its sealed history."""
+    return _HISTORY.fullmatch(file) is not None
 
 
 def is_large(file: str) -> bool:
-    """Tell whether a file of a run, by its path in the folder, is read where it lies."""
-    return _LARGE.fullmatch(file) is not None
+    """Tell whether a file of a run is read where it lies: of its history, or a segment."""
+    return is_history(file) or _SEGMENT.fullmatch(file) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,27 +68,33 @@ class LargeFiles:
 
         Of a run elsewhere, these paths are names only: there is nothing to open.
         """
-        if self.sizes_bytes is None:
-            return sorted(folder.glob(f"*{suffix}"))
-        begin = f"{folder.relative_to(self.folder)}/"
-        inside = (f.removeprefix(begin) for f in self.sizes_bytes if f.startswith(begin))
-        return sorted(folder / name for name in inside if "/" not in name and name.endswith(suffix))
+        files = {*folder.glob(f"*{suffix}"), *self._listed_within(folder)}
+        return sorted(file for file in files if file.parent == folder and file.suffix == suffix)
 
     def folders_within(self, folder: Path) -> list[Path]:
         """Return the folders that lie right in a folder, in their order."""
         entries = folder.iterdir() if folder.is_dir() else ()
         there = {entry for entry in entries if entry.is_dir()}
-        begin = f"{folder.relative_to(self.folder)}/"
-        inside = (f.removeprefix(begin) for f in self.sizes_bytes or () if f.startswith(begin))
-        there |= {folder / name.partition("/")[0] for name in inside if "/" in name}
-        return sorted(there)
+        below = (file.relative_to(folder).parts for file in self._listed_within(folder))
+        return sorted({*there, *(folder / parts[0] for parts in below if len(parts) > 1)})
 
     def size_bytes(self, file: Path) -> int:
         """Return the size of one of them."""
-        if self.sizes_bytes is None:
-            return file.stat().st_size
-        return self.sizes_bytes[str(file.relative_to(self.folder))]
+        listed = (self.sizes_bytes or {}).get(str(file.relative_to(self.folder)))
+        return file.stat().st_size if listed is None else listed
 
     def name(self, file: Path) -> str:
-        """Return the name by which one of them is opened, here and in tasks."""
+        """Return the name by which a file of the history is opened."""
         return storage.join(self.home, str(file.relative_to(self.folder)))
+
+    @property
+    def segments_home(self) -> str:
+        """The name of the folder below which tasks find the segments.
+
+        Those that only Spark could read were fetched with the small files.
+        """
+        return self.home if storage.opens_in_tasks(self.home) else str(self.folder)
+
+    def _listed_within(self, folder: Path) -> list[Path]:
+        files = map(self.folder.joinpath, self.sizes_bytes or ())
+        return [file for file in files if folder in file.parents]

@@ -81,7 +81,9 @@ class Homes:
         """Return those of members."""
         return cls(
             by_number={
-                str(member.number) if member.span else "": LargeFiles.of(member.run.path).home
+                str(member.number) if member.span else "": LargeFiles.of(
+                    member.run.path
+                ).segments_home
                 for member in members
             }
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.core.errors import EnvironmentBroken, UsageError
 from harness.core.run_dir import RunDir
 from harness.history.seal import is_sealed
-from verifiers.run_folder.large_files import LargeFiles, is_large
+from verifiers.run_folder.large_files import LargeFiles, is_history, is_large
 from verifiers.spark import storage
 
 _MADE = ("anomalies/", "replicas/", ".verify-")
@@ -42,7 +42,8 @@ def fetch_run(name: str, into: Path) -> RunDir:
         )
     folder = into / storage.last_part(name)
     folder.mkdir()
-    large = {file: size for file, size in files.items() if is_large(file)}
+    kept = is_large if storage.opens_in_tasks(name) else is_history
+    large = {file: size for file, size in files.items() if kept(file)}
     small = [file for file in files if file not in large and not file.startswith(_MADE)]
     with storage.reachable(name):
         storage.fetch_all({storage.join(name, file): folder / file for file in small})

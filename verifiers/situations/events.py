@@ -420,41 +420,48 @@ def _read_sends(
         faults: during which sends in flight are counted.
     """
     sends = Sends(attempted={fault.id: 0 for fault in faults})
-    healed_ns = max((fault.end_ns for fault in faults), default=0)
     columns = ["type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns"]
     for file in files:
-        parquet = storage.open_parquet(file)
-        for number in range(parquet.num_row_groups):
-            table = parquet.read_row_group(number, columns=columns)
-            table = table.filter(pc.is_valid(table["invoke_ns"]))
-            acked = pc.equal(table["type"], "ok")
-            took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
-            late = pc.and_(acked, pc.greater(took_ns, _SLOW_NS))
-            invoked = np.sort(table["invoke_ns"].to_numpy())
-            completed = np.sort(table["complete_ns"].to_numpy())
-            for fault in faults:
-                begun = np.searchsorted(invoked, fault.end_ns, "right")
-                sends.attempted[fault.id] += int(
-                    begun - np.searchsorted(completed, fault.decided_ns)
-                )
-            acked_after_healing = pc.and_(acked, pc.greater(table["complete_ns"], healed_ns))
-            sends.acked_after_healing += pc.sum(acked_after_healing).as_py() or 0
-            _add_rows(sends.failed, table.filter(pc.invert(acked)))
-            _add_rows(sends.slow, table.filter(pc.and_(late, pc.is_valid(table["offset"]))))
-            for partition, times in moments.items():
-                of_partition = pc.and_(
-                    pc.equal(table["topic"], partition[0]),
-                    pc.equal(table["partition"], partition[1]),
-                )
-                own = table.filter(of_partition)
-                invoked = np.sort(own["invoke_ns"].to_numpy())
-                completed = np.sort(own["complete_ns"].to_numpy())
-                for at_ns in times:
-                    begun = np.searchsorted(invoked, at_ns, "right")
-                    open_sends = int(begun - np.searchsorted(completed, at_ns))
-                    key = (partition, at_ns)
-                    sends.in_flight[key] = sends.in_flight.get(key, 0) + open_sends
+        with storage.open_parquet(file) as parquet:
+            for number in range(parquet.num_row_groups):
+                table = parquet.read_row_group(number, columns=columns)
+                _add_sends(sends, table, moments, faults)
     return sends
+
+
+def _add_sends(
+    sends: Sends,
+    table: pa.Table,
+    moments: Mapping[Partition, Sequence[int]],
+    faults: Sequence[FaultSpan],
+) -> None:
+    healed_ns = max((fault.end_ns for fault in faults), default=0)
+    table = table.filter(pc.is_valid(table["invoke_ns"]))
+    acked = pc.equal(table["type"], "ok")
+    took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
+    late = pc.and_(acked, pc.greater(took_ns, _SLOW_NS))
+    invoked = np.sort(table["invoke_ns"].to_numpy())
+    completed = np.sort(table["complete_ns"].to_numpy())
+    for fault in faults:
+        begun = np.searchsorted(invoked, fault.end_ns, "right")
+        sends.attempted[fault.id] += int(begun - np.searchsorted(completed, fault.decided_ns))
+    acked_after_healing = pc.and_(acked, pc.greater(table["complete_ns"], healed_ns))
+    sends.acked_after_healing += pc.sum(acked_after_healing).as_py() or 0
+    _add_rows(sends.failed, table.filter(pc.invert(acked)))
+    _add_rows(sends.slow, table.filter(pc.and_(late, pc.is_valid(table["offset"]))))
+    for partition, times in moments.items():
+        of_partition = pc.and_(
+            pc.equal(table["topic"], partition[0]),
+            pc.equal(table["partition"], partition[1]),
+        )
+        own = table.filter(of_partition)
+        invoked = np.sort(own["invoke_ns"].to_numpy())
+        completed = np.sort(own["complete_ns"].to_numpy())
+        for at_ns in times:
+            begun = np.searchsorted(invoked, at_ns, "right")
+            open_sends = int(begun - np.searchsorted(completed, at_ns))
+            key = (partition, at_ns)
+            sends.in_flight[key] = sends.in_flight.get(key, 0) + open_sends
 
 
 def _add_rows(rows: list[dict[str, Any]], table: pa.Table) -> None:

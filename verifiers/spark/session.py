@@ -17,7 +17,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken
+from verifiers.spark import storage
 from verifiers.spark.archive import use_of
+from verifiers.spark.hadoop import hadoop_files
 from verifiers.spark.shipment import ship
 
 _LOG = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ def open_session(
             ) from error
     if not wanted.startswith("local"):
         ship(session.sparkContext)
+    storage.open_others_by(lambda scheme, authority: hadoop_files(session, scheme, authority))
     _LOG.debug("spark %s at %s", session.version, wanted)
     return session
 
