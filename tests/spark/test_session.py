@@ -1,8 +1,9 @@
-"""Finding Java, and saying so if there is none."""
+"""The session: its Java, its settings, and what it need not ask twice."""
 
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,6 +11,8 @@ from pyspark.sql import SparkSession
 from harness.core.errors import EnvironmentBroken
 from verifiers.spark import session
 from verifiers.spark.archive import archive_of, use_of
+from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import INT, TEXT, struct
 from verifiers.spark.session import FEW_ROWS, MANY_ROWS, find_java, tuned
 
 
@@ -103,3 +106,26 @@ def test_a_class_archive_is_used_if_one_was_made_for_that_java(
     assert unmade == []
     assert use_of(java) == [f'"-XX:SharedArchiveFile={archive_of(java)}"']
     assert use_of(other) == []
+
+
+def test_spark_knows_that_a_frame_of_no_rows_is_empty_when_it_plans(spark: SparkSession) -> None:
+    columns = struct(process=INT, topic=TEXT)
+    none, two = (frame_of(spark, rows, columns) for rows in ([], [(1, "a"), (None, None)]))
+
+    def most_rows(frame: Any) -> int:
+        return int(frame._jdf.queryExecution().optimizedPlan().maxRows().get())
+
+    assert most_rows(none) == most_rows(two.join(none, "process")) == 0
+    assert most_rows(two) == 2
+    assert [tuple(row) for row in two.collect()] == [(1, "a"), (None, None)]
+    assert none.schema == two.schema == columns
+
+
+def test_a_class_of_java_and_its_method_are_looked_up_once(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+
+    assert jvm.functions is jvm.functions
+    assert jvm.functions.col is jvm.functions.col
+    assert jvm.functions.lit(1).toString() == "1"
+    # What changes is asked for each time.
+    assert jvm.java.lang.System.out is not jvm.java.lang.System.out

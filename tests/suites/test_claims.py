@@ -33,9 +33,6 @@ CONTROLS = {
 }
 """What each must be caught with, and how often at the least."""
 
-MOST_ROUNDS = 3
-"""How often a claim is tried whose precondition a busy machine did not meet."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tried:
@@ -63,16 +60,9 @@ def run_claims(claims: Sequence[str], kafka: str, store: Path) -> dict[str, Trie
     return {result["claim"]: Tried(result, store / result["run"]) for result in results}
 
 
-def run_until_known(kafka: str, store: Path) -> dict[str, Tried]:
-    """Run everything that this module asks of a version; again what ended UNKNOWN."""
-    left = [*HEADLINES, *(CONTROLS if kafka == NEWEST else ())]
-    tried: dict[str, Tried] = {}
-    for _ in range(MOST_ROUNDS):
-        tried |= run_claims(left, kafka, store)
-        left = [claim for claim in left if tried[claim].result["outcome"] == "UNKNOWN"]
-        if not left:
-            break
-    return tried
+def asked_of(kafka: str) -> list[str]:
+    """Return the claims that this module asks of a version."""
+    return [*HEADLINES, *(CONTROLS if kafka == NEWEST else ())]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +78,10 @@ def tried_on(
               if isinstance(item, pytest.Function) and item.module is request.module]  # fmt: skip
     versions = {str(given.get("kafka", NEWEST)) for given in params}
     with ThreadPoolExecutor(len(versions)) as threads:
-        begun = {kafka: threads.submit(run_until_known, kafka, store / kafka) for kafka in versions}
+        begun = {
+            kafka: threads.submit(run_claims, asked_of(kafka), kafka, store / kafka)
+            for kafka in versions
+        }
         yield lambda kafka: begun[kafka].result()
 
 

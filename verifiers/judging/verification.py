@@ -124,7 +124,7 @@ class Verification:
             # All columns of Parquet files are nullable: only names and types of the schema count.
             reader = self.context.spark.read.schema(schema)
             recorded[dataset] = (
-                reader.parquet(*paths) if paths else self.context.spark.createDataFrame([], schema)
+                reader.parquet(*paths) if paths else frame_of(self.context.spark, [], schema)
             )
         reached = [row for member in self.members for row in _ends(member)]
         uncommitted = self._processes(lambda run: run.uncommitted)

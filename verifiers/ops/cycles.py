@@ -22,8 +22,8 @@ from verifiers.ops.search import (
     find_cycles,
     tangled,
 )
-from verifiers.spark.arrow import map_in_arrow
-from verifiers.spark.columns import in_columns
+from verifiers.spark.arrow import frame_of, map_in_arrow
+from verifiers.spark.columns import INT, in_columns, struct
 
 CYCLES_SCHEMA = NAMED_ANOMALY_SCHEMA
 """What is found in the graphs: one row per component and name.
@@ -153,7 +153,7 @@ def dependencies(
         mops, order = of(tangled)
         parts.append(cycles(mops, where, order))
     if lonely:
-        runs = by_name["mops"].sparkSession.createDataFrame([(run,) for run in lonely], "run int")
+        runs = frame_of(by_name["mops"].sparkSession, [(run,) for run in lonely], struct(run=INT))
         parts.append(empty_graphs(runs, *of(lonely)))
     return reduce(DataFrame.unionByName, parts)
 

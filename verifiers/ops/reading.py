@@ -19,7 +19,7 @@ from verifiers.ops.description import Described, Problem, describe
 from verifiers.ops.lags import realtime_lags, watched_lags
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
 from verifiers.spark import storage
-from verifiers.spark.arrow import map_in_arrow
+from verifiers.spark.arrow import frame_of, map_in_arrow
 from verifiers.spark.session import is_local
 
 _OF_TASKS = -1
@@ -171,7 +171,7 @@ def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]
 def _written(spark: SparkSession, told: Sequence[Any], kind: str, schema: StructType) -> DataFrame:
     """Return what tasks have written of a kind, by their rows of FILE."""
     files = sorted(storage.spark_name(row["error"]) for row in told if row["kind"] == kind)
-    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*files) if files else frame_of(spark, [], schema)
 
 
 def _for_tasks(name: str, scratch: str, run: int) -> str:

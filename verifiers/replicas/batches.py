@@ -176,7 +176,7 @@ def batches_of(
         if size_bytes
     ]
     if not files:
-        return spark.createDataFrame([], BATCH_SCHEMA)
+        return frame_of(spark, [], BATCH_SCHEMA)
     storage.make_folder(target)
     if sum(file.size_bytes for file in files) <= _FEW_BYTES:
         drafts = _index(target, files, 0)

@@ -101,9 +101,9 @@ class Comparison:
         located = (
             locate(spark, lost(values), self.batches, self.replicas, self.homes)
             if self.replicas.replicas
-            else spark.createDataFrame([], LOCATION_SCHEMA)
+            else frame_of(spark, [], LOCATION_SCHEMA)
         )
-        none = {name: spark.createDataFrame([], SUSPECTS[name]) for name in self.empty}
+        none = {name: frame_of(spark, [], SUSPECTS[name]) for name in self.empty}
         return {**none, **self.suspects, "epochs": self.epochs, "located": located}
 
     def verdict_on(self, member: Member) -> "ReplicaVerdict":

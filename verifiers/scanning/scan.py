@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from harness.core.errors import HistoryUnreadable
 from verifiers.frames.history import History
 from verifiers.spark import storage
-from verifiers.spark.arrow import BatchFunction, map_in_arrow
+from verifiers.spark.arrow import BatchFunction, frame_of, map_in_arrow
 
 BATCH_ROWS = 131_072
 """A function gets so many rows at once: their columns fit into a processor's cache."""
@@ -80,7 +80,7 @@ def scan_shares(
         schema: of what they return.
     """
     if not shares:
-        return session.createDataFrame([], schema)
+        return frame_of(session, [], schema)
     wanted = to_arrow_schema(columns, timezone="UTC")
     given = to_arrow_schema(schema, timezone="UTC")
 

@@ -20,6 +20,7 @@ from harness.core.errors import EnvironmentBroken
 from verifiers.spark import storage
 from verifiers.spark.archive import use_of
 from verifiers.spark.hadoop import hadoop_files
+from verifiers.spark.lookups import remember_lookups
 from verifiers.spark.shipment import ship
 
 _LOG = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ def open_session(
                 f"Spark did not start with master {wanted} ({why}): is that master running, and "
                 "does it take applications? Without --master this machine alone is used."
             ) from error
+    remember_lookups(session.sparkContext)
     if not wanted.startswith("local"):
         ship(session.sparkContext)
     storage.open_others_by(lambda scheme, authority: hadoop_files(session, scheme, authority))
@@ -220,6 +222,8 @@ def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkC
         .set("spark.default.parallelism", str(cores))
         .set("spark.shuffle.compress", "true")
         .set("spark.locality.wait", "0")
+        # One verification compiles several hundred classes; the next one needs them again.
+        .set("spark.sql.codegen.cache.maxEntries", "5000")
         .set("spark.cleaner.referenceTracking.blocking", "false")
         .set("spark.driver.extraJavaOptions", " ".join(options))
     )
