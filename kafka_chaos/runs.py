@@ -3,13 +3,14 @@
 import logging
 import secrets
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harness.campaigns.conduct import RunResult, conduct, judge
 from harness.campaigns.configure import Overrides, configure
+from harness.campaigns.stored_runs import kind_of, name_or_path, open_run
 from harness.core.errors import UsageError
 from harness.core.progress import Progress, Say
-from harness.core.run_dir import RunDir
 from harness.core.scenario import Scenario
 from harness.run.runner import KeepCluster, Runner
 from harness.run.scenario_run import ScenarioRun
@@ -83,7 +84,8 @@ def verify(
     The verdict and the report in a run folder are written again.
 
     Args:
-        path: the folder of a run, or an op history in JSON lines (docs/op-history.md).
+        path: the folder of a run, or an op history in JSON lines (docs/op-history.md); a text may
+            be the URI of one (docs/scaling.md).
         master: a Spark master; None is this machine.
         exact: look at every record, however long the history is.
         subscribe: of an op history: a rebalance may have moved consumers.
@@ -98,15 +100,17 @@ def verify(
         HistoryUnreadable: what was recorded in the run folder is damaged.
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
-    path = Path(path)
-    if path.is_dir():
-        run_dir = RunDir.open(path)
-        return judge(run_dir, master=master, progress=Progress(say=say), exact=exact).report
-    if not path.exists():
+    named = name_or_path(path)
+    kind = kind_of(named, master=master)
+    if kind == "folder":
+        with TemporaryDirectory(prefix="kafka-chaos-run-") as fetched:
+            run_dir = open_run(named, Path(fetched))
+            return judge(run_dir, master=master, progress=Progress(say=say), exact=exact).report
+    if kind is None:
         raise UsageError(f"There is no file or folder {path}.")
     from verifiers.ops.job import verify_histories
     from verifiers.ops.judgement import OpOptions
 
     options = OpOptions(subscribe=subscribe, ww_deps=ww_deps)
-    (verdict,) = verify_histories([path], options=options, master=master, exact=exact, say=say)
+    (verdict,) = verify_histories([named], options=options, master=master, exact=exact, say=say)
     return verdict

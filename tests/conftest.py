@@ -1,5 +1,7 @@
 """What all tests share: how examples are drawn, and which tests run where."""
 
+import re
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -21,10 +23,15 @@ settings.load_profile("gate")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked nightly, unless the expression of -m names it."""
+    """Leave out what is marked nightly, unless -m names that mark or -k names its file."""
     if "nightly" in (config.getoption("-m") or ""):
         return
-    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    named = set(re.findall(r"\w+", config.getoption("-k") or ""))
+    left_out = [
+        item
+        for item in items
+        if item.get_closest_marker("nightly") and item.path.stem.removeprefix("test_") not in named
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from harness.campaigns.stored_runs import Named, kind_of, name_or_path, open_run
 from harness.cli import console
-from harness.core.errors import KafkaChaosError, UsageError
+from harness.core.errors import EnvironmentBroken, KafkaChaosError, UsageError
 from harness.core.run_dir import SCHEMA, RunDir, canonical_json
 from harness.core.verdict import Verdict
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from verifiers.ops.judgement import HistoryVerdict, OpOptions
     from verifiers.planting.plant import Offence
     from verifiers.planting.self_test import PlantOutcome, SelfTest
-
-Named = Path | str
-"""What is to be judged: a path of this machine, or a URI."""
 
 _MALFORMED = UsageError.exit_code
 _CODES = (0, Verdict.UNKNOWN.exit_code, _MALFORMED, Verdict.INVALID.exit_code)
@@ -75,9 +73,8 @@ def judge_paths(
         HistoryUnreadable: the only path is a run folder whose history is damaged.
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
-    named = [_named(path) for path in paths]
-    _prepare(named, master)
-    kinds = {name: _kind_of(name) for name in named}
+    named = [name_or_path(path) for path in paths]
+    kinds = {name: kind_of(name, master=master) for name in named}
     if plots is not None and all(kind == "folder" for kind in kinds.values()):
         raise UsageError(
             "--plots draws op histories, and no path is one: what happened in a run stands in its "
@@ -98,36 +95,6 @@ def judge_paths(
     if folders:
         judged |= _judge_runs(folders, alone=alone, master=master, exact=exact)
     return tuple(judged[name] for name in named)
-
-
-def _named(path: Path | str) -> Named:
-    from verifiers.spark import storage
-
-    name = str(path)
-    return storage.name_of(name) if isinstance(path, str) and storage.is_uri(name) else Path(path)
-
-
-def _prepare(names: Sequence[Named], master: str | None) -> None:
-    """Start Spark already if it alone can say what there is."""
-    uris = [name for name in names if isinstance(name, str)]
-    if not uris:
-        return
-    from verifiers.spark import storage
-
-    if not all(map(storage.opens_in_tasks, uris)):
-        from verifiers.spark.session import open_session
-
-        open_session(master)
-
-
-def _kind_of(name: Named) -> str | None:
-    """Return "folder" or "file", None if there is nothing of that name."""
-    if isinstance(name, Path):
-        return "folder" if name.is_dir() else "file" if name.exists() else None
-    from verifiers.spark import storage
-
-    with storage.reachable(name):
-        return storage.kind_of(name)
 
 
 def worst(judged: Sequence[Judged]) -> int:
@@ -180,6 +147,7 @@ def _judge_runs(
 
     Raises:
         KafkaChaosError: why, if it was alone.
+        EnvironmentBroken: a storage cannot be reached.
     """
     from harness.campaigns.conduct import judge_all
 
@@ -194,7 +162,9 @@ def _judge_runs(
     with TemporaryDirectory(prefix="kafka-chaos-runs-") as fetched:
         for number, path in enumerate(paths):
             try:
-                opened[path] = _open(path, Path(fetched) / str(number))
+                opened[path] = open_run(path, Path(fetched) / str(number))
+            except EnvironmentBroken:
+                raise
             except KafkaChaosError as error:
                 refuse(path, error)
         with console.live_progress() as progress:
@@ -208,16 +178,6 @@ def _judge_runs(
             console.print_lines(result.summary)
             judged[path] = Judged(document=result.report.to_json(), code=result.verdict.exit_code)
     return judged
-
-
-def _open(path: Named, into: Path) -> RunDir:
-    """Return the folder of a run; of one on another storage, that of its files fetched into one."""
-    if isinstance(path, Path):
-        return RunDir.open(path)
-    from verifiers.run_folder.remote import fetch_run
-
-    into.mkdir()
-    return fetch_run(path, into)
 
 
 def _without_verdict(path: Named, error: KafkaChaosError) -> Judged:

@@ -51,6 +51,22 @@ def test_java_home_is_preferred(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert find_java() == mine
 
 
+def test_s3a_is_told_what_it_does_not_take_from_the_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    assert session._s3a_settings() == {}
+
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9000")
+    assert session._s3a_settings() == {
+        "endpoint.region": "eu-west-1",
+        "endpoint": "http://127.0.0.1:9000",
+        "path.style.access": "true",
+    }
+
+
 def test_an_old_java_home_does_not_hide_a_good_java(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -10,15 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
-from harness.core.wait import wait_until
 from tests.spark.everything import write_everything
+from tests.spark.standalone import standalone
 from verifiers.planting.plant import PLANTS
 from verifiers.planting.run_contents import RunContents
 from verifiers.planting.run_copy import RunCopy
-from verifiers.spark.session import find_java
 
 # What a cluster adds to local[*], shipping and settings, changes with verifiers/spark alone.
 pytestmark = pytest.mark.nightly
@@ -28,70 +25,14 @@ HISTORIES = Path(__file__).parent / "histories"
 DAMAGED = ("lost-write", "nonmonotonic-send", "replica-gap", "hw-regression", "zombie-commit")
 """Plants that leave each other alone; the gap is read by workers, record by record."""
 
-_START_S = 300
 _VERIFY_S = 600
-
-
-class Node:
-    """A master or a worker, in a process of its own that knows nothing of our packages."""
-
-    def __init__(self, home: Path, name: str, *arguments: str) -> None:
-        self._log = home / f"{name}.log"
-        spark = Path(pyspark.__file__).parent
-        environment = {
-            "PATH": os.environ["PATH"],
-            "JAVA_HOME": str(find_java().parents[1]),
-            "SPARK_HOME": str(spark),
-            "SPARK_NO_DAEMONIZE": "1",
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-        }
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-                cwd=home, env=environment, stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def await_words(self, words: str) -> re.Match[str]:
-        """Wait until it has said what the pattern matches."""
-
-        def said() -> re.Match[str] | None:
-            assert self._process.poll() is None, self._log.read_text()
-            return re.search(words, self._log.read_text())
-
-        return wait_until(said, timeout_s=_START_S, what=f"{self._log.stem} to say {words!r}")
-
-    def end(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(30)
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a cluster whose owner has settings of his own."""
-    home = tmp_path_factory.mktemp("cluster")
-    nodes = []
-    try:
-        at = ("--host", "127.0.0.1", "--webui-port", "0")
-        # It takes a port that is free, and says which: one that we found free may be taken by then.
-        nodes.append(Node(home, "master.Master", *at, "--port", "0"))
-        address = nodes[0].await_words(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)\s")[1]
-        nodes[0].await_words("I have been elected leader")
-        for number in (1, 2):
-            place = home / f"worker-{number}"
-            place.mkdir()
-            size = ("--cores", "1", "--memory", "700m", "--work-dir", str(place))
-            nodes.append(Node(place, "worker.Worker", *at, *size, address))
-        for worker in nodes[1:]:
-            worker.await_words("Successfully registered with master")
+    with standalone(tmp_path_factory.mktemp("cluster")) as address:
         yield address
-    finally:
-        for node in reversed(nodes):
-            node.end()
 
 
 @pytest.fixture(scope="module")

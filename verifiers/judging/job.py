@@ -15,6 +15,7 @@ from harness.core.errors import (
     KafkaChaosError,
     UsageError,
 )
+from harness.core.grouping import by_key
 from harness.core.progress import Say
 from verifiers.judging.loaded import LoadedRun, load_run
 from verifiers.judging.stopwatch import Stopwatch
@@ -24,6 +25,7 @@ from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.member import Member, most_members, span_of
 from verifiers.run_folder.result import Report, write_verdict
 from verifiers.spark import storage
+from verifiers.spark.hadoop import reject_unknown
 from verifiers.spark.session import FEW_ROWS, is_local, open_session
 
 __all__ = ["Report", "verify", "verify_all", "write_verdict"]
@@ -105,7 +107,7 @@ def verify_all(
                 if (why := _unseen(spark, loaded)) is not None:
                     found[number] = why
         ready = {number: loaded for number, loaded in ready.items() if number not in found}
-        for numbers in _jobs(ready):
+        for numbers in _jobs(spark, ready):
             runs = [ready[number] for number in numbers]
             judged = _judge(spark, runs, tell, Stopwatch(dict(stopwatch.seconds)), exact=exact)
             found |= dict(zip(numbers, judged, strict=True))
@@ -113,8 +115,13 @@ def verify_all(
 
 
 def _unseen(spark: SparkSession, loaded: LoadedRun) -> UsageError | None:
-    """Return why a cluster's tasks cannot read a run; None if they can."""
+    """Return why the tasks of a session cannot read a run; None if they can.
+
+    Raises:
+        EnvironmentBroken: Spark itself cannot.
+    """
     home = LargeFiles.of(loaded.run.path).home
+    reject_unknown(spark, home)
     if is_local(spark) or storage.opens_in_tasks(home) or not loaded.copied.replicas:
         return None
     return UsageError(
@@ -123,8 +130,23 @@ def _unseen(spark: SparkSession, loaded: LoadedRun) -> UsageError | None:
     )
 
 
-def _jobs(ready: Mapping[int, LoadedRun]) -> Iterator[list[int]]:
-    """Yield the numbers of the runs that are verified together."""
+def _jobs(spark: SparkSession, ready: Mapping[int, LoadedRun]) -> Iterator[list[int]]:
+    """Yield the numbers of the runs that are verified together.
+
+    The workers of a cluster leave what belongs to a run on its storage: so runs of several storages
+    are not verified together there.
+    """
+
+    def place(number: int) -> str:
+        return (
+            "" if is_local(spark) else storage.root_of(LargeFiles.of(ready[number].run.path).home)
+        )
+
+    for numbers in by_key(ready, place).values():
+        yield from _jobs_among({number: ready[number] for number in numbers})
+
+
+def _jobs_among(ready: Mapping[int, LoadedRun]) -> Iterator[list[int]]:
     short: list[int] = []
     rows = processes = 0
     for number, loaded in ready.items():

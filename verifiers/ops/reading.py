@@ -20,6 +20,7 @@ from verifiers.ops.lags import realtime_lags, watched_lags
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of, map_in_arrow
+from verifiers.spark.hadoop import reject_unknown
 from verifiers.spark.session import is_local
 
 _OF_TASKS = -1
@@ -139,6 +140,7 @@ def _scratch(spark: SparkSession, names: Sequence[str]) -> str:
     if names and not is_local(spark):
         # Other machines can read the histories, so they can read a folder beside them.
         beside = names[0].rpartition("/")[0]
+        reject_unknown(spark, beside)
     folder = storage.unused(beside, ".kafka-chaos-ops", "")
     try:
         storage.make_folder(folder)

@@ -137,4 +137,6 @@ def hand_out(parts: str, members: Sequence[Member], name: str, schema: StructTyp
                 writer.write_table(none)
         # What was made on this machine of a run elsewhere is stored there with its verdict.
         home = LargeFiles.of(member.run.path).home if storage.is_uri(parts) else member.run.path
-        storage.replace_folder(own, storage.join(str(home), name))
+        target = storage.join(str(home), name)
+        with storage.reachable(target):
+            storage.replace_folder(own, target)

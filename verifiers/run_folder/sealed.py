@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -63,10 +62,11 @@ def read_sealed(path: Path) -> Sealed:
     clients = [file.stem.removeprefix("process-") for file in (path / "clients").glob("*.json")]
     highest = max((int(number) for number in clients if number.isdigit()), default=-1)
     for dataset, paths in files.items():
+        footers = storage.parquet_footers([*map(large.name, paths)])
         for file in paths:
             name = large.name(file)
             with unreadable_named(name):
-                footer = storage.parquet_footer(name)
+                footer = next(footers)
                 columns = footer.schema.to_arrow_schema().names
                 _reject_gaps(name, dataset, columns)
                 rows += footer.num_rows
@@ -126,7 +126,7 @@ def unreadable_named(file: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except storage.ERRORS as error:
         raise HistoryUnreadable(
             f"{file} cannot be read as Parquet ({str(error).splitlines()[0]}): "
             "restore it, or seal the raw history again."

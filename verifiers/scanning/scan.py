@@ -5,7 +5,7 @@ workers. A worker that reads row groups itself avoids the most expensive part of
 JVM's reading the rows and handing them to Python.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -120,10 +120,9 @@ def _shares(files: Sequence[str], cores: int) -> list[list[Part]]:
     return shares
 
 
-def row_groups(files: Iterable[str]) -> Iterator[tuple[Part, int, pq.Statistics | None]]:
+def row_groups(files: Sequence[str]) -> Iterator[tuple[Part, int, pq.Statistics | None]]:
     """Yield each row group, its number of rows, and the statistics of its times if it has any."""
-    for file in files:
-        metadata = storage.parquet_footer(file)
+    for file, metadata in zip(files, storage.parquet_footers(files), strict=True):
         names = metadata.schema.names
         where = next((names.index(name) for name in names if name in _TIMES), None)
         for number in range(metadata.num_row_groups):
@@ -153,7 +152,7 @@ def _rows_of(part: Part, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
                     for field in wanted
                 ]
                 yield pa.RecordBatch.from_arrays(columns, names=wanted.names)
-    except (OSError, pa.ArrowException) as error:
+    except storage.ERRORS as error:
         reason = str(error).splitlines()[0]
         raise HistoryUnreadable(f"{file} cannot be read ({reason})") from error
 

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken
+from verifiers.spark import storage
 
 
 def hadoop_files(session: SparkSession, scheme: str, authority: str) -> pafs.FileSystem:
@@ -36,6 +37,17 @@ def hadoop_files(session: SparkSession, scheme: str, authority: str) -> pafs.Fil
             "(spark.jars.packages), and its settings among Hadoop's (HADOOP_CONF_DIR)?"
         ) from error
     return pafs.PyFileSystem(_Files(jvm, opened, root))
+
+
+def reject_unknown(session: SparkSession, name: str) -> None:
+    """Reject what Spark cannot open, before a job fails on it.
+
+    Raises:
+        EnvironmentBroken: Spark lacks what it takes.
+    """
+    if storage.is_uri(name):
+        scheme, _, rest = storage.spark_name(name).partition("://")
+        hadoop_files(session, scheme, rest.partition("/")[0])
 
 
 class _Files(pafs.FileSystemHandler):  # type: ignore[misc]

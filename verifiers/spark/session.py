@@ -202,6 +202,8 @@ def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkC
         # Otherwise every column records where our code made it, by five calls to Java.
         .set("spark.python.sql.dataFrameDebugging.enabled", "false")
     )
+    for key, value in _s3a_settings().items():
+        conf.set(f"spark.hadoop.fs.s3a.{key}", value)
     if not master.startswith("local"):
         # A cluster keeps its other settings, as in spark-defaults.conf.
         return conf
@@ -228,6 +230,19 @@ def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkC
         .set("spark.driver.extraJavaOptions", " ".join(options))
     )
     return conf
+
+
+def _s3a_settings() -> dict[str, str]:
+    """Return what Hadoop's client of S3 does not take from the variables that pyarrow's takes."""
+    settings: dict[str, str] = {}
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if region:
+        settings["endpoint.region"] = region
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        # Only Amazon's own endpoint has a host name for each bucket.
+        settings |= {"endpoint": endpoint, "path.style.access": "true"}
+    return settings
 
 
 def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:

@@ -12,10 +12,11 @@ an object store shows an object only when it is complete.
 import io
 import re
 import shutil
+import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,13 +29,17 @@ import pyarrow.parquet as pq
 from harness.core.errors import EnvironmentBroken
 
 _URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/+")
-_S3 = frozenset({"s3", "s3a", "s3n"})
+_S3 = frozenset({"s3", "s3a"})
 _OBJECT_STORES = frozenset({*_S3, "gs", "gcs", "abfs", "abfss"})
 """Their schemes: nothing is renamed there, and a folder is a common beginning of names."""
+
+ERRORS = (OSError, RuntimeError, pa.ArrowException)
+"""What opening, reading and writing raises if a storage fails; hdfs-native raises the second."""
 
 _AT_ONCE = 8
 """So many files are copied at the same time."""
 _COPIED_BYTES = 4 << 20
+_CONNECT_S = 20
 
 Opened = tuple[pafs.FileSystem, str]
 """A file system, and the path of a file or folder in it."""
@@ -73,6 +78,11 @@ def name_of(given: Path | str) -> str:
 def join(name: str, *parts: str) -> str:
     """Return the name of something below a folder."""
     return "/".join([name.rstrip("/"), *parts])
+
+
+def root_of(name: str) -> str:
+    """Return what stands for the storage that something lies on."""
+    return "file:" if not is_uri(name) else ":".join(_parts(name)[:2])
 
 
 def last_part(name: str) -> str:
@@ -155,6 +165,9 @@ def _hdfs(authority: str) -> pafs.FileSystem:
 
     host, _, port = authority.partition(":")
     try:
+        if port:
+            # The client goes on trying for minutes.
+            socket.create_connection((host, int(port)), _CONNECT_S).close()
         native = HdfsFileSystem(host or None, int(port) if port else None, skip_instance_cache=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise _unreachable(f"hdfs://{authority}", error) from error
@@ -187,7 +200,7 @@ def reachable(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, RuntimeError, pa.ArrowException) as error:
+    except ERRORS as error:
         raise _unreachable(name, error) from error
 
 
@@ -247,6 +260,15 @@ def parquet_footer(name: str) -> pq.FileMetaData:
     """Return the footer of a Parquet file."""
     opened, path = filesystem(name)
     return pq.read_metadata(path, filesystem=opened)
+
+
+def parquet_footers(names: Sequence[str]) -> Iterator[pq.FileMetaData]:
+    """Yield the footers of Parquet files, in their order; of files elsewhere, read together."""
+    if not any(map(is_uri, names)):
+        yield from map(parquet_footer, names)
+        return
+    with ThreadPoolExecutor(_AT_ONCE, "footers") as pool:
+        yield from pool.map(parquet_footer, names)
 
 
 def read_parquet(name: str, columns: list[str] | None = None) -> pa.Table:
@@ -316,14 +338,36 @@ def unused(folder: str, stem: str, suffix: str) -> str:
 
 def put(source: Path, name: str) -> None:
     """Copy a file of this machine to where it is named; readers see all of it or nothing."""
-    draft = name if _is_object_store(name) else _draft_of(name)
-    opened, path = filesystem(draft)
-    if draft != name:
-        opened.create_dir(path.rpartition("/")[0], recursive=True)
+    opened, path = filesystem(name)
+    if _is_object_store(name):
+        _copy(source, opened, path)
+        return
+    try:
+        _put(source, opened, path)
+    except ERRORS:
+        # Where a DataNode dies, Hadoop's own client goes on with the others.
+        if not (is_uri(name) and _others):
+            raise
+        scheme, authority, _ = _parts(name)
+        _put(source, _others[0](scheme, authority), path)
+
+
+def _put(source: Path, opened: pafs.FileSystem, path: str) -> None:
+    folder, _, last = path.rpartition("/")
+    draft = f"{folder}/.{last}.{uuid.uuid4().hex}.draft"
+    opened.create_dir(folder, recursive=True)
+    try:
+        _copy(source, opened, draft)
+        opened.move(draft, path)
+    except BaseException:
+        with suppress(*ERRORS):
+            opened.delete_file(draft)
+        raise
+
+
+def _copy(source: Path, opened: pafs.FileSystem, path: str) -> None:
     with source.open("rb") as content, opened.open_output_stream(path) as copy:
         shutil.copyfileobj(content, copy, _COPIED_BYTES)
-    if draft != name:
-        opened.move(path, filesystem(name)[1])
 
 
 def put_all(files: Mapping[Path, str]) -> None:
@@ -342,7 +386,9 @@ def replace_folder(source: str, target: str) -> None:
     """Move a folder to another name, also from this machine to a storage; replace what is there."""
     remove(target)
     if not is_uri(source) and is_uri(target):
-        put_all({Path(source) / file: join(target, file) for file in files_below(source)})
+        # Spark writes checksums of its own beside files of this machine.
+        files = [file for file in files_below(source) if not last_part(file).startswith(".")]
+        put_all({Path(source) / file: join(target, file) for file in files})
         shutil.rmtree(source)
         return
     opened, path = filesystem(source)
@@ -353,11 +399,6 @@ def replace_folder(source: str, target: str) -> None:
         return
     make_folder(target.rpartition("/")[0])
     opened.move(path, filesystem(target)[1])
-
-
-def _draft_of(name: str) -> str:
-    folder, _, last = name.rpartition("/")
-    return f"{folder}/.{last}.{uuid.uuid4().hex}.draft"
 
 
 def _is_object_store(name: str) -> bool:

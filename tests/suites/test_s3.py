@@ -1,0 +1,140 @@
+"""Runs and histories on an S3: a server that speaks it, and Spark's s3a."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.fs as pafs
+import pytest
+
+from harness.core.wait import wait_until
+from tests.bench._runs import Shape, write_run
+from tests.spark.standalone import standalone
+from tests.suites.hadoop import environment, free_ports, s3a_jars
+from tests.suites.judging import (
+    HISTORIES,
+    RESULTS,
+    anomalies,
+    damaged,
+    judged,
+    kafka_chaos,
+)
+from verifiers.spark import storage
+
+pytestmark = pytest.mark.nightly
+
+_BUCKET = "kafka-chaos-runs"
+
+
+@pytest.fixture(scope="module")
+def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The variables that name a server with one bucket, and jars for Spark to read it."""
+    home = tmp_path_factory.mktemp("s3")
+    (port,) = free_ports(1)
+    with (home / "server.log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+    variables = {
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "not a secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{port}",
+    }
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    jars = ",".join(str(jar) for jar in sorted(s3a_jars().glob("*.jar")))
+    settings = {
+        "spark.jars": jars,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "600m",
+        "spark.executor.cores": "1",
+        "spark.sql.shuffle.partitions": "2",
+        **{f"spark.executorEnv.{name}": value for name, value in variables.items()},
+    }
+    lines = "".join(f"{key} {value}\n" for key, value in settings.items())
+    (home / "spark-defaults.conf").write_text(lines)
+    try:
+        server_files = pafs.S3FileSystem(
+            endpoint_override=f"127.0.0.1:{port}", scheme="http", region="us-east-1",
+            allow_bucket_creation=True,
+        )  # fmt: skip
+
+        def is_up() -> bool:
+            try:
+                server_files.create_dir(_BUCKET)
+            except OSError:
+                return False
+            return True
+
+        wait_until(is_up, timeout_s=120, what="a bucket")
+        yield environment(SPARK_CONF_DIR=str(home))
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        server.terminate()
+        server.wait(30)
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone(tmp_path_factory.mktemp("cluster")) as address:
+        yield address
+
+
+def test_runs_and_histories_on_s3_are_judged_there(
+    owned: dict[str, str], master: str, tmp_path: Path
+) -> None:
+    here = damaged(tmp_path / "one")
+    many = tmp_path / "many"
+    write_run(many, Shape(sends=480_000, damaged=30, polled=True))
+    history = HISTORIES / "G1a.jsonl"
+    local = judged([here, many, history], environment())
+    store = f"s3://{_BUCKET}/night"
+    archived = kafka_chaos("archive", here, many, store, environment=owned)
+    assert archived.returncode == 0, archived.stderr
+    there = [f"{store}/one", f"{store}/many"]
+    storage.put(history, f"s3://{_BUCKET}/ops/G1a.jsonl")
+    for document in local:
+        document.pop("history", None)
+
+    # Both of the schemes that people write name the same.
+    names = [there[0], there[1].replace("s3:", "s3a:"), f"s3a://{_BUCKET}/ops/G1a.jsonl"]
+    for options in ((), ("--master", master)):
+        for name in (f"{run}/{f}" for run in there for f in ("anomalies", "replicas", *RESULTS)):
+            storage.remove(name)
+
+        found = judged(names, owned, *options)
+
+        for document in found:
+            document.pop("history", None)
+        assert found == local
+        for run, name in zip((here, many), there, strict=True):
+            assert anomalies(name) == anomalies(run)
+            files = storage.files_below(name)
+            assert files.keys() >= set(RESULTS)
+            assert not [file for file in files if file.startswith(".") or "/." in file]
+        assert list(storage.files_below(f"s3://{_BUCKET}/ops")) == ["G1a.jsonl"]
+
+
+def test_what_cannot_be_read_is_said_in_one_sentence(owned: dict[str, str], tmp_path: Path) -> None:
+    nowhere = kafka_chaos("verify", f"s3://{_BUCKET}/nowhere", environment=owned)
+    assert nowhere.returncode == 2
+    assert f"There is no run folder s3://{_BUCKET}/nowhere" in nowhere.stderr
+
+    no_bucket = kafka_chaos("verify", "s3://no-such-bucket/one", environment=owned)
+    assert no_bucket.returncode in (2, 4)
+    assert "s3://no-such-bucket/one" in no_bucket.stderr
+
+    # A run is there, and Spark has no jars for s3a.
+    run = damaged(tmp_path / "one")
+    store = f"s3://{_BUCKET}/plain"
+    assert kafka_chaos("archive", run, store, environment=owned).returncode == 0
+    without = kafka_chaos("verify", f"{store}/one", environment=environment())
+    assert without.returncode == 4
+    assert "spark.jars.packages" in without.stderr
+    assert "Traceback" not in without.stderr

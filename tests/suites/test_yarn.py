@@ -1,0 +1,87 @@
+"""Judging on a YARN: a ResourceManager and a NodeManager, and runs on the HDFS beside them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench._runs import Shape, write_run
+from tests.suites.hadoop import SPARK_JARS, Hdfs, environment, hdfs, yarn
+from tests.suites.judging import (
+    DAMAGED,
+    HISTORIES,
+    RESULTS,
+    anomalies,
+    damaged,
+    judged,
+    kafka_chaos,
+)
+from verifiers.spark import storage
+
+pytestmark = pytest.mark.nightly
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    with hdfs(tmp_path_factory.mktemp("hadoop")) as started, yarn(started):
+        yield started
+
+
+@pytest.fixture(scope="module")
+def owned(cluster: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of somebody who has set up Spark for YARN."""
+    folder = tmp_path_factory.mktemp("conf")
+    settings = {
+        # Else every application uploads Spark.
+        "spark.yarn.jars": f"local:{SPARK_JARS}/*",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.instances": "2",
+        "spark.executor.memory": "600m",
+        "spark.executor.memoryOverhead": "400m",
+        "spark.yarn.am.memory": "400m",
+        "spark.sql.shuffle.partitions": "2",
+        # Attempts of one task that go on at the same time are what may meet.
+        "spark.speculation": "true",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.minTaskRuntime": "0ms",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    lines = "".join(f"{key} {value}\n" for key, value in settings.items())
+    (folder / "spark-defaults.conf").write_text(lines)
+    return cluster.environment(SPARK_CONF_DIR=str(folder))
+
+
+def test_yarn_gives_the_verdict_that_this_machine_gives(
+    cluster: Hdfs, owned: dict[str, str], tmp_path: Path
+) -> None:
+    here = damaged(tmp_path / "one")
+    many = tmp_path / "many"
+    write_run(many, Shape(sends=480_000, damaged=30, polled=True))
+    history = HISTORIES / "G1a.jsonl"
+    local = judged([here, many, history], environment())
+    store = f"{cluster.uri}/runs"
+    archived = kafka_chaos("archive", here, many, store, environment=owned)
+    assert archived.returncode == 0, archived.stderr
+    there = [f"{store}/one", f"{store}/many"]
+    for name in (f"{run}/{file}" for run in there for file in ("anomalies", "replicas", *RESULTS)):
+        storage.remove(name)
+    storage.put(history, f"{cluster.uri}/ops/G1a.jsonl")
+
+    found = judged([*there, f"{cluster.uri}/ops/G1a.jsonl"], owned, "--master", "yarn")
+
+    for document in (*local, *found):
+        document.pop("history", None)
+    assert found == local
+    assert set(DAMAGED) <= set(found[0]["anomalies"])
+    assert "crashed" not in found[0]["checkers"].values()
+    for run, name in zip((here, many), there, strict=True):
+        assert anomalies(name) == anomalies(run)
+        files = {file.removeprefix(f"{name}/") for file in cluster.list(name)}
+        assert files.issuperset(RESULTS)
+        assert "replicas/batches/part-0.parquet" in files or run == many
+        assert not [file for file in files if file.startswith(".") or "/." in file]
+    assert not [file for file in cluster.list(f"{cluster.uri}/ops") if "/." in file]
