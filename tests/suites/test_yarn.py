@@ -1,5 +1,7 @@
 """Judging on a YARN: a ResourceManager and a NodeManager, and runs on the HDFS beside them."""
 
+import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,9 +31,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
 
 @pytest.fixture(scope="module")
 def owned(cluster: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of somebody who has set up Spark for YARN."""
+    """The environment of somebody who has set up Spark for YARN, and sends a Python along."""
     folder = tmp_path_factory.mktemp("conf")
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with tarfile.open(folder / "packed.tar.gz", "w:gz") as archive:
+        archive.add(python, "bin/python")
     settings = {
+        "spark.archives": f"file://{folder}/packed.tar.gz#packed",
         # Else every application uploads Spark.
         "spark.yarn.jars": f"local:{SPARK_JARS}/*",
         "spark.driver.host": "127.0.0.1",
@@ -52,7 +60,8 @@ def owned(cluster: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     }
     lines = "".join(f"{key} {value}\n" for key, value in settings.items())
     (folder / "spark-defaults.conf").write_text(lines)
-    return cluster.environment(SPARK_CONF_DIR=str(folder))
+    # There is such a path only where the archive was unpacked: in the containers of tasks.
+    return cluster.environment(SPARK_CONF_DIR=str(folder), PYSPARK_PYTHON="./packed/bin/python")
 
 
 def test_yarn_gives_the_verdict_that_this_machine_gives(
