@@ -26,6 +26,7 @@ COLD_S = {100_000: 10.0}
 WARM_S = {200: 2.5, 10_000: 2.5, 100_000: 4.0}
 """What is aimed at, by the number of records."""
 _POLLED_AT_ONCE = 500
+_STEP_NS = 20_000_000
 
 WARM = """
 import json, os, statistics, sys, time
@@ -66,7 +67,8 @@ def write_run(path: Path, *, records: int) -> Path:
         for number, begin in enumerate(range(0, records, _POLLED_AT_ONCE))
     ]
     sends = [ok(1, number, number) for number in range(records)]
-    return Folder([*sends, *polls, final(*lying)], whole=True).write(path)
+    ops = [*sends, *polls, final(*lying)]
+    return Folder(ops, whole=True, step_ns=_STEP_NS).write(path)
 
 
 def measure(run: Path, scratch: Path, *, repeats: int) -> dict[str, Any]:

@@ -104,14 +104,14 @@ def event(process: int, f: str, **other: Any) -> Op:
     return Op("event", ({**row, "offset": None, "detail": None, **other},))
 
 
-def rows_of(ops: Sequence[Op]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each dataset; each op takes one second, sends complete half way."""
+def rows_of(ops: Sequence[Op], step_ns: int = STEP_NS) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each dataset; sends complete half way through their step."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in HISTORY_SCHEMAS}
     for number, op in enumerate(ops):
-        now = number * STEP_NS
+        now = number * step_ns
         for row in op.rows:
             times = (
-                {"invoke_ns": now, "complete_ns": now + STEP_NS // 2}
+                {"invoke_ns": now, "complete_ns": now + step_ns // 2}
                 if op.dataset in ("send", "txn")
                 else {"time_ns": now}
             )
@@ -142,7 +142,7 @@ class Folder:
     """What is to stand in a run folder; change it with `dataclasses.replace`.
 
     If it is to be `whole`, it holds all the evidence that a VALID rests on: the final read has all
-    that the log has, and clients, leaders and high watermarks are known.
+    that the log has, and clients, leaders and high watermarks are known. An op takes `step_ns`.
     """
 
     ops: Sequence[Op]
@@ -151,6 +151,7 @@ class Folder:
     faults: Sequence[dict[str, Any]] | None = None
     ends: Sequence[dict[str, Any]] | None = None
     whole: bool = False
+    step_ns: int = STEP_NS
 
     def but(self, **changes: Any) -> "Folder":
         return replace(self, **changes)
@@ -177,7 +178,7 @@ class Folder:
         (path / "run.json").write_text(json.dumps(meta))
         faults = PROVEN if self.faults is None else self.faults
         (path / "faults.jsonl").write_text("".join(json.dumps(f) + "\n" for f in faults))
-        for dataset, rows in rows_of(self.ops).items():
+        for dataset, rows in rows_of(self.ops, self.step_ns).items():
             folder = path / "history" / dataset
             folder.mkdir(parents=True, exist_ok=True)
             schema = _arrow(HISTORY_SCHEMAS[dataset])
@@ -191,7 +192,7 @@ class Folder:
         if disks:
             self._write_disks(path, ends)
         if self.whole:
-            add_evidence(path, len(self.ops))
+            add_evidence(path, len(self.ops) * self.step_ns // STEP_NS)
         return path
 
     def _ends(self) -> list[dict[str, Any]]:

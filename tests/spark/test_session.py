@@ -13,7 +13,7 @@ from verifiers.spark import session
 from verifiers.spark.archive import archive_of, use_of
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, TEXT, struct
-from verifiers.spark.session import FEW_ROWS, MANY_ROWS, find_java, tuned
+from verifiers.spark.session import FEW_ROWS, MANY_ROWS, TINY_ROWS, find_java, tuned
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -103,6 +103,20 @@ def test_a_short_history_is_planned_for_as_one_and_nothing_stays_behind(
 def test_a_long_history_is_left_to_adapt(spark: SparkSession) -> None:
     with tuned(spark, rows=MANY_ROWS):
         assert settings(spark)[0] == "true"
+
+
+def test_only_the_plans_of_a_tiny_history_are_interpreted(spark: SparkSession) -> None:
+    compiled = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    before = {key: spark.conf.get(key) for key in compiled}
+    for key, value in compiled.items():
+        spark.conf.set(key, value)
+    try:
+        for rows, mode in ((TINY_ROWS - 1, "NO_CODEGEN"), (TINY_ROWS, "FALLBACK")):
+            with tuned(spark, rows=rows):
+                assert spark.conf.get("spark.sql.codegen.factoryMode") == mode
+    finally:
+        for key, known in before.items():
+            spark.conf.set(key, str(known))
 
 
 def settings(spark: SparkSession) -> tuple[str | None, str | None]:

@@ -25,6 +25,7 @@ from verifiers.run_folder.result import OffenceExample
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 from verifiers.scanning import digests, offsets, presorted
 from verifiers.spark import storage
+from verifiers.spark.arrow import frame_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -107,8 +108,10 @@ def build(
     values = checked.values
     turns = order.turns(history, checked.polls).persist()
     processing = consumption.processing(history.events)
-    parts = transactions.parts(history, values).persist()
-    kept = (values, log, turns, parts, *checked.kept)
+    parts = transactions.parts(history, values)
+    kept = (values, log, turns, *checked.kept)
+    if history.transactional:
+        kept += (parts.persist(),)
     counted = {
         "values": values,
         "turns": turns,
@@ -124,20 +127,30 @@ def build(
         for row in reduce(DataFrame.unionByName, marks).groupBy("frame").count().collect()
     }
     _LOG.debug("suspects: %s", sizes)
+    empty = frozenset(counted) - frozenset(sizes)
+
+    def known(name: str, frame: DataFrame) -> DataFrame:
+        # Of what is known to be empty, Spark plans nothing.
+        return frame_of(frame.sparkSession, [], frame.schema) if name in empty else frame
+
+    values = known("values", values)
+    txns = known("txns", history.txns)
     by_name = {
         **history.recorded(),
+        "txns": txns,
+        "aborted_reads": known("aborted_reads", history.aborted_reads),
         "values": values,
         "log": log,
-        "turns": turns,
+        "turns": known("turns", turns),
         "producing": order.producing(history, values, checked.sends),
-        "slots": offsets.slots(checked.history, values, log),
-        "processing": processing,
-        "parts": parts,
-        "answers": answers(history.sends, history.txns, history.events),
-        "fatals": fatals(history.events, history.txns),
-        "transactors": history.txns.select("process").distinct(),
+        "slots": known("slots", offsets.slots(checked.history, values, log)),
+        "processing": known("processing", processing),
+        "parts": known("parts", parts),
+        "answers": answers(history.sends, txns, history.events),
+        "fatals": fatals(history.events, txns),
+        "transactors": txns.select("process").distinct(),
     }
-    return Frames(by_name=by_name, kept=kept, empty=frozenset(counted) - frozenset(sizes))
+    return Frames(by_name=by_name, kept=kept, empty=empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +263,8 @@ def run_checkers(
                 if is_unreadable(crash):
                     raise
                 crashes[name] = _note_crash(folders, name, crash)
-    summaries = _summarise(found_in(spark, scratch))
+    # Where nothing was found, no file was written.
+    summaries = _summarise(found_in(spark, scratch)) if storage.files_below(target) else {}
     checkers = {name: "crashed" if name in crashes else "ran" for name in CHECKERS}
     return {
         member.number: replace(

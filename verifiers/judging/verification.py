@@ -1,7 +1,7 @@
 """The verification of one or several runs in one Spark session, and the verdict on each."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -109,7 +109,7 @@ class Verification:
                 comparing = aside.submit(self._compare)
                 drawing = aside.submit(self._draw, history, by_scan=digest_first)
                 explaining = aside.submit(self._explain, history, drawing)
-                results = self._find(history, comparing, digest_first=digest_first)
+                results = self._find(history, comparing, aside, digest_first=digest_first)
                 lanes = drawing.result()
                 why = explaining.result()
         return [
@@ -175,8 +175,19 @@ class Verification:
             copied = {member: loaded.copied for member, loaded in self.members.items()}
             return compare(self.context.spark, copied, target=self.batches)
 
+    def _count(
+        self, history: History, values: DataFrame, comparing: Future[Comparison]
+    ) -> dict[int, Counted]:
+        with self.context.stopwatch("verify: count evidence"):
+            return count(history, values, comparing.result().batches, list(self.members))
+
     def _find(
-        self, history: History, comparing: Future[Comparison], *, digest_first: bool
+        self,
+        history: History,
+        comparing: Future[Comparison],
+        aside: Executor,
+        *,
+        digest_first: bool,
     ) -> "_Results":
         members = list(self.members)
         with self.context.stopwatch("verify: build frames"):
@@ -186,14 +197,13 @@ class Verification:
             compared = comparing.result()
             kept += compared.kept
             values = built.by_name["values"]
+            counting = aside.submit(self._count, history, values, comparing)
             built = built.with_more(compared.frames(self.context.spark, values), compared.empty)
             rows = together((member, loaded.timeline) for member, loaded in self.members.items())
             unseen = frozenset(name for name in SCHEMAS if not rows[name])
             built = built.with_more(frames_of(self.context.spark, rows), unseen)
             with self.context.stopwatch("verify: run checkers"):
                 found = run_checkers(self.context.spark, built, members, self.context.scratch)
-            with self.context.stopwatch("verify: count evidence"):
-                counted = count(history, values, compared.batches, members)
             located: dict[int, dict[str, Any]] = {}
             if any(
                 anomaly == "lost-write"
@@ -205,6 +215,7 @@ class Verification:
             hand_out(found_rows, members, "anomalies", FOUND_SCHEMA)
             if compared.summaries and len(members) > 1:
                 self._hand_out_batches(compared.batches)
+            counted = counting.result()
         finally:
             for frame in kept:
                 frame.unpersist()

@@ -28,6 +28,8 @@ _LOG = logging.getLogger(__name__)
 LOCAL_MASTER = "local[*]"
 HEAP_MIB = 2048
 """Heap of the local JVM, MiB; it is driver and executor in one."""
+TINY_ROWS = 10_000
+"""Compiling the plans for a shorter history takes longer than interpreting them."""
 FEW_ROWS = 1_000_000
 """A shorter history is not divided."""
 MANY_ROWS = 5_000_000
@@ -132,6 +134,12 @@ def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.shuffle.partitions": str(parts),
         }
+        if rows < FEW_ROWS:
+            # Filters that follow from others spare a short history nothing.
+            wanted["spark.sql.constraintPropagation.enabled"] = "false"
+        if rows < TINY_ROWS:
+            wanted["spark.sql.codegen.wholeStage"] = "false"
+            wanted["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
     before = {key: session.conf.get(key) for key in wanted}
     try:
         for key, value in wanted.items():
@@ -201,6 +209,9 @@ def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkC
         .set("spark.sql.session.timeZone", "UTC")
         # Otherwise every column records where our code made it, by five calls to Java.
         .set("spark.python.sql.dataFrameDebugging.enabled", "false")
+        # Nor is each plan written out in words, for a page that nobody opens.
+        .set("spark.sql.maxPlanStringLength", "0")
+        .set("spark.sql.ui.explainMode", "simple")
     )
     for key, value in _s3a_settings().items():
         conf.set(f"spark.hadoop.fs.s3a.{key}", value)
