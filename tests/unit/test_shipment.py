@@ -49,6 +49,7 @@ def test_a_cluster_keeps_its_own_settings(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert set(theirs) == {
         "spark.master", "spark.app.name", "spark.sql.session.timeZone",
-        "spark.python.sql.dataFrameDebugging.enabled",
+        "spark.python.sql.dataFrameDebugging.enabled", "spark.sql.maxPlanStringLength",
+        "spark.sql.ui.explainMode",
     }  # fmt: skip
     assert ours["spark.driver.memory"] == "2048m"

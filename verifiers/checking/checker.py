@@ -47,6 +47,7 @@ from pyspark.sql import functions as F
 from harness.core.registry import Registry
 from verifiers.oracle import Chapter, chapter_of
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
+from verifiers.spark.columns import converted
 
 Find = Callable[..., DataFrame]
 """A pure function of shared frames, asked for by the names of its parameters.
@@ -207,11 +208,11 @@ def offences(
     unknown = set(columns) - set(names)
     if unknown:
         raise ValueError(f"An anomaly has no column {sorted(unknown)}: choose from {names}.")
-    chosen = []
-    for field in ANOMALY_SCHEMA.fields[:-1]:
-        given = columns.get(field.name, field.name if field.name in frame.columns else None)
-        column = F.lit(None) if given is None else F.col(given) if isinstance(given, str) else given
-        chosen.append(column.cast(field.dataType).alias(field.name))
+    own = set(frame.columns)
+    chosen = [
+        converted(columns.get(field.name, field.name if field.name in own else None), field)
+        for field in ANOMALY_SCHEMA.fields[:-1]
+    ]
     facts = [part for name, fact in detail.items() for part in (F.lit(name), fact.cast("string"))]
     known = F.map_filter(F.create_map(*facts), lambda _, fact: fact.isNotNull())
-    return frame.select(*chosen, known.cast(ANOMALY_SCHEMA["detail"].dataType).alias("detail"))
+    return frame.select(*chosen, converted(known, ANOMALY_SCHEMA["detail"]))

@@ -26,6 +26,7 @@ from verifiers.run_folder.schema import ANOMALY_SCHEMA
 from verifiers.scanning import digests, offsets, presorted
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import converted
 
 _LOG = logging.getLogger(__name__)
 
@@ -317,7 +318,7 @@ def _message(error: BaseException) -> str:
 
 def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFrame:
     found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
-    columns = [F.col(field.name).cast(field.dataType) for field in ANOMALY_SCHEMA.fields]
+    columns = [converted(field.name, field) for field in ANOMALY_SCHEMA.fields]
     return found.select(F.lit(name).alias("anomaly"), *columns)
 
 

@@ -22,7 +22,7 @@ from verifiers.ops.neighbours import remembered, suspicious_steps
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 from verifiers.ops.versions import versions_of
-from verifiers.spark.columns import in_columns
+from verifiers.spark.columns import converted, in_columns
 
 _LOG = logging.getLogger(__name__)
 
@@ -242,7 +242,7 @@ def _bare(rows: DataFrame) -> DataFrame:
 
 
 def _named(found: DataFrame, name: str) -> DataFrame:
-    columns = [F.col(field.name).cast(field.dataType) for field in OP_ANOMALY_SCHEMA.fields]
+    columns = [converted(field.name, field) for field in OP_ANOMALY_SCHEMA.fields]
     return found.select(F.lit(name).alias("anomaly"), *columns)
 
 

@@ -34,7 +34,15 @@ def declared(*nullable: str, **columns: DataType) -> StructType:
 
 def in_columns(rows: DataFrame, schema: StructType, given: Mapping[str, Column]) -> DataFrame:
     """Return rows in the columns of a schema; those that are not given are null."""
-    none = F.lit(None)
-    return rows.select(
-        *(given.get(f.name, none).cast(f.dataType).alias(f.name) for f in schema.fields)
-    )
+    return rows.select(*(converted(given.get(field.name), field) for field in schema.fields))
+
+
+def converted(given: Column | str | None, field: StructField) -> Column:
+    """Return a column, or that of a name, in a field's name and type; null if none is given.
+
+    Each part of a column is a message to the JVM: an expression in SQL is one.
+    """
+    kind = field.dataType.simpleString()
+    if isinstance(given, Column):
+        return given.cast(kind).alias(field.name)
+    return F.expr(f"cast({'null' if given is None else f'`{given}`'} as {kind}) as `{field.name}`")

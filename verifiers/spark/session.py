@@ -209,7 +209,7 @@ def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkC
         .set("spark.sql.session.timeZone", "UTC")
         # Otherwise every column records where our code made it, by five calls to Java.
         .set("spark.python.sql.dataFrameDebugging.enabled", "false")
-        # Nor is each plan written out in words, for a page that nobody opens.
+        # Nor is each plan written out in words.
         .set("spark.sql.maxPlanStringLength", "0")
         .set("spark.sql.ui.explainMode", "simple")
     )
