@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from harness.core.errors import UsageError
 from tests.spark.everything import write_everything
-from tests.spark.ops import Folder, Rec, filler, final, ok
+from tests.spark.ops import Folder, Rec, filler, final, ok, poll
 from verifiers.adequacy.rule import RULES
 from verifiers.checking.checker import CHECKERS, offences
 from verifiers.planting.self_test import PlantOutcome, SelfTest, self_test
@@ -21,6 +21,12 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 def plant_in(path: Path, *only: str) -> SelfTest:
     return self_test(path, master="local[2]", only=only)
+
+
+def write_plain(path: Path) -> Path:
+    """Write a run in order without groups and transactions: few checkers have anything to do."""
+    polls = [poll(9, n, Rec(50, n, n, partition=1)) for n in range(20)]
+    return Folder([*filler(20), *polls], whole=True).write(path)
 
 
 def named(outcome: SelfTest) -> dict[str, PlantOutcome]:
@@ -79,7 +85,7 @@ def test_what_a_run_does_not_hold_is_named_and_what_it_has_already_is_its_own(
 
 
 def test_a_verifier_without_a_checker_fails(tmp_path: Path, checkers: dict[str, Any]) -> None:
-    path = write_everything(tmp_path / "run")
+    path = write_plain(tmp_path / "run")
     del checkers["duplicate"]
 
     outcome = plant_in(path, "duplicate", "phantom")
@@ -94,7 +100,7 @@ def test_a_checker_that_says_too_much_fails(tmp_path: Path, checkers: dict[str, 
     def phantom(values: DataFrame) -> DataFrame:
         return offences(values.where(F.col("polls") + F.col("finals") > 0), detail={})
 
-    path = write_everything(tmp_path / "run")
+    path = write_plain(tmp_path / "run")
     checkers["phantom"] = replace(checkers["phantom"], find=phantom)
 
     outcome = plant_in(path, "duplicate")

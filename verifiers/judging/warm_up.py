@@ -1,4 +1,4 @@
-"""The class archive of Spark's JVM, made by verifying a small history.
+"""The class archive of Spark's JVM, made by verifying two small histories.
 
 `python -m verifiers.judging.warm_up` makes the archive and prints its path.
 """
@@ -22,11 +22,11 @@ from harness.core.op import value_of
 from verifiers.judging.job import verify
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.spark.archive import archive_of
-from verifiers.spark.session import find_java, open_session
+from verifiers.spark.session import TINY_ROWS, find_java, open_session
 
 _DUMP_S = 120
 _TOPIC = "warm-up"
-_SENT = 8
+_FEWEST = 8
 
 
 def make_archive() -> Path:
@@ -46,7 +46,9 @@ def make_archive() -> Path:
     try:
         with tempfile.TemporaryDirectory(prefix="kafka-chaos-warm-up-") as folder:
             open_session(archive_to=draft)
-            verify(write_run(Path(folder)))
+            # The plans of the one are interpreted, those of the other compiled.
+            for name, sent in (("tiny", _FEWEST), ("small", TINY_ROWS)):
+                verify(write_run(Path(folder, name), sent=sent))
             _end_jvm()
         if not draft.is_file() or draft.stat().st_size == 0:
             raise EnvironmentBroken(
@@ -78,14 +80,14 @@ def _end_jvm() -> None:
         ) from error
 
 
-def write_run(path: Path) -> Path:
-    """Write a run in which every checker has records to check."""
+def write_run(path: Path, *, sent: int = _FEWEST) -> Path:
+    """Write a run of so many sends, at least eight, in which every checker has records to check."""
     sends = [
         _row(process=1, op=n, type="ok", partition=0, offset=n, invoke_ns=n, complete_ns=n + 1)
-        for n in range(_SENT)
+        for n in range(sent)
     ]
     # The last is lost, its place is another's, and a consumer steps back and over a record.
-    kept = [*range(_SENT - 1), 1]
+    kept = [*range(sent - 1), 1]
     final = [
         _row(process=9, op=0, position=n, partition=0, offset=n, time_ns=99, of=sequence)
         for n, sequence in enumerate(kept)
@@ -104,8 +106,9 @@ def write_run(path: Path) -> Path:
         table = pa.Table.from_pylist(rows[dataset], to_arrow_schema(schema))
         pq.write_table(table, folder / "0.parquet")
     ends: Sequence[Mapping[str, Any]] = [
-        {"topic": _TOPIC, "partition": 0, "low": 0, "high": 9, "reached": 9, "complete": True}
-    ]
+        {"topic": _TOPIC, "partition": 0, "low": 0, "high": sent + 1, "reached": sent + 1,
+         "complete": True}
+    ]  # fmt: skip
     run = {
         "schema": 1,
         "run": _TOPIC,
