@@ -1,31 +1,19 @@
 """A real Spark cluster, a master and two workers here, gives the verdict of `local[*]`."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.spark.everything import write_everything
+from tests.spark.judging import DAMAGED, HISTORIES, ROOT, VERIFY_S, damaged, judged
 from tests.spark.standalone import standalone
-from verifiers.planting.plant import PLANTS
-from verifiers.planting.run_contents import RunContents
-from verifiers.planting.run_copy import RunCopy
 
 # What a cluster adds to local[*], shipping and settings, changes with verifiers/spark alone.
 pytestmark = pytest.mark.nightly
-
-ROOT = Path(__file__).parents[2]
-HISTORIES = Path(__file__).parent / "histories"
-DAMAGED = ("lost-write", "nonmonotonic-send", "replica-gap", "hw-regression", "zombie-commit")
-"""Plants that leave each other alone; the gap is read by workers, record by record."""
-
-_VERIFY_S = 600
 
 
 @pytest.fixture(scope="module")
@@ -61,29 +49,6 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": sys.executable,
     }
-
-
-def damaged(path: Path) -> Path:
-    """Write a run with some anomalies."""
-    write_everything(path)
-    copy = RunCopy(path, RunContents(path))
-    for name in DAMAGED:
-        PLANTS[name].apply(copy)
-    copy.finish()
-    return path
-
-
-def judged(paths: list[Path], environment: dict[str, str], *options: str) -> list[dict[str, Any]]:
-    """Return what `kafka-chaos verify --json` says, apart from how long it took."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", "verify", *map(str, paths), "--json", *options],
-        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=_VERIFY_S, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 1, ended.stderr
-    documents: list[dict[str, Any]] = json.loads(ended.stdout)
-    for document in documents:
-        document.pop("timing_s", None)
-    return documents
 
 
 def test_a_cluster_gives_the_same_verdict(
@@ -125,7 +90,7 @@ def test_workers_are_sent_our_code_and_the_owners_settings_hold(
 
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM, master, *keys],
-        env=owned, cwd=ROOT, capture_output=True, text=True, timeout=_VERIFY_S, check=False,
+        env=owned, cwd=ROOT, capture_output=True, text=True, timeout=VERIFY_S, check=False,
     )  # fmt: skip
 
     assert ended.returncode == 0, ended.stderr

@@ -24,9 +24,9 @@ import pyspark
 from harness.core.cache import cache_folder
 from harness.core.wait import wait_until
 from harness.machine.install import install_packages
+from tests.spark.judging import ROOT
 from verifiers.spark.session import find_java
 
-ROOT = Path(__file__).parents[2]
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _FETCH_S = 900
 _START_S = 300

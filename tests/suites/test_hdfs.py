@@ -11,10 +11,10 @@ import pytest
 
 from harness.core.wait import wait_until
 from tests.bench._runs import Shape, write_run
-from tests.suites.hadoop import ROOT, Hdfs, environment, hdfs
-from tests.suites.judging import (
+from tests.spark.judging import (
     HISTORIES,
     RESULTS,
+    ROOT,
     anomalies,
     command,
     damaged,
@@ -22,6 +22,7 @@ from tests.suites.judging import (
     judged,
     kafka_chaos,
 )
+from tests.suites.hadoop import Hdfs, environment, hdfs
 from verifiers.spark import storage
 
 pytestmark = pytest.mark.nightly

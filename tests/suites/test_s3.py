@@ -11,9 +11,7 @@ import pytest
 
 from harness.core.wait import wait_until
 from tests.bench._runs import Shape, write_run
-from tests.spark.standalone import standalone
-from tests.suites.hadoop import environment, free_ports, s3a_jars
-from tests.suites.judging import (
+from tests.spark.judging import (
     HISTORIES,
     RESULTS,
     anomalies,
@@ -21,6 +19,8 @@ from tests.suites.judging import (
     judged,
     kafka_chaos,
 )
+from tests.spark.standalone import standalone
+from tests.suites.hadoop import environment, free_ports, s3a_jars
 from verifiers.spark import storage
 
 pytestmark = pytest.mark.nightly

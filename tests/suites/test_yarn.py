@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench._runs import Shape, write_run
-from tests.suites.hadoop import SPARK_JARS, Hdfs, environment, hdfs, yarn
-from tests.suites.judging import (
+from tests.spark.judging import (
     DAMAGED,
     HISTORIES,
     RESULTS,
@@ -18,6 +17,7 @@ from tests.suites.judging import (
     judged,
     kafka_chaos,
 )
+from tests.suites.hadoop import SPARK_JARS, Hdfs, environment, hdfs, yarn
 from verifiers.spark import storage
 
 pytestmark = pytest.mark.nightly

@@ -10,18 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from tests.spark.everything import write_everything
-from tests.suites.hadoop import ROOT
 from verifiers.planting.plant import PLANTS
 from verifiers.planting.run_contents import RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.spark import storage
 
+ROOT = Path(__file__).parents[2]
 HISTORIES = ROOT / "tests" / "spark" / "histories"
 DAMAGED = ("lost-write", "nonmonotonic-send", "replica-gap", "hw-regression", "zombie-commit")
 """Plants that leave each other alone; the gap is read by workers, record by record."""
 
 RESULTS = ("verdict.json", "lanes.json", "report.html", "junit.xml", "summary.md")
-_VERIFY_S = 600
+VERIFY_S = 600
 
 
 def damaged(path: Path) -> Path:
@@ -40,7 +40,7 @@ def kafka_chaos(
     """Run a command and return how it ended."""
     return subprocess.run(
         command(*arguments),
-        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=_VERIFY_S, check=False,
+        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=VERIFY_S, check=False,
     )  # fmt: skip
 
 
