@@ -25,7 +25,7 @@ from verifiers.run_folder.result import OffenceExample
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 from verifiers.scanning import digests, offsets, presorted
 from verifiers.spark import storage
-from verifiers.spark.arrow import frame_of
+from verifiers.spark.arrow import nothing_like
 from verifiers.spark.columns import converted
 
 _LOG = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ def build(
 
     def known(name: str, frame: DataFrame) -> DataFrame:
         # Of what is known to be empty, Spark plans nothing.
-        return frame_of(frame.sparkSession, [], frame.schema) if name in empty else frame
+        return nothing_like(frame) if name in empty else frame
 
     values = known("values", values)
     txns = known("txns", history.txns)
@@ -191,7 +191,7 @@ def _where_digests_differ(
         return replace(_Suspicious.of_all(history), kept=(stretches,))
     if in_doubt == 0:
         tell("All digests agree.")
-        values, suspicious = digests.nothing_like(records.values(history)).persist(), []
+        values, suspicious = nothing_like(records.values(history)).persist(), []
     else:
         tell(f"{in_doubt:,} records lie where digests differ: looking at each of them.")
         near = _persisted(digests.in_doubt(history, log, stretches))

@@ -28,7 +28,6 @@ from pyspark.sql import functions as F
 from verifiers.frames.history import History
 from verifiers.scanning import block_digests
 from verifiers.scanning.excerpt import Wanted, block_numbers, by_topic, excerpt, keys_of
-from verifiers.spark.arrow import frame_of
 
 MOST_IN_DOUBT = 500_000
 """With more records than this to check, checking all of them costs less than choosing."""
@@ -90,11 +89,6 @@ def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
     near = keys_of(history, Wanted(blocks=blocks, stretches=asked))
     values = {topic: np.unique(numbers) for topic, (numbers,) in by_topic(near, "value").items()}
     return excerpt(history, Wanted(blocks=blocks, values=values))
-
-
-def nothing_like(frame: DataFrame) -> DataFrame:
-    """Return an empty frame of the same columns, which Spark knows to be empty when it plans."""
-    return frame_of(frame.sparkSession, [], frame.schema)
 
 
 def _unlike(log: DataFrame) -> DataFrame:

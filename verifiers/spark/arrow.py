@@ -44,6 +44,11 @@ def frame_of(
     return DataFrame(made, spark)
 
 
+def nothing_like(frame: DataFrame) -> DataFrame:
+    """Return a frame of no rows in the columns of another, which Spark knows to be empty."""
+    return frame_of(frame.sparkSession, [], frame.schema)
+
+
 def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType) -> DataFrame:
     """Return the results of a function on the batches of each partition, in columns of `schema`.
 
