@@ -41,6 +41,9 @@ def spark() -> Iterator[SparkSession]:
     # Compiling a plan takes longer than running it on eight rows.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    # As for any short history that is judged.
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    session.conf.set("spark.sql.constraintPropagation.enabled", "false")
     session.conf.set("spark.sql.shuffle.partitions", "1")
     yield session
     session.stop()

@@ -5,7 +5,6 @@ import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from verifiers.scanning import digests, offsets, presorted
 from verifiers.spark import storage
 from verifiers.spark.arrow import nothing_like
 from verifiers.spark.columns import converted
+from verifiers.spark.plans import keep, union
 
 _LOG = logging.getLogger(__name__)
 
@@ -102,17 +102,18 @@ def build(
             records. The frames are the same.
         tell: receives, in sentences, what the digests showed.
     """
-    log = offsets.log(history, by_scan=digest_first).persist()
+    log = keep(offsets.log(history, by_scan=digest_first))
     checked = (
         _where_digests_differ(history, log, tell) if digest_first else _Suspicious.of_all(history)
     )
     values = checked.values
-    turns = order.turns(history, checked.polls).persist()
+    turns = keep(order.turns(history, checked.polls))
     processing = consumption.processing(history.events)
     parts = transactions.parts(history, values)
     kept = (values, log, turns, *checked.kept)
     if history.transactional:
-        kept += (parts.persist(),)
+        parts = keep(parts)
+        kept += (parts,)
     counted = {
         "values": values,
         "turns": turns,
@@ -123,10 +124,7 @@ def build(
         "aborted_reads": history.aborted_reads,
     }
     marks = [frame.select(F.lit(name).alias("frame")) for name, frame in counted.items()]
-    sizes = {
-        row["frame"]: row["count"]
-        for row in reduce(DataFrame.unionByName, marks).groupBy("frame").count().collect()
-    }
+    sizes = {row["frame"]: row["count"] for row in union(marks).groupBy("frame").count().collect()}
     _LOG.debug("suspects: %s", sizes)
     empty = frozenset(counted) - frozenset(sizes)
 
@@ -175,14 +173,14 @@ class _Suspicious:
 
     @classmethod
     def of_all(cls, history: History) -> "_Suspicious":
-        return cls(history=history, values=records.values(history).persist())
+        return cls(history=history, values=keep(records.values(history)))
 
 
 def _where_digests_differ(
     history: History, log: DataFrame, tell: Callable[[str], None]
 ) -> _Suspicious:
     tell("Comparing digests of what was acknowledged, polled and finally read.")
-    stretches = digests.stretches_of(history).persist()
+    stretches = keep(digests.stretches_of(history))
     in_doubt = digests.records_in_doubt(log, stretches)
     near = history
     looked_at: tuple[DataFrame, ...] = ()
@@ -191,17 +189,17 @@ def _where_digests_differ(
         return replace(_Suspicious.of_all(history), kept=(stretches,))
     if in_doubt == 0:
         tell("All digests agree.")
-        values, suspicious = nothing_like(records.values(history)).persist(), []
+        values, suspicious = nothing_like(records.values(history)), []
     else:
         tell(f"{in_doubt:,} records lie where digests differ: looking at each of them.")
         near = _persisted(digests.in_doubt(history, log, stretches))
         looked_at = (near.sends, near.polls, near.final)
-        values = records.values(near).persist()
+        values = keep(records.values(near))
         suspicious = [row["value"] for row in values.select("value").collect()]
     tell("Checking the order of sends and polls.")
     polls, sends = (
-        presorted.polls(history).persist(),
-        presorted.sends(history, suspicious).persist(),
+        keep(presorted.polls(history)),
+        keep(presorted.sends(history, suspicious)),
     )
     return _Suspicious(
         history=near,
@@ -215,9 +213,9 @@ def _where_digests_differ(
 def _persisted(history: History) -> History:
     return replace(
         history,
-        sends=history.sends.persist(),
-        polls=history.polls.persist(),
-        final=history.final.persist(),
+        sends=keep(history.sends),
+        polls=keep(history.polls),
+        final=keep(history.final),
     )
 
 
@@ -327,7 +325,7 @@ def _write(
 ) -> None:
     if not plans:
         return
-    found = assigned_to_members(reduce(DataFrame.unionByName, plans), members)
+    found = assigned_to_members(union(plans), members)
     writer = found.repartition(1).sortWithinPartitions(MEMBER, "anomaly", *_PLACE).write
     writer.mode(mode).partitionBy(MEMBER).option(
         "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"

@@ -5,7 +5,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -23,6 +22,7 @@ from verifiers.ops.reading import OpHistories
 from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 from verifiers.ops.versions import versions_of
 from verifiers.spark.columns import converted, in_columns
+from verifiers.spark.plans import keep, union
 
 _LOG = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ def check_histories(
         if may_be_spared and keys is not None and keys.isEmpty():
             return _run(_history(histories), None, ww_deps=ww_deps)
         by_name = _frames(histories, keys, kept)
-        where = places(by_name, ww_deps=ww_deps).persist()
+        where = keep(places(by_name, ww_deps=ww_deps))
         kept.append(where)
         return _run(by_name, where, ww_deps=ww_deps)
     finally:
@@ -126,12 +126,12 @@ def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -
     mops = histories.mops
     found = suspect_frame(known_suspects(histories.described, ww_deps=ww_deps), mops)
     if divided := histories.divided:
-        looked_at = first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps).persist()
+        looked_at = keep(first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps))
         kept.append(looked_at)
         found = found.unionByName(looked_at)
     elif not ww_deps:
         return found.select("run", "key")
-    keys = suspects(found, histories.ops, mops, ww_deps=ww_deps).persist()
+    keys = keep(suspects(found, histories.ops, mops, ww_deps=ww_deps))
     kept.append(keys)
     try:
         keys.isEmpty()
@@ -151,7 +151,7 @@ def _frames(
     """Return the shared frames by name; `keys` as for `versions_of`."""
     indeterminate = sum(history.indeterminate for history in histories.described)
     shared = versions_of(histories.mops, indeterminate=indeterminate, keys=keys)
-    suspicious = suspicious_steps(shared.mops, shared.values).persist()
+    suspicious = keep(suspicious_steps(shared.mops, shared.values))
     kept += [*shared.kept, suspicious]
     names = ("log", "values", "versions", "writers", "committed")
     return {
@@ -253,7 +253,7 @@ def _first(plans: Sequence[DataFrame]) -> list[Any]:
         F.col("detail") == "{}", F.col("key").asc_nulls_last(), "op", "value", "detail"
     )
     return (
-        reduce(DataFrame.unionByName, plans)
+        union(plans)
         .withColumn("count", F.count("*").over(alike))
         .withColumn("rank", F.row_number().over(order))
         .where(F.col("rank") <= MOST_EXAMPLES)

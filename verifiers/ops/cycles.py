@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from verifiers.ops.search import (
 )
 from verifiers.spark.arrow import frame_of, map_in_arrow
 from verifiers.spark.columns import INT, in_columns, struct
+from verifiers.spark.plans import union
 
 CYCLES_SCHEMA = NAMED_ANOMALY_SCHEMA
 """What is found in the graphs: one row per component and name.
@@ -155,7 +155,7 @@ def dependencies(
     if lonely:
         runs = frame_of(by_name["mops"].sparkSession, [(run,) for run in lonely], struct(run=INT))
         parts.append(empty_graphs(runs, *of(lonely)))
-    return reduce(DataFrame.unionByName, parts)
+    return union(parts)
 
 
 def _all_edges(

@@ -21,6 +21,7 @@ from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of, map_in_arrow
 from verifiers.spark.hadoop import reject_unknown
+from verifiers.spark.plans import keep
 from verifiers.spark.session import is_local
 
 _OF_TASKS = -1
@@ -87,7 +88,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
         table = spark.createDataFrame(
             dealt(splits, spark.sparkContext.defaultParallelism), SPLITS_SCHEMA
         )
-        parsed = map_in_arrow(table, partial(parse, scratch), schema.PARSED_SCHEMA).persist()
+        parsed = keep(map_in_arrow(table, partial(parse, scratch), schema.PARSED_SCHEMA))
         divided = any(split.number for split in splits)
         paired = pairing.paired_events(parsed) if divided else None
         by_run = _told(parsed, paired)
@@ -116,8 +117,8 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
     mops = good(_written(spark, written, "mops", schema.MOPS_SCHEMA))
     # These few rows have a long plan, which would become part of every checker's plan.
     others = (
-        pairing.other_ops(loose, mended).persist(),
-        pairing.other_mops(mops, loose, mended).persist(),
+        keep(pairing.other_ops(loose, mended)),
+        keep(pairing.other_mops(mops, loose, mended)),
     )
     histories = OpHistories(
         ops=ops.unionByName(others[0]),

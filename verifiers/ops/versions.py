@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.ops.edges import place_of
+from verifiers.spark.plans import keep
 
 FEW_SENDS = 200_000
 """So many sends of unknown outcome are broadcast; more are shuffled."""
@@ -56,11 +57,11 @@ def versions_of(mops: DataFrame, *, indeterminate: int, keys: DataFrame | None =
         keys: the keys that are checked: run, key; None is all. All frames but `committed` are of
             these alone: what an op sent to one key may prove it to have happened in another.
     """
-    committed = _committed(mops, indeterminate).persist()
+    committed = keep(_committed(mops, indeterminate))
     if keys is not None:
         mops = mops.join(F.broadcast(keys), ["run", "key"], "left_semi")
-    log = log_of(mops, committed, indeterminate=indeterminate).persist()
-    values = values_of(mops, log).persist()
+    log = keep(log_of(mops, committed, indeterminate=indeterminate))
+    values = keep(values_of(mops, log))
     return Versions(
         mops=mops,
         committed=committed,

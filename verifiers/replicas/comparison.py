@@ -24,6 +24,7 @@ from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.member import MEMBER, Homes, Member, number_of
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, struct
+from verifiers.spark.plans import keep
 
 EPOCH_SCHEMA = struct(
     broker=INT, topic=TEXT, partition=INT, leader_epoch=INT, since=LONG, until=LONG, log_start=LONG
@@ -173,7 +174,7 @@ def compare(
         summaries = summarise(batches, replicas, bounds)
         unlike = [partition for partition in group(summaries, bounds) if not partition.alike]
         if unlike:
-            differing = differences(spark, batches, unlike, homes).persist()
+            differing = keep(differences(spark, batches, unlike, homes))
             kept.append(differing)
             if differing.limit(1).collect():
                 suspects["differences"] = differing

@@ -5,7 +5,6 @@ Each dataset takes one scan (scan.py); the workers receive what is wanted.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from verifiers.scanning.block_digests import BLOCK_BITS
 from verifiers.scanning.scan import Flags, Numbers, codes, numbers, scan
 from verifiers.spark.arrow import BatchFunction
 from verifiers.spark.columns import INT, LONG, TEXT, struct
+from verifiers.spark.plans import union
 
 _BLOCK_SHIFT = 40
 """A block of a partition is one number: there are fewer than 2^40 blocks of 64 offsets."""
@@ -61,7 +61,7 @@ def keys_of(history: History, wanted: Wanted) -> DataFrame:
         scan(history, dataset, _PLACED.names, _rows(wanted), _PLACED)
         for dataset in ("send", "poll", "final")
     ]
-    return reduce(DataFrame.unionByName, found).select("topic", "value").dropna()
+    return union(found).select("topic", "value").dropna()
 
 
 def excerpt(history: History, wanted: Wanted) -> History:

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from operator import itemgetter
 
 from pyspark.sql import DataFrame, Row, Window
@@ -17,6 +16,7 @@ from verifiers.ops.checkers.unseen import unseen
 from verifiers.ops.versions import Versions
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, declared
+from verifiers.spark.plans import keep, union
 
 ANOMALIES = ("inconsistent-offsets", "duplicate", "lost-write", "G1a", "unseen")
 """Keys with one of these have a picture; values of the first of them are drawn first."""
@@ -113,7 +113,7 @@ def order_series(mops: DataFrame, shared: Versions) -> Mapping[int, Orders]:
     keys = frame_of(spark, sorted({(row["run"], row["key"]) for row in counted}), _KEY_SCHEMA)
     found = _suspects(mops, offending, keys).collect()
     known = frame_of(spark, [tuple(row[n] for n in _FOUND) for row in found], _FOUND_SCHEMA)
-    touched = mops.join(F.broadcast(keys), _KEY, "left_semi").persist()
+    touched = keep(mops.join(F.broadcast(keys), _KEY, "left_semi"))
     try:
         return _told(found, counted, _cells(touched, known).collect())
     finally:
@@ -136,7 +136,7 @@ def _offending(mops: DataFrame, shared: Versions) -> DataFrame:
         found[name].select(*_VALUE, F.lit(grave).alias("grave"))
         for grave, name in enumerate(ANOMALIES)
     ]
-    return reduce(DataFrame.unionByName, frames).distinct()
+    return union(frames).distinct()
 
 
 def _counted(offending: DataFrame) -> DataFrame:

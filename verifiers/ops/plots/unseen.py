@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from harness.core.grouping import by_key
 from verifiers.ops.plots.axes import Axes, axes_frame, bin_of
+from verifiers.spark.plans import keep
 
 BINS = 500
 """Each keeps its first, last, lowest and highest sum over all keys: at most 2000 moments."""
@@ -56,7 +57,7 @@ def unseen_series(
     polled it did; what was seen before it was sent counts at no time.
     """
     along = axes_frame(spark, ((run, axis.moments) for run, axis in axes.items()), bins=BINS)
-    steps = _steps(ops, mops, along).persist()
+    steps = keep(_steps(ops, mops, along))
     try:
         rows = _thinned(steps).collect()
     finally:
