@@ -100,9 +100,17 @@ def test_a_short_history_is_planned_for_as_one_and_nothing_stays_behind(
     assert settings(spark) == before
 
 
-def test_a_long_history_is_left_to_adapt(spark: SparkSession) -> None:
-    with tuned(spark, rows=MANY_ROWS):
-        assert settings(spark)[0] == "true"
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_the_settings_of_a_long_history_are_the_session_s(
+    spark: SparkSession, adaptive: str
+) -> None:
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        with tuned(spark, rows=MANY_ROWS):
+            assert settings(spark)[0] == adaptive
+    finally:
+        spark.conf.set("spark.sql.adaptive.enabled", str(before))
 
 
 def test_only_the_plans_of_a_tiny_history_are_interpreted(spark: SparkSession) -> None:

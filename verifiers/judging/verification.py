@@ -45,7 +45,7 @@ from verifiers.situations.effects import Latency, effects
 from verifiers.situations.situation import reached
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of
-from verifiers.spark.session import FEW_ROWS, in_service, tuned
+from verifiers.spark.session import FEW_ROWS, in_service, is_local, tuned
 from verifiers.timeline.frames import SCHEMAS, frames_of, together
 
 
@@ -100,7 +100,7 @@ class Verification:
             _unreadable_named([LargeFiles.of(member.run.path).home for member in self.members]),
             tuned(self.context.spark, rows=rows),
         ):
-            history = self._history()
+            history = self._history(divided=rows >= FEW_ROWS or not is_local(self.context.spark))
             # Checking every record of a short history takes less time than comparing digests.
             digest_first = not self.context.exact and rows >= FEW_ROWS
             # The throughput takes small jobs that mostly wait for their plans: they run beside the
@@ -117,15 +117,19 @@ class Verification:
             for member in self.members
         ]
 
-    def _history(self) -> History:
+    def _history(self, *, divided: bool) -> History:
         recorded: dict[str, DataFrame] = {}
         for dataset, schema in HISTORY_SCHEMAS.items():
             paths = [storage.spark_name(file) for file in self.files[dataset]]
             # All columns of Parquet files are nullable: only names and types of the schema count.
             reader = self.context.spark.read.schema(schema)
-            recorded[dataset] = (
-                reader.parquet(*paths) if paths else frame_of(self.context.spark, [], schema)
-            )
+            if not paths:
+                recorded[dataset] = frame_of(self.context.spark, [], schema)
+            elif divided:
+                recorded[dataset] = reader.parquet(*paths)
+            else:
+                # What lies in one part is grouped, joined and sorted without a shuffle.
+                recorded[dataset] = reader.parquet(*paths).coalesce(1)
         reached = [row for member in self.members for row in _ends(member)]
         uncommitted = self._processes(lambda run: run.uncommitted)
         return History(
