@@ -1,14 +1,17 @@
 """What `kafka-chaos` says in a process of its own, which has a Spark session of its own."""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from tests.bench._runs import Shape, write_run
 from tests.spark.everything import write_everything
 from verifiers.planting.plant import PLANTS
 from verifiers.planting.run_contents import RunContents
@@ -32,6 +35,13 @@ def damaged(path: Path) -> Path:
         PLANTS[name].apply(copy)
     copy.finish()
     return path
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of a program that imports our packages."""
+    return {
+        **os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, **more,
+    }  # fmt: skip
 
 
 def kafka_chaos(
@@ -74,3 +84,62 @@ def anomalies(run: str | Path) -> list[dict[str, Any]]:
     files = [file for file in files if file.endswith(".parquet")]
     rows = pa.concat_tables([storage.read_parquet(file) for file in files]).to_pylist()
     return sorted(rows, key=str)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A short run, a long one and an op history, here and at a storage.
+
+    Attributes:
+        here: the run folders on this machine.
+        names: the runs and the op history at the storage.
+        local: what `verify --json` says of them here.
+    """
+
+    here: Sequence[Path]
+    names: Sequence[str]
+    local: Sequence[Mapping[str, Any]]
+
+    def judge_again(self, environment: Mapping[str, str], *options: str) -> None:
+        """Remove what `verify` left at the storage, and demand that it finds the same again."""
+        *runs, history = self.names
+        for run in runs:
+            for file in ("anomalies", "replicas", *RESULTS):
+                storage.remove(storage.join(run, file))
+
+        found = _unnamed(judged(self.names, environment, *options))
+
+        assert found == self.local
+        assert set(DAMAGED) <= set(found[0]["anomalies"])
+        assert "crashed" not in found[0]["checkers"].values()
+        for folder, run in zip(self.here, runs, strict=True):
+            assert anomalies(run) == anomalies(folder)
+            files = storage.files_below(run)
+            assert files.keys() >= set(RESULTS)
+            assert _without_scratch(files)
+        assert "replicas/batches/part-0.parquet" in storage.files_below(runs[0])
+        assert _without_scratch(storage.files_below(history.rpartition("/")[0]))
+
+
+def stored(path: Path, root: str, owned: Mapping[str, str]) -> Stored:
+    """Write two runs and an op history, judge them here, and archive them below a URI.
+
+    `owned` is the environment of somebody who may write there.
+    """
+    here = [damaged(path / "one"), path / "many"]
+    write_run(here[1], Shape(sends=480_000, damaged=30, polled=True))
+    history = HISTORIES / "G1a.jsonl"
+    local = _unnamed(judged([*here, history], environment()))
+    archived = kafka_chaos("archive", *here, f"{root}/runs", environment=owned)
+    assert archived.returncode == 0, archived.stderr
+    storage.put(history, f"{root}/ops/G1a.jsonl")
+    names = [f"{root}/runs/one", f"{root}/runs/many", f"{root}/ops/G1a.jsonl"]
+    return Stored(here=here, names=names, local=local)
+
+
+def _unnamed(told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: said for key, said in one.items() if key != "history"} for one in told]
+
+
+def _without_scratch(files: Iterable[str]) -> bool:
+    return not [file for file in files if file.startswith(".") or "/." in file]

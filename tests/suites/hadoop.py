@@ -6,11 +6,9 @@ classpath. Configuration and ports are a test's own; jars are fetched once, into
 
 import fcntl
 import json
-import os
 import shutil
 import socket
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,7 +22,7 @@ import pyspark
 from harness.core.cache import cache_folder
 from harness.core.wait import wait_until
 from harness.machine.install import install_packages
-from tests.spark.judging import ROOT
+from tests.spark.judging import environment
 from verifiers.spark.session import find_java
 
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
@@ -155,13 +153,6 @@ class Hdfs:
             [*_java(self.conf), *command], env=self.environment(),
             check=True, capture_output=True, text=True, timeout=120,
         ).stdout  # fmt: skip
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Return the environment of a program that imports our packages."""
-    return {
-        **os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, **more,
-    }  # fmt: skip
 
 
 def _java(conf: Path) -> list[str]:

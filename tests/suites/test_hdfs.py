@@ -19,10 +19,11 @@ from tests.spark.judging import (
     command,
     damaged,
     documents,
+    environment,
     judged,
     kafka_chaos,
 )
-from tests.suites.hadoop import Hdfs, environment, hdfs
+from tests.suites.hadoop import Hdfs, hdfs
 from verifiers.spark import storage
 
 pytestmark = pytest.mark.nightly

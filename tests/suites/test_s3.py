@@ -4,24 +4,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.fs as pafs
 import pytest
 
 from harness.core.wait import wait_until
-from tests.bench._runs import Shape, write_run
-from tests.spark.judging import (
-    HISTORIES,
-    RESULTS,
-    anomalies,
-    damaged,
-    judged,
-    kafka_chaos,
-)
+from tests.spark.judging import damaged, environment, kafka_chaos, stored
 from tests.spark.standalone import standalone
-from tests.suites.hadoop import environment, free_ports, s3a_jars
-from verifiers.spark import storage
+from tests.suites.hadoop import free_ports, s3a_jars
 
 pytestmark = pytest.mark.nightly
 
@@ -89,36 +81,13 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_runs_and_histories_on_s3_are_judged_there(
     owned: dict[str, str], master: str, tmp_path: Path
 ) -> None:
-    here = damaged(tmp_path / "one")
-    many = tmp_path / "many"
-    write_run(many, Shape(sends=480_000, damaged=30, polled=True))
-    history = HISTORIES / "G1a.jsonl"
-    local = judged([here, many, history], environment())
-    store = f"s3://{_BUCKET}/night"
-    archived = kafka_chaos("archive", here, many, store, environment=owned)
-    assert archived.returncode == 0, archived.stderr
-    there = [f"{store}/one", f"{store}/many"]
-    storage.put(history, f"s3://{_BUCKET}/ops/G1a.jsonl")
-    for document in local:
-        document.pop("history", None)
-
+    runs = stored(tmp_path, f"s3://{_BUCKET}", owned)
     # Both of the schemes that people write name the same.
-    names = [there[0], there[1].replace("s3:", "s3a:"), f"s3a://{_BUCKET}/ops/G1a.jsonl"]
-    for options in ((), ("--master", master)):
-        for name in (f"{run}/{f}" for run in there for f in ("anomalies", "replicas", *RESULTS)):
-            storage.remove(name)
+    one, many, history = runs.names
+    named = replace(runs, names=[one, many.replace("s3:", "s3a:"), history.replace("s3:", "s3a:")])
 
-        found = judged(names, owned, *options)
-
-        for document in found:
-            document.pop("history", None)
-        assert found == local
-        for run, name in zip((here, many), there, strict=True):
-            assert anomalies(name) == anomalies(run)
-            files = storage.files_below(name)
-            assert files.keys() >= set(RESULTS)
-            assert not [file for file in files if file.startswith(".") or "/." in file]
-        assert list(storage.files_below(f"s3://{_BUCKET}/ops")) == ["G1a.jsonl"]
+    named.judge_again(owned)
+    named.judge_again(owned, "--master", master)
 
 
 def test_what_cannot_be_read_is_said_in_one_sentence(owned: dict[str, str], tmp_path: Path) -> None:

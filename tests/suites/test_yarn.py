@@ -7,18 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench._runs import Shape, write_run
-from tests.spark.judging import (
-    DAMAGED,
-    HISTORIES,
-    RESULTS,
-    anomalies,
-    damaged,
-    judged,
-    kafka_chaos,
-)
-from tests.suites.hadoop import SPARK_JARS, Hdfs, environment, hdfs, yarn
-from verifiers.spark import storage
+from tests.spark.judging import stored
+from tests.suites.hadoop import SPARK_JARS, Hdfs, hdfs, yarn
 
 pytestmark = pytest.mark.nightly
 
@@ -67,30 +57,4 @@ def owned(cluster: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 def test_yarn_gives_the_verdict_that_this_machine_gives(
     cluster: Hdfs, owned: dict[str, str], tmp_path: Path
 ) -> None:
-    here = damaged(tmp_path / "one")
-    many = tmp_path / "many"
-    write_run(many, Shape(sends=480_000, damaged=30, polled=True))
-    history = HISTORIES / "G1a.jsonl"
-    local = judged([here, many, history], environment())
-    store = f"{cluster.uri}/runs"
-    archived = kafka_chaos("archive", here, many, store, environment=owned)
-    assert archived.returncode == 0, archived.stderr
-    there = [f"{store}/one", f"{store}/many"]
-    for name in (f"{run}/{file}" for run in there for file in ("anomalies", "replicas", *RESULTS)):
-        storage.remove(name)
-    storage.put(history, f"{cluster.uri}/ops/G1a.jsonl")
-
-    found = judged([*there, f"{cluster.uri}/ops/G1a.jsonl"], owned, "--master", "yarn")
-
-    for document in (*local, *found):
-        document.pop("history", None)
-    assert found == local
-    assert set(DAMAGED) <= set(found[0]["anomalies"])
-    assert "crashed" not in found[0]["checkers"].values()
-    for run, name in zip((here, many), there, strict=True):
-        assert anomalies(name) == anomalies(run)
-        files = {file.removeprefix(f"{name}/") for file in cluster.list(name)}
-        assert files.issuperset(RESULTS)
-        assert "replicas/batches/part-0.parquet" in files or run == many
-        assert not [file for file in files if file.startswith(".") or "/." in file]
-    assert not [file for file in cluster.list(f"{cluster.uri}/ops") if "/." in file]
+    stored(tmp_path, cluster.uri, owned).judge_again(owned, "--master", "yarn")

@@ -1,15 +1,12 @@
 """Running the checkers: shared frames, one job for all checkers, and what they found."""
 
 import logging
-import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -26,6 +23,7 @@ from verifiers.scanning import digests, offsets, presorted
 from verifiers.spark import storage
 from verifiers.spark.arrow import nothing_like
 from verifiers.spark.columns import converted
+from verifiers.spark.errors import SPARK_ERRORS, first_line, is_unreadable
 from verifiers.spark.plans import keep, union
 
 _LOG = logging.getLogger(__name__)
@@ -40,11 +38,6 @@ _MEMBERS_SCHEMA = StructType([*FOUND_SCHEMA.fields, StructField(MEMBER, IntegerT
 FOUND = "found"
 """Where `run_checkers` leaves what was found, in its scratch folder, by member."""
 
-SPARK_ERRORS = (PySparkException, Py4JJavaError)
-"""What a failed job raises; the latter if Spark has no class of its own for the cause."""
-
-_UNREADABLE = re.compile(r"FAILED_READ_FILE|\bat org\.apache\.parquet\.|\bHistoryUnreadable\b")
-_OF_WORKER = re.compile(r"\bHistoryUnreadable: (.+)")
 _NUMBERS = ("partition", "offset", "value", "time_ns", "process")
 _PLACE = ("topic", *_NUMBERS, "kind")
 
@@ -292,26 +285,6 @@ def found_in(spark: SparkSession, scratch: str) -> DataFrame:
     """Return what the checkers found: FOUND_SCHEMA, and the number of the member."""
     found = storage.spark_name(storage.join(scratch, FOUND))
     return spark.read.schema(_MEMBERS_SCHEMA).parquet(found)
-
-
-def is_unreadable(error: Exception) -> bool:
-    """Tell whether a job failed because a file of the history could not be read."""
-    return _UNREADABLE.search(str(error)) is not None
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, shortened."""
-    return _message(error)[:160]
-
-
-def _message(error: BaseException) -> str:
-    if isinstance(error, Py4JJavaError):
-        # Its own first line names no cause; the Java exception does.
-        error = RuntimeError(error.java_exception.getMessage() or type(error).__name__)
-    of_worker = _OF_WORKER.search(str(error))
-    if of_worker is not None:
-        return of_worker[1]
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFrame:

@@ -16,12 +16,9 @@ from verifiers.adequacy.rules.checkers_ran import checker_states
 from verifiers.checking.execution import (
     FOUND,
     FOUND_SCHEMA,
-    SPARK_ERRORS,
     Found,
     build,
-    first_line,
     found_in,
-    is_unreadable,
     run_checkers,
 )
 from verifiers.frames.history import ANY_PARTITION, History
@@ -45,6 +42,7 @@ from verifiers.situations.effects import Latency, effects
 from verifiers.situations.situation import reached
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of
+from verifiers.spark.errors import SPARK_ERRORS, first_line, is_unreadable
 from verifiers.spark.session import FEW_ROWS, in_service, is_local, tuned
 from verifiers.timeline.frames import SCHEMAS, frames_of, together
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import frames_wanted
-from verifiers.checking.execution import MOST_EXAMPLES, SPARK_ERRORS
+from verifiers.checking.execution import MOST_EXAMPLES
 from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, OpChecker, can_find
 from verifiers.ops.crashes import Crashes
 from verifiers.ops.cycles import concurrent, dependencies, places
@@ -22,6 +22,7 @@ from verifiers.ops.reading import OpHistories
 from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 from verifiers.ops.versions import versions_of
 from verifiers.spark.columns import converted, in_columns
+from verifiers.spark.errors import SPARK_ERRORS
 from verifiers.spark.plans import keep, union
 
 _LOG = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from verifiers.checking.execution import first_line
+from verifiers.spark.errors import first_line
 
 _LOG = logging.getLogger(__name__)
 

@@ -20,6 +20,7 @@ from verifiers.ops.lags import realtime_lags, watched_lags
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of, map_in_arrow
+from verifiers.spark.errors import first_line
 from verifiers.spark.hadoop import reject_unknown
 from verifiers.spark.plans import keep
 from verifiers.spark.session import is_local
@@ -195,4 +196,4 @@ def _unreadable(spark: SparkSession, name: str) -> str | None:
         with storage.open_input(name):
             return None
     except OSError as error:
-        return f"cannot be read: {error.strerror or storage.first_line(error)}"
+        return f"cannot be read: {error.strerror or first_line(error)}"

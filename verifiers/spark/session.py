@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from harness.core.errors import EnvironmentBroken
 from verifiers.spark import storage
 from verifiers.spark.archive import use_of
+from verifiers.spark.errors import first_line
 from verifiers.spark.hadoop import hadoop_files
 from verifiers.spark.lookups import remember_lookups
 from verifiers.spark.shipment import ship
@@ -77,7 +78,7 @@ def open_session(
             # If a master never answers, the context starts and is stopped a minute later.
             session = SparkSession(_start(conf, log))
         except Exception as error:
-            why = _last_words(log) or _first_line(error)
+            why = _last_words(log) or first_line(error)
             raise EnvironmentBroken(
                 f"Spark did not start with master {wanted} ({why}): is that master running, and "
                 "does it take applications? Without --master this machine alone is used."
@@ -149,12 +150,6 @@ def tuned(session: SparkSession, *, rows: int) -> Iterator[None]:
         for key, known in before.items():
             if known is not None:
                 session.conf.set(key, known)
-
-
-def _first_line(error: Exception) -> str:
-    """Return the message of a Java error without its stack trace."""
-    lines = [line.removeprefix(": ") for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if line.startswith("java.")), lines[0] if lines else "?")
 
 
 def find_java() -> Path:

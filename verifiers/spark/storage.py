@@ -27,6 +27,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from harness.core.errors import EnvironmentBroken
+from verifiers.spark.errors import first_line
 
 _URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/+")
 _S3 = frozenset({"s3", "s3a"})
@@ -177,11 +178,6 @@ def _hdfs(authority: str) -> pafs.FileSystem:
             self.fs.mv(src, dest, overwrite=True)
 
     return pafs.PyFileSystem(Replacing(native))
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, shortened."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 def _unreachable(name: str, error: BaseException) -> EnvironmentBroken:
