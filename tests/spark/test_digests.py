@@ -35,7 +35,7 @@ def whole() -> list[dict[str, object]]:
 
 def in_doubt(history: History) -> int:
     log = offsets.log(history, by_scan=True)
-    return digests.records_in_doubt(log, digests.stretches_of(history))
+    return digests.doubt_of(log, digests.stretches_of(history)).records
 
 
 def test_a_history_in_order_leaves_nothing_in_doubt(spark: SparkSession) -> None:
@@ -112,7 +112,7 @@ def test_whatever_was_done_to_a_history_the_same_values_are_found(spark: SparkSe
     stretches = digests.stretches_of(history)
 
     chosen = records.values(digests.in_doubt(history, log, stretches)).collect()
-    looked_at = digests.records_in_doubt(log, stretches)
+    looked_at = digests.doubt_of(log, stretches).records
 
     log.unpersist()
     every = records.values(history).collect()

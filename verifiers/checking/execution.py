@@ -174,21 +174,21 @@ def _where_digests_differ(
 ) -> _Suspicious:
     tell("Comparing digests of what was acknowledged, polled and finally read.")
     stretches = keep(digests.stretches_of(history))
-    in_doubt = digests.records_in_doubt(log, stretches)
+    doubt = digests.doubt_of(log, stretches)
     near = history
     looked_at: tuple[DataFrame, ...] = ()
-    if in_doubt > digests.MOST_IN_DOUBT:
-        tell(f"{in_doubt:,} records lie where digests differ: looking at every record.")
+    if doubt.is_large:
+        tell(f"{doubt.records:,} records lie where digests differ: looking at every record.")
         return replace(_Suspicious.of_all(history), kept=(stretches,))
-    if in_doubt == 0:
+    if doubt.records == 0:
         tell("All digests agree.")
         values, suspicious = nothing_like(records.values(history)), []
     else:
-        tell(f"{in_doubt:,} records lie where digests differ: looking at each of them.")
+        tell(f"{doubt.records:,} records lie where digests differ: looking at each of them.")
         near = _persisted(digests.in_doubt(history, log, stretches))
         looked_at = (near.sends, near.polls, near.final)
         values = keep(records.values(near))
-        suspicious = [row["value"] for row in values.select("value").collect()]
+        suspicious = values.select("value").toArrow()["value"].to_pylist()
     tell("Checking the order of sends and polls.")
     polls, sends = (
         keep(presorted.polls(history)),
@@ -299,7 +299,9 @@ def _write(
     if not plans:
         return
     found = assigned_to_members(union(plans), members)
-    writer = found.repartition(1).sortWithinPartitions(MEMBER, "anomaly", *_PLACE).write
+    # Of a short run there is one part; of a long one no task has to write all that was found.
+    parts = found.repartition(MEMBER, "anomaly", "topic", "partition")
+    writer = parts.sortWithinPartitions(MEMBER, "anomaly", *_PLACE).write
     writer.mode(mode).partitionBy(MEMBER).option(
         "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
     ).parquet(storage.spark_name(target))

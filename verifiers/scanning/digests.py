@@ -21,31 +21,50 @@ consumer that has read a block twice, or in part, cannot be compared this way: t
 agree.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.frames.history import History
 from verifiers.scanning import block_digests
-from verifiers.scanning.excerpt import Wanted, block_numbers, by_topic, excerpt, keys_of
+from verifiers.scanning.excerpt import Wanted, block_numbers, by_topic, excerpt, values_of
 
-MOST_IN_DOUBT = 500_000
-"""With more records than this to check, checking all of them costs less than choosing."""
+_FEW, _LARGE_SHARE = 500_000, 0.1
+"""If more records and a larger share of all have to be checked, checking all costs less."""
 
 
-def records_in_doubt(log: DataFrame, stretches: DataFrame) -> int:
-    """Return how many records have to be checked; 0 proves that every value is in order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """How many records have to be checked one by one.
+
+    Attributes:
+        records: so many; 0 proves that every value is in order.
+        among: so many there are.
+    """
+
+    records: int
+    among: int
+
+    @property
+    def is_large(self) -> bool:
+        """Whether checking every record costs less than choosing those."""
+        return self.records > max(_FEW, _LARGE_SHARE * self.among)
+
+
+def doubt_of(log: DataFrame, stretches: DataFrame) -> Doubt:
+    """Return how many records have to be checked.
 
     This runs one job over the blocks of offsets (offsets.py) and of values (`stretches_of`), which
-    should be persisted.
+    should be kept.
     """
-    counts = (
-        _unlike(log)
-        .agg(F.sum("witnessed").alias("records"))
-        .unionByName(stretches.agg(F.sum("sends").alias("records")))
+    unlike = F.when(~F.col("alike"), F.col("witnessed"))
+    counts = log.select(unlike.alias("records"), F.col("witnessed").alias("among")).unionByName(
+        stretches.select(F.col("sends").alias("records"), F.lit(None).cast("long").alias("among"))
     )
-    (row,) = counts.agg(F.coalesce(F.sum("records"), F.lit(0)).alias("records")).collect()
-    return int(row["records"])
+    (row,) = counts.agg(F.sum("records").alias("records"), F.sum("among").alias("among")).collect()
+    return Doubt(records=row["records"] or 0, among=row["among"] or 0)
 
 
 def stretches_of(history: History) -> DataFrame:
@@ -77,7 +96,7 @@ def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
     that two values at one offset are both there.
 
     This runs two small jobs that scan the history once; the frames returned are further scans. The
-    others are as for `records_in_doubt`.
+    others are as for `doubt_of`.
     """
     blocks = {
         topic: np.sort(block_numbers(partition, block))
@@ -86,8 +105,7 @@ def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
     asked = {
         topic: np.sort(numbers) for topic, (numbers,) in by_topic(stretches, "stretch").items()
     }
-    near = keys_of(history, Wanted(blocks=blocks, stretches=asked))
-    values = {topic: np.unique(numbers) for topic, (numbers,) in by_topic(near, "value").items()}
+    values = values_of(history, Wanted(blocks=blocks, stretches=asked))
     return excerpt(history, Wanted(blocks=blocks, values=values))
 
 

@@ -10,20 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from verifiers.frames.history import History
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.scanning.block_digests import BLOCK_BITS
 from verifiers.scanning.scan import Flags, Numbers, codes, numbers, scan
 from verifiers.spark.arrow import BatchFunction
-from verifiers.spark.columns import INT, LONG, TEXT, struct
+from verifiers.spark.columns import TEXT, struct
 from verifiers.spark.plans import union
 
 _BLOCK_SHIFT = 40
 """A block of a partition is one number: there are fewer than 2^40 blocks of 64 offsets."""
 
-_PLACED = struct(topic=TEXT, partition=INT, offset=LONG, value=LONG)
+_PLACED = ("topic", "partition", "offset", "value")
+_PACKED = struct(topic=TEXT, packed=BinaryType())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,37 @@ def by_topic(frame: DataFrame, *columns: str) -> dict[str, list[Numbers]]:
     }  # fmt: skip
 
 
-def keys_of(history: History, wanted: Wanted) -> DataFrame:
-    """Return topic and value of the wanted rows; a pair may occur several times."""
-    found = [
-        scan(history, dataset, _PLACED.names, _rows(wanted), _PLACED)
-        for dataset in ("send", "poll", "final")
-    ]
-    return union(found).select("topic", "value").dropna()
+def values_of(history: History, wanted: Wanted) -> dict[str, Numbers]:
+    """Return the values of the wanted rows, sorted, by topic."""
+    found = union(
+        [
+            scan(history, dataset, _PLACED, _packed_values(wanted), _PACKED)
+            for dataset in ("send", "poll", "final")
+        ]
+    ).toArrow()
+    by_topic: dict[str, list[Numbers]] = {}
+    for topic, packed in zip(found["topic"].to_pylist(), found["packed"], strict=True):
+        by_topic.setdefault(topic, []).append(np.frombuffer(packed.as_buffer(), np.int64))
+    return {topic: np.unique(np.concatenate(parts)) for topic, parts in by_topic.items()}
+
+
+def _packed_values(wanted: Wanted) -> BatchFunction:
+    """Return one row for each topic of a task: as rows, millions of values take far longer."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        by_topic: dict[str, list[Numbers]] = {}
+        for batch in _rows(wanted)(batches):
+            topic, names = codes(batch, "topic")
+            value, valued = numbers(batch, "value")
+            for number, name in enumerate(names.to_pylist()):
+                by_topic.setdefault(name, []).append(value[valued & (topic == number)])
+        packed = [np.unique(np.concatenate(parts)).tobytes() for parts in by_topic.values()]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(list(by_topic), pa.string()), pa.array(packed, pa.binary())],
+            names=_PACKED.names,
+        )
+
+    return pack
 
 
 def excerpt(history: History, wanted: Wanted) -> History:

@@ -6,7 +6,7 @@ record is missing here, and no situation is recognised by guessing.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,10 +23,9 @@ from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.journal import events_by_fault, healed_ns
 from verifiers.run_folder.large_files import LargeFiles
+from verifiers.situations.sends import COLUMNS, Partition, Sends, SendsWanted, sends_in
 from verifiers.spark import storage
 from verifiers.timeline.partition_states import PartitionState, Timeline
-
-Partition = tuple[str, int]
 
 
 def partition_name(partition: Partition) -> str:
@@ -128,10 +126,12 @@ class RunEvents:
     Attributes:
         run: what its folder tells beside the history.
         timeline: its committed states and samples.
+        ask: who tells of the sends; None reads them here, as of a short history.
     """
 
     run: RunInput
     timeline: Timeline
+    ask: Callable[[SendsWanted], Sends] | None = None
     _folder: RunDir = field(init=False)
 
     def __post_init__(self) -> None:
@@ -339,13 +339,17 @@ class RunEvents:
         return sorted(rows, key=lambda row: row["time_ns"])
 
     @cached_property
-    def sends(self) -> "Sends":
+    def sends(self) -> Sends:
         """What the history tells of sends."""
         moments: dict[Partition, list[int]] = {}
         for change in self.leader_changes:
             if change.partition[0] in self.tested:
                 moments.setdefault(change.partition, []).append(change.after_ns)
-        return _read_sends(self._files("send"), moments, self.faults)
+        spans = {fault.id: (fault.decided_ns, fault.end_ns) for fault in self.faults}
+        wanted = SendsWanted(moments=moments, faults=spans)
+        if self.ask is not None:
+            return self.ask(wanted)
+        return sends_in(_row_groups(self._files("send")), wanted)
 
     def committed_by(self, send: Mapping[str, Any]) -> int | None:
         """Return when the high watermark was first seen above a send's offset, None if never."""
@@ -388,89 +392,14 @@ class RunEvents:
         return max((states[-1].to_ns for states in self.timeline.states.values()), default=0)
 
 
-@dataclass(slots=True, kw_only=True)
-class Sends:
-    """What a history tells of sends.
-
-    Attributes:
-        failed: those that were not acknowledged and have a known beginning, at most 100,000.
-        slow: those that were acknowledged after more than 2 s with an offset, at most 100,000.
-        in_flight: how many had no outcome yet when a leader changed, by partition and `after_ns`.
-        attempted: how many had no outcome yet at some time while a fault was in force, by its id.
-        acked_after_healing: how many were acknowledged after the last fault was seen to be healed.
-    """
-
-    failed: list[dict[str, Any]] = field(default_factory=list)
-    slow: list[dict[str, Any]] = field(default_factory=list)
-    in_flight: dict[tuple[Partition, int], int] = field(default_factory=dict)
-    attempted: dict[str, int] = field(default_factory=dict)
-    acked_after_healing: int = 0
-
-
-def _read_sends(
-    files: Iterable[str],
-    moments: Mapping[Partition, Sequence[int]],
-    faults: Sequence[FaultSpan],
-) -> Sends:
-    """Return what a history tells of sends, read a row group at a time.
-
-    Args:
-        files: of the dataset send.
-        moments: the times at which sends in flight are counted, by partition.
-        faults: during which sends in flight are counted.
-    """
-    sends = Sends(attempted={fault.id: 0 for fault in faults})
-    columns = ["type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns"]
+def _row_groups(files: Iterable[str]) -> Iterator[pa.Table]:
     for file in files:
         with storage.open_parquet(file) as parquet:
             for number in range(parquet.num_row_groups):
-                table = parquet.read_row_group(number, columns=columns)
-                _add_sends(sends, table, moments, faults)
-    return sends
-
-
-def _add_sends(
-    sends: Sends,
-    table: pa.Table,
-    moments: Mapping[Partition, Sequence[int]],
-    faults: Sequence[FaultSpan],
-) -> None:
-    healed_ns = max((fault.end_ns for fault in faults), default=0)
-    table = table.filter(pc.is_valid(table["invoke_ns"]))
-    acked = pc.equal(table["type"], "ok")
-    took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
-    late = pc.and_(acked, pc.greater(took_ns, _SLOW_NS))
-    invoked = np.sort(table["invoke_ns"].to_numpy())
-    completed = np.sort(table["complete_ns"].to_numpy())
-    for fault in faults:
-        begun = np.searchsorted(invoked, fault.end_ns, "right")
-        sends.attempted[fault.id] += int(begun - np.searchsorted(completed, fault.decided_ns))
-    acked_after_healing = pc.and_(acked, pc.greater(table["complete_ns"], healed_ns))
-    sends.acked_after_healing += pc.sum(acked_after_healing).as_py() or 0
-    _add_rows(sends.failed, table.filter(pc.invert(acked)))
-    _add_rows(sends.slow, table.filter(pc.and_(late, pc.is_valid(table["offset"]))))
-    for partition, times in moments.items():
-        of_partition = pc.and_(
-            pc.equal(table["topic"], partition[0]),
-            pc.equal(table["partition"], partition[1]),
-        )
-        own = table.filter(of_partition)
-        invoked = np.sort(own["invoke_ns"].to_numpy())
-        completed = np.sort(own["complete_ns"].to_numpy())
-        for at_ns in times:
-            begun = np.searchsorted(invoked, at_ns, "right")
-            open_sends = int(begun - np.searchsorted(completed, at_ns))
-            key = (partition, at_ns)
-            sends.in_flight[key] = sends.in_flight.get(key, 0) + open_sends
-
-
-def _add_rows(rows: list[dict[str, Any]], table: pa.Table) -> None:
-    rows += table.slice(0, _MOST_ROWS - len(rows)).to_pylist()
+                yield parquet.read_row_group(number, columns=list(COLUMNS))
 
 
 _FIRST_CONTROLLER = 101
 _MOST_VOTERS = 3
 _SESSION_S = 30.0
 """How long after its healing a fault may still cost its victim the leadership: old sessions end."""
-_SLOW_NS = 2_000_000_000
-_MOST_ROWS = 100_000

@@ -1,0 +1,116 @@
+"""What a history tells of sends: those without an acknowledgement, and those in flight."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Partition = tuple[str, int]
+
+COLUMNS = ("type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns")
+"""What has to be known of each send."""
+
+_SLOW_NS = 2_000_000_000
+_MOST_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendsWanted:
+    """When sends in flight are counted.
+
+    Attributes:
+        moments: at these times, ns, by partition.
+        faults: from the first to the second of these times, ns, by the id of the fault.
+    """
+
+    moments: Mapping[Partition, Sequence[int]]
+    faults: Mapping[str, tuple[int, int]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Sends:
+    """What a history tells of sends.
+
+    Attributes:
+        failed: those that were not acknowledged and have a known beginning, at most 100,000.
+        slow: those that were acknowledged after more than 2 s with an offset, at most 100,000.
+        in_flight: how many had no outcome yet at a moment, by partition and time.
+        attempted: how many had no outcome yet at some time while a fault was in force, by its id.
+        acked_after_healing: how many were acknowledged after the last fault was seen to be healed.
+    """
+
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    slow: list[dict[str, Any]] = field(default_factory=list)
+    in_flight: dict[tuple[Partition, int], int] = field(default_factory=dict)
+    attempted: dict[str, int] = field(default_factory=dict)
+    acked_after_healing: int = 0
+
+    def add(self, more: "Sends") -> None:
+        """Add what another part of the history tells."""
+        for rows, others in ((self.failed, more.failed), (self.slow, more.slow)):
+            rows += others[: _MOST_ROWS - len(rows)]
+        for moment, count in more.in_flight.items():
+            self.in_flight[moment] = self.in_flight.get(moment, 0) + count
+        for fault, count in more.attempted.items():
+            self.attempted[fault] = self.attempted.get(fault, 0) + count
+        self.acked_after_healing += more.acked_after_healing
+
+
+def sends_in(tables: Iterable[pa.Table], wanted: SendsWanted) -> Sends:
+    """Return what parts of a history tell of sends, whichever parts they are.
+
+    Args:
+        tables: with the columns COLUMNS.
+        wanted: when sends in flight are counted.
+    """
+    sends = Sends(attempted=dict.fromkeys(wanted.faults, 0))
+    for table in tables:
+        sends.add(_sends_of(table.filter(pc.is_valid(table["invoke_ns"])), wanted))
+    return sends
+
+
+def _sends_of(table: pa.Table, wanted: SendsWanted) -> Sends:
+    healed_ns = max((end_ns for _, end_ns in wanted.faults.values()), default=0)
+    acked = pc.equal(table["type"], "ok")
+    took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
+    late = pc.and_(pc.and_(acked, pc.greater(took_ns, _SLOW_NS)), pc.is_valid(table["offset"]))
+    acked_after = pc.sum(pc.and_(acked, pc.greater(table["complete_ns"], healed_ns)))
+    invoked, completed = _times(table)
+    return Sends(
+        failed=_first(table.filter(pc.invert(acked))),
+        slow=_first(table.filter(late)),
+        in_flight={
+            (partition, at_ns): _open_within(*_times(_of(table, partition)), at_ns, at_ns)
+            for partition, times in wanted.moments.items()
+            for at_ns in times
+        },
+        attempted={
+            fault: _open_within(invoked, completed, decided_ns, end_ns)
+            for fault, (decided_ns, end_ns) in wanted.faults.items()
+        },
+        acked_after_healing=acked_after.as_py() or 0,
+    )
+
+
+def _of(table: pa.Table, partition: Partition) -> pa.Table:
+    name, number = partition
+    return table.filter(
+        pc.and_(pc.equal(table["topic"], name), pc.equal(table["partition"], number))
+    )
+
+
+def _times(table: pa.Table) -> tuple[Any, Any]:
+    return np.sort(table["invoke_ns"].to_numpy()), np.sort(table["complete_ns"].to_numpy())
+
+
+def _open_within(invoked: Any, completed: Any, from_ns: int, to_ns: int) -> int:  # noqa: ANN401
+    begun = np.searchsorted(invoked, to_ns, "right")
+    return int(begun - np.searchsorted(completed, from_ns))
+
+
+def _first(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.slice(0, _MOST_ROWS).to_pylist()
+    return rows
