@@ -55,7 +55,10 @@ def test_tasks_open_what_pyarrow_knows() -> None:
     assert not storage.opens_in_tasks("viewfs://cluster/runs/one")
 
 
-def test_a_scheme_that_only_spark_knows_needs_spark() -> None:
+def test_a_scheme_that_only_spark_knows_needs_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Tests beside this one may have started Spark.
+    monkeypatch.setattr(storage, "_others", [])
+    storage._filesystem.cache_clear()
     with pytest.raises(EnvironmentBroken, match=r"Only Spark opens viewfs://"):
         storage.filesystem("viewfs://cluster/runs/one")
 

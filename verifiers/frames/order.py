@@ -60,7 +60,9 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
         kind: "lost" if the final read lacks one of the two, else "duplicate" if one lies at
             several offsets, else "order".
     """
-    every = history.sends.where(F.col("type").isin("ok", "info"))
+    # The offset of a send proves nothing unless the send is known to have happened.
+    acknowledged = F.when(F.col("type") == "ok", F.col("offset"))
+    every = history.sends.where(F.col("type").isin("ok", "info")).withColumn("offset", acknowledged)
     sends = (every if presorted is None else presorted).select(
         "process", "topic", "value", "op", "complete_ns", "partition", "offset"
     )

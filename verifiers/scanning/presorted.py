@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -63,7 +64,8 @@ def sends(history: History, suspicious: Sequence[int]) -> DataFrame:
         suspicious: the values that may not be in order, in any order.
 
     Columns:
-        process, topic, partition, op, offset, value, complete_ns: as recorded.
+        process, topic, partition, op, offset, value, complete_ns: as recorded; offset is null
+            unless it was acknowledged.
         batch, place: as of `polls`. A send whose offset is not known has no lane and is always
             kept: it is no offence unless its value was read, and then it is one of `suspicious`.
     """
@@ -106,9 +108,15 @@ def _kept_of(schema: StructType, columns: Sequence[str]) -> StructType:
 
 
 def _not_refused(batch: pa.RecordBatch) -> pa.RecordBatch:
-    wanted = is_one_of(batch, "type", ("ok", "info"))
-    rows = batch if wanted.all() else batch.filter(pa.array(wanted))
-    return rows.select(_SEND_COLUMNS)
+    """Return the sends that are ok or info; an offset that was not acknowledged is not known."""
+    acked = is_one_of(batch, "type", ("ok",))
+    wanted = acked | is_one_of(batch, "type", ("info",))
+    rows = batch.select(_SEND_COLUMNS)
+    if acked.all():
+        return rows
+    offset = pc.if_else(pa.array(acked), rows["offset"], pa.scalar(None, rows["offset"].type))
+    place = rows.schema.get_field_index("offset")
+    return rows.set_column(place, rows.schema.field(place), offset).filter(pa.array(wanted))
 
 
 def _kernel(order: Sequence[str], *, next_only: bool, suspicious: Numbers | None) -> BatchFunction:
