@@ -78,8 +78,15 @@ def ok(
     return _send("ok", producer, sequence, offset, partition=partition, txn=txn)
 
 
-def info(producer: int, sequence: int, *, partition: int | None = 0, txn: int | None = None) -> Op:
-    return _send("info", producer, sequence, None, partition=partition, txn=txn)
+def info(
+    producer: int,
+    sequence: int,
+    offset: int | None = None,
+    *,
+    partition: int | None = 0,
+    txn: int | None = None,
+) -> Op:
+    return _send("info", producer, sequence, offset, partition=partition, txn=txn)
 
 
 def fail(producer: int, sequence: int, *, txn: int | None = None) -> Op:

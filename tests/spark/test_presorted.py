@@ -211,7 +211,9 @@ def test_what_is_skimmed_gives_the_same_frames(spark: SparkSession) -> None:
     more = [
         poll(70, 1, Rec(50, 50, 50), Rec(50, 51, 51), Rec(50, 90, 90)),
         ok(1, 0, 300), ok(1, 1, 301), ok(1, 3, 200), info(1, 2, partition=None),
-        final(Rec(1, 0, 300), Rec(1, 1, 301), Rec(1, 3, 200), Rec(1, 2, 150)),
+        # An offset that was told and never acknowledged is no place.
+        info(2, 0, 400), ok(2, 1, 350),
+        final(Rec(1, 0, 300), Rec(1, 1, 301), Rec(1, 3, 200), Rec(1, 2, 150), Rec(2, 1, 350)),
     ]  # fmt: skip
     recorded = history(spark, more)
     values = records.values(recorded)

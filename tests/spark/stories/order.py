@@ -281,6 +281,11 @@ STORIES = (
         ops=[ok(1, 0, 5), info(1, 1), ok(1, 2, 3), final(Rec(1, 2, 3), Rec(1, 0, 5))],
     ),
     Story(
+        title="an offset that was told and never acknowledged is no place",
+        why="a transaction of unknown outcome may have lost what it wrote there",
+        ops=[info(1, 0, 5), ok(1, 1, 3), final(Rec(1, 1, 3))],
+    ),
+    Story(
         title="a send without offset counts where it was read",
         why="under acks=0 no offset is told",
         ops=[ok(1, 0, None), ok(1, 1, None), final(Rec(1, 1, 0), Rec(1, 0, 1))],
