@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.judging import stored
+from tests.spark.judging import RESULTS, stored
 from tests.suites.hadoop import SPARK_JARS, Hdfs, hdfs, yarn
 
 pytestmark = pytest.mark.nightly
@@ -57,4 +57,13 @@ def owned(cluster: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 def test_yarn_gives_the_verdict_that_this_machine_gives(
     cluster: Hdfs, owned: dict[str, str], tmp_path: Path
 ) -> None:
-    stored(tmp_path, cluster.uri, owned).judge_again(owned, "--master", "yarn")
+    runs = stored(tmp_path, cluster.uri, owned)
+
+    runs.judge_again(owned, "--master", "yarn")
+
+    # As Hadoop's own shell lists them.
+    for run in runs.names[:2]:
+        files = {file.removeprefix(f"{run}/") for file in cluster.list(run)}
+        assert files.issuperset(RESULTS)
+        assert not [file for file in files if file.startswith(".") or "/." in file]
+    assert not [file for file in cluster.list(f"{cluster.uri}/ops") if "/." in file]

@@ -53,3 +53,4 @@ def test_a_cluster_keeps_its_own_settings(monkeypatch: pytest.MonkeyPatch) -> No
         "spark.sql.ui.explainMode",
     }  # fmt: skip
     assert ours["spark.driver.memory"] == "2048m"
+    assert ours["spark.sql.adaptive.enabled"] == "true"

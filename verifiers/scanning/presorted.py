@@ -110,10 +110,10 @@ def _kept_of(schema: StructType, columns: Sequence[str]) -> StructType:
 def _not_refused(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the sends that are ok or info; an offset that was not acknowledged is not known."""
     acked = is_one_of(batch, "type", ("ok",))
-    wanted = acked | is_one_of(batch, "type", ("info",))
     rows = batch.select(_SEND_COLUMNS)
     if acked.all():
         return rows
+    wanted = acked | is_one_of(batch, "type", ("info",))
     offset = pc.if_else(pa.array(acked), rows["offset"], pa.scalar(None, rows["offset"].type))
     place = rows.schema.get_field_index("offset")
     return rows.set_column(place, rows.schema.field(place), offset).filter(pa.array(wanted))

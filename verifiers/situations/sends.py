@@ -68,22 +68,24 @@ def sends_in(tables: Iterable[pa.Table], wanted: SendsWanted) -> Sends:
     """
     sends = Sends(attempted=dict.fromkeys(wanted.faults, 0))
     for table in tables:
-        sends.add(_sends_of(table.filter(pc.is_valid(table["invoke_ns"])), wanted))
+        known = table.filter(pc.is_valid(table["invoke_ns"]))
+        sends.add(_sends_of(known, wanted, before=sends))
     return sends
 
 
-def _sends_of(table: pa.Table, wanted: SendsWanted) -> Sends:
+def _sends_of(table: pa.Table, wanted: SendsWanted, *, before: Sends) -> Sends:
     healed_ns = max((end_ns for _, end_ns in wanted.faults.values()), default=0)
     acked = pc.equal(table["type"], "ok")
     took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
     late = pc.and_(pc.and_(acked, pc.greater(took_ns, _SLOW_NS)), pc.is_valid(table["offset"]))
     acked_after = pc.sum(pc.and_(acked, pc.greater(table["complete_ns"], healed_ns)))
     invoked, completed = _times(table)
+    by_partition = {partition: _times(_of(table, partition)) for partition in wanted.moments}
     return Sends(
-        failed=_first(table.filter(pc.invert(acked))),
-        slow=_first(table.filter(late)),
+        failed=_first(table.filter(pc.invert(acked)), _MOST_ROWS - len(before.failed)),
+        slow=_first(table.filter(late), _MOST_ROWS - len(before.slow)),
         in_flight={
-            (partition, at_ns): _open_within(*_times(_of(table, partition)), at_ns, at_ns)
+            (partition, at_ns): _open_within(*by_partition[partition], at_ns, at_ns)
             for partition, times in wanted.moments.items()
             for at_ns in times
         },
@@ -111,6 +113,6 @@ def _open_within(invoked: Any, completed: Any, from_ns: int, to_ns: int) -> int:
     return int(begun - np.searchsorted(completed, from_ns))
 
 
-def _first(table: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.slice(0, _MOST_ROWS).to_pylist()
+def _first(table: pa.Table, most: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.slice(0, most).to_pylist()
     return rows
