@@ -290,7 +290,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="verify, verify-ops, op-cycles, recording, throughput, start-up or faults."
+            help="verify, verify-small, verify-runs, verify-ops, op-cycles, segments, recording, "
+            "throughput, start-up or faults."
         ),
     ],
 ) -> None:

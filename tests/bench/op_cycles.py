@@ -1,6 +1,6 @@
 """How long `verify` takes for a million sends and polls of an op history, with all its cycles.
 
-Run as a program: `python -m tests.bench.op_cycles [--records N] [--transactions] [--plant N]
+Run as a program: `kafka-chaos bench op-cycles [--records N] [--transactions] [--plant N]
 [--ww-deps] [--keep FILE]`. It writes the history of simulated processes as JSON lines, verifies it
 in a process of its own, and prints one JSON document: seconds by phase, the memory of the JVM and
 of all its workers at their peak, and what was found. `--plant N` has N records polled by an op
@@ -189,7 +189,3 @@ def main(arguments: list[str]) -> int:
         name="after the first task, s", measured=told["after_start_s"], at_most=LIMIT_S
     )
     return exit_code([after_start])
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """How fast segments are read: their headers, and every batch against its checksum.
 
-Run as a program: `python -m tests.bench.segments [--mib N]`. It writes segments of batches of
+Run as a program: `kafka-chaos bench segments [--mib N]`. It writes segments of batches of
 several sizes and formats, and prints one JSON document: megabytes of log a second of processor
 time of one core. Reading with checksums is what a verification does.
 """
@@ -63,11 +63,11 @@ def _no_checksums(_: object, places: list[int], *others: object) -> Any:
     return np.zeros(len(places), dtype=np.int64)
 
 
-def main() -> None:
-    """Measure all, and print one document."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: list[str]) -> int:
+    """Measure all, and print one document; there is no goal."""
+    parser = argparse.ArgumentParser(prog="kafka-chaos bench segments", description=__doc__)
     parser.add_argument("--mib", type=int, default=48)
-    size_bytes = parser.parse_args().mib * 1024**2
+    size_bytes = parser.parse_args(arguments).mib * 1024**2
     found = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{0:020}.log"
@@ -82,7 +82,4 @@ def main() -> None:
                 }
             )
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    return 0

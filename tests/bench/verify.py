@@ -138,7 +138,7 @@ def measure(path: Path, *, exact: bool) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Measure and print one JSON document; return 1 for a missed goal, or if the two disagree."""
     parser = argparse.ArgumentParser(prog="kafka-chaos bench verify", description=__doc__)
-    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--damaged", type=int, default=1000)
     parser.add_argument("--cases", default="clean,damaged,tenth")
     parser.add_argument("--exact", action="store_true", help="look at every record")
@@ -167,7 +167,3 @@ def main(arguments: list[str]) -> int:
     if disagreed:
         sys.stderr.write(f"The verifier and DuckDB disagree: {', '.join(disagreed)}\n")
     return max(exit_code(goals_of(document)), int(bool(disagreed)))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

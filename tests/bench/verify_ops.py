@@ -1,6 +1,6 @@
 """How long `verify` takes for many small op histories, or for one large one.
 
-Run as a program: `python -m tests.bench.verify_ops [--histories N] [--ops N] [--keep DIR]`. It
+Run as a program: `kafka-chaos bench verify-ops [--histories N] [--ops N] [--keep DIR]`. It
 writes histories in good order, of clients that send and poll in transactions, verifies them all in
 a process of its own, and prints one JSON document: seconds from process start to exit, by step, the
 values sent and polled, and the JVM's CPU time and peak memory. `--histories 1 --ops 90000` are
@@ -121,7 +121,3 @@ def main(arguments: list[str]) -> int:
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
     return exit_code([Goal(name="seconds", measured=timed, at_most=limit_s)])
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -90,7 +90,3 @@ def main(arguments: list[str]) -> int:
             ),
         ]
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

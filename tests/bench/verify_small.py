@@ -115,7 +115,3 @@ def main(arguments: list[str]) -> int:
         recorded = {run.name: measure(run, scratch, repeats=given.repeats) for run in given.run}
     sys.stdout.write(json.dumps({"made": made, "recorded": recorded}, indent=2) + "\n")
     return exit_code(goals)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,10 @@
 """Benchmarks end with 1 below their goals, and say by how much."""
 
+import re
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+
 import pytest
 
 from tests.bench import verify
@@ -46,3 +51,13 @@ def test_every_figure_of_a_verification_has_its_goal() -> None:
     missed = {goal.name for goal in verify.goals_of(document) if not goal.is_met}
 
     assert missed == {"damaged, ratio to DuckDB", "first_task_s", "peak_mib", "growth"}
+
+
+def test_make_runs_benchmarks_that_are_there() -> None:
+    makefile = Path(__file__).parents[2] / "Makefile"
+    listed = re.search(r"^BENCHES \?= (.+)$", makefile.read_text(encoding="utf-8"), re.M)
+    assert listed is not None
+
+    for name in listed[1].split():
+        main = import_module(f"tests.bench.{name.replace('-', '_')}").main
+        assert list(signature(main).parameters) == ["arguments"], name
