@@ -121,12 +121,6 @@ def packet_filter(cluster: DockerCluster, node: Broker) -> str:
     return in_network_of(node, cluster, "iptables-save")
 
 
-def isr_shrinks(cluster: DockerCluster, broker: Broker) -> int:
-    """Return how often a broker has seen an ISR shrink since its start, by its own MBean."""
-    name = "kafka.server:type=ReplicaManager,name=IsrShrinksPerSec"
-    return int(cluster.jmx(broker, name, "Count")[name])
-
-
 def shell_of_engine(*words: str) -> str:
     return subprocess.run(
         ["docker", *words], capture_output=True, text=True, timeout=120, check=True
