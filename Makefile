@@ -41,7 +41,7 @@ night-test: ready
 	@$(BIN)/pytest -m nightly --durations=12 tests/spark
 	@$(BIN)/pytest -m nightly $(TWO_FILES) --durations=12 tests/suites
 	@echo "== histories drawn anew, by the thousand"
-	@KAFKA_CHAOS_TEST_HISTORIES=5000 KAFKA_CHAOS_TEST_SEED=$$(date +%s) \
+	@DRAWN_HISTORIES=5000 DRAWN_SEED=$$(date +%s) \
 	  $(BIN)/pytest --hypothesis-profile=night \
 	  tests/unit tests/spark/test_run_reference.py tests/spark/test_op_reference.py
 	@echo "== dangerous lines, broken one at a time"

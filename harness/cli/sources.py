@@ -17,8 +17,8 @@ from typer.core import TyperCommand
 from harness.core.errors import UsageError
 
 _PREFIX = "KAFKA_CHAOS_"
-_NOT_SETTINGS = frozenset({"KAFKA_CHAOS_LOG", "KAFKA_CHAOS_TEST_HISTORIES"})
-"""Variables of this name that no flag reads: the level of logging, and one of our own tests."""
+_LOG_LEVEL = "KAFKA_CHAOS_LOG"
+"""The one variable of this name that no flag reads."""
 
 _EPILOG = (
     "Most flags can also be set by a variable (--max-at-once by KAFKA_CHAOS_MAX_AT_ONCE), in a "
@@ -103,7 +103,7 @@ def _reject_variables(context: typer.Context) -> None:
     given = {name for name, value in os.environ.items() if name.startswith(_PREFIX) and value}
     everything = {
         parameter.envvar for parameter in _settings_of(_commands(context)).values()
-    } | _NOT_SETTINGS
+    } | {_LOG_LEVEL}
     for variable in sorted(given - everything):
         near = difflib.get_close_matches(variable, everything, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""

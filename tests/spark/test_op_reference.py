@@ -15,8 +15,8 @@ from verifiers.ops.checking import OpFound, check_histories
 from verifiers.ops.reading import read_histories
 from verifiers.spark.session import tuned
 
-HISTORIES = int(os.environ.get("KAFKA_CHAOS_TEST_HISTORIES", "150"))
-FIRST_SEED = int(os.environ.get("KAFKA_CHAOS_TEST_SEED", "0"))
+HISTORIES = int(os.environ.get("DRAWN_HISTORIES", "150"))
+FIRST_SEED = int(os.environ.get("DRAWN_SEED", "0"))
 """So many are drawn, of seeds from the second on; thousands at night, and others each night."""
 DIVIDED = 25
 

@@ -132,7 +132,6 @@ def test_variables_that_are_no_flags_are_left_alone(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_CHAOS_LOG", "ERROR")
-    monkeypatch.setenv("KAFKA_CHAOS_TEST_HISTORIES", "10")
     monkeypatch.setenv("KAFKA_CHAOS_COMPOSE", "")
 
     assert invoke("plan")[0] == 0
