@@ -101,9 +101,8 @@ def _reject_variables(context: typer.Context) -> None:
         UsageError: naming them.
     """
     given = {name for name, value in os.environ.items() if name.startswith(_PREFIX) and value}
-    everything = {parameter.envvar for parameter in _settings_of(_commands(context)).values()} | {
-        _LOG_LEVEL
-    }
+    settings = _settings_of(_commands(context)).values()
+    everything = {_LOG_LEVEL, *(parameter.envvar for parameter in settings)}
     for variable in sorted(given - everything):
         near = difflib.get_close_matches(variable, everything, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""

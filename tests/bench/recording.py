@@ -184,11 +184,11 @@ def compare(
         if number == 0:
             # The first round meets brokers whose code is not yet compiled; it warms them.
             continue
-        bare, recorded = rates["bare"], rates["recorded"]
-        ratios.append(recorded.per_s / bare.per_s)
-        kept.append(recorded.per_cpu_s / bare.per_cpu_s)
+        without, with_history = rates["bare"], rates["recorded"]
+        ratios.append(with_history.per_s / without.per_s)
+        kept.append(with_history.per_cpu_s / without.per_cpu_s)
         _print(
-            f"bare {bare.per_s:,.0f}/s · recorded {recorded.per_s:,.0f}/s · "
+            f"bare {without.per_s:,.0f}/s · recorded {with_history.per_s:,.0f}/s · "
             f"ratio {ratios[-1]:.2f}, by processor time {kept[-1]:.2f}"
         )
     _print(

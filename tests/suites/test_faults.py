@@ -242,9 +242,9 @@ def test_a_link_that_drops_long_packets_carries_short_ones(
             )
             # Who took it out, the leader or the controller, is theirs to decide; what long packets
             # would have carried is not.
-            held, sent = log_bytes(follower, READY), traffic.end
+            held, reached = log_bytes(follower, READY), max(traffic.acknowledged)
             wait_until(
-                lambda: traffic.end >= sent + 100,
+                lambda: max(traffic.acknowledged) >= reached + 100,
                 timeout_s=60,
                 what="a hundred records that the follower should have copied",
             )

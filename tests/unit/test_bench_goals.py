@@ -53,11 +53,19 @@ def test_every_figure_of_a_verification_has_its_goal() -> None:
     assert missed == {"damaged, ratio to DuckDB", "first_task_s", "peak_mib", "growth"}
 
 
+BENCHES = {path.stem for path in Path(verify.__file__).parent.glob("[a-z]*.py")}
+
+
 def test_make_runs_benchmarks_that_are_there() -> None:
     makefile = Path(__file__).parents[2] / "Makefile"
     listed = re.search(r"^BENCHES \?= (.+)$", makefile.read_text(encoding="utf-8"), re.M)
-    assert listed is not None
 
-    for name in listed[1].split():
-        main = import_module(f"tests.bench.{name.replace('-', '_')}").main
-        assert list(signature(main).parameters) == ["arguments"], name
+    assert listed is not None
+    assert {name.replace("-", "_") for name in listed[1].split()} <= BENCHES
+
+
+@pytest.mark.parametrize("name", sorted(BENCHES))
+def test_a_benchmark_takes_the_arguments_of_its_command(name: str) -> None:
+    main = import_module(f"tests.bench.{name}").main
+
+    assert list(signature(main).parameters) == ["arguments"]
