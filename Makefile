@@ -8,8 +8,7 @@ SEED ?= 7
 OLD_KAFKA := 0.10.2.2
 # Two files at a time, the longest first as their names happen to sort.
 TWO_FILES := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
-# Those that reach their goals; `op-cycles` and `verify-small` do not yet.
-BENCHES ?= segments verify verify-ops verify-runs recording throughput faults start-up
+BENCHES ?= segments verify verify-ops op-cycles verify-runs recording throughput faults start-up
 
 VENV := .venv
 BIN := $(VENV)/bin
