@@ -150,11 +150,12 @@ class Admin:
         def create() -> None:
             nonlocal is_unanswered
             self._await_controller(timeout_s)
-            futures = self._client.create_topics([new], request_timeout=timeout_s)
+            patience_s = min(timeout_s, _ANSWER_S)
+            futures = self._client.create_topics([new], request_timeout=patience_s)
             try:
-                self._result(futures[topic.name], f"topic {topic.name!r}", timeout_s)
+                self._result(futures[topic.name], f"topic {topic.name!r}", patience_s)
             except ClusterBroken as error:
-                is_unanswered |= _code(error) == KafkaError._DESTROY
+                is_unanswered |= _code(error) in _UNANSWERED
                 raise
             except UsageError as error:
                 # A request whose answer was lost may have been carried out.
@@ -166,7 +167,7 @@ class Admin:
                     raise ClusterBroken(str(error)) from error.__cause__
                 raise
 
-        self._again(create, _ASK_CONTROLLER_AGAIN, timeout_s)
+        self._again(create, _ASK_CONTROLLER_AGAIN | _UNANSWERED, timeout_s)
         wanted = dict(topic.config)
         if wanted:
             # A new topic reaches the brokers one after the other, and any of them may be asked.
@@ -384,10 +385,17 @@ class Admin:
             raise ClusterBroken(f"No answer about {what} within {timeout_s:g} s.") from error
 
 
+_ANSWER_S = 10.0
+"""A controller that has not answered by then may have moved: the next one is asked."""
+
 _ASK_CONTROLLER_AGAIN = {
     KafkaError.NOT_CONTROLLER,  # it was a moment ago, and other brokers still call it so
     KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError._DESTROY,
+}
+_UNANSWERED = {
     KafkaError._DESTROY,  # librdkafka: it learned the broker's id while it asked
+    KafkaError._TIMED_OUT,
 }
 _ASK_ANOTHER = {
     KafkaError._NOENT,  # librdkafka: "No leaders found"
