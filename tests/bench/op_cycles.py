@@ -2,14 +2,14 @@
 
 Run as a program: `kafka-chaos bench op-cycles [--records N] [--transactions] [--plant N]
 [--ww-deps] [--keep FILE]`. It writes the history of simulated processes as JSON lines, verifies it
-in a process of its own, and prints one JSON document: seconds by phase, the memory of the JVM and
-of all its workers at their peak, and what was found. `--plant N` has N records polled by an op
-that completed before they were sent.
+in a process of its own, lets DuckDB find what is lost, duplicate and inconsistent in the same file,
+and nothing else, and prints one JSON document: seconds by phase, the memory of the JVM and of all
+its workers at their peak, what was found, and the ratio to DuckDB's seconds from the first task on.
+`--plant N` has N records polled by an op that completed before they were sent.
 """
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -20,9 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.bench._goals import Goal, exit_code
+from tests.bench._runs import run_child
 
-LIMIT_S = 20.0
-"""From the first task on, on two cores."""
+GOAL = 24.0
+"""Times DuckDB, from the first task on.
+
+Twenty seconds were asked for on a machine of two cores where the verifier of that day took 17; that
+verifier takes 36.8 s on one where DuckDB answers in 1.77 s. A figure in seconds says as much of the
+machine as of the program.
+"""
 KEYS = 8
 PROCESSES = 8
 IN_POLL = 20
@@ -43,6 +49,38 @@ print(json.dumps({"verdict": verdict.verdict.name, "timing_s": timing,
     "after_start_s": round(timing["verify"] - timing["verify: start Spark"], 2),
     "found": {name: one.count for name, one in verdict.anomalies.items()},
     "cpu_s": sum(map(int, ticks)) / 100, "jvm_peak_mib": peak, "largest_child_mib": worker}))
+"""
+
+DUCKDB = """
+import json, sys, time
+import duckdb
+begin = time.monotonic()
+database = duckdb.connect()
+database.execute("set enable_progress_bar = false")
+database.execute(
+    "create view mops as select unnest(value::JSON[]) as mop from read_json("
+    f"'{sys.argv[1]}', format = 'newline_delimited', columns = {{type: 'VARCHAR', value: 'JSON'}}) "
+    "where type = 'ok'"
+)
+database.execute(
+    "create table sends as select mop->>1 as key, (mop->2->>0)::bigint as place, "
+    "(mop->2->>1)::bigint as value from mops where mop->>0 = 'send'"
+)
+database.execute(
+    "create table polls as select key, (record->>0)::bigint as place, "
+    "(record->>1)::bigint as value from (select key, unnest((mop->1->key)::JSON[]) as record "
+    "from (select mop, unnest(json_keys(mop->1)) as key from mops where mop->>0 = 'poll'))"
+)
+questions = {
+    "lost": "select count(*) from sends anti join polls using (key, value)",
+    "duplicate": "select count(*) from (select 1 from polls group by key, value "
+        "having min(place) < max(place))",
+    "inconsistent": "select count(*) from (select 1 from (from sends union all from polls) "
+        "group by key, place having min(value) < max(value))",
+}
+found = {name: database.execute(question).fetchone()[0] for name, question in questions.items()}
+read = database.execute("select count(*) from polls").fetchone()[0]
+print(json.dumps({"found": found, "polled": read, "seconds": time.monotonic() - begin}))
 """
 
 Floats = npt.NDArray[np.float64]
@@ -161,7 +199,7 @@ def write_history(path: Path, deeds: list[Deed]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and print one JSON document; return 1 if it took longer than the limit."""
+    """Measure and print one JSON document; return 1 for a missed goal."""
     parser = argparse.ArgumentParser(prog="op_cycles", description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--transactions", action="store_true")
@@ -176,16 +214,9 @@ def main(arguments: list[str]) -> int:
                 records=given.records, transactions=given.transactions, plant=given.plant
             )
             write_history(path, deeds)
-        done = subprocess.run(
-            [sys.executable, "-c", CHILD, str(path), str(int(given.ww_deps))],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    if done.returncode != 0:
-        raise SystemExit(f"The verifier ended with {done.returncode}: {done.stderr[-3000:]}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    document = {**vars(given), "keep": str(path), "limit_s": LIMIT_S, **told}
+        told = run_child(CHILD, str(path), str(int(given.ww_deps)))
+        queried = run_child(DUCKDB, str(path))
+    ratio = round(told["after_start_s"] / queried["seconds"], 2)
+    document = {**vars(given), "keep": str(path), **told, "duckdb": queried, "ratio": ratio}
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    after_start = Goal(
-        name="after the first task, s", measured=told["after_start_s"], at_most=LIMIT_S
-    )
-    return exit_code([after_start])
+    return exit_code([Goal(name="ratio to DuckDB", measured=ratio, at_most=GOAL)])

@@ -44,13 +44,14 @@ def test_the_verifier_has_to_count_each_anomaly_as_duckdb_does(anomaly: str) -> 
 
 
 def test_every_figure_of_a_verification_has_its_goal() -> None:
-    case = {"ratio": 1.0, "verify": {"first_task_s": 5.0, "peak_mib": 900}}
-    slow = {"ratio": 4.1, "verify": {"first_task_s": 6.1, "peak_mib": 5000}}
+    case = {"ratio": 1.0, "verify": {"peak_mib": 900}}
+    slow = {"ratio": 4.1, "verify": {"peak_mib": 5000}}
     document = {"cases": {"clean": case, "damaged": slow, "tenth": case}, "growth": 11.0}
+    document["start_up"] = 0.61
 
     missed = {goal.name for goal in verify.goals_of(document) if not goal.is_met}
 
-    assert missed == {"damaged, ratio to DuckDB", "first_task_s", "peak_mib", "growth"}
+    assert missed == {"damaged, ratio to DuckDB", "start_up", "peak_mib", "growth"}
 
 
 BENCHES = {path.stem for path in Path(verify.__file__).parent.glob("[a-z]*.py")}
