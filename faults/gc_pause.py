@@ -12,6 +12,10 @@ from harness.core.wait import wait_until
 
 _FIRST_PAUSE_S = 10.0
 _MARGIN_S = 6.0
+_MOST_LONGER_S = 18.0
+"""Collections go on for so much longer, at most, where pauses are lacking."""
+_MORE = 1.1
+"""What the JVM counts as collecting is more than what it logs as pauses."""
 _END_S = 60.0
 _QUESTION = "was the JVM busy, paused or killed by something else?"
 
@@ -54,10 +58,14 @@ class GcPause:
         """Begin; every victim's own GC log must show a pause."""
         # It lasts longer than the hold, which counts from the first pause that is seen, and ends
         # by itself: a JVM that does nothing but collect may not take the command to stop.
+        hold_s = cluster.lease.hold_s
         for broker in victims:
-            hold_s = cluster.lease.hold_s
-            duration_s = hold_s + _outlasts_s(hold_s)
-            cluster.collect_garbage(broker, duration_s=duration_s, nodes=self.nodes)
+            cluster.collect_garbage(
+                broker,
+                duration_s=_usual_s(hold_s),
+                nodes=self.nodes,
+                pauses_s=_MORE * self.share * hold_s,
+            )
         try:
             wait_until(
                 lambda: all(cluster.gc_pauses_s(broker) for broker in victims),
@@ -87,7 +95,7 @@ class GcPause:
                     not pauses or sum(pauses) >= wanted_s
                     for pauses in map(cluster.gc_pauses_s, victims)
                 ),
-                timeout_s=_outlasts_s(hold_s),
+                timeout_s=_most_s(hold_s) - hold_s,
                 what="the pauses to add up",
             )
         for broker in victims:
@@ -106,9 +114,15 @@ class GcPause:
         )
 
 
-def _outlasts_s(hold_s: float) -> float:
-    """Return for how long the collections go on after the hold, seconds."""
-    return min(hold_s, _MARGIN_S)
+def _usual_s(hold_s: float) -> float:
+    """Return for how long collections go on where no pause is lacking by then, seconds."""
+    return hold_s + min(hold_s, _MARGIN_S)
+
+
+def _most_s(hold_s: float) -> float:
+    """Return for how long they go on where pauses are lacking, seconds."""
+    usual_s = _usual_s(hold_s)
+    return usual_s + min(2 * usual_s, _MOST_LONGER_S)
 
 
 def _ended(cluster: GarbageCollections, broker: Broker) -> bool:

@@ -532,12 +532,15 @@ class DockerCluster:
         answer = self.ask_agent(broker, "log_sizes", log_dirs=self._log_dirs(broker))
         return {(log["topic"], log["partition"]): log["bytes"] for log in answer["logs"]}
 
-    def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
+    def collect_garbage(
+        self, broker: Broker, *, duration_s: float, nodes: int = 0, pauses_s: float = 0.0
+    ) -> None:
         """Make the JVM collect garbage back to back for so many seconds; returns at once."""
         self.logs.mark_collections(self.node(broker), self.lease.fault_id)
         self.ask_agent(
-            broker, "gc_storm", duration_ms=int(duration_s * 1000), nodes=nodes or _GC_NODES
-        )
+            broker, "gc_storm", duration_ms=int(duration_s * 1000), nodes=nodes or _GC_NODES,
+            collecting_ms=int(pauses_s * 1000),
+        )  # fmt: skip
 
     def end_collections(self, broker: Broker) -> None:
         """End what `collect_garbage` began under this lease; harmless if there was nothing."""

@@ -349,12 +349,16 @@ class Disks(Nodes, Protocol):
 class GarbageCollections(Nodes, Protocol):
     """The stop-the-world collections of the brokers' JVMs."""
 
-    def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
+    def collect_garbage(
+        self, broker: Broker, *, duration_s: float, nodes: int = 0, pauses_s: float = 0.0
+    ) -> None:
         """Make the JVM collect garbage back to back for so many seconds; returns at once.
 
         Args:
             broker: whose.
             duration_s: how long.
+            pauses_s: it goes on until its pauses add up to this, three times as long at most, and
+                no more than 18 s longer.
             nodes: length of the list that each collection must follow, 16 bytes of heap each, as
                 far as three quarters of the free heap reach; 0 leaves it to the cluster.
 

@@ -5,6 +5,7 @@ import secrets
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,11 +17,11 @@ from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.metadata import Shortfall
 from harness.cluster.pool import ClusterPool
 from harness.core.clock import clock_name
-from harness.core.cluster import ClusterSpec
+from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.errors import KafkaChaosError, WaitTimeout
 from harness.core.progress import Progress
 from harness.core.run_dir import REPLICA_LIMIT_BYTES, SCHEMA, Journal, RunDir, write_atomically
-from harness.core.wait import pause
+from harness.core.wait import pause, wait_until
 from harness.core.workload import ClientSpec
 from harness.history.seal import seal
 from harness.run.context import Phases, Run, RunContext
@@ -118,6 +119,7 @@ class Runner:
         for watcher in (monitor.watcher, sampler.watcher):
             watcher.start()
             stack.callback(self._stop_watching, watcher)
+        _await_first_look(monitor, sampler, topics)
         context = RunContext(
             cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
             topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,
@@ -274,6 +276,19 @@ class Runner:
         is_sound = not failed and not self._left_down
         topics = [topic.name for topic in self.run.topics()]
         self.pool.release(cluster, topics, is_sound=is_sound, say=self.progress.say)
+
+
+def _await_first_look(monitor: Monitor, sampler: Sampler, topics: Sequence[TopicSpec]) -> None:
+    """Wait for the first answers: of the state that an earlier fault ends, nobody would know."""
+    partitions = {(topic.name, number) for topic in topics for number in range(topic.partitions)}
+    wait_until(
+        lambda: (
+            sampler.watcher.has_looked.is_set()
+            and (monitor.watcher.failure is not None or partitions <= monitor.states.keys())
+        ),
+        timeout_s=_STEADY_S,
+        what="leader and ISR of every partition to be seen once",
+    )
 
 
 def _described(spec: ClusterSpec) -> dict[str, Any]:

@@ -14,6 +14,10 @@ class Watcher:
 
     An error ends one repetition and not the watcher, but it is not forgotten: `failure` tells it.
 
+    Attributes:
+        stopping: set as soon as it is to end.
+        has_looked: set as soon as the first repetition has ended.
+
     Args:
         name: what watches, such as "monitor".
         repeat: what is repeated; an error of it that is no news it catches by itself.
@@ -35,6 +39,7 @@ class Watcher:
         self._at_end = at_end
         self._error: Exception | None = None
         self.stopping = threading.Event()
+        self.has_looked = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True, name=name)
 
     def start(self) -> None:
@@ -73,5 +78,6 @@ class Watcher:
                     return
                 log.exception("the %s failed", self._name)
                 self._error = self._error or error
+            self.has_looked.set()
             if pause(self._every_s, self.stopping):
                 return

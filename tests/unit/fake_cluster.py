@@ -60,6 +60,7 @@ class FakeCluster:
     controllers: tuple[int, ...] = ()
     cuts: set[frozenset[int]] = field(default_factory=set)
     pauses: dict[int, list[float]] = field(default_factory=dict)
+    pauses_wanted_s: dict[int, float] = field(default_factory=dict)
     exits: dict[int, list[int]] = field(default_factory=dict)
     deaf: set[int] = field(default_factory=set)
     passes_short: bool = False
@@ -232,10 +233,13 @@ class FakeCluster:
                    end_after=0 if seen else 7, bytes_cut=seen),
         )  # fmt: skip
 
-    def collect_garbage(self, broker: Broker, *, duration_s: float, nodes: int = 0) -> None:
+    def collect_garbage(
+        self, broker: Broker, *, duration_s: float, nodes: int = 0, pauses_s: float = 0.0
+    ) -> None:
         if not self.writes_gc_log:
             raise ClusterBroken(f"Node {broker.node_id} writes no GC log that is known.")
         self.log.append(f"collect {broker.node_id} {duration_s:g}")
+        self.pauses_wanted_s[broker.node_id] = pauses_s
         share = 0.0 if self.ignores_damage else 0.95
         self.pauses[broker.node_id] = [self.lease.hold_s * share / 2] * 2 if share else []
 

@@ -630,7 +630,7 @@ def test_a_storm_that_was_never_begun_is_ended_without_a_word_to_the_jvm(
     after = program.perform("gc_stop", json.dumps(given))
 
     assert (before["ended"], after["ended"]) == (0, 1)
-    assert told == ["10:0", "stop"]
+    assert told == ["10:0:0", "stop"]
     assert broker.all() == []
 
 

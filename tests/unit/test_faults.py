@@ -446,6 +446,7 @@ def test_gc_pauses_that_lack_something_at_the_end_of_the_hold_are_given_the_stor
     leased = cluster.leased(replace(LEASE, hold_s=2.0))
     fault = GcPause()
     assert fault.inject(leased, ONE).observed
+    assert cluster.pauses_wanted_s[1] > 0.8 * 2.0
     logged: Iterator[list[float]] = chain([[0.5], [0.5, 0.6]], repeat([0.5, 0.6, 0.6]))
     monkeypatch.setattr(FakeCluster, "gc_pauses_s", lambda *_: next(logged))
 

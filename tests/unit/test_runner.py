@@ -1,5 +1,6 @@
 """A run from its plan to its sealed folder, on a cluster in memory: what ends it, what costs it."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,15 +41,22 @@ class Cluster(FakeCluster):
     copy_error: Exception | None = None
     partitions_error: Exception | None = None
 
+    unanswered = 0
+
     @property
     def admin(self) -> Any:
-        return SimpleNamespace(create_topic=lambda _: None)
+        return SimpleNamespace(create_topic=self.__dict__.setdefault("topics", []).append)
 
     def metadata(self) -> Any:
-        def partitions(**_: float) -> dict[Any, Any]:
+        def partitions(*_: str, **__: float) -> dict[Any, Any]:
             if self.partitions_error:
                 raise self.partitions_error
-            return {}
+            self.unanswered -= 1
+            if self.unanswered >= 0:
+                return {}
+            known = PartitionState(leader=1, isr=(1, 2, 3), replicas=(1, 2, 3))
+            topics = self.__dict__.get("topics", [])
+            return {(topic.name, n): known for topic in topics for n in range(topic.partitions)}
 
         return SimpleNamespace(partitions=partitions)
 
@@ -109,9 +117,11 @@ class ShortRun:
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     contract: Contract = field(default_factory=Contract)
     full_isr_within_s: float = 1.0
+    partitions: int = 0
 
     def topics(self) -> tuple[TopicSpec, ...]:
-        return ()
+        orders = TopicSpec(name="orders", partitions=self.partitions, replication_factor=3)
+        return (orders,) if self.partitions else ()
 
     def readers(self) -> tuple[Any, ...]:
         return ()
@@ -241,6 +251,19 @@ def test_a_monitor_that_failed_is_a_reason(execute: Execute) -> None:
 
     (reason,) = run_dir.meta()["reasons"]
     assert reason.startswith("The monitor failed, so it may have missed something")
+
+
+def test_no_fault_comes_before_every_partition_has_been_seen(execute: Execute) -> None:
+    seen: list[int] = []
+
+    def look(context: RunContext) -> None:
+        lines = (context.run_dir.path / "timeline.jsonl").read_text().splitlines()
+        seen.extend(json.loads(line)["partition"] for line in lines)
+
+    run_dir, _ = execute(ShortRun(look, partitions=2), unanswered=2)
+
+    assert seen == [0, 1]
+    assert run_dir.meta()["reasons"] == []
 
 
 def test_a_run_that_was_ended_early_is_not_complete(execute: Execute) -> None:

@@ -205,16 +205,25 @@ def probe(probes: tuple[object, ...], timeout_ms: int) -> Answer:
     return {"answers": probe.probe(questions, timeout_s=timeout_ms / 1000)}
 
 
-def gc_storm(container_pid: int, duration_ms: int, nodes: int = 0, lease: object = None) -> Answer:
+def gc_storm(
+    container_pid: int,
+    duration_ms: int,
+    nodes: int = 0,
+    collecting_ms: int = 0,
+    lease: object = None,
+) -> Answer:
     """Begin a storm of collections in a JVM."""
     from fault_agent import attach
 
-    if duration_ms <= 0 or nodes < 0:
-        raise AgentError(f"A storm cannot last {duration_ms} ms with {nodes} nodes.")
+    if duration_ms <= 0 or min(nodes, collecting_ms) < 0:
+        raise AgentError(
+            f"A storm cannot last {duration_ms} ms with {nodes} nodes and {collecting_ms} ms of "
+            "collections."
+        )
     target = _jvm(container_pid, "collect garbage")
     if lease is not None:
         Leases().add(lease, (_action("gc_stop", container_pid, target),))
-    said = attach.load(target, attach.STORM_JAR, f"{duration_ms}:{nodes}")
+    said = attach.load(target, attach.STORM_JAR, f"{duration_ms}:{nodes}:{collecting_ms}")
     return {"process": _shown(target), "said": said}
 
 
