@@ -2,11 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -22,6 +22,7 @@ from harness.history.format import (
     TXN_SCHEMA,
     read_frames,
 )
+from harness.history.pending import Int64s
 
 Dataset = Literal["send", "txn", "poll", "final", "event"]
 
@@ -38,6 +39,8 @@ INVENTORY = "sealed.json"
 
 ROW_GROUP_ROWS = 1_000_000
 _INFO_ROWS = 65_536
+_MOST_INVOKED = 65_536
+"""So many invocations are remembered before those that were completed are forgotten."""
 _NAMES = pa.array([str(kind) for kind in SEND_TYPES], pa.string())
 _NEWEST = ("complete_ns", "time_ns", "invoke_ns")
 """Columns with times; the first of them that a table has holds its newest."""
@@ -48,7 +51,8 @@ def seal(run_dir: Path) -> None:
     """Turn `history/raw/` of a run into `history/{send,txn,poll,final,event}/`, and `ends.json`.
 
     May be called again: files that did not grow since are left as they are. Each file appears whole
-    or not at all. Memory is bounded by a row group a dataset, whatever the length of the history.
+    or not at all. Files of several clients are sealed at once, one for each processor. Memory is
+    bounded by a row group a dataset for each of them, whatever the length of the history.
 
     Args:
         run_dir: the folder of the run.
@@ -67,14 +71,20 @@ def seal(run_dir: Path) -> None:
         (history / dataset).mkdir(exist_ok=True)
     inventory = history / INVENTORY
     sealed: dict[str, Any] = _read_json(inventory) if inventory.exists() else {}
-    for path in _raw_files(raw):
-        size = path.stat().st_size
-        if _is_sealed(sealed.get(path.name), size, history):
-            continue
-        sealing = _Sealing(path, history)
-        sealing.run()
-        sealed[path.name] = {"bytes": size, **sealing.written()}
-        write_atomically(inventory, canonical_json(sealed))
+    open_files = [
+        path
+        for path in _raw_files(raw)
+        if not _is_sealed(sealed.get(path.name), path.stat().st_size, history)
+    ]
+    with ThreadPoolExecutor(os.cpu_count(), "seal") as executor:
+        sealings = [executor.submit(_Sealing(path, history).run) for path in open_files]
+        try:
+            for path, sealing in zip(open_files, sealings, strict=True):
+                sealed[path.name] = sealing.result()
+                write_atomically(inventory, canonical_json(sealed))
+        except BaseException:
+            executor.shutdown(cancel_futures=True)
+            raise
     ends = [end for path in sorted(raw.glob("*.ends.json")) for end in _read_json(path)]
     ends.sort(key=lambda end: (end["topic"], end["partition"]))
     write_atomically(history / "ends.json", canonical_json(ends))
@@ -134,29 +144,30 @@ class _Sealing:
         self._invoked: dict[int, tuple[int, int | None]] = {}
         self._begun: dict[int, int] = {}
 
-    def run(self) -> None:
-        """Read every frame, then write down what nobody completed; publish the files together."""
+    def run(self) -> dict[str, Any]:
+        """Read every frame, then write down what nobody completed; publish the files together.
+
+        Returns:
+            The file's entry in the inventory.
+        """
         size = self._path.stat().st_size
         whole = 0
         try:
             for end, batch in read_frames(self._path):
                 self._take(batch)
                 whole = end
-            if self._process is None:
-                return
-            if self._used is None:
-                self._crashed(size - whole)
-            self._leave_in_doubt()
+            if self._process is not None:
+                if self._used is None:
+                    self._crashed(size - whole)
+                self._leave_in_doubt()
         except BaseException:
             for writer in self._writers.values():
                 writer.discard()
             raise
         for writer in self._writers.values():
             writer.publish()
-
-    def written(self) -> dict[str, Any]:
-        """Return the file's entry in the inventory, once it is sealed."""
         return {
+            "bytes": size,
             "process": self._process,
             "clock": self._clock,
             "rows": {dataset: writer.rows for dataset, writer in self._writers.items()},
@@ -175,8 +186,7 @@ class _Sealing:
         if table == "mark":
             self._take_marks(batch)
         elif table == "invoke":
-            for row in batch.to_pylist():
-                self._invoked[row["value"] - self._first] = (row["invoke_ns"], row.get("txn"))
+            self._take_invocations(columns)
         elif table == "send":
             self._take_sends(columns)
         elif table == "begin":
@@ -203,17 +213,26 @@ class _Sealing:
         columns["type"] = _NAMES.take(columns["type"])
         self._write("txn", len(columns["txn"]), **columns)
 
+    def _take_invocations(self, columns: dict[str, pa.Array]) -> None:
+        ops = columns["value"].to_numpy() - self._first
+        # Older files have no transactions.
+        txns = columns["txn"].to_pylist() if "txn" in columns else [None] * len(ops)
+        times = columns["invoke_ns"].to_pylist()
+        self._invoked.update(zip(ops.tolist(), zip(times, txns, strict=True), strict=True))
+        if len(self._invoked) > _MOST_INVOKED:
+            open_ops = self._done.lacking(np.fromiter(self._invoked, np.int64)).tolist()
+            self._invoked = {op: self._invoked[op] for op in open_ops}
+
     def _take_sends(self, columns: dict[str, pa.Array]) -> None:
-        ops = pc.subtract(columns["value"], pa.scalar(self._first, pa.int64()))
-        known = self._invoked
-        for op in ops.to_pylist():
-            if not 0 <= op < self._reserved:
-                raise self._unreadable(f"completes send {op}, which was never reserved")
-            if not self._done.add(op):
-                raise self._unreadable(f"completes send {op} twice")
-            known.pop(op, None)
+        ops: Int64s = columns["value"].to_numpy() - self._first
+        strange = ops[(ops < 0) | (ops >= self._reserved)]
+        if len(strange):
+            raise self._unreadable(f"completes send {strange[0]}, which was never reserved")
+        twice = self._done.add(ops)
+        if twice is not None:
+            raise self._unreadable(f"completes send {twice} twice")
         columns["type"] = _NAMES.take(columns["type"])
-        self._write("send", len(ops), op=ops, topic=self._topic, **columns)
+        self._write("send", len(ops), op=pa.array(ops), topic=self._topic, **columns)
 
     def _crashed(self, torn_bytes: int) -> None:
         detail = "the process ended without closing its history"
@@ -231,14 +250,15 @@ class _Sealing:
             "type": str(OpType.INFO), "complete_ns": self._last_ns, "error": _NO_OUTCOME,
         }  # fmt: skip
         missing = self._done.missing(self._reserved if self._used is None else self._used)
-        while ops := list(islice(missing, _INFO_ROWS)):
-            invoked = [self._invoked.get(op, (None, None)) for op in ops]
+        for begin in range(0, len(missing), _INFO_ROWS):
+            ops = missing[begin : begin + _INFO_ROWS]
+            invoked = [self._invoked.get(op, (None, None)) for op in ops.tolist()]
             self._write(
                 "send",
                 len(ops),
-                op=pa.array(ops, pa.int64()),
+                op=pa.array(ops),
                 topic=self._topic,
-                value=pa.array([self._first + op for op in ops], pa.int64()),
+                value=pa.array(self._first + ops),
                 invoke_ns=pa.array([invoke_ns for invoke_ns, _ in invoked], pa.int64()),
                 txn=pa.array([txn for _, txn in invoked], pa.int64()),
                 **in_doubt,
@@ -293,36 +313,49 @@ class _Completed:
 
     def __init__(self) -> None:
         self._base = 0
-        self._flags = bytearray()
+        self._flags = np.zeros(self._TRIM, np.bool_)
 
-    def add(self, op: int) -> bool:
-        """Add a number; return False if it was there."""
-        place = op - self._base
-        flags = self._flags
-        if place < 0:
-            return False
-        if place >= len(flags):
-            flags.extend(bytes(place - len(flags) + 4_096))
-            self._trim()
-            return self.add(op)
-        if flags[place]:
-            return False
-        flags[place] = 1
-        return True
+    def add(self, ops: Int64s) -> int | None:
+        """Add numbers, none of them negative; return one that was there already, if any was."""
+        if not len(ops):
+            return None
+        places = ops - self._base
+        low, high = int(places.min()), int(places.max()) + 1
+        if low < 0:
+            return low + self._base
+        self._reach(high)
+        there = self._flags[places]
+        if there.any():
+            return int(ops[there][0])
+        before = np.count_nonzero(self._flags[low:high])
+        self._flags[places] = True
+        if np.count_nonzero(self._flags[low:high]) < before + len(ops):
+            values, counts = np.unique(ops, return_counts=True)
+            return int(values[counts > 1][0])
+        self._trim()
+        return None
 
-    def missing(self, bound: int) -> Iterator[int]:
-        """Yield the numbers below the bound that were not added, in order."""
-        if bound > self._base + len(self._flags):
-            self._flags.extend(bytes(bound - self._base - len(self._flags)))
-        place = self._flags.find(0)
-        while 0 <= place < bound - self._base:
-            yield self._base + place
-            place = self._flags.find(0, place + 1)
+    def lacking(self, ops: Int64s) -> Int64s:
+        """Return those of some numbers that were not added."""
+        places = ops - self._base
+        known = (places >= 0) & (places < len(self._flags))
+        done = places < 0
+        done[known] = self._flags[places[known]]
+        return ops[~done]
+
+    def missing(self, bound: int) -> Int64s:
+        """Return the numbers below the bound that were not added, in order."""
+        self._reach(bound - self._base)
+        return np.flatnonzero(~self._flags[: max(0, bound - self._base)]) + self._base
+
+    def _reach(self, places: int) -> None:
+        if places > len(self._flags):
+            self._flags = np.concatenate([self._flags, np.zeros(places, np.bool_)])
 
     def _trim(self) -> None:
-        whole = self._flags.find(0)
+        whole = int(np.argmin(self._flags))
         if whole >= self._TRIM:
-            del self._flags[:whole]
+            self._flags = self._flags[whole:].copy()
             self._base += whole
 
 

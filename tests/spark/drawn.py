@@ -22,6 +22,8 @@ PROCESSES = 32
 
 _PARTITIONS = (0, 1)
 _STEP_NS = 1_000_000
+SPAN_NS = 10**10
+"""Every history takes less time than this."""
 _WAYS = ("before-processing", "after-processing", "auto-stored", "transactional")
 
 
@@ -108,7 +110,7 @@ class _Draw:
                 if self.chance.random() < 0.8:
                     self.send(process, op)
         op = 0
-        for number in range(self.chance.randint(0, 2)):
+        for number in range(self.chance.randint(0, 3)):
             kind = self.chance.choice(("ok", "ok", "info", "fail"))
             begin_ns = self.tick()
             for _ in range(self.chance.randint(1, 3)):
@@ -118,7 +120,9 @@ class _Draw:
                 self.event(TRANSACTOR, "takeover", op=number)
             self.drawn.txn.append(
                 {
-                    "process": TRANSACTOR, "txn": number, "type": kind, "invoke_ns": begin_ns,
+                    "process": TRANSACTOR, "txn": number, "type": kind,
+                    # Some were begun while the ones before them were still going on.
+                    "invoke_ns": begin_ns - self.chance.choice((0, 0, 3)) * _STEP_NS,
                     "complete_ns": self.tick(), "committing": kind != "fail", "error": None,
                 }
             )  # fmt: skip
@@ -156,7 +160,7 @@ class _Draw:
                 if self.chance.random() < 0.5:
                     places = dict.fromkeys(_PARTITIONS, 0)
             time_ns, position = self.tick(), 0
-            txn = self.chance.choice((0, 1)) if txns else None
+            txn = self.chance.choice((0, 1, 2)) if txns else None
             for _ in range(self.chance.randint(0, 5)):
                 partition = self.chance.choice(_PARTITIONS)
                 if self.odd():

@@ -105,11 +105,14 @@ class Reference:
         for k, slots in self.log.items():
             for _, values in slots:
                 if len(values) > 1:
-                    self.found["inconsistent-offsets"].append((k, values[0], None))
+                    self.found["inconsistent-offsets"].append((k, values[-1], None))
         for (k, v), places in self.places.items():
             writer = self.writer.get((k, v))
             if len(places) > 1:
-                self.found["duplicate"].append((k, v, writer.op if writer else None))
+                shown_by = writer.op if writer else self.read_ok.get((k, v))
+                if writer and writer.type == "fail":
+                    shown_by = self.read_ok.get((k, v), writer.op)
+                self.found["duplicate"].append((k, v, shown_by))
             if writer is None:
                 self.found["phantom"].append((k, v, self.read_ok.get((k, v))))
             bound = max(
@@ -132,11 +135,12 @@ class Reference:
             polled = {(k, v) for k, _, v in op.polls}
             for k, v in polled:
                 writer = self.writer.get((k, v))
-                if op.type == "ok" and writer is not None and writer.type == "fail":
+                if self.read_ok.get((k, v)) == op.op and writer and writer.type == "fail":
                     self.found["G1a"].append((k, v, op.op))
             own = polled & {(k, v) for k, _, v in op.sends}
-            if own:
-                self.found["precommitted-read"].append((*min(own), op.op))
+            for key in sorted({k for k, _ in own}):
+                lowest = min(v for k, v in own if k == key)
+                self.found["precommitted-read"].append((key, lowest, op.op))
 
     def _delta(self, k: str, before: int, after: int) -> int:
         if (k, before) not in self.by_value or (k, after) not in self.by_value:

@@ -6,7 +6,7 @@ Tests only. It knows what needs no brokers: neither disks nor what leaders told.
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 
 from tests.spark.drawn import Drawn, Row
 
@@ -25,6 +25,7 @@ class Offence:
     value: object
 
 
+_INT_SEND = "int-nonmonotonic-send"
 _EXCUSES = ("start", "assign", "subscribe", "seek", "crash")
 _MAY_SKIP = ("auto-delivered", "before-processing")
 
@@ -79,6 +80,18 @@ def lowest(reads: list[Row]) -> tuple[int, int]:
     return first["partition"], min(read["offset"] for read in reads)
 
 
+Node = tuple[int, int]
+"""A transaction: its process and number."""
+
+
+def reach(edges: set[tuple[Node, Node]]) -> set[tuple[Node, Node]]:
+    """Return which nodes lead to which, over any number of edges."""
+    paths = set(edges)
+    while further := {(a, d) for (a, b), (c, d) in product(paths, edges) if b == c} - paths:
+        paths |= further
+    return paths
+
+
 def is_legible(read: Row) -> bool:
     return read["value"] is not None and read["problem"] not in ("run", "format")
 
@@ -97,6 +110,7 @@ class Reference:
         self._places()
         self._aborted()
         self._transactions()
+        self._circles()
         self._polling()
         self._sending()
         self._groups()
@@ -196,7 +210,7 @@ class Reference:
                 self._add("phantom", *self._at(one, *lowest(reads)), one.value)
             elif one.acked is not None and len({place[0] for place in one.places}) > 1:
                 self._add("phantom", ANY, ANY, one.value, "partition")
-            if len(one.places) > 1 and one.send is not None:
+            if len(one.places) > 1:
                 finally_ = {(read["partition"], read["offset"]) for read in one.finals}
                 kind = "log" if len(finally_) > 1 else "moved"
                 partition = one.partition if one.partition is not None else lowest(reads)[0]
@@ -288,6 +302,28 @@ class Reference:
                 if taken == ("takeover", txn["process"], txn["txn"]) and txn["type"] == "ok":
                     self._add("zombie-commit", None, None, None)
 
+    def _circles(self) -> None:
+        """Each set of transactions that reach each other by what they read and by their order."""
+        txns = {(txn["process"], txn["txn"]): txn for txn in self.run.txn}
+        reads, later = set(), set()
+        for poll in filter(is_legible, self.polls):
+            send = self._sent.get(poll["value"])
+            if send is not None and poll["txn"] is not None and send["txn"] is not None:
+                reads.add(((send["process"], send["txn"]), (poll["process"], poll["txn"])))
+        reads = {(one, two) for one, two in reads if one != two and {one, two} <= txns.keys()}
+        for one, two in product(txns, txns):
+            if txns[one]["type"] == "ok" and txns[one]["complete_ns"] < txns[two]["invoke_ns"]:
+                later.add((one, two))
+        told: set[Node] = set()
+        by_reads, by_all = reach(reads), reach(reads | later)
+        for node in txns:
+            circle = {other for other in txns if {(node, other), (other, node)} <= by_all}
+            if not circle or node in told:
+                continue
+            told |= circle
+            is_plain = any((one, one) in by_reads for one in circle)
+            self._add("G1c" if is_plain else "G1c-realtime", ANY, ANY, ANY)
+
     def _polling(self) -> None:
         lanes: dict[tuple[int, int], list[Row]] = defaultdict(list)
         for poll in self.polls:
@@ -349,7 +385,9 @@ class Reference:
                 position = after.offsets[-1]
                 if position <= before.offsets[-1]:
                     kind = self._flaw(before, after)
-                    self._add("nonmonotonic-send", partition, position, after.value, kind)
+                    txns = {one.send["txn"] for one in (before, after) if one.send is not None}
+                    name = "nonmonotonic-send" if txns == {None} or len(txns) > 1 else _INT_SEND
+                    self._add(name, partition, position, after.value, kind)
 
     def _flaw(self, *pair: Value) -> str:
         if any(self._is_searched(one) and not one.finals for one in pair):

@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, Row, StringType, StructField, StructType
 
 from tests.op_graphs import Deed, Past, check_cycle, edges_of, expected, pasts
+from verifiers.cycles.stretches import stretches
 from verifiers.ops.cycles import concurrent, dependencies, places
-from verifiers.ops.edges import placed, read_edges, stretches
+from verifiers.ops.edges import BLOCK_BITS, placed, read_edges
 from verifiers.ops.neighbours import suspicious_steps
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
 from verifiers.ops.versions import versions_of
@@ -241,4 +242,4 @@ def test_what_is_in_order_is_not_searched(spark: SparkSession) -> None:
     ]
     _, mops, _ = frames_of(spark, [Past(deeds=deeds, order={})])
 
-    assert stretches(read_edges(placed(mops))).collect() == []
+    assert stretches(read_edges(placed(mops)), bits=BLOCK_BITS).collect() == []

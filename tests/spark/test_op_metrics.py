@@ -6,6 +6,7 @@ All histories of a test are one job.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from pyspark.sql import functions as F
 from harness.core.verdict import Verdict
 from tests.spark.op_metrics_reference import Lag, Measures, joined, timed
 from tests.spark.test_op_reference import HISTORIES, drawn
-from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS
+from verifiers.checking.checker import CHECKERS, offences
 from verifiers.ops.checking import check_histories
 from verifiers.ops.job import verify_histories
-from verifiers.ops.metrics import CONSUMED, LAGS, MEASURES
+from verifiers.ops.metrics import CONSUMED, LAGS, MEASURES, METRIC_SCHEMA
 from verifiers.ops.reading import read_histories
 
 JOINED = 5
@@ -340,14 +341,14 @@ def same_lags(metrics: Mapping[str, Any], lags: Sequence[Lag], story: str) -> No
 CLEAN = Path(__file__).parent / "histories" / "clean.jsonl"
 
 
-def failing(frame: DataFrame) -> DataFrame:
-    """Return what fails only once its rows are asked for."""
+def failing(ops: DataFrame) -> DataFrame:
+    """Return measures that fail only once their rows are asked for."""
     failure = F.raise_error(F.lit("no good"))
     given = {"run": F.col("run"), "detail": F.lit("{}")}
-    return frame.select(
+    return ops.select(
         *(
             F.coalesce(given.get(f.name, F.lit(None)), failure).cast(f.dataType).alias(f.name)
-            for f in OP_ANOMALY_SCHEMA.fields
+            for f in METRIC_SCHEMA.fields
         )
     )
 
@@ -357,7 +358,8 @@ def broken_plan(ops: DataFrame) -> DataFrame:
 
 
 def failing_plan(ops: DataFrame) -> DataFrame:
-    return failing(ops)
+    failure = F.raise_error(F.lit("no good")).cast("long")
+    return offences(ops, topic=F.concat("run", F.lit("/k")), value=failure, process=None, detail={})
 
 
 @pytest.mark.parametrize(("check", "why"), [(broken_plan, "no plan"), (failing_plan, "no good")])
@@ -369,7 +371,9 @@ def test_a_checker_that_crashes_leaves_its_traceback_and_makes_the_verdict_unkno
     why: str,
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("verifiers.ops.checking.OP_CHECKERS", {**OP_CHECKERS, "unseen": check})
+    CHECKERS.load()
+    broken = replace(CHECKERS["unseen"], find=check)
+    monkeypatch.setattr(CHECKERS, "_entries", {**CHECKERS._entries, "unseen": broken})
 
     (verdict,) = verify_histories([CLEAN], master="local[2]")
 
@@ -389,7 +393,9 @@ def test_a_crash_is_told_where_its_traceback_cannot_be_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = tmp_path / "gone"
-    monkeypatch.setattr("verifiers.ops.checking.OP_CHECKERS", {"unseen": broken_plan})
+    CHECKERS.load()
+    broken = replace(CHECKERS["unseen"], find=broken_plan)
+    monkeypatch.setattr(CHECKERS, "_entries", {"unseen": broken})
     read = read_histories(spark, [CLEAN])
     monkeypatch.setattr("tempfile.tempdir", str(nowhere))
 

@@ -13,7 +13,7 @@ from harness.core.errors import UsageError
 from tests.spark.everything import write_everything
 from tests.spark.ops import Folder, Rec, filler, final, ok, poll
 from verifiers.adequacy.rule import RULES
-from verifiers.checking.checker import CHECKERS, offences
+from verifiers.checking.checker import CHECKERS, checkers_of_runs, offences
 from verifiers.planting.self_test import PlantOutcome, SelfTest, self_test
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -58,7 +58,7 @@ def test_whatever_is_planted_into_a_run_of_everything_is_found(tmp_path: Path) -
     outcome = plant_in(path)
 
     assert [one.to_json() for one in outcome.plants if one.outcome != "found"] == []
-    assert {one.checker for one in outcome.plants} == {*CHECKERS, *RULES}
+    assert {one.checker for one in outcome.plants} == {*checkers_of_runs(), *RULES}
     assert (outcome.passed, outcome.baseline) == (True, {})
     assert contents(path) == before
 

@@ -1,7 +1,11 @@
-"""The lanes: how wide their bins are, and that a scan draws what Spark draws."""
+"""The lanes: how wide their bins are, and that Spark counts what plain Python counts."""
 
+import math
 import random
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +19,23 @@ from harness.core.contract import Contract
 from tests.spark.conftest import to_history
 from verifiers.frames.history import History
 from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.gathering import gather
 from verifiers.run_folder.member import Member
+from verifiers.run_folder.result import Counts
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.scanning import throughput_scan
-from verifiers.scanning.throughput import MOST_BINS, bin_width_ns, draw
+from verifiers.scanning.throughput import (
+    FINE_NS,
+    MOST_BINS,
+    QUANTILES,
+    PartitionGap,
+    Throughput,
+    bin_width_ns,
+)
+from verifiers.scanning.throughput_scan import throughputs
 
 S = 1_000_000_000
+Row = dict[str, Any]
 
 
 def run_of(seconds: float) -> dict[str, Any]:
@@ -88,7 +103,7 @@ def read(length: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def recorded(spark: SparkSession, path: Path, rows: dict[str, Sequence[dict[str, Any]]]) -> History:
+def recorded(spark: SparkSession, path: Path, rows: Mapping[str, Sequence[Row]]) -> History:
     """Return a history of three datasets that lie in files, a few rows in each row group."""
     frames, files = {}, {}
     for dataset, some in rows.items():
@@ -115,24 +130,139 @@ def recorded(spark: SparkSession, path: Path, rows: dict[str, Sequence[dict[str,
     )
 
 
+def counted(member: Member, sends: list[Row], polls: list[Row], finals: list[Row]) -> Throughput:
+    """Return the throughput of a run in plain Python."""
+    origin, width = member.run.origin_ns, bin_width_ns(member.run.meta, member.run.origin_ns)
+    kinds: Counter[str] = Counter()
+    bins: dict[int, Counter[str]] = defaultdict(Counter)
+    latencies: dict[int, list[int]] = defaultdict(list)
+    acks: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for send in sends:
+        kind = "reserved" if send["type"] == "info" and send["invoke_ns"] is None else send["type"]
+        kinds[kind] += 1
+        if send["complete_ns"] is None:
+            continue
+        number = (send["complete_ns"] - origin) // width
+        bins[number][kind] += 1
+        if kind == "ok" and send["invoke_ns"] is not None:
+            latencies[number].append(send["complete_ns"] - send["invoke_ns"])
+        if kind == "ok" and send["partition"] is not None:
+            acks[send["topic"], send["partition"]].append(send["complete_ns"])
+    for poll in polls:
+        bins[(poll["time_ns"] - origin) // width]["polled"] += 1
+    rows = []
+    for number, cell in sorted(bins.items()):
+        in_order = sorted(latencies[number])
+        marks = [
+            round(in_order[math.ceil(q * len(in_order)) - 1] / 1e6, 3) if in_order else None
+            for q in QUANTILES
+        ]
+        told = [cell[name] for name in ("ok", "info", "fail")]
+        rows.append((number * width / S, *told, *marks, cell["polled"]))
+    every = [time for times in acks.values() for time in times]
+    gaps = []
+    for (topic, partition), times in sorted(acks.items()):
+        times.sort()
+        # Acknowledgements in one fine bin are one.
+        steps = [
+            (one, two)
+            for one, two in pairwise([min(every), *times, max(every)])
+            if one // FINE_NS != two // FINE_NS or one == min(every) or two == max(every)
+        ]
+        since, until = max(steps, key=lambda step: step[1] - step[0])
+        gaps.append(
+            PartitionGap(
+                topic=topic, partition=partition, acked=len(times), gap_from_ns=since,
+                gap_to_ns=until,
+            )
+        )  # fmt: skip
+    return Throughput(
+        origin_ns=origin,
+        bin_ns=width,
+        rows=tuple(rows),
+        partitions=tuple(gaps),
+        counts=Counts(
+            acked=kinds["ok"], failed=kinds["fail"], indeterminate=kinds["info"],
+            sends=kinds["ok"] + kinds["fail"] + kinds["info"], reserved=kinds["reserved"],
+            read=len(polls), final=len(finals),
+        ),
+    )  # fmt: skip
+
+
+def run_at(path: Path, origin_ns: int, seconds: float) -> RunInput:
+    return RunInput(
+        path=path, meta=run_of(seconds), contract=Contract(), faults=(), ends=(),
+        origin_ns=origin_ns,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("in_files", [True, False])
 @pytest.mark.parametrize("stretch_rows", [30, 10_000])
-def test_a_scan_draws_what_spark_draws(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch_rows: int
+def test_spark_counts_what_plain_python_counts(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stretch_rows: int,
+    in_files: bool,
 ) -> None:
     monkeypatch.setattr(throughput_scan, "_STRETCH_ROWS", stretch_rows)
     monkeypatch.setattr(throughput_scan, "_FEWEST_ROWS", stretch_rows)
     sends = sent(random.Random(stretch_rows), 400)
-    history = recorded(spark, tmp_path, {"send": sends, "poll": read(90), "final": read(70)})
+    polls, finals = read(90), read(70)
+    history = recorded(spark, tmp_path, {"send": sends, "poll": polls, "final": finals})
+    if not in_files:
+        history = replace(history, files={})
+    member = Member(run=run_at(tmp_path, 2 * S + 3, 100))
 
-    run = RunInput(
-        path=tmp_path, meta=run_of(100), contract=Contract(), faults=(), ends=(),
-        origin_ns=2 * S + 3,
-    )  # fmt: skip
-    member = Member(run=run)
+    found = throughputs(history, [member])
 
-    scanned = throughput_scan.scan_throughput(history, member)
+    assert found == {0: counted(member, sends, polls, finals)}
+    assert found[0].bin_ns == S // 10
+    assert len(found[0].partitions) == 6
+    assert found[0].counts.reserved > 0
 
-    assert scanned.bin_ns == S // 10
-    assert scanned == draw(history, [member])[0]
-    assert len(scanned.partitions) == 6
-    assert scanned.counts.reserved > 0
+
+@pytest.mark.parametrize("in_files", [True, False])
+def test_runs_that_are_verified_together_are_counted_apart(
+    spark: SparkSession, tmp_path: Path, in_files: bool
+) -> None:
+    members = [
+        Member(run=run_at(tmp_path, 2 * S + 3, 100), number=0, span=16),
+        Member(run=run_at(tmp_path, 3 * S, 500), number=1, span=16),
+        Member(run=run_at(tmp_path, 3 * S, 500), number=2, span=16),
+    ]
+    sends = [sent(random.Random(1), 100), sent(random.Random(2), 150), []]
+    polls, finals = [read(0), read(30), read(40)], [read(20), [], read(5)]
+    files: dict[str, tuple[str, ...]] = {}
+    histories = []
+    for number, member in enumerate(members[:3]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        rows = {"send": sends[number], "poll": polls[number], "final": finals[number]}
+        recorded(spark, folder, rows)
+        by_dataset = {
+            name: [str(file) for file in sorted(folder.glob(f"{name}-*"))]
+            for name in HISTORY_SCHEMAS
+        }
+        histories.append((member, by_dataset))
+    gathered = gather(histories, str(tmp_path / "together"))
+    assert not gathered.failures
+    files = {name: tuple(gathered.files[name]) for name in ("send", "poll", "final")}
+    frames = {
+        name: spark.read.schema(HISTORY_SCHEMAS[name]).parquet(*paths)
+        for name, paths in files.items()
+    }
+    history = replace(
+        to_history(spark, []),
+        sends=frames["send"],
+        polls=frames["poll"],
+        final=frames["final"],
+        files=files if in_files else {},
+    )
+
+    found = throughputs(history, members)
+
+    assert found == {
+        member.number: counted(member, sends[n], polls[n], finals[n])
+        for n, member in enumerate(members)
+    }

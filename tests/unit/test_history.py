@@ -229,6 +229,46 @@ def test_a_send_that_completes_twice_makes_the_history_unreadable(
         seal(run_dir)
 
 
+def test_a_send_that_completes_twice_in_one_frame_makes_the_history_unreadable(
+    run_dir: Path, producer: SendRecorder
+) -> None:
+    block = producer.reserve()
+    invoke(producer, block[:3])
+    acknowledge(producer, block[1], offset=0, time_ns=250)
+    producer.flush()
+    acknowledge(producer, block[0], offset=1, time_ns=260)
+    producer.flush()
+    invoke(producer, [block[5]])
+    producer.completed(block[5], OpType.INFO)
+    invoke(producer, [block[5]])
+    acknowledge(producer, block[5], offset=5, time_ns=270)
+    producer.flush()
+
+    with pytest.raises(HistoryUnreadable, match="completes send 5 twice"):
+        seal(run_dir)
+
+
+def test_a_damaged_client_leaves_what_others_recorded_to_be_sealed_later(run_dir: Path) -> None:
+    raws = []
+    for process in (3, 4, 5):
+        raw = run_dir / "history" / "raw" / f"{process}.frames"
+        identity = Identity(process=process, role="producer", run_id=RUN, topic="orders")
+        producer = SendRecorder(raw, identity, values_of=values_of)
+        invoke(producer, producer.reserve()[:1])
+        producer.close(used=1)
+        raws.append(raw)
+    good = raws[1].read_bytes()
+    raws[1].write_bytes(good[:40] + bytes([good[40] ^ 4]) + good[41:])
+
+    with pytest.raises(HistoryUnreadable, match=r"4\.frames is damaged"):
+        seal(run_dir)
+    assert not list((run_dir / "history").rglob("*.draft"))
+    raws[1].write_bytes(good)
+    seal(run_dir)
+
+    assert [row["process"] for row in rows(run_dir, "send")] == [3, 4, 5]
+
+
 def test_a_send_that_was_never_reserved_makes_the_history_unreadable(
     run_dir: Path, producer: SendRecorder
 ) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from verifiers.cycles.row_groups import whole_groups
 from verifiers.ops import first_look
 from verifiers.ops.first_look import FAIL, INFO, OK, POLL, SEND, screened, suspects_of
-from verifiers.ops.row_groups import whole_groups
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.op_graphs import Deed, Past, check_cycle, edges_of, expected, pasts
-from verifiers.ops import search
+from verifiers.cycles import search
 from verifiers.ops.cycles import search_edges
 
 SCHEMA = pa.schema(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from harness.cli.main import app
 from verifiers.adequacy.rule import RULES
-from verifiers.checking.checker import CHECKERS
+from verifiers.checking.checker import checkers_of_runs
 from verifiers.planting import self_test as module
 from verifiers.planting.plant import PLANTS, Offence
 from verifiers.planting.self_test import PlantOutcome, SelfTest
@@ -19,7 +19,7 @@ MISSED = Offence(anomaly="duplicate", topic="orders", partition=0, offset=7, val
 
 
 def test_every_checker_and_every_rule_has_a_plant() -> None:
-    assert {plant.checker for plant in PLANTS.values() if not plant.rule} == set(CHECKERS)
+    assert {plant.checker for plant in PLANTS.values() if not plant.rule} == set(checkers_of_runs())
     assert {plant.rule for plant in PLANTS.values() if not plant.checker} == set(RULES)
 
 

@@ -32,9 +32,8 @@ def duplicate(values: DataFrame) -> DataFrame:
     both = (F.col("final_first") < F.col("final_last")) | (
         F.col("final_partition") < F.col("final_partition_high")
     )
-    rows = values.where(several & F.col("type").isNotNull())
     return offences(
-        rows,
+        values.where(several),
         partition=F.coalesce("partition", "final_partition", "poll_partition"),
         offset="first",
         time_ns="complete_ns",

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.polling import poll_details, unprepared
+from verifiers.checking.polling import poll_details
 
 
 @checker(
@@ -13,12 +13,11 @@ from verifiers.checking.polling import poll_details, unprepared
     one="poll went back in the log",
     many="polls went back in the log",
 )
-def nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
+def nonmonotonic_poll(turns: DataFrame) -> DataFrame:
     """Return the polls that began at or before the last offset that the process had read.
 
     Args:
-        turns: where consumers were given something other than the next offset.
-        events: what else happened to the consumers.
+        turns: where consumers went back in a partition, or skipped records.
 
     Returns:
         One row per pair of polls. Kind "subscribe" if a group moves the consumer's partitions,
@@ -27,6 +26,5 @@ def nonmonotonic_poll(turns: DataFrame, events: DataFrame) -> DataFrame:
 
     Source: the nonmonotonic-poll analysis of jepsen.tests.kafka.
     """
-    rows = unprepared(turns.where(~F.col("internal")), events)
-    rows = rows.where(F.col("offset") < F.col("due"))
+    rows = turns.where(~F.col("internal") & (F.col("offset") < F.col("due")))
     return offences(rows, kind="mode", detail=poll_details())

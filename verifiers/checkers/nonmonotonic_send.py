@@ -4,8 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.details import columns
-from verifiers.frames.history import sequence_of
+from verifiers.checking.details import pair_details
 
 
 @checker(
@@ -15,7 +14,7 @@ from verifiers.frames.history import sequence_of
     many="sends were logged before earlier ones",
 )
 def nonmonotonic_send(producing: DataFrame) -> DataFrame:
-    """Return the pairs of consecutive sends that the log holds in the opposite order.
+    """Return the pairs of consecutive sends, not of one transaction, that the log holds reversed.
 
     Args:
         producing: such pairs, with their positions in the log; sends without a known position
@@ -28,12 +27,8 @@ def nonmonotonic_send(producing: DataFrame) -> DataFrame:
     Source: the nonmonotonic-send analysis of jepsen.tests.kafka.
     """
     return offences(
-        producing,
+        producing.where(~F.col("internal")),
         offset="position",
         time_ns="complete_ns",
-        detail={
-            "after_sequence": sequence_of(F.col("prev_value")),
-            **columns(producer="process", sequence="op"),
-            **columns(after_value="prev_value", after_offset="prev_position"),
-        },
+        detail=pair_details(),
     )

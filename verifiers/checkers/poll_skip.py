@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
-from verifiers.checking.polling import passed_over, poll_details, unprepared
+from verifiers.checking.polling import poll_details
 
 
 @checker(
@@ -13,13 +13,11 @@ from verifiers.checking.polling import passed_over, poll_details, unprepared
     one="poll skipped records",
     many="polls skipped records",
 )
-def poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
+def poll_skip(turns: DataFrame) -> DataFrame:
     """Return the polls that began beyond a record that the process never received.
 
     Args:
-        turns: where consumers were given something other than the next offset.
-        log: which offsets hold a record.
-        events: what else happened to the consumers.
+        turns: where consumers went back in a partition, or skipped records.
 
     Returns:
         One row per pair of polls with a known record strictly between them; `skipped` in the
@@ -29,6 +27,5 @@ def poll_skip(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
 
     Source: the poll-skip analysis of jepsen.tests.kafka.
     """
-    rows = unprepared(turns.where(~F.col("internal")), events)
-    rows = passed_over(rows, log)
-    return offences(rows, kind="mode", detail=poll_details() | {"skipped": F.col("skipped")})
+    rows = turns.where(~F.col("internal") & (F.col("skipped") > 0))
+    return offences(rows, kind="mode", detail=poll_details())

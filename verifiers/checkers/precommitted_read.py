@@ -6,8 +6,6 @@ from pyspark.sql import functions as F
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns
 
-_KEY = ("process", "txn", "topic", "value")
-
 
 @checker(
     "precommitted-read",
@@ -15,13 +13,12 @@ _KEY = ("process", "txn", "topic", "value")
     one="transaction was given a record of its own",
     many="transactions were given records of their own",
 )
-def precommitted_read(txns: DataFrame, sends: DataFrame, polls: DataFrame) -> DataFrame:
+def precommitted_read(txns: DataFrame, txn_reads: DataFrame) -> DataFrame:
     """Return the transactions that were given a record that they had sent themselves.
 
     Args:
-        txns: transactions; without any there is nothing to find.
-        sends: what each of them sent.
-        polls: what each of them was given.
+        txns: transactions.
+        txn_reads: the records of transactions that transactions were given.
 
     Returns:
         One row per transaction, with the lowest such value; `records` in the detail counts them.
@@ -29,15 +26,14 @@ def precommitted_read(txns: DataFrame, sends: DataFrame, polls: DataFrame) -> Da
 
     Source: the precommitted-read analysis of jepsen.tests.kafka.
     """
-    inside = F.col("txn").isNotNull()
-    sent = sends.where(inside).select(*_KEY)
-    given = polls.where(inside & F.col("value").isNotNull()).select(
-        *_KEY, F.struct("value", "partition", "offset", "time_ns").alias("first")
-    )
+    is_own = (F.col("process") == F.col("sent_by")) & (F.col("txn") == F.col("sent_in"))
     own = (
-        given.join(sent, list(_KEY))
+        txn_reads.where(is_own)
         .groupBy("process", "txn", "topic")
-        .agg(F.min("first").alias("first"), F.count("*").alias("records"))
+        .agg(
+            F.min(F.struct("value", "partition", "offset", "time_ns")).alias("first"),
+            F.count("*").alias("records"),
+        )
         .join(txns.select("process", "txn", F.col("type").alias("outcome")), ["process", "txn"])
     )
     return offences(

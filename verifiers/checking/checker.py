@@ -9,8 +9,8 @@ values
 log
     which offsets are known to hold a record, 64 to a row (scanning/offsets.py).
 turns
-    where a consumer received something other than the next offset of a partition (frames/order.py).
-    One shuffle.
+    where a consumer went back in a partition, or skipped records, and nothing excuses it
+    (frames/order.py, checking/polling.py). One shuffle.
 producing
     each producer's sends to each partition in the order it made them, where the log's order
     differs (frames/order.py). One shuffle.
@@ -21,6 +21,10 @@ aborted_reads
     holds nothing that such a reader saw of transactions that were not committed.
 transactors
     the processes that did transactions.
+txn_reads
+    the records of transactions that transactions were given (frames/transactions.py).
+txn_cycles
+    the transactions that read each other's records in a circle (cycles/transactions.py).
 parts
     the sends of transactions of which the final read may hold a part only
     (frames/transactions.py).
@@ -31,9 +35,15 @@ fatals
 processing
     what members of consumer groups processed (frames/consumption.py). A few rows of the events.
 
-replicas/comparison.py and timeline/frames.py list further frames. For a history in order, `values`,
-`turns`, `producing` and `slots` are almost empty, so that the cost of a checker grows with the
-number of suspicious records and not with the size of the history.
+ops, mops, interleaved
+    of op histories alone (ops/schema.py, ops/frames.py): their other frames go by the same names as
+    those of run folders.
+
+replicas/comparison.py and timeline/frames.py list further frames. A checker that needs one of its
+own declares it (`@shared_frame`, frames/shared.py): it is made when somebody asks for it.
+
+For a history in order, `values`, `turns`, `producing` and `slots` are almost empty, so that the
+cost of a checker grows with the number of suspicious records and not with the size of the history.
 """
 
 import inspect
@@ -45,6 +55,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.core.registry import Registry
+from verifiers.frames.shared import made_of
 from verifiers.oracle import Chapter, chapter_of
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 from verifiers.spark.columns import converted
@@ -59,22 +70,26 @@ RECORDED, has nothing to look at where all those suspects are empty.
 SUSPECTS = frozenset(
     {
         "values", "turns", "slots", "differences", "disordered", "damaged", "disjoint",
-        "aborted_reads", "parts", "unmarked",
+        "aborted_reads", "unmarked",
     }
 )  # fmt: skip
 """The frames that hold only what may not be in order."""
 
 NEEDED = frozenset(
     {
-        "processing", "txns", "watermarks", "shortages", "ceilings", "demands", "recoveries",
-        "processes", "elections", "coordinators", "group_ends", "explanations",
-        "clients",
+        "processing", "txns", "txn_reads", "txn_cycles", "parts", "watermarks", "shortages",
+        "ceilings", "demands", "recoveries", "processes", "elections", "coordinators",
+        "group_ends", "explanations", "clients",
     }
 )  # fmt: skip
-"""The frames without which a checker that asks for them can find nothing."""
+"""The frames without which a checker that asks for them can find nothing, and is not run."""
 
 RECORDED = frozenset({"sends", "polls", "final", "producing"})
 """The frames that hold offences which no suspect points to."""
+
+
+OF_OPS = frozenset({"ops", "mops", "interleaved"})
+"""The frames that op histories have and run folders have not (verifiers/ops/frames.py)."""
 
 
 class Severity(IntEnum):
@@ -180,6 +195,23 @@ def frames_wanted(check: Find) -> tuple[str, ...]:
     return tuple(inspect.signature(check).parameters)
 
 
+def checkers_of_runs() -> list[str]:
+    """Return the checkers of run folders: those that ask for nothing of op histories alone."""
+    return [name for name in CHECKERS if OF_OPS.isdisjoint(looked_at(CHECKERS[name]))]
+
+
+def checkers_of_ops(frames: Collection[str]) -> list[str]:
+    """Return the checkers that ask for nothing but these frames of op histories."""
+    return [name for name in CHECKERS if looked_at(CHECKERS[name], frames) <= set(frames)]
+
+
+def looked_at(check: Find, there: Collection[str] = ()) -> frozenset[str]:
+    """Return the frames that a checker looks at, those that others are made of among them."""
+    wanted = frames_wanted(check)
+    made = (made_of(name) if name not in there else {name} for name in wanted)
+    return frozenset().union(*made)
+
+
 def can_find(check: Find, empty: Collection[str]) -> bool:
     """Tell whether a checker could find anything, given which of SUSPECTS and NEEDED are empty."""
     wanted = frames_wanted(check)
@@ -196,7 +228,8 @@ def offences(
 
     Args:
         frame: the rows that offend.
-        detail: further facts by name; those that are null in a row are left out there.
+        detail: further facts by name; those that are null in a row are left out there. A frame that
+            has a column `facts` tells its own in place of them (verifiers/ops/frames.py).
         columns: any of topic, partition, offset, value, process, time_ns and kind, as a column
             or its name. One that is not given is taken from the frame's column of that name, or
             is null if the frame has none or None is given.
@@ -214,5 +247,6 @@ def offences(
         for field in ANOMALY_SCHEMA.fields[:-1]
     ]
     facts = [part for name, fact in detail.items() for part in (F.lit(name), fact.cast("string"))]
-    known = F.map_filter(F.create_map(*facts), lambda _, fact: fact.isNotNull())
+    told = F.col("facts") if "facts" in own else F.create_map(*facts)
+    known = F.map_filter(told, lambda _, fact: fact.isNotNull())
     return frame.select(*chosen, converted(known, ANOMALY_SCHEMA["detail"]))

@@ -24,6 +24,15 @@ def read_details() -> dict[str, Column]:
     )
 
 
+def pair_details() -> dict[str, Column]:
+    """Return, of a row of `producing`, both sends and where they lie."""
+    return {
+        "after_sequence": sequence_of(F.col("prev_value")),
+        **columns(producer="process", sequence="op"),
+        **columns(after_value="prev_value", after_offset="prev_position"),
+    }
+
+
 def difference_details() -> dict[str, Column]:
     """Return, of a row of `differences`, which replicas differ and what each of them holds."""
     return columns(

@@ -1,29 +1,29 @@
 """Running the checkers: shared frames, one job for all checkers, and what they found."""
 
 import logging
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from verifiers.checking.checker import CHECKERS, Checker, can_find, frames_wanted
+from verifiers.checking import polling
+from verifiers.checking.checker import CHECKERS, can_find, checkers_of_runs, frames_wanted
+from verifiers.checking.crashes import Crashes
+from verifiers.cycles.transactions import backward_edges, cycles
 from verifiers.frames import consumption, order, records, transactions
-from verifiers.frames.answers import answers
-from verifiers.frames.giving_up import fatals
 from verifiers.frames.history import History
+from verifiers.frames.shared import Frames
 from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import OffenceExample
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 from verifiers.scanning import digests, offsets, presorted
 from verifiers.spark import storage
-from verifiers.spark.arrow import nothing_like
+from verifiers.spark.arrow import frame_of, nothing_like
 from verifiers.spark.columns import converted
-from verifiers.spark.errors import SPARK_ERRORS, first_line, is_unreadable
+from verifiers.spark.errors import SPARK_ERRORS, is_unreadable
 from verifiers.spark.plans import keep, union
 
 _LOG = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _PLACE = ("topic", *_NUMBERS, "kind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frames:
+class Built:
     """The shared frames of one run.
 
     Attributes:
@@ -56,9 +56,9 @@ class Frames:
     kept: tuple[DataFrame, ...]
     empty: frozenset[str] = frozenset()
 
-    def with_more(self, frames: Mapping[str, DataFrame], empty: frozenset[str]) -> "Frames":
+    def with_more(self, frames: Mapping[str, DataFrame], empty: frozenset[str]) -> "Built":
         """Return these frames and others, of which some are known to be empty."""
-        return Frames(by_name={**self.by_name, **frames}, kept=self.kept, empty=self.empty | empty)
+        return Built(by_name={**self.by_name, **frames}, kept=self.kept, empty=self.empty | empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Found:
 
 def build(
     history: History, *, digest_first: bool = False, tell: Callable[[str], None] = _LOG.debug
-) -> Frames:
+) -> Built:
     """Return the shared frames; one job does the large shuffles.
 
     The persisted frames are small, and Spark knows their sizes when it plans the checkers.
@@ -102,30 +102,47 @@ def build(
     values = checked.values
     turns = keep(order.turns(history, checked.polls))
     processing = consumption.processing(history.events)
-    parts = transactions.parts(history, values)
     kept = (values, log, turns, *checked.kept)
+    of_txns: dict[str, DataFrame] = {}
     if history.transactional:
-        parts = keep(parts)
-        kept += (parts,)
+        parts = keep(transactions.parts(history, values))
+        txn_reads = keep(transactions.txn_reads(history))
+        kept += (parts, txn_reads)
+        of_txns = {
+            "parts": parts,
+            "txn_reads": txn_reads,
+            "txn_cycles": backward_edges(txn_reads, history),
+        }
     counted = {
         "values": values,
         "turns": turns,
         "slots": offsets.suspects(values, log),
         "processing": processing,
-        "parts": parts,
         "txns": history.txns,
         "aborted_reads": history.aborted_reads,
+        **of_txns,
     }
     marks = [frame.select(F.lit(name).alias("frame")) for name, frame in counted.items()]
     sizes = {row["frame"]: row["count"] for row in union(marks).groupBy("frame").count().collect()}
     _LOG.debug("suspects: %s", sizes)
-    empty = frozenset(counted) - frozenset(sizes)
+    empty = frozenset({*counted, "parts", "txn_reads", "txn_cycles"}) - frozenset(sizes)
 
     def known(name: str, frame: DataFrame) -> DataFrame:
         # Of what is known to be empty, Spark plans nothing.
         return nothing_like(frame) if name in empty else frame
 
+    def nothing(schema: StructType) -> DataFrame:
+        return frame_of(history.polls.sparkSession, [], schema)
+
+    suspects = {name: frame for name, frame in of_txns.items() if name not in empty}
+    if "txn_cycles" in suspects:
+        suspects["txn_cycles"] = cycles(suspects["txn_reads"], history)
+    if "turns" not in empty:
+        suspects["turns"] = keep(polling.judged(turns, log, history.events))
+        kept += (suspects["turns"],)
     values = known("values", values)
+    producing = keep(order.producing(history, values, checked.sends))
+    kept += (producing,)
     txns = known("txns", history.txns)
     by_name = {
         **history.recorded(),
@@ -133,16 +150,15 @@ def build(
         "aborted_reads": known("aborted_reads", history.aborted_reads),
         "values": values,
         "log": log,
-        "turns": known("turns", turns),
-        "producing": order.producing(history, values, checked.sends),
-        "slots": known("slots", offsets.slots(checked.history, values, log)),
+        "turns": nothing(polling.TURNS_SCHEMA),
+        "producing": producing,
+        "slots": nothing(offsets.SLOTS_SCHEMA)
+        if "slots" in empty
+        else offsets.slots(checked.history, values, log),
         "processing": known("processing", processing),
-        "parts": known("parts", parts),
-        "answers": answers(history.sends, txns, history.events),
-        "fatals": fatals(history.events, txns),
-        "transactors": txns.select("process").distinct(),
+        **suspects,
     }
-    return Frames(by_name=by_name, kept=kept, empty=empty)
+    return Built(by_name=by_name, kept=kept, empty=empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +229,7 @@ def _persisted(history: History) -> History:
 
 
 def run_checkers(
-    spark: SparkSession, built: Frames, members: Sequence[Member], scratch: str
+    spark: SparkSession, built: Built, members: Sequence[Member], scratch: str
 ) -> dict[int, Found]:
     """Run every registered checker and write what they find into `scratch`.
 
@@ -232,53 +248,92 @@ def run_checkers(
     Raises:
         PySparkException: the history itself cannot be read; or Py4JJavaError.
     """
-    folders = [member.run.path for member in members]
-    for folder in folders:
-        for stale in folder.glob("crash-*.txt"):
-            stale.unlink()
-    crashes: dict[str, str] = {}
-    plans = _plans(built, folders, crashes)
+    crashes = Crashes([member.run.path for member in members])
+    checks = checkers_of_runs()
+    possible = [name for name in checks if can_find(CHECKERS[name], built.empty)]
+    plans = plans_of(possible, built.by_name, crashes, _named)
     target = storage.join(scratch, FOUND)
-    storage.make_folder(target)
-    try:
-        _write(list(plans.values()), members, target, mode="overwrite")
-    except SPARK_ERRORS as error:
-        if is_unreadable(error):
-            raise
-        # One checker failed on the data: to learn which one, each runs in a job of its own.
+
+    def begin() -> None:
         storage.remove(target)
         storage.make_folder(target)
-        for name, plan in plans.items():
-            try:
-                _write([plan], members, target, mode="append")
-            except SPARK_ERRORS as crash:
-                if is_unreadable(crash):
-                    raise
-                crashes[name] = _note_crash(folders, name, crash)
+
+    def write(plans: Sequence[DataFrame]) -> None:
+        if plans:
+            _write(plans, members, target)
+
+    begin()
+    in_one_job(plans, write, crashes.note, again=begin)
     # Where nothing was found, no file was written.
     summaries = _summarise(found_in(spark, scratch)) if storage.files_below(target) else {}
-    checkers = {name: "crashed" if name in crashes else "ran" for name in CHECKERS}
+    checkers = {name: "crashed" if name in crashes.sentences else "ran" for name in checks}
     return {
         member.number: replace(
             summaries.get(member.number, Found(counts={}, examples={})),
             checkers=checkers,
-            crashes=tuple(crashes.values()),
+            crashes=tuple(crashes.sentences.values()),
         )
         for member in members
     }
 
 
-def _plans(built: Frames, folders: Sequence[Path], crashes: dict[str, str]) -> dict[str, DataFrame]:
-    """Return the result of each checker that can find anything, by name, as a plan."""
+def plans_of(
+    checks: Collection[str],
+    by_name: Mapping[str, DataFrame],
+    crashes: Crashes,
+    named: Callable[[str, DataFrame], DataFrame],
+) -> dict[str, DataFrame]:
+    """Return what each of some checkers finds, by its name, as a plan.
+
+    Args:
+        checks: the names of the checkers.
+        by_name: the frames that they may ask for, and of which others are made.
+        crashes: is told of each that cannot make a plan.
+        named: returns offences of an anomaly in the columns of the plans.
+    """
     plans: dict[str, DataFrame] = {}
-    for name in CHECKERS:
-        if not can_find(CHECKERS[name], built.empty):
-            continue
+    frames = Frames(by_name)
+    for name in checks:
+        check = CHECKERS[name]
         try:
-            plans[name] = _plan(name, CHECKERS[name], built.by_name)
+            found = check(**{wanted: frames[wanted] for wanted in frames_wanted(check)})
+            plans[name] = named(name, found)
         except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
-            crashes[name] = _note_crash(folders, name, error)
+            crashes.note(name, error)
     return plans
+
+
+def in_one_job(
+    plans: Mapping[str, DataFrame],
+    job: Callable[[Sequence[DataFrame]], None],
+    note: Callable[[str, Exception], None],
+    *,
+    again: Callable[[], None] = lambda: None,
+) -> None:
+    """Run all plans in one job; if that fails, each in a job of its own, to learn which one does.
+
+    Args:
+        plans: by name.
+        job: runs some of them.
+        note: is told of each that fails by itself.
+        again: called before they are run one by one.
+
+    Raises:
+        PySparkException: the history itself cannot be read; or Py4JJavaError.
+    """
+    try:
+        job(list(plans.values()))
+    except SPARK_ERRORS as error:
+        if is_unreadable(error):
+            raise
+        again()
+        for name, plan in plans.items():
+            try:
+                job([plan])
+            except SPARK_ERRORS as crash:
+                if is_unreadable(crash):
+                    raise
+                note(name, crash)
 
 
 def found_in(spark: SparkSession, scratch: str) -> DataFrame:
@@ -287,22 +342,17 @@ def found_in(spark: SparkSession, scratch: str) -> DataFrame:
     return spark.read.schema(_MEMBERS_SCHEMA).parquet(found)
 
 
-def _plan(name: str, check: Checker, by_name: Mapping[str, DataFrame]) -> DataFrame:
-    found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
+def _named(anomaly: str, found: DataFrame) -> DataFrame:
     columns = [converted(field.name, field) for field in ANOMALY_SCHEMA.fields]
-    return found.select(F.lit(name).alias("anomaly"), *columns)
+    return found.select(F.lit(anomaly).alias("anomaly"), *columns)
 
 
-def _write(
-    plans: Sequence[DataFrame], members: Sequence[Member], target: str, *, mode: str
-) -> None:
-    if not plans:
-        return
+def _write(plans: Sequence[DataFrame], members: Sequence[Member], target: str) -> None:
     found = assigned_to_members(union(plans), members)
     # Of a short run there is one part; of a long one no task has to write all that was found.
     parts = found.repartition(MEMBER, "anomaly", "topic", "partition")
     writer = parts.sortWithinPartitions(MEMBER, "anomaly", *_PLACE).write
-    writer.mode(mode).partitionBy(MEMBER).option(
+    writer.mode("append").partitionBy(MEMBER).option(
         "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
     ).parquet(storage.spark_name(target))
 
@@ -349,11 +399,3 @@ def _lowest(examples: Sequence[OffenceExample]) -> tuple[OffenceExample, ...]:
         examples, key=lambda example: (example.topic or "", place(example), example.kind or "")
     )
     return tuple(by_place[:MOST_EXAMPLES])
-
-
-def _note_crash(folders: Sequence[Path], name: str, error: Exception) -> str:
-    text = "".join(traceback.format_exception(error))
-    file = f"crash-{name}.txt"
-    for folder in folders:
-        (folder / file).write_text(text, encoding="utf-8")
-    return f"The checker {name} crashed ({first_line(error)}): its traceback is in {file}."

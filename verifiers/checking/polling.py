@@ -5,12 +5,42 @@ from pyspark.sql import functions as F
 
 from verifiers.checking.details import columns
 from verifiers.scanning.block_digests import BLOCK_BITS
+from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
+
+TURNS_SCHEMA = struct(
+    process=INT, topic=TEXT, partition=INT, op=LONG, offset=LONG, value=LONG, time_ns=LONG,
+    prev_op=LONG, prev_offset=LONG, prev_value=LONG, prev_ns=LONG, mode=TEXT, internal=BOOL,
+    due=LONG, skipped=LONG,
+)  # fmt: skip
+"""The frame `turns` as checkers are given it (`judged`)."""
 
 RESETS = ("start", "assign", "subscribe", "seek", "crash")
 """Events after which a consumer may go on anywhere; if a seek names an offset, only there."""
 
 
-def unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
+def judged(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
+    """Return the turns that nothing excuses, and that went back or skipped known records.
+
+    Args:
+        turns: where consumers were given something other than the next offset.
+        log: which offsets hold a record.
+        events: what else happened to the consumers.
+
+    Returns:
+        The same columns, and
+
+        - due: the offset that was to follow: the one that was sought last between the two records,
+          or else the one after the earlier record;
+        - skipped: how many known records lie from there to before the later record.
+    """
+    within = _untouched(turns.where("internal"), events)
+    between = _unprepared(turns.where(~F.col("internal")), events)
+    found = between.unionByName(within.withColumn("due", F.col("prev_offset") + 1))
+    back = found.where(F.col("offset") < F.col("due")).withColumn("skipped", F.lit(0).cast("long"))
+    return back.unionByName(_passed_over(found.where(F.col("offset") > F.col("due")), log))
+
+
+def _unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
     """Return the turns that no event between the two records excuses, with `due`.
 
     An event that names a topic or a partition excuses only turns there. `due` is the offset that
@@ -40,19 +70,19 @@ def unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
-def untouched(turns: DataFrame, events: DataFrame) -> DataFrame:
+def _untouched(turns: DataFrame, events: DataFrame) -> DataFrame:
     """Return the turns within polls in which no partition was assigned, revoked or lost."""
     moved = events.where((F.col("f") == "rebalance") & F.col("op").isNotNull())
     return turns.join(moved.select("process", "op").distinct(), ["process", "op"], "left_anti")
 
 
-def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
+def _passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
     """Return the turns that skipped known records, with their number in `skipped`.
 
     Offsets without a record, such as transaction markers, are not skipped.
 
     Args:
-        turns: with the offset that was to follow in `due`.
+        turns: those that went forward, with the offset that was to follow in `due`.
         log: which offsets hold a record.
     """
     size = 1 << BLOCK_BITS
@@ -60,7 +90,7 @@ def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
         F.shiftright(F.col("due"), BLOCK_BITS),
         F.shiftright(F.col("offset") - 1, BLOCK_BITS),
     )
-    gaps = turns.where(F.col("offset") > F.col("due")).select("*", F.explode(blocks).alias("block"))
+    gaps = turns.select("*", F.explode(blocks).alias("block"))
     base = F.col("block") * size
     low = F.greatest(F.col("due") - base, F.lit(0))
     high = F.least(F.col("offset") - 1 - base, F.lit(size - 1))
@@ -75,9 +105,10 @@ def passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def poll_details() -> dict[str, Column]:
-    """Return, of a row of `turns`, the two records and the polls that returned them."""
+    """Return, of a row of `turns`, both records, the polls that gave them, what was skipped."""
     before = {f"after_{name}": f"prev_{name}" for name in ("offset", "value", "ns")}
-    return columns(poll="op", after_poll="prev_op", **before)
+    skipped = F.when(F.col("skipped") > 0, F.col("skipped"))
+    return columns(poll="op", after_poll="prev_op", **before) | {"skipped": skipped}
 
 
 def _mask(low: Column, high: Column) -> Column:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from verifiers.frames.shared import shared_frame
+
 ANY_FAULT = "any fault"
 """Stands, among traits, for every fault while it is in force and a little longer."""
 
@@ -93,6 +95,7 @@ FAMILIES: tuple[Family, ...] = (
 _NAME = r"(?:^|: |code=)(_?[A-Z][A-Z0-9_]+)[:,]"
 
 
+@shared_frame("answers")
 def answers(sends: DataFrame, txns: DataFrame, events: DataFrame) -> DataFrame:
     """Return the errors of FAMILIES that clients recorded, one row each.
 

@@ -9,12 +9,14 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.frames.answers import error_in
+from verifiers.frames.shared import shared_frame
 
 REPEATED_AFTER_S = 10.0
 """librdkafka asks again after `socket.timeout.ms` (`workloads.client_config`): a request that took
 longer may have been carried out twice."""
 
 
+@shared_frame("fatals")
 def fatals(events: DataFrame, txns: DataFrame) -> DataFrame:
     """Return the fatal errors that clients recorded, one row each.
 

@@ -30,6 +30,8 @@ class History:
         events: everything else.
         ends: how far the final read got (ENDS_SCHEMA).
         subscribed: processes of consumers whose partitions the group assigned.
+        span: no process of any run has this number or a higher one, where several runs are verified
+            together (run_folder/member.py); 0 for one run.
         transactional: False if it is known that there are no transactions.
         aborted_reads: what read_uncommitted readers saw of aborted transactions, and `polls` does
             not hold for that (transactions.py).
@@ -45,6 +47,7 @@ class History:
     ends: DataFrame
     aborted_reads: DataFrame
     subscribed: frozenset[int] = frozenset()
+    span: int = 0
     transactional: bool = True
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

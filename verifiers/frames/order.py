@@ -57,6 +57,7 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
         process, topic, partition: which producer, where.
         op, value, position, complete_ns: the later send.
         prev_op, prev_value, prev_position: the earlier one.
+        internal: whether both were sent in one transaction.
         kind: "lost" if the final read lacks one of the two, else "duplicate" if one lies at
             several offsets, else "order".
     """
@@ -64,7 +65,7 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
     acknowledged = F.when(F.col("type") == "ok", F.col("offset"))
     every = history.sends.where(F.col("type").isin("ok", "info")).withColumn("offset", acknowledged)
     sends = (every if presorted is None else presorted).select(
-        "process", "topic", "value", "op", "complete_ns", "partition", "offset"
+        "process", "topic", "value", "op", "complete_ns", "txn", "partition", "offset"
     )
     suspicious = values.where(values["type"].isin("ok", "info")).select(
         "topic",
@@ -82,6 +83,7 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
         "value",
         "op",
         "complete_ns",
+        "txn",
         F.coalesce("partition", "seen_partition").alias("partition"),
         F.coalesce("last", "offset").alias("position"),
         F.coalesce("flaw", F.lit(0)).alias("flaw"),
@@ -92,6 +94,7 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
         F.lag("op").over(order).alias("prev_op"),
         F.lag("value").over(order).alias("prev_value"),
         F.lag("position").over(order).alias("prev_position"),
+        F.coalesce(F.col("txn") == F.lag("txn").over(order), F.lit(False)).alias("internal"),
         F.greatest("flaw", F.lag("flaw").over(order)).alias("worst"),
     )
     kind = F.when(F.col("worst") == 2, "lost").when(F.col("worst") == 1, "duplicate")
@@ -99,7 +102,7 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
     return (
         _of_one_producer(reversed_, history.events)
         .withColumn("kind", kind.otherwise("order"))
-        .drop("flaw", "worst")
+        .drop("txn", "flaw", "worst")
     )
 
 

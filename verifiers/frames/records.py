@@ -36,6 +36,7 @@ def values(history: History) -> DataFrame:
         searched: whether the final read certainly covered the place where it should be.
         deleted: whether that place lies below the first offset of the log, so that it was deleted
             in order (retention, DeleteRecords), or cut off at the front.
+        unsought: whether it was acknowledged, nobody read it, and nobody looked where it should be.
     """
     ok = F.col("type") == "ok"
     written = history.sends.select(
@@ -152,9 +153,13 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
     offset = F.coalesce(known["offset"], known["poll_last"])
     searched = F.coalesce(F.col("complete") | (offset < F.col("reached")), F.lit(False))
     deleted = F.coalesce(offset < F.col("low"), F.lit(False))
-    return joined.withColumns({"searched": searched & ~deleted, "deleted": deleted}).drop(
-        *reached.columns
-    )
+    nobody = (known["send"] == _OK) & (known["polls"] == 0) & (known["finals"] == 0)
+    told = {
+        "searched": searched & ~deleted,
+        "deleted": deleted,
+        "unsought": F.coalesce(nobody & ~searched & ~deleted, F.lit(False)),
+    }
+    return joined.withColumns(told).drop(*reached.columns)
 
 
 def lost(values: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Frames of transactions: early reads under read_uncommitted, and records that are missing."""
+"""Frames of transactions: what they read of each other or too early, and what is missing."""
 
 from collections.abc import Set as AbstractSet
 
@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.frames.history import ANY_PARTITION, History, readable
+from verifiers.frames.shared import shared_frame
 
 
 def _open_ended(sends: DataFrame) -> DataFrame:
@@ -59,6 +60,12 @@ def aborted_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet[i
     )  # fmt: skip
 
 
+@shared_frame("transactors")
+def transactors(txns: DataFrame) -> DataFrame:
+    """Return the processes that did transactions: process."""
+    return txns.select("process").distinct()
+
+
 def parts(history: History, values: DataFrame) -> DataFrame:
     """Return the sends of the transactions of which the final read may hold only a part.
 
@@ -107,4 +114,23 @@ def parts(history: History, values: DataFrame) -> DataFrame:
                 F.col("complete") | (F.col("offset") < F.col("reached")), F.lit(False)
             ).alias("searched"),
         )
+    )
+
+
+def txn_reads(history: History) -> DataFrame:
+    """Return the records that a transaction was given and that a transaction had sent.
+
+    Columns:
+        process, txn: which transaction was given it.
+        sent_by, sent_in: which transaction had sent it: process and number.
+        topic, partition, offset, value, time_ns: of the poll.
+    """
+    # If there are no transactions, this tells Spark that nothing has to be read.
+    inside = F.lit(history.transactional) & F.col("txn").isNotNull()
+    sent = history.sends.where(inside).select(
+        "topic", "value", F.col("process").alias("sent_by"), F.col("txn").alias("sent_in")
+    )
+    given = readable(history.polls).where(inside)
+    return given.join(sent, ["topic", "value"]).select(
+        "process", "txn", "sent_by", "sent_in", "topic", "partition", "offset", "value", "time_ns"
     )

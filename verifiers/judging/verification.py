@@ -35,11 +35,11 @@ from verifiers.run_folder.gathering import hand_out
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import Report
-from verifiers.run_folder.schema import ENDS_SCHEMA, HISTORY_SCHEMAS
+from verifiers.run_folder.schema import ABORTED_READS_SCHEMA, ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
 from verifiers.scanning.causes import METRIC, Cause, causes, told
-from verifiers.scanning.throughput import Throughput, draw
-from verifiers.scanning.throughput_scan import scan_throughput
+from verifiers.scanning.throughput import Throughput
+from verifiers.scanning.throughput_scan import throughputs
 from verifiers.situations.effects import Latency, effects
 from verifiers.situations.situation import reached
 from verifiers.spark import storage
@@ -58,7 +58,7 @@ class Context:
         scratch: the name of an empty folder that all workers see, on the storage of the runs or on
             this machine.
         tell: receives progress, in sentences.
-        stopstopwatch: measures each step.
+        stopwatch: measures each step.
         exact: whether to compare every record, however long the history is.
     """
 
@@ -107,7 +107,7 @@ class Verification:
             # large jobs.
             with ThreadPoolExecutor(1, "lanes") as aside:
                 comparing = aside.submit(self._compare)
-                drawing = aside.submit(self._draw, history, by_scan=digest_first)
+                drawing = aside.submit(self._draw, history)
                 explaining = aside.submit(self._explain, history, drawing)
                 asking = aside.submit(self._ask_for_sends, history, by_scan=digest_first)
                 results = self._find(history, comparing, aside, digest_first=digest_first)
@@ -141,8 +141,11 @@ class Verification:
             final=recorded["final"],
             events=recorded["event"],
             ends=frame_of(self.context.spark, reached, ENDS_SCHEMA),
-            aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted),
+            aborted_reads=aborted_reads(recorded["poll"], recorded["send"], uncommitted)
+            if uncommitted
+            else frame_of(self.context.spark, [], ABORTED_READS_SCHEMA),
             subscribed=self._processes(lambda run: run.subscribed),
+            span=next(iter(self.members)).span,
             transactional=any(loaded.history.files["txn"] for loaded in self.members.values()),
             files={
                 dataset: tuple(self.files[dataset])
@@ -158,12 +161,9 @@ class Verification:
             member.numbered(process) for member in self.members for process in chosen(member.run)
         )
 
-    def _draw(self, history: History, *, by_scan: bool) -> dict[int, Throughput]:
-        members = list(self.members)
+    def _draw(self, history: History) -> dict[int, Throughput]:
         with self.context.stopwatch("verify: draw lanes"):
-            if by_scan and len(members) == 1 and "send" in history.files:
-                return {members[0].number: scan_throughput(history, members[0])}
-            return draw(history, members)
+            return throughputs(history, list(self.members))
 
     def _explain(
         self, history: History, drawing: Future[dict[int, Throughput]]
@@ -212,7 +212,8 @@ class Verification:
             kept += compared.kept
             values = built.by_name["values"]
             counting = aside.submit(self._count, history, values, comparing)
-            built = built.with_more(compared.frames(self.context.spark, values), compared.empty)
+            suspects = None if "values" in built.empty else values
+            built = built.with_more(compared.frames(self.context.spark, suspects), compared.empty)
             rows = together((member, loaded.timeline) for member, loaded in self.members.items())
             unseen = frozenset(name for name in SCHEMAS if not rows[name])
             built = built.with_more(frames_of(self.context.spark, rows), unseen)

@@ -1,27 +1,31 @@
-"""Running the op checkers on all histories in one job."""
+"""Running the checkers on op histories, all of them in one job."""
 
+import inspect
 import json
 import logging
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from verifiers.checking.checker import frames_wanted
-from verifiers.checking.execution import MOST_EXAMPLES
-from verifiers.ops.checker import OP_ANOMALY_SCHEMA, OP_CHECKERS, OpChecker, can_find
-from verifiers.ops.crashes import Crashes
+from verifiers.checking.checker import CHECKERS, checkers_of_ops, looked_at
+from verifiers.checking.crashes import Crashes
+from verifiers.checking.execution import MOST_EXAMPLES, in_one_job, plans_of
 from verifiers.ops.cycles import concurrent, dependencies, places
+from verifiers.ops.frames import FRAMES, as_op_anomalies, frames_of, steps_by_name
 from verifiers.ops.measured import Measured
 from verifiers.ops.metrics import MEASURES, marked, measure_of
 from verifiers.ops.neighbours import remembered, suspicious_steps
 from verifiers.ops.reading import OpHistories
+from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
 from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 from verifiers.ops.versions import versions_of
-from verifiers.spark.columns import converted, in_columns
+from verifiers.spark.columns import in_columns
 from verifiers.spark.errors import SPARK_ERRORS
 from verifiers.spark.plans import keep, union
 
@@ -30,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpExample:
-    """One offence; the columns of OP_ANOMALY_SCHEMA, the detail parsed."""
+    """One offence; the columns of NAMED_ANOMALY_SCHEMA, the detail parsed."""
 
     key: str | None
     value: int | None
@@ -81,12 +85,15 @@ cycle, and histories whose ops are all concurrent."""
 
 _CYCLES = "cycles"
 _LOOKED_FOR = {_REPEATED: "repeated-values", _TANGLED: _CYCLES, _LONELY: _CYCLES}
+_NUMBER_OR_LIST = re.compile(r"-?\d+|\[.*\]")
+_OF_ALL_KEYS = frozenset({"ops", "mops"})
+"""The frames that are not of suspected keys only."""
 
 
 def check_histories(
     histories: OpHistories, *, ww_deps: bool = False, exact: bool = False
 ) -> OpChecked:
-    """Run every op checker over all histories at once.
+    """Run every checker that applies to op histories over all of them at once.
 
     A first look at each key (first_look.py) clears the keys that are in order; the checkers run on
     the others. A checker that crashes leaves its traceback in a file that its sentence names, and
@@ -97,17 +104,18 @@ def check_histories(
     look, and the verdicts are the same.
     """
     kept: list[DataFrame] = []
-    may_be_spared = not any(map(can_find, OP_CHECKERS.values()))
+    # The first look rules out what our own checkers find, and no more.
+    may_be_spared = all(_OF_ALL_KEYS.isdisjoint(looked_at(check)) for check in CHECKERS.values())
     if may_be_spared and not exact and _is_clear(histories, ww_deps=ww_deps):
-        return _run(_history(histories), None, ww_deps=ww_deps)
+        return _run(_history(histories), None, None, ww_deps=ww_deps)
     try:
         keys = None if exact else _suspects(histories, kept, ww_deps=ww_deps)
         if may_be_spared and keys is not None and keys.isEmpty():
-            return _run(_history(histories), None, ww_deps=ww_deps)
-        by_name = _frames(histories, keys, kept)
-        where = keep(places(by_name, ww_deps=ww_deps))
+            return _run(_history(histories), None, None, ww_deps=ww_deps)
+        history, frames = _shared(histories, keys, kept)
+        where = keep(places(history, ww_deps=ww_deps))
         kept.append(where)
-        return _run(by_name, where, ww_deps=ww_deps)
+        return _run(history, frames, where, ww_deps=ww_deps)
     finally:
         for frame in kept:
             frame.unpersist()
@@ -127,9 +135,9 @@ def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -
     mops = histories.mops
     found = suspect_frame(known_suspects(histories.described, ww_deps=ww_deps), mops)
     if divided := histories.divided:
-        looked_at = keep(first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps))
-        kept.append(looked_at)
-        found = found.unionByName(looked_at)
+        screened = keep(first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps))
+        kept.append(screened)
+        found = found.unionByName(screened)
     elif not ww_deps:
         return found.select("run", "key")
     keys = keep(suspects(found, histories.ops, mops, ww_deps=ww_deps))
@@ -146,39 +154,56 @@ def _history(histories: OpHistories) -> dict[str, DataFrame]:
     return {"ops": histories.ops, "mops": histories.mops, "lags": histories.lags}
 
 
-def _frames(
+def _shared(
     histories: OpHistories, keys: DataFrame | None, kept: list[DataFrame]
-) -> dict[str, DataFrame]:
-    """Return the shared frames by name; `keys` as for `versions_of`."""
+) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
+    """Return what cycles and metrics ask for, and the frames of checkers; `keys` as `versions_of`.
+
+    Both are by name.
+    """
     indeterminate = sum(history.indeterminate for history in histories.described)
     shared = versions_of(histories.mops, indeterminate=indeterminate, keys=keys)
     suspicious = keep(suspicious_steps(shared.mops, shared.values))
+    reads = suspicious.where(F.col("kind") == "poll")
+    steps = remembered(suspicious.where(F.col("delta") != 1), histories.ops)
+    frames = dict(frames_of(histories, shared, reads, steps))
+    for name in ("values", "steps"):
+        frames[name] = keep(frames[name])
+        kept.append(frames[name])
+    frames |= steps_by_name(frames["steps"])
     kept += [*shared.kept, suspicious]
-    names = ("log", "values", "versions", "writers", "committed")
-    return {
-        **_history(histories),
-        **{name: getattr(shared, name) for name in names},
-        "reads": suspicious.where(F.col("kind") == "poll"),
-        "steps": remembered(suspicious.where(F.col("delta") != 1), histories.ops),
+    history = _history(histories) | {
+        "log": shared.log,
+        "values": shared.values,
         "backward": suspicious.where("backward"),
     }
+    return history, frames
 
 
-def _run(by_name: Mapping[str, DataFrame], where: DataFrame | None, *, ww_deps: bool) -> OpChecked:
-    """Run metrics and checkers; `where` is None if no checker has to run."""
+def _run(
+    history: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame] | None,
+    where: DataFrame | None,
+    *,
+    ww_deps: bool,
+) -> OpChecked:
+    """Run metrics and checkers; `frames` and `where` are None if no checker has to run."""
     crashes = Crashes()
-    plans = _plans({marked(part): check for part, check in MEASURES.items()}, by_name, crashes)
-    if where is not None:
-        plans |= _plans(OP_CHECKERS, by_name, crashes)
-        plans[_REPEATED] = _named(_bare(by_name["values"].where(F.col("sends") > 1)), _REPEATED)
-        plans[_TANGLED] = _named(_bare(where.select("run").distinct()), _TANGLED)
-    plans[_LONELY] = _named(_bare(concurrent(by_name["ops"])), _LONELY)
-    rows = _rows_of(plans, crashes)
+    note = partial(_note, crashes)
+    rows: list[Any] = []
+    checks = checkers_of_ops(FRAMES)
+    plans = _measures(history, note)
+    if frames is not None and where is not None:
+        plans |= plans_of(checks, frames, crashes, as_op_anomalies)
+        plans[_REPEATED] = _bare(history["values"].where(F.col("sends") > 1), _REPEATED)
+        plans[_TANGLED] = _bare(where.select("run").distinct(), _TANGLED)
+    plans[_LONELY] = _bare(concurrent(history["ops"]), _LONELY)
+    in_one_job(plans, lambda plans: rows.extend(_first(plans)), note)
     tangled = {row["run"] for row in rows if row["anomaly"] == _TANGLED}
     lonely = {row["run"] for row in rows if row["anomaly"] == _LONELY}
     if tangled or lonely:
-        found = dependencies(by_name, where, tangled=tangled, lonely=lonely, ww_deps=ww_deps)
-        rows += _rows_of({_CYCLES: found}, crashes)
+        found = dependencies(history, where, tangled=tangled, lonely=lonely, ww_deps=ww_deps)
+        in_one_job({_CYCLES: found}, lambda plans: rows.extend(_first(plans)), note)
     unmeasured = {
         part: crashes.sentences[name]
         for name in list(crashes.sentences)
@@ -192,59 +217,36 @@ def _run(by_name: Mapping[str, DataFrame], where: DataFrame | None, *, ww_deps: 
     }
     return OpChecked(
         by_run=_by_run(rows, unmeasured),
-        checkers={
-            name: "crashed" if name in crashed else "ran" for name in (*OP_CHECKERS, _CYCLES)
-        },
+        checkers={name: "crashed" if name in crashed else "ran" for name in (*checks, _CYCLES)},
         crashes=tuple(crashed.values()),
         unmeasured=unmeasured,
     )
 
 
-def _plans(
-    checks: Mapping[str, OpChecker], by_name: Mapping[str, DataFrame], crashes: Crashes
+def _measures(
+    history: Mapping[str, DataFrame], note: Callable[[str, Exception], None]
 ) -> dict[str, DataFrame]:
     plans: dict[str, DataFrame] = {}
-    for name, check in checks.items():
+    for part, measure in MEASURES.items():
         try:
-            found = check(**{wanted: by_name[wanted] for wanted in frames_wanted(check)})
-            plans[name] = found if measure_of(name) else _named(found, name)
-        except Exception as error:  # noqa: BLE001  (a checker may raise anything; it is recorded)
-            _note(crashes, name, error)
+            wanted = inspect.signature(measure).parameters
+            plans[marked(part)] = measure(**{name: history[name] for name in wanted})
+        except Exception as error:  # noqa: BLE001  (whatever it is, the verdicts must be told)
+            note(marked(part), error)
     return plans
 
 
 def _note(crashes: Crashes, name: str, error: Exception) -> None:
     measure = measure_of(name)
-    if measure is None:
-        crashes.note(name, error, kind="checker", called=_LOOKED_FOR.get(name, name))
-    else:
-        crashes.note(name, error, kind="metric", called=measure)
+    kind = "checker" if measure is None else "metric"
+    crashes.note(name, error, kind=kind, called=measure or _LOOKED_FOR.get(name))
 
 
-def _rows_of(plans: Mapping[str, DataFrame], crashes: Crashes) -> list[Any]:
-    """Return the rows of all plans from one job; if it fails, each plan runs in its own job."""
-    try:
-        return _first(list(plans.values()))
-    except SPARK_ERRORS:
-        # One plan failed on the data: to learn which one, each runs in a job of its own.
-        rows: list[Any] = []
-        for name, plan in plans.items():
-            try:
-                rows += _first([plan])
-            except SPARK_ERRORS as error:
-                _note(crashes, name, error)
-        return rows
-
-
-def _bare(rows: DataFrame) -> DataFrame:
-    """Return rows in the columns of OP_ANOMALY_SCHEMA; columns that they lack are null."""
-    known = {name: F.col(name) for name in rows.columns}
-    return in_columns(rows, OP_ANOMALY_SCHEMA, {"detail": F.lit("{}"), **known})
-
-
-def _named(found: DataFrame, name: str) -> DataFrame:
-    columns = [converted(field.name, field) for field in OP_ANOMALY_SCHEMA.fields]
-    return found.select(F.lit(name).alias("anomaly"), *columns)
+def _bare(rows: DataFrame, name: str) -> DataFrame:
+    """Return rows under a name, in the columns of NAMED_ANOMALY_SCHEMA; what they lack is null."""
+    known = {column: F.col(column) for column in rows.columns}
+    bare = {"anomaly": F.lit(name), "detail": F.lit("{}")}
+    return in_columns(rows, NAMED_ANOMALY_SCHEMA, known | bare)
 
 
 def _first(plans: Sequence[DataFrame]) -> list[Any]:
@@ -272,6 +274,7 @@ def _by_run(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> dict[int, OpF
         if measure is not None:
             records[row["run"]].setdefault(measure, []).append(detail)
             continue
+        detail = {name: _fact(fact) for name, fact in detail.items()}
         counts[row["run"]][row["anomaly"]] = row["count"]
         examples[row["run"], row["anomaly"]].append(
             OpExample(key=row["key"], value=row["value"], op=row["op"], detail=detail)
@@ -285,3 +288,8 @@ def _by_run(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> dict[int, OpF
         )
         for run in {*counts, *records}
     }
+
+
+def _fact(fact: Any) -> Any:  # noqa: ANN401  (of JSON)
+    """Return a fact of an example: checkers tell numbers and lists as texts."""
+    return json.loads(fact) if isinstance(fact, str) and _NUMBER_OR_LIST.fullmatch(fact) else fact

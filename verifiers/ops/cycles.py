@@ -10,10 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.ops.checker import NAMED_ANOMALY_SCHEMA
-from verifiers.ops.edges import placed, read_edges, stretches, within, write_edges
-from verifiers.ops.row_groups import whole_groups
-from verifiers.ops.search import (
+from verifiers.cycles.search import (
     MOST_EXAMPLES,
     REALTIME,
     CyclicComponent,
@@ -21,7 +18,10 @@ from verifiers.ops.search import (
     find_cycles,
     tangled,
 )
-from verifiers.spark.arrow import frame_of, map_in_arrow
+from verifiers.cycles.stretches import search_stretches, stretches, within
+from verifiers.ops.edges import BLOCK_BITS, placed, read_edges, write_edges
+from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
+from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, in_columns, struct
 from verifiers.spark.plans import union
 
@@ -40,8 +40,6 @@ smallest components of each name in a history, and for others not (`{}`):
 
 EMPTY = "empty-transaction-graph"
 _MOST_OPS = 32
-_TOGETHER = 200_000
-"""Edges of small stretches are searched together, so many at a time; a larger one by itself."""
 _DEPENDING = ("send", "poll", "txn")
 _FEW_RUNS = 1_000
 _ENDS = ("run", "from_place", "to_place")
@@ -52,7 +50,7 @@ def cycles(mops: DataFrame, places: DataFrame, order: DataFrame | None = None) -
 
     Args:
         mops: the values that ops sent and polled (MOPS_SCHEMA).
-        places: where a cycle can be (`edges.stretches`).
+        places: where a cycle can be (`cycles.stretches`).
         order: the version order (run, key, index, value), if the log's order is to be taken for
             dependencies of writes (`ww-deps`); None if not.
 
@@ -63,10 +61,8 @@ def cycles(mops: DataFrame, places: DataFrame, order: DataFrame | None = None) -
 
     Source: elle.txn's cycle search as jepsen.tests.kafka calls it.
     """
-    suspects = within(_all_edges(mops, order, places), places)
-    # All edges of one stretch go to one task, in consecutive rows.
-    together = suspects.repartition("run", "stretch").sortWithinPartitions("run", "stretch")
-    return map_in_arrow(together, _search_stretches, CYCLES_SCHEMA)
+    suspects = within(_all_edges(mops, order, places), places, bits=BLOCK_BITS)
+    return search_stretches(suspects, search_edges, CYCLES_SCHEMA)
 
 
 def concurrent(ops: DataFrame) -> DataFrame:
@@ -110,7 +106,7 @@ def version_order(log: DataFrame) -> DataFrame:
 
 
 def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
-    """Return the stretches of the histories that can contain a cycle (`edges.stretches`).
+    """Return the stretches of the histories that can contain a cycle (`cycles.stretches`).
 
     The shared frame `backward` is what ops polled of writers behind them; with `ww_deps` the log's
     order makes edges as well.
@@ -119,7 +115,7 @@ def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
     if ww_deps:
         written = write_edges(placed(by_name["mops"]), version_order(by_name["log"]))
         edges = edges.unionByName(written.select(*_ENDS))
-    return stretches(edges)
+    return stretches(edges, bits=BLOCK_BITS)
 
 
 def dependencies(
@@ -164,12 +160,6 @@ def _all_edges(
     touched = placed(mops)
     edges = read_edges(touched, places)
     return edges if order is None else edges.unionByName(write_edges(touched, order))
-
-
-def _search_stretches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the cycles in the stretches of a task; runs on the executors."""
-    for edges in whole_groups(batches, ("run", "stretch"), rows=_TOGETHER):
-        yield from search_edges(edges).to_batches()
 
 
 def search_edges(edges: pa.Table) -> pa.Table:

@@ -1,24 +1,13 @@
-"""The edges of a history's transaction graph, and which of them can lie on a cycle.
+"""The edges of an op history's transaction graph.
 
 A node is a completed op that sends or polls. An edge leads to what must have come later:
 
 - `wr`, from the writer of a value to every other op that polled it;
 - `ww`, from the writer of a value to the writer of the next value in the log of their key;
 - `realtime`, from an op that ended ok to every op invoked after that. These edges are never made
-  in Spark: they are a matter of comparing two indices, and the certificate below needs none.
+  in Spark: they are a matter of comparing two indices, and proving edges acyclic needs none.
 
-**The certificate.** Every op is given a *place*, an index of the history at or after its invocation
-and, if it is ok, at or before its completion. Then every realtime edge leads forward: its source
-completed, at or after its place, before its target was invoked, at or before its place. So a cycle
-has an edge of `wr` or `ww` that leads *backward*, from a higher place to a lower or the same one.
-More: let a cycle (or a strongly connected component) reach from the lowest place to the highest.
-The way back from the highest to the lowest passes over every point between them, and only backward
-edges lead back, so their spans cover the whole reach without a gap. Hence every component lies
-within one *stretch*, a gapless union of spans of backward edges, and so do all its edges. What lies
-outside the stretches is thereby proven acyclic, without having been looked at, and the rest is
-searched stretch by stretch. Stretches are rounded outward to blocks of indices, which joins some of
-them and parts none.
-
+Which of them can lie on a cycle is told by the *places* of the ops (`verifiers.cycles.stretches`).
 The places are chosen so that a usual history has few backward edges: see `place_of`.
 
 Source: the ww and wr graphs of jepsen.tests.kafka, the realtime graph of elle.core.
@@ -27,8 +16,10 @@ Source: the ww and wr graphs of jepsen.tests.kafka, the realtime graph of elle.c
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-BLOCK = 64
-"""Indices in a block: fine, so that a rare backward edge sends little to the search."""
+from verifiers.cycles.stretches import block_of
+
+BLOCK_BITS = 6
+"""64 indices in a block: fine, so that a rare backward edge sends little to the search."""
 
 _RECORD = ("run", "key", "value")
 _FIELDS = ("op", "mop", "ok", "invoked", "place")
@@ -58,7 +49,9 @@ def read_edges(touched: DataFrame, stretches: DataFrame | None = None) -> DataFr
     polled = touched.where(F.col("kind") == "poll")
     if stretches is not None:
         near = F.broadcast(stretches.select("run", "block"))
-        polled = polled.withColumn("block", _block("place")).join(near, ["run", "block"])
+        polled = polled.withColumn("block", block_of("place", BLOCK_BITS)).join(
+            near, ["run", "block"]
+        )
     readers = polled.select(*_RECORD, *(F.col(field).alias(f"to_{field}") for field in _FIELDS))
     joined = readers.join(_writers(touched), list(_RECORD))
     return _edges(joined, kind="wr", next_value=F.lit(None).cast("long"))
@@ -95,58 +88,6 @@ def write_edges(touched: DataFrame, order: DataFrame) -> DataFrame:
     return _edges(joined, kind="ww", next_value=F.col("next_value"))
 
 
-def stretches(edges: DataFrame) -> DataFrame:
-    """Return the blocks that can contain a cycle: those that spans of backward edges touch.
-
-    Args:
-        edges: all edges of `wr` and, if asked for, of `ww`, or of these at least those that lead
-            backward. Only run, from_place and to_place are asked for.
-
-    Returns:
-        run, block (a place divided by BLOCK), stretch (a number, unique in the run); at most a row
-        per block of the history, none if all edges lead forward.
-    """
-    # Spans are first merged by the block in which they begin, so that however many edges lead
-    # backward, what is sorted and multiplied here is at most a row per block of the history.
-    spans = (
-        edges.where(F.col("from_place") >= F.col("to_place"))
-        .groupBy("run", _block("to_place").alias("first"))
-        .agg(F.max(_block("from_place")).alias("last"))
-    )
-    order = Window.partitionBy("run").orderBy("first")
-    reach = F.max("last").over(order.rowsBetween(Window.unboundedPreceding, -1))
-    begins = F.coalesce(F.col("first") > F.col("reach"), F.lit(True))
-    numbered = spans.withColumn("reach", reach).withColumn(
-        "stretch", F.sum(begins.cast("long")).over(order)
-    )
-    merged = numbered.groupBy("run", "stretch").agg(
-        F.min("first").alias("first"), F.max("last").alias("last")
-    )
-    blocks = F.explode(F.sequence("first", "last")).alias("block")
-    return merged.select("run", blocks, "stretch")
-
-
-def within(edges: DataFrame, stretches: DataFrame) -> DataFrame:
-    """Return the edges that may lie on a cycle: those with both ends in one stretch.
-
-    They are among those that the stretches were made of, or at least those leading into one.
-
-    Returns:
-        The same columns and `stretch`. All edges of a stretch are there, so a search per run and
-        stretch misses no cycle (see the certificate above).
-    """
-    near = F.broadcast(stretches)
-    ending = near.withColumnRenamed("stretch", "to_stretch")
-    return (
-        edges.withColumn("block", _block("from_place"))
-        .join(near, ["run", "block"])
-        .withColumn("block", _block("to_place"))
-        .join(ending, ["run", "block"])
-        .where(F.col("stretch") == F.col("to_stretch"))
-        .drop("block", "to_stretch")
-    )
-
-
 def place_of() -> Column:
     """Return the place of an op, from its columns type, f, op and invoked.
 
@@ -175,7 +116,3 @@ def _edges(joined: DataFrame, *, kind: str, next_value: Column) -> DataFrame:
     return others.select(
         "run", F.lit(kind).alias("kind"), "key", "value", next_value.alias("next_value"), *ends
     )
-
-
-def _block(place: str) -> Column:
-    return F.shiftright(place, BLOCK.bit_length() - 1)

@@ -30,8 +30,8 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from verifiers.ops.graph import Flags, Longs
-from verifiers.ops.row_groups import whole_groups
+from verifiers.cycles.graph import Flags, Longs
+from verifiers.cycles.row_groups import whole_groups
 from verifiers.spark.columns import INT, LONG, TEXT, declared, struct
 
 OK: Final = 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from verifiers.ops.checker import NAMED_ANOMALY_SCHEMA
+from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
 from verifiers.spark.columns import in_columns
 
 MOST_SHOWN = 32

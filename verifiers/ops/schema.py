@@ -97,3 +97,12 @@ FILE
     a Parquet file that a task has written, of OPs (`kind` ops) or MOPs (mops): its name in `error`;
     `run` is -1, for a task has parts of many files.
 """
+
+NAMED_ANOMALY_SCHEMA = declared(
+    "key", "value", "op", anomaly=TEXT, run=INT, key=TEXT, value=LONG, op=LONG, detail=TEXT
+)
+"""What is found in op histories: one row per offence.
+
+`key` and `value` say which value, `op` which op (the index of its completion) shows it; each may be
+null. `detail` is a JSON object with what else a person wants to know.
+"""

@@ -1,4 +1,4 @@
-"""The frames that checkers of op histories share: logs, versions and writers of values.
+"""What the frames of op histories are made of: logs, and what is known of each value.
 
 Each is a frame keyed by run; the definitions are those of Jepsen's Kafka checker.
 """
@@ -29,18 +29,12 @@ class Versions:
         log: one row per value at an offset: run, key, offset, index (dense, from 0), value,
             lowest and highest (of the values at that offset).
         values: one row per value that was sent, or lies in a log (see `values_of`).
-        versions: of those in a log: run, key, value, first (lowest dense index), latest (highest),
-            last (its place in the version order, by_value; null if another value took all of its
-            places). Where several values lie at one offset, the lowest one takes the place.
-        writers: of those that were sent: run, key, value, op, type, process; the last if several.
     """
 
     mops: DataFrame
     committed: DataFrame
     log: DataFrame
     values: DataFrame
-    versions: DataFrame
-    writers: DataFrame
 
     @property
     def kept(self) -> tuple[DataFrame, ...]:
@@ -67,15 +61,6 @@ def versions_of(mops: DataFrame, *, indeterminate: int, keys: DataFrame | None =
         committed=committed,
         log=log,
         values=values,
-        versions=values.where(F.col("first").isNotNull()).select(
-            *_VALUE, "first", "latest", "last"
-        ),
-        writers=values.where(F.col("writer").isNotNull()).select(
-            *_VALUE,
-            F.col("writer").alias("op"),
-            F.col("writer_type").alias("type"),
-            F.col("writer_process").alias("process"),
-        ),
     )
 
 
@@ -127,6 +112,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
         first, latest: its lowest and highest dense index; null if it lies in no log.
         last: the highest of those that the version order leaves it.
         places: at how many offsets it lies.
+        lowest_offset, highest_offset: of these.
     """
     sent, ok = F.col("kind") == "send", F.col("type") == "ok"
     touched = mops.select(
@@ -140,6 +126,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
     lying = log.select(
         *_VALUE,
         "index",
+        "offset",
         F.when(F.col("value") == F.col("lowest"), F.col("index")).alias("order"),
     )
     return (
@@ -157,6 +144,8 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
             F.max("index").alias("latest"),
             F.max("order").alias("last"),
             F.count("index").alias("places"),
+            F.min("offset").alias("lowest_offset"),
+            F.max("offset").alias("highest_offset"),
         )
         .withColumn("writer_type", _type(F.col("code")))
         .withColumn("acked", F.coalesce(F.col("best") == 0, F.lit(False)))

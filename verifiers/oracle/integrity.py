@@ -44,6 +44,31 @@ INTEGRITY = (
         ),
     ),
     Chapter(
+        anomaly="G1c",
+        means="Transactions read each other's records in a circle.",
+        rows=(
+            forbidden(_DECIDED_LATE, given=DECIDES_LATE),
+            forbidden(
+                "A transaction is given records of committed transactions only, so whatever it "
+                "was given was committed before it was itself.",
+                source="Adya, G1c; KIP-98; jepsen.tests.kafka",
+            ),
+        ),
+    ),
+    Chapter(
+        anomaly="G1c-realtime",
+        means="Transactions form a circle by what they read and by what had ended before what "
+        "began.",
+        rows=(
+            forbidden(_DECIDED_LATE, given=DECIDES_LATE),
+            forbidden(
+                "Whoever is given a record ends after the transaction that sent it was begun, on "
+                "whichever broker it lies.",
+                source="Elle, G1c-realtime; KIP-98; jepsen.tests.kafka",
+            ),
+        ),
+    ),
+    Chapter(
         anomaly="torn-transaction",
         means="Some records of a committed transaction can be read, and others never.",
         rows=(

@@ -49,6 +49,32 @@ _MOVED: tuple[Row, ...] = (
     forbidden(_IN_ORDER),
 )
 
+_REVERSED: tuple[Row, ...] = (
+    permitted(
+        f"{reasons.WRITTEN_AGAIN.sentence.removesuffix('.')}, and its last copy counts "
+        "as its place.",
+        "duplicate",
+        source="KIP-98",
+        given=MAY_REPEAT,
+        by=_RETRYING,
+    ),
+    permitted(
+        "One of the two records was lost, as the contract permits, and the offset it "
+        "was acknowledged at belongs to a log that was cut off.",
+        "lost",
+        source="as lost-write",
+        given=MAY_LOSE,
+        by="the loss itself",
+    ),
+    permitted(_LATER_PASS, given=MAY_REORDER, by=_RETRYING),
+    forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
+    forbidden(
+        "A producer that is idempotent, never retries or has one request in flight "
+        "writes in the order it sends.",
+        source="KIP-98, KAFKA-5494",
+    ),
+)
+
 ORDER = (
     Chapter(
         anomaly="duplicate",
@@ -70,29 +96,22 @@ ORDER = (
         anomaly="nonmonotonic-send",
         means="Two sends of one producer lie in a partition in the other order.",
         kinds=("order", "duplicate", "lost"),
+        rows=_REVERSED,
+    ),
+    Chapter(
+        anomaly="int-nonmonotonic-send",
+        means="Two sends of one transaction lie in a partition in the other order.",
+        kinds=("order", "duplicate", "lost"),
+        rows=_REVERSED,
+    ),
+    Chapter(
+        anomaly="int-send-skip",
+        means="In an op history, two sends of one op to a key have another op's between them.",
         rows=(
             permitted(
-                f"{reasons.WRITTEN_AGAIN.sentence.removesuffix('.')}, and its last copy counts "
-                "as its place.",
-                "duplicate",
-                source="KIP-98",
-                given=MAY_REPEAT,
-                by=_RETRYING,
-            ),
-            permitted(
-                "One of the two records was lost, as the contract permits, and the offset it "
-                "was acknowledged at belongs to a log that was cut off.",
-                "lost",
-                source="as lost-write",
-                given=MAY_LOSE,
-                by="the loss itself",
-            ),
-            permitted(_LATER_PASS, given=MAY_REORDER, by=_RETRYING),
-            forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
-            forbidden(
-                "A producer that is idempotent, never retries or has one request in flight "
-                "writes in the order it sends.",
-                source="KIP-98, KAFKA-5494",
+                "Transactions do not isolate what they write from each other.",
+                source="KIP-98; jepsen.tests.kafka",
+                by="transactions",
             ),
         ),
     ),

@@ -19,7 +19,7 @@ from harness.core.run_dir import SCHEMA, RunDir
 from harness.core.verdict import Verdict
 from harness.history.seal import seal
 from verifiers.adequacy.rule import RULES
-from verifiers.checking.checker import CHECKERS
+from verifiers.checking.checker import checkers_of_runs
 from verifiers.judging.job import Report, verify_all
 from verifiers.planting.plant import PLANTS, Offence, Plant, Planted
 from verifiers.planting.run_contents import FoundRow, NothingToPlant, RunContents, read_found
@@ -206,7 +206,7 @@ def _plant_all(
 ) -> tuple[list[tuple[Plant, Planted]], list[PlantOutcome]]:
     """Make the copies; return the planted ones, and the plants for which the run has no records."""
     planted: list[tuple[Plant, Planted]] = []
-    without_plant = {*CHECKERS, *RULES} - {plant.subject for plant in PLANTS.values()}
+    without_plant = {*checkers_of_runs(), *RULES} - {plant.subject for plant in PLANTS.values()}
     unknown = "no plant is known for it: register one (verifiers/planting/plant.py)"
     not_planted = [_unplanted(name, name, unknown) for name in without_plant if not only]
     for plant in PLANTS.values():

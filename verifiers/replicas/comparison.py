@@ -97,11 +97,16 @@ class Comparison:
         """The names of the suspects that there are none of."""
         return frozenset(SUSPECTS) - set(self.suspects)
 
-    def frames(self, spark: SparkSession, values: DataFrame) -> Mapping[str, DataFrame]:
-        """Return the frames by the names that checkers ask for; `values` as they know it."""
+    def frames(self, spark: SparkSession, values: DataFrame | None) -> Mapping[str, DataFrame]:
+        """Return the frames by the names that checkers ask for.
+
+        Args:
+            spark: the session.
+            values: as checkers know them; None if there are none.
+        """
         located = (
             locate(spark, lost(values), self.batches, self.replicas, self.homes)
-            if self.replicas.replicas
+            if self.replicas.replicas and values is not None
             else frame_of(spark, [], LOCATION_SCHEMA)
         )
         none = {name: frame_of(spark, [], SUSPECTS[name]) for name in self.empty}

@@ -91,6 +91,12 @@ HISTORY_SCHEMAS = {
 YOUNGER_COLUMNS = frozenset({"txn"})
 """Columns of `send`, `poll` and `final` that older folders lack; they count as null there."""
 
+ABORTED_READS_SCHEMA = struct(
+    topic=TEXT, partition=INT, offset=LONG, value=LONG, process=INT, time_ns=LONG, sent_by=INT,
+    txn=LONG, complete_ns=LONG,
+)  # fmt: skip
+"""What read_uncommitted readers saw of aborted transactions (frames/transactions.py)."""
+
 ENDS_SCHEMA = declared(topic=TEXT, partition=INT, low=LONG, reached=LONG, complete=BOOL)
 """How far the final read got: all from `low`, the first offset of the log, to below `reached` was
 read; partition -1 stands for its topic.

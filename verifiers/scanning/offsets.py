@@ -6,8 +6,14 @@ from pyspark.sql import functions as F
 from verifiers.frames.history import History, legible, readable
 from verifiers.scanning import block_digests
 from verifiers.scanning.block_digests import BLOCK_BITS, FINAL_READ, PRODUCERS
+from verifiers.spark.columns import INT, LONG, TEXT, struct
 
 _BLOCK = ["topic", "partition", "block"]
+
+SLOTS_SCHEMA = struct(
+    topic=TEXT, partition=INT, offset=LONG, low=LONG, high=LONG, read_low=LONG, read_high=LONG,
+    time_ns=LONG,
+)  # fmt: skip
 
 
 def log(history: History, *, by_scan: bool = False) -> DataFrame:
@@ -107,7 +113,7 @@ def _read_twice(log: DataFrame) -> DataFrame:
 
 
 def slots(history: History, values: DataFrame, log: DataFrame) -> DataFrame:
-    """Return the offsets that are known to hold more than one value.
+    """Return the offsets that are known to hold more than one value (SLOTS_SCHEMA).
 
     Two values at one offset cannot both be in order unless the final read returned that offset
     twice. So only offsets in the blocks of such reads, and of values in `values`, are compared.

@@ -41,7 +41,7 @@ _POLL_ORDER = ("time_ns", "op", "position")
 _SEND_ORDER = ("op",)
 
 _POLL_COLUMNS = [*_LANE, "op", "position", "offset", "value", "time_ns"]
-_SEND_COLUMNS = [*_LANE, "op", "offset", "value", "complete_ns"]
+_SEND_COLUMNS = [*_LANE, "op", "offset", "value", "complete_ns", "txn"]
 
 
 def polls(history: History) -> DataFrame:
@@ -64,7 +64,7 @@ def sends(history: History, suspicious: Sequence[int]) -> DataFrame:
         suspicious: the values that may not be in order, in any order.
 
     Columns:
-        process, topic, partition, op, offset, value, complete_ns: as recorded; offset is null
+        process, topic, partition, op, offset, value, complete_ns, txn: as recorded; offset is null
             unless it was acknowledged.
         batch, place: as of `polls`. A send whose offset is not known has no lane and is always
             kept: it is no offence unless its value was read, and then it is one of `suspicious`.

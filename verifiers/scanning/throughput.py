@@ -3,20 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row, Window
-from pyspark.sql import functions as F
-
-from harness.core.grouping import by_key
 from harness.core.run_dir import write_atomically
-from verifiers.frames.history import History
-from verifiers.run_folder.member import MEMBER, Member, number_column
+from verifiers.run_folder.member import Member
 from verifiers.run_folder.result import Counts
-from verifiers.spark.arrow import frame_of
-from verifiers.spark.columns import INT, LONG, struct
 
 SECOND_NS = 1_000_000_000
 MOST_BINS = 2000
@@ -25,11 +17,8 @@ FINE_NS = 10_000_000
 """Acknowledgements are first gathered so finely; no gap below this is ever the widest of a run."""
 QUANTILES = (0.5, 0.95, 0.99)
 """Of the latencies that a bin tells."""
-_ACCURACY = 1000
-_AXIS_SCHEMA = struct(member=INT, origin_ns=LONG, bin_ns=LONG)
 
-
-_Cell = Mapping[str, Any] | Row
+_Cell = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,21 +104,6 @@ def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
     return next(step * decade for step in (1, 2, 5, 10) if step * decade >= least)
 
 
-def draw(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
-    """Return the throughput of each member, by two aggregations that return a row for each bin."""
-    binned = _sent(history.sends, members).unionByName(
-        _polled(history, members), allowMissingColumns=True
-    )
-    keys = (MEMBER, "bin")
-    most = [F.max(name).alias(name) for name in binned.columns if name not in keys]
-    cells = by_key(binned.groupBy(*keys).agg(*most).orderBy(*keys).collect(), itemgetter(MEMBER))
-    gaps = by_key(_gaps(history.sends, members).collect(), itemgetter(MEMBER))
-    return {
-        member.number: assembled(member, cells.get(member.number, []), gaps.get(member.number, []))
-        for member in members
-    }
-
-
 def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Throughput:
     """Return the throughput of one member from its counts.
 
@@ -162,84 +136,6 @@ def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> 
 def bin_ns_of(member: Member) -> int:
     """Return the width of a member's bins."""
     return bin_width_ns(member.run.meta, member.run.origin_ns)
-
-
-def _on_axes(rows: DataFrame, members: Sequence[Member]) -> DataFrame:
-    """Add to each row its member, and the origin and bin width of that member's time axis."""
-    axes = [(member.number, member.run.origin_ns, bin_ns_of(member)) for member in members]
-    if len(axes) == 1:
-        known = zip(axes[0], _AXIS_SCHEMA.names, strict=True)
-        return rows.select("*", *(F.lit(value).alias(name) for value, name in known))
-    axis = frame_of(rows.sparkSession, axes, _AXIS_SCHEMA)
-    return rows.withColumn(MEMBER, number_column("topic", members)).join(F.broadcast(axis), MEMBER)
-
-
-def _bin(time_ns: str) -> Column:
-    return F.floor((F.col(time_ns) - F.col("origin_ns")) / F.col("bin_ns")).cast("long")
-
-
-def _sent(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
-    kind = F.col("type")
-    reserved = (kind == "info") & F.col("invoke_ns").isNull()
-    latency = F.when(kind == "ok", F.col("complete_ns") - F.col("invoke_ns"))
-    marks = F.array(*map(F.lit, QUANTILES))
-    return (
-        _on_axes(sends, members)
-        .groupBy(MEMBER, _bin("complete_ns").alias("bin"))
-        .agg(
-            F.count_if(kind == "ok").alias("ok"),
-            F.count_if((kind == "info") & ~reserved).alias("info"),
-            F.count_if(kind == "fail").alias("fail"),
-            F.count_if(reserved).alias("reserved"),
-            F.percentile_approx(latency, marks, _ACCURACY).alias("latency"),
-        )
-    )
-
-
-def _polled(history: History, members: Sequence[Member]) -> DataFrame:
-    polled = (
-        _on_axes(history.polls, members)
-        .groupBy(MEMBER, _bin("time_ns").alias("bin"))
-        .agg(F.count("*").alias("polled"))
-    )
-    # The final read is counted, but it is no part of the time axis.
-    final = (
-        _on_axes(history.final, members)
-        .groupBy(MEMBER, F.lit(None).cast("long").alias("bin"))
-        .agg(F.count("*").alias("final"))
-    )
-    return polled.unionByName(final, allowMissingColumns=True)
-
-
-def _gaps(sends: DataFrame, members: Sequence[Member]) -> DataFrame:
-    acked = sends.where(
-        (F.col("type") == "ok") & F.col("partition").isNotNull() & F.col("complete_ns").isNotNull()
-    )
-    fine = acked.groupBy(
-        "topic", "partition", F.floor(F.col("complete_ns") / FINE_NS).alias("fine")
-    ).agg(
-        F.count("*").alias("acked"),
-        F.min("complete_ns").alias("from_ns"),
-        F.max("complete_ns").alias("to_ns"),
-    )
-    order = Window.partitionBy("topic", "partition").orderBy("fine")
-    before = fine.withColumn("before_ns", F.lag("to_ns").over(order))
-    gap = F.struct(
-        (F.col("from_ns") - F.col("before_ns")).alias("length"),
-        F.col("before_ns").alias("from_ns"),
-        F.col("from_ns").alias("to_ns"),
-    )
-    return (
-        before.groupBy("topic", "partition")
-        .agg(
-            F.sum("acked").alias("acked"),
-            F.min("from_ns").alias("first_ns"),
-            F.max("to_ns").alias("last_ns"),
-            F.max(F.when(F.col("before_ns").isNotNull(), gap)).alias("gap"),
-        )
-        .withColumn(MEMBER, number_column("topic", members))
-        .orderBy("topic", "partition")
-    )
 
 
 def _partitions(rows: Sequence[_Cell], member: Member) -> tuple[PartitionGap, ...]:

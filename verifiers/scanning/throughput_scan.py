@@ -1,27 +1,30 @@
-"""The throughput of a long history: what throughput.py computes, by numpy and exactly.
+"""What was sent and read over time, counted by Spark's workers.
 
 Each task reads what was sent in one stretch of time, by whichever producer: the row groups whose
 times overlap it. So a percentile is that of all sends of its bin, nothing is shuffled, and memory
-is bounded by the sends of a stretch.
+is bounded by the sends of a stretch. Short runs that are verified together are a stretch each, and
+a task has several of them.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from harness.core.grouping import by_key
 from verifiers.frames.history import History
-from verifiers.run_folder.member import Member
+from verifiers.run_folder.member import MEMBER, Member, number_column, number_of
 from verifiers.run_folder.schema import SEND_SCHEMA
 from verifiers.scanning.scan import (
     Numbers,
@@ -36,7 +39,7 @@ from verifiers.scanning.scan import (
     starts_of,
 )
 from verifiers.scanning.throughput import FINE_NS, QUANTILES, Throughput, assembled, bin_ns_of
-from verifiers.spark.arrow import BatchFunction
+from verifiers.spark.arrow import BatchFunction, map_in_arrow
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 
 _STRETCH_ROWS = 4_000_000
@@ -51,23 +54,26 @@ _UNKNOWN = np.iinfo(np.int64).min
 _SENT = StructType(
     [SEND_SCHEMA[name] for name in ("type", "topic", "partition", "invoke_ns", "complete_ns")]
 )
+_LATENCIES = tuple(f"latency_{number}" for number in range(len(QUANTILES)))
 _ACKED = ("acked", "first_ns", "last_ns", "gap_ns", "gap_from_ns", "gap_to_ns")
-_DRAWN = struct(
-    bin=LONG,
-    **dict.fromkeys((*_KINDS, *(f"latency_{number}" for number in range(len(QUANTILES)))), LONG),
+_COUNTED = struct(
+    **{MEMBER: INT},
+    **dict.fromkeys(("bin", *_KINDS, *_LATENCIES, "polled", "final"), LONG),
     topic=TEXT,
     partition=INT,
     stretch=LONG,
     **dict.fromkeys(_ACKED, LONG),
 )
-"""Of a stretch: a row a bin, without a topic; and a row a partition, with one."""
+"""Rows without a topic are of a bin: what was sent in it, of which each is told once; or how many
+records were polled, or finally read, by one task. Those with a topic are of a partition in a
+stretch of time."""
 
-_POLLED = struct(bin=LONG, polled=LONG)
+_POLLED = struct(**{MEMBER: INT}, bin=LONG, polled=LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bins:
-    """The bins of the time axis: where the first begins, and how wide they are."""
+class _Axis:
+    """The bins of a member's time axis: where the first begins, and how wide they are."""
 
     origin_ns: int
     bin_ns: int
@@ -75,6 +81,15 @@ class _Bins:
     def bins(self, time_ns: Numbers) -> Numbers:
         """Return the bin of each time."""
         return (time_ns - self.origin_ns) // self.bin_ns
+
+
+_Axes = Mapping[int, _Axis]
+"""By the number of the member."""
+
+_Bounds = tuple[int | None, int | None]
+"""The first bin of a stretch and the one behind its last; None is without a bound."""
+
+_EVERYTHING: _Bounds = (None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,33 +107,80 @@ class _Group:
     whole: bool
 
 
-def scan_throughput(history: History, member: Member) -> Throughput:
-    """Return the throughput of a run that is verified alone; the files of its sends are known."""
-    axis = _Bins(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member))
-    session = history.sends.sparkSession
-    groups = _groups(history.files["send"], axis)
-    edges = _edges(groups, session.sparkContext.defaultParallelism)
-    bounds = list(pairwise([None, *edges, None]))
-    shares = [_share(groups, begin, end) for begin, end in bounds]
-    drawn = scan_shares(session, shares, _SENT, partial(_draw, axis, bounds), _DRAWN).collect()
-    polled = scan(history, "poll", ["time_ns"], _count(axis), _POLLED)
-    polls = polled.groupBy("bin").agg(F.sum("polled").alias("polled")).collect()
+def throughputs(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
+    """Return the throughput of each member, by its number; runs one job."""
+    axes = {
+        member.number: _Axis(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member))
+        for member in members
+    }
+    columns = ["time_ns"] if len(members) == 1 else ["time_ns", "topic"]
+    polled = scan(history, "poll", columns, _count_polled(axes), _POLLED)
+    # The final read is counted, but it is no part of the time axis.
+    final = history.final.groupBy(number_column("topic", members).alias(MEMBER)).agg(
+        F.count("*").alias("final")
+    )
+    counted = (
+        _count_sent(history, members, axes)
+        .unionByName(polled, allowMissingColumns=True)
+        .unionByName(final, allowMissingColumns=True)
+    )
+    rows = by_key(counted.collect(), itemgetter(MEMBER))
+    return {member.number: _of_member(member, rows.get(member.number, [])) for member in members}
+
+
+def _of_member(member: Member, rows: Sequence[Row]) -> Throughput:
     cells: dict[int | None, dict[str, Any]] = {}
-    for row in drawn:
-        if row["topic"] is None:
-            latency = [row[f"latency_{number}"] for number in range(len(QUANTILES))]
-            cell = {name: row[name] for name in _KINDS}
-            cells[row["bin"]] = cell | {"latency": None if latency[0] is None else latency}
-    for row in polls:
-        cells.setdefault(row["bin"], {})["polled"] = row["polled"]
-    cells.setdefault(None, {})["final"] = history.final.count()
-    ordered = sorted(cells.items(), key=lambda item: (item[0] is not None, item[0] or 0))
-    gaps = _joined([row.asDict() for row in drawn if row["topic"] is not None])
     nothing = dict.fromkeys((*_KINDS, "latency", "polled", "final"))
-    return assembled(member, [{**nothing, "bin": number, **cell} for number, cell in ordered], gaps)
+    for row in rows:
+        if row["topic"] is None:
+            cell = cells.setdefault(row["bin"], {**nothing, "bin": row["bin"]})
+            for name in ("polled", "final"):
+                if row[name] is not None:
+                    cell[name] = (cell[name] or 0) + row[name]
+            cell |= {name: row[name] for name in _KINDS if row[name] is not None}
+            if row[_LATENCIES[0]] is not None:
+                cell["latency"] = [row[name] for name in _LATENCIES]
+    ordered = sorted(cells.items(), key=lambda item: (item[0] is not None, item[0] or 0))
+    gaps = _joined([row.asDict() for row in rows if row["topic"] is not None])
+    return assembled(member, [cell for _, cell in ordered], gaps)
 
 
-def _groups(files: Sequence[str], axis: _Bins) -> list[_Group]:
+def _count_sent(history: History, members: Sequence[Member], axes: _Axes) -> DataFrame:
+    """Return what was sent: _COUNTED."""
+    session = history.sends.sparkSession
+    if "send" not in history.files:
+        # What only Spark can read is brought together by Spark: no bin is in two parts.
+        sends = history.sends.select(*_SENT.names)
+        (axis, *others) = axes.values()
+        of_axis = F.floor((F.col("complete_ns") - axis.origin_ns) / axis.bin_ns)
+        together = (
+            sends.repartition(number_column("topic", members))
+            if others
+            else sends.repartitionByRange(of_axis)
+        )
+        return map_in_arrow(together, _count(axes, _EVERYTHING), _COUNTED)
+    shares, bounds = _shares(
+        history.files["send"], members, axes, session.sparkContext.defaultParallelism
+    )
+    return scan_shares(
+        session, shares, _SENT, lambda share: _count(axes, bounds[share], share), _COUNTED
+    )
+
+
+def _shares(
+    files: Sequence[str], members: Sequence[Member], axes: _Axes, cores: int
+) -> tuple[list[list[Part]], list[_Bounds]]:
+    """Return the row groups that each task reads, and the stretch of which it counts the sends."""
+    if len(members) == 1:
+        groups = _groups(files, next(iter(axes.values())))
+        bounds = list(pairwise([None, *_edges(groups, cores), None]))
+        return [_share(groups, begin, end) for begin, end in bounds], bounds
+    # All sends of a member are in one file (run_folder/gathering.py).
+    shares = [[(file, group) for (file, group), _, _ in row_groups([name])] for name in files]
+    return shares, [_EVERYTHING] * len(shares)
+
+
+def _groups(files: Sequence[str], axis: _Axis) -> list[_Group]:
     groups: list[_Group] = []
     for part, rows, times in row_groups(files):
         low, high = (axis.origin_ns,) * 2 if times is None else (times.min, times.max)
@@ -168,35 +230,62 @@ def _share(groups: Sequence[_Group], begin: int | None, end: int | None) -> list
     ]
 
 
-def _draw(
-    axis: _Bins, bounds: Sequence[tuple[int | None, int | None]], stretch: int
-) -> BatchFunction:
-    begin, end = bounds[stretch]
+def _count(axes: _Axes, bounds: _Bounds, share: int | None = None) -> BatchFunction:
+    """Return a function that counts the sends of a stretch; of none, every part is one."""
 
-    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sent: list[tuple[Numbers, Numbers, Numbers]] = []
-        acked: dict[str, list[Numbers]] = {}
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sent: dict[int, list[_Sent]] = defaultdict(list)
+        acked: dict[tuple[int, str], list[Numbers]] = defaultdict(list)
         for batch in batches:
-            complete, completed = numbers(batch, "complete_ns")
-            bins = axis.bins(complete)
-            here = completed
-            here = here & (bins >= begin) if begin is not None else here | ~completed
-            if end is not None:
-                here = here & (~completed | (bins < end))
-            if here.any():
-                rows = batch if here.all() else batch.filter(pa.array(here))
-                sent.append(_sent(rows, axis))
-                for topic, table in _acked(rows):
-                    acked.setdefault(topic, []).append(table)
-        rows_drawn: list[dict[str, Any]] = [*_bins(sent)] if sent else []
-        for topic, tables in acked.items():
-            rows_drawn += _gaps(stretch, topic, tables)
-        yield pa.RecordBatch.from_pylist(rows_drawn, schema=to_arrow_schema(_DRAWN))
+            for number, rows in _by_member(batch, axes):
+                here = rows.filter(_within(rows, axes[number], bounds))
+                if here.num_rows:
+                    sent[number].append(_sent(here, axes[number]))
+                    for topic, table in _acked(here):
+                        acked[number, topic].append(table)
+        counted: list[dict[str, Any]] = []
+        for number, parts in sent.items():
+            counted += ({MEMBER: number, **cell} for cell in _bins(parts))
+        for (number, topic), tables in acked.items():
+            stretch = _part_number() if share is None else share
+            common = {MEMBER: number, "topic": topic, "stretch": stretch}
+            counted += ({**common, **gap} for gap in _gaps(tables))
+        yield pa.RecordBatch.from_pylist(counted, schema=to_arrow_schema(_COUNTED))
 
-    return draw
+    return count
 
 
-def _sent(batch: pa.RecordBatch, axis: _Bins) -> tuple[Numbers, Numbers, Numbers]:
+def _part_number() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
+def _by_member(batch: pa.RecordBatch, axes: _Axes) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of each member, and its number."""
+    if len(axes) == 1:
+        yield next(iter(axes)), batch
+        return
+    number, topics = codes(batch, "topic")
+    member = np.array([number_of(topic) for topic in topics.to_pylist()], np.int64)[number]
+    for one in np.unique(member).tolist():
+        chosen = member == one
+        yield one, batch if chosen.all() else batch.filter(pa.array(chosen))
+
+
+def _within(batch: pa.RecordBatch, axis: _Axis, bounds: _Bounds) -> pa.Array:
+    """Return which sends end in a stretch; those of which no end is known are in the first one."""
+    begin, end = bounds
+    complete, completed = numbers(batch, "complete_ns")
+    bins = axis.bins(complete)
+    here = completed
+    here = here & (bins >= begin) if begin is not None else here | ~completed
+    return pa.array(here if end is None else here & (~completed | (bins < end)))
+
+
+_Sent = tuple[Numbers, Numbers, Numbers]
+
+
+def _sent(batch: pa.RecordBatch, axis: _Axis) -> _Sent:
     """Return the bin, the kind and the latency of each send."""
     complete, completed = numbers(batch, "complete_ns")
     invoke, invoked = numbers(batch, "invoke_ns")
@@ -238,7 +327,7 @@ def _acked(batch: pa.RecordBatch) -> Iterator[tuple[str, Numbers]]:
             yield name, table[:, of_topic]
 
 
-def _bins(sent: Sequence[tuple[Numbers, Numbers, Numbers]]) -> Iterator[dict[str, Any]]:
+def _bins(sent: Sequence[_Sent]) -> Iterator[dict[str, Any]]:
     number, kind, latency = (np.concatenate(column) for column in zip(*sent, strict=True))
     known = number[number != _UNKNOWN]
     low = int(known.min()) if len(known) else 0
@@ -256,11 +345,11 @@ def _bins(sent: Sequence[tuple[Numbers, Numbers, Numbers]]) -> Iterator[dict[str
         if len(known):
             ranks = [math.ceil(quantile * len(known)) - 1 for quantile in QUANTILES]
             known = np.partition(known, sorted(set(ranks)))
-            cell |= {f"latency_{n}": int(known[rank]) for n, rank in enumerate(ranks)}
+            cell |= {name: int(known[at]) for name, at in zip(_LATENCIES, ranks, strict=True)}
         yield cell
 
 
-def _gaps(stretch: int, topic: str, tables: Sequence[Numbers]) -> Iterator[dict[str, Any]]:
+def _gaps(tables: Sequence[Numbers]) -> Iterator[dict[str, Any]]:
     partition, fine, acked, first, last = np.concatenate(tables, axis=1)
     order = np.lexsort((fine, partition))
     starts = starts_of([partition[order], fine[order]])
@@ -271,8 +360,6 @@ def _gaps(stretch: int, topic: str, tables: Sequence[Numbers]) -> Iterator[dict[
     lanes = starts_of([partition])
     for begin, end in zip(lanes, np.append(lanes[1:], len(partition)), strict=True):
         row: dict[str, Any] = {
-            "stretch": stretch,
-            "topic": topic,
             "partition": int(partition[begin]),
             "acked": int(acked[begin:end].sum()),
             "first_ns": int(first[begin]),
@@ -317,13 +404,16 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return joined
 
 
-def _count(axis: _Bins) -> BatchFunction:
+def _count_polled(axes: _Axes) -> BatchFunction:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            time, known = numbers(batch, "time_ns")
-            bins, polled = np.unique(axis.bins(time[known]), return_counts=True)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(bins, pa.int64()), pa.array(polled, pa.int64())], names=_POLLED.names
-            )
+            for number, rows in _by_member(batch, axes):
+                time, known = numbers(rows, "time_ns")
+                bins, polled = np.unique(axes[number].bins(time[known]), return_counts=True)
+                members = pa.repeat(pa.scalar(number, pa.int32()), len(bins))
+                yield pa.RecordBatch.from_arrays(
+                    [members, pa.array(bins, pa.int64()), pa.array(polled, pa.int64())],
+                    names=_POLLED.names,
+                )
 
     return count

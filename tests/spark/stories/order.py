@@ -1,6 +1,6 @@
 """In which order things were sent, and given to consumers."""
 
-from tests.spark.ops import Op, Rec, event, final, info, ok, poll
+from tests.spark.ops import Op, Rec, event, final, info, ok, poll, txn
 from tests.spark.story import Story, of, row
 
 SENT = [ok(1, n, n) for n in range(4)]
@@ -253,6 +253,23 @@ STORIES = (
         finds=[
             row(
                 "nonmonotonic-send", "order", offset=3, value=(1, 1), process=1, at_s=1.5,
+                after_offset="5", after_sequence="0", after_value=of(1, 0), producer="1",
+                sequence="1",
+            )
+        ],
+    ),
+    Story(
+        title="a later send of a transaction at an earlier offset is nonmonotonic within it",
+        why=_SENDS,
+        ops=[
+            ok(1, 0, 5, txn=3),
+            ok(1, 1, 3, txn=3),
+            txn("ok", 1, 3),
+            final(Rec(1, 1, 3), Rec(1, 0, 5)),
+        ],
+        finds=[
+            row(
+                "int-nonmonotonic-send", "order", offset=3, value=(1, 1), process=1, at_s=1.5,
                 after_offset="5", after_sequence="0", after_value=of(1, 0), producer="1",
                 sequence="1",
             )

@@ -5,6 +5,7 @@ from tests.spark.story import Story, row
 
 _ATOMIC = "atomicity of transactions, KIP-98"
 _OWN = "the precommitted-read analysis of jepsen.tests.kafka"
+_CIRCLE = "G1c in Adya's thesis, as jepsen.tests.kafka looks for it"
 _FENCED = "fencing of zombies, KIP-98"
 _ISOLATION = "isolation.level, KIP-98: who reads committed is given nothing of aborted transactions"
 _ONCE = "exactly once: offsets are committed in the transaction, KIP-98 and KIP-447"
@@ -175,6 +176,53 @@ STORIES = (
         title="the same number of another client is another transaction",
         why=_OWN,
         ops=[*whole("ok"), poll(2, 0, A, B, txn=0), txn("ok", 2, 0), final(A, B)],
+    ),
+    Story(
+        title="two transactions must not be given each other's records",
+        why=_CIRCLE,
+        ops=[
+            ok(1, 0, 0, txn=0),
+            ok(2, 0, 1, txn=5),
+            poll(2, 0, Rec(1, 0, 0), txn=5),
+            poll(1, 0, Rec(2, 0, 1), txn=0),
+            txn("ok", 1, 0),
+            txn("ok", 2, 5),
+            final(Rec(1, 0, 0), Rec(2, 0, 1)),
+        ],
+        finds=[
+            row(
+                "G1c", offset=0, value=(1, 0), process=1, at_s=4.5, txn="0", transactions="2",
+                cycle="1/0 > 2/5 > 1/0", steps="orders/0@0, orders/0@1",
+            )
+        ],
+    ),
+    Story(
+        title="a transaction must not be given a record of one that began after it ended",
+        why=f"{_CIRCLE}, in realtime",
+        ops=[
+            poll(1, 0, Rec(2, 0, 0), txn=0),
+            txn("ok", 1, 0),
+            ok(2, 0, 0, txn=5),
+            txn("ok", 2, 5),
+            final(Rec(2, 0, 0)),
+        ],
+        finds=[
+            row(
+                "G1c-realtime", offset=0, value=(2, 0), process=1, at_s=1.5, txn="0",
+                transactions="2", cycle="2/5 > 1/0 > 2/5", steps="orders/0@0, realtime",
+            )
+        ],
+    ),
+    Story(
+        title="transactions that go on after others began may be given their records",
+        why=f"{_CIRCLE}: what overlaps may have been committed in either order",
+        ops=[
+            poll(1, 0, Rec(2, 0, 0), txn=0),
+            ok(2, 0, 0, txn=5),
+            txn("info", 1, 0),
+            txn("ok", 2, 5),
+            final(Rec(2, 0, 0)),
+        ],
     ),
     Story(
         title="a zombie must not commit",

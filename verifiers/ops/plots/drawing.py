@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from verifiers.checking.crashes import Crashes
 from verifiers.ops.checking import OpChecked
-from verifiers.ops.crashes import Crashes
 from verifiers.ops.judgement import HistoryVerdict
 from verifiers.ops.plots.page import prepare, write_plots
 from verifiers.ops.plots.series import Series, series_of

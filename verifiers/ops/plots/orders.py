@@ -10,9 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from harness.core.grouping import by_key
-from verifiers.ops.checkers.duplicate import duplicate
-from verifiers.ops.checkers.lost_write import lost_write
-from verifiers.ops.checkers.unseen import unseen
+from verifiers.checking.checker import CHECKERS
+from verifiers.ops.frames import as_op_anomalies, no_brokers, values_of_topics
 from verifiers.ops.versions import Versions
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, declared
@@ -123,14 +122,18 @@ def order_series(mops: DataFrame, shared: Versions) -> Mapping[int, Orders]:
 def _offending(mops: DataFrame, shared: Versions) -> DataFrame:
     """Return the values that offend: run, key, value, grave (place in ANOMALIES), once each."""
     values, log = shared.values, shared.log
+    known = values_of_topics(values, shared.committed)
+    about_values = {
+        "duplicate": CHECKERS["duplicate"](values=known),
+        "lost-write": CHECKERS["lost-write"](values=known, **no_brokers(mops.sparkSession)),
+        "unseen": CHECKERS["unseen"](values=known),
+    }
     written = values.where(F.col("writer_type") == "fail").select(*_VALUE)
     read = mops.where((F.col("type") == "ok") & (F.col("kind") == "poll"))
     found = {
         "inconsistent-offsets": log.where(F.col("lowest") != F.col("highest")),
-        "duplicate": duplicate(values, log),
-        "lost-write": lost_write(values, shared.committed),
         "G1a": read.join(written, _VALUE, "left_semi"),
-        "unseen": unseen(values),
+        **{name: as_op_anomalies(name, rows) for name, rows in about_values.items()},
     }
     frames = [
         found[name].select(*_VALUE, F.lit(grave).alias("grave"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -82,7 +83,17 @@ def _withheld(copy: RunCopy, anomaly: str, lacking: str, *, one_poll: bool) -> P
 @plant("nonmonotonic-send")
 def nonmonotonic_send(copy: RunCopy) -> Planted:
     """Let two neighbouring records of a producer change places, wherever they were seen."""
-    first, second = _neighbours(copy.contents)
+    return _reversed(copy, "nonmonotonic-send", in_txn=False)
+
+
+@plant("int-nonmonotonic-send")
+def int_nonmonotonic_send(copy: RunCopy) -> Planted:
+    """Let two neighbouring records of a transaction change places, wherever they were seen."""
+    return _reversed(copy, "int-nonmonotonic-send", in_txn=True)
+
+
+def _reversed(copy: RunCopy, anomaly: str, *, in_txn: bool) -> Planted:
+    first, second = _neighbours(copy.contents, in_txn=in_txn)
     for record, other in ((first, second), (second, first)):
         copy.put("send", copy.contents.of_value("send", [record.value]), offset=other.offset)
         for dataset in ("poll", "final"):
@@ -91,7 +102,7 @@ def nonmonotonic_send(copy: RunCopy) -> Planted:
         f"process {first.process} finds @{first.offset} and @{second.offset} of "
         f"{first.topic}/{first.partition} reversed",
         offence_of(
-            "nonmonotonic-send", second, offset=first.offset, kind="order",
+            anomaly, second, offset=first.offset, kind="order",
             detail={"after_value": str(first.value), "after_offset": str(second.offset)},
         ),
     )  # fmt: skip
@@ -198,8 +209,11 @@ def _is_disturbed(
     return bool(between.any()) or bool(_moved(contents, process) & ops)
 
 
-def _neighbours(contents: RunContents) -> tuple[Record, Record]:
-    """Return two plain records that a producer sent to a partition one after the other."""
+def _neighbours(contents: RunContents, *, in_txn: bool) -> tuple[Record, Record]:
+    """Return two plain records that a producer sent to a partition one after the other.
+
+    Both are of one transaction, or neither is of any.
+    """
     sends, events = contents.rows("send"), contents.rows("event")
     counted = (sends.words("type") == "ok") | (sends.words("type") == "info")
     unplaced: set[int] = set(
@@ -209,7 +223,7 @@ def _neighbours(contents: RunContents) -> tuple[Record, Record]:
     tainted = {
         row.process
         for row in contents.found
-        if row.anomaly == "nonmonotonic-send" and row.process is not None
+        if row.anomaly.endswith("nonmonotonic-send") and row.process is not None
     }
     calm = counted & ~np.isin(
         sends.numbers("process"), np.array(sorted(unplaced | rebuilt | tainted), dtype=np.int64)
@@ -224,9 +238,9 @@ def _neighbours(contents: RunContents) -> tuple[Record, Record]:
         )
         lanes.setdefault(key, []).append((int(sends.numbers("op")[row]), row))
     for lane in lanes.values():
-        ordered = sorted(lane)
-        middle = len(ordered) // 2
-        for (_, one), (_, other) in zip(ordered[middle:], ordered[middle + 1 :], strict=False):
+        pairs = list(pairwise(sorted(lane)))
+        middle = len(pairs) // 2
+        for (_, one), (_, other) in pairs[middle:] + pairs[:middle]:
             first, second = (
                 contents.by_value.get(int(sends.numbers("value")[row])) for row in (one, other)
             )
@@ -235,6 +249,10 @@ def _neighbours(contents: RunContents) -> tuple[Record, Record]:
                 and second is not None
                 and first.offset < second.offset
                 and first.txn == second.txn
+                and (first.txn is not None) == in_txn
             ):
                 return first, second
-    raise NothingToPlant("no producer sent two plain records to a partition one after the other")
+    within = " in one transaction" if in_txn else ""
+    raise NothingToPlant(
+        f"no producer sent two plain records to a partition one after the other{within}"
+    )

@@ -58,6 +58,43 @@ def precommitted_read(copy: RunCopy) -> Planted:
     )  # fmt: skip
 
 
+@plant("G1c")
+def circular_read(copy: RunCopy) -> Planted:
+    """Let two transactions of a new producer be given each other's record."""
+    return _circle(copy, "G1c", readers=(1, 0))
+
+
+@plant("G1c-realtime")
+def circular_read_realtime(copy: RunCopy) -> Planted:
+    """Let a transaction of a new producer be given a record of one that began after it ended."""
+    return _circle(copy, "G1c-realtime", readers=(None, 0))
+
+
+def _circle(copy: RunCopy, anomaly: str, readers: tuple[int | None, int]) -> Planted:
+    """Let a new producer do two transactions, each with a record that one of `readers` is given."""
+    copy.contents.demand_transactions()
+    tp, process = copy.contents.some_partition, copy.new_process
+    there = copy.contents.free_offset(tp)
+    values = []
+    for number, reader in enumerate(readers):
+        new_producer_ends_transaction(copy, "ok", number=number)
+        values.append(
+            new_producer_sends(copy, "ok", tp, there + number, sequence=number, txn=number)
+        )
+        finally_read(copy, tp, there + number, values[number])
+        if reader is not None:
+            new_consumer_polls(
+                copy, tp, there + number, values[number], process=process, op=number, txn=reader
+            )
+    first = readers.index(None) + 1 if None in readers else 0
+    return planted(
+        f"two transactions of process {process} read in a circle in {name_of(tp)}",
+        offence_at(
+            anomaly, tp, there + first, values[first], process, detail={"transactions": "2"}
+        ),
+    )
+
+
 @plant("zombie-commit")
 def zombie_commit(copy: RunCopy) -> Planted:
     """Let another client have taken over before a transaction was committed."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from verifiers.ops.graph import Flags, Graph, Longs, graph_of
+from verifiers.cycles.graph import Flags, Graph, Longs, graph_of
 
 MOST_EXAMPLES = 8
 """So many cycles of each kind are shown of a run; all components are counted."""
@@ -76,7 +76,7 @@ def tangled(edges: pa.Table) -> pa.Table:
     """Return the edges that lie on a cycle, in a fixed order.
 
     Args:
-        edges: the columns of `edges.read_edges`; edges of several runs are kept apart.
+        edges: the columns of `verifiers.ops.edges.read_edges`; several runs are kept apart.
     """
     if edges.num_rows == 0:
         return edges

@@ -1,1 +1,0 @@
-"""The checkers of op histories, one anomaly a file."""

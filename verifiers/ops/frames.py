@@ -1,0 +1,306 @@
+"""Op histories in the frames that checkers know of runs, with the allowances of Jepsen's checker.
+
+A key is a topic, `run/key` by its history and name, and the histories are told apart by that. A
+place in the log is a dense index, so that empty offsets are no records. What differs from a run
+folder, by definition:
+
+- what OK ops polled is the final read, and polls of other ops prove what lies where;
+- an op of unknown outcome happened if an OK op read one of its values; its sends are ok then;
+- how far a key was read is the highest of the values that OK ops read, each at its lowest place: a
+  value below that which nobody read is lost. What nobody read is unseen, lost or not;
+- the steps of a process lead from its last OK op (for sends, also from an INFO op), unless it gave
+  up the key in between; within an op, keys that its rebalance-log names are excused.
+
+`process` is the number of the history wherever a checker joins by it: numbers of processes need
+not fit into a column of a run folder. The facts that an example tells are in `facts`.
+
+Source: jepsen.tests.kafka.
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from verifiers.ops.reading import OpHistories
+from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
+from verifiers.ops.versions import Versions
+from verifiers.replicas.locations import LOCATION_SCHEMA
+from verifiers.run_folder.schema import ABORTED_READS_SCHEMA
+from verifiers.scanning.offsets import SLOTS_SCHEMA
+from verifiers.spark.arrow import frame_of
+from verifiers.spark.columns import BOOL, INT, LONG, TEXT, converted, in_columns, struct
+from verifiers.timeline.frames import LOSS_CAUSE_SCHEMA
+
+MOST_SKIPPED = 8
+"""So many of the skipped values are named."""
+
+FRAMES = frozenset(
+    {
+        "ops", "mops", "values", "slots", "txns", "txn_reads", "turns", "producing", "interleaved",
+        "transactors", "aborted_reads", "located", "loss_causes",
+    }
+)  # fmt: skip
+"""The frames that op histories have: all but the first two as of run folders, and interleaved:
+neighbours among the sends of an op with values of other ops between them."""
+
+_SEPARATOR = "/"
+_VALUES = struct(
+    topic=TEXT,
+    value=LONG,
+    **dict.fromkeys(("process", "partition"), INT),
+    **dict.fromkeys(("offset", "invoke_ns", "complete_ns"), LONG),
+    type=TEXT,
+    **dict.fromkeys(("polls", "finals"), LONG),
+    **dict.fromkeys(("poll_first", "poll_last", "final_first", "final_last"), LONG),
+    **dict.fromkeys(("poll_partition", "final_partition", "final_partition_high"), INT),
+    polled_ns=LONG,
+    reader=INT,
+    **dict.fromkeys(("first", "last"), LONG),
+    partitions=INT,
+    sends=LONG,
+    **dict.fromkeys(("searched", "deleted", "unsought"), BOOL),
+)
+_READS = struct(
+    process=INT, txn=LONG, sent_by=INT, sent_in=LONG, topic=TEXT, partition=INT, offset=LONG,
+    value=LONG, time_ns=LONG,
+)  # fmt: skip
+_STEPS = struct(
+    process=INT, topic=TEXT, partition=INT, mode=TEXT, op=LONG, offset=LONG, value=LONG,
+    time_ns=LONG, prev_op=LONG, prev_offset=LONG, prev_value=LONG, prev_ns=LONG, internal=BOOL,
+    due=LONG, skipped=LONG, position=LONG, prev_position=LONG, complete_ns=LONG, kind=TEXT,
+)  # fmt: skip
+
+
+def frames_of(
+    histories: OpHistories, shared: Versions, reads: DataFrame, steps: DataFrame
+) -> Mapping[str, DataFrame]:
+    """Return the frames by the names that checkers ask for.
+
+    Args:
+        histories: as they were read.
+        shared: what is known of the values of the keys that are looked at.
+        reads: what ops polled and must not have, perhaps (neighbours.py).
+        steps: the steps that are out of order and of keys that were not given up.
+
+    Returns:
+        FRAMES, but `steps` in place of those that `steps_by_name` makes of it. In transactors,
+        aborted_reads, located and loss_causes there is nothing.
+    """
+    ops, spark = histories.ops, histories.ops.sparkSession
+    told = _told(_undisturbed(steps, ops), shared.log)
+    return {
+        "ops": ops,
+        "mops": histories.mops,
+        "values": values_of_topics(shared.values, shared.committed),
+        "slots": _slots(shared.log),
+        "txns": ops.select(F.col("run").alias("process"), F.col("op").alias("txn"), "type"),
+        "txn_reads": _own_reads(reads),
+        "steps": told,
+        "transactors": frame_of(spark, [], struct(process=INT)),
+        "aborted_reads": frame_of(spark, [], ABORTED_READS_SCHEMA),
+        **no_brokers(spark),
+    }
+
+
+def no_brokers(spark: SparkSession) -> Mapping[str, DataFrame]:
+    """Return the frames of what brokers tell of lost records, which is nothing here."""
+    return {
+        "located": frame_of(spark, [], LOCATION_SCHEMA),
+        "loss_causes": frame_of(spark, [], LOSS_CAUSE_SCHEMA),
+    }
+
+
+def steps_by_name(steps: DataFrame) -> Mapping[str, DataFrame]:
+    """Return the frames that are parts of `steps`, by the names that checkers ask for."""
+    is_back, is_send = F.col("delta") < 1, F.col("step") == "send"
+    in_effect = F.col("internal") | F.col("type").isin("ok", "info")
+    return {
+        "turns": steps.where(~is_send),
+        "producing": steps.where(is_send & is_back & in_effect),
+        "interleaved": steps.where(is_send & F.col("internal") & ~is_back),
+    }
+
+
+def as_op_anomalies(anomaly: str, found: DataFrame) -> DataFrame:
+    """Return what a checker found, in the columns of NAMED_ANOMALY_SCHEMA.
+
+    The op is the one that the detail names, as `op`, or as the number of a transaction.
+    """
+    separator = F.locate(_SEPARATOR, "topic")
+    op = F.coalesce(F.col("detail")["op"], F.col("detail")["txn"])
+    facts = F.map_filter("detail", lambda name, _: ~name.isin("op", "txn"))
+    given = {
+        "anomaly": F.lit(anomaly),
+        "run": F.coalesce(F.substr("topic", F.lit(1), separator - 1).cast("int"), "process"),
+        "key": F.substr("topic", separator + 1),
+        "value": F.col("value"),
+        "op": op,
+        "detail": F.to_json(facts),
+    }
+    return in_columns(found, NAMED_ANOMALY_SCHEMA, given)
+
+
+def _topic() -> Column:
+    return F.concat("run", F.lit(_SEPARATOR), "key")
+
+
+def _facts(**facts: Column | str) -> Column:
+    """Return the facts of an example by name, as texts; lists as JSON."""
+    pairs: list[Column] = []
+    for name, fact in facts.items():
+        column = F.col(fact) if isinstance(fact, str) else fact
+        pairs += [F.lit(name.replace("_", "-")), column.cast("string")]
+    return F.create_map(*pairs)
+
+
+def _in(
+    rows: DataFrame,
+    schema: StructType,
+    given: Mapping[str, Column],
+    facts: Column,
+    *more: Column | str,
+) -> DataFrame:
+    columns = [converted(given.get(field.name), field) for field in schema.fields]
+    return rows.select(*columns, facts.alias("facts"), *more)
+
+
+def values_of_topics(values: DataFrame, committed: DataFrame) -> DataFrame:
+    """Return what is known of values and of ops that happened (versions.py) as runs know it."""
+    read = values.where(F.col("reader").isNotNull() & F.col("first").isNotNull())
+    bounds = read.groupBy("run", "key").agg(
+        F.max("first").alias("bound"),
+        F.max_by("reader", F.struct("first", -F.col("reader"))).alias("max_read_op"),
+    )
+    proven = committed.select("run", F.col("op").alias("writer"), F.lit(True).alias("proven"))
+    known = values.join(bounds, ["run", "key"], "left").join(proven, ["run", "writer"], "left")
+    outcome = F.col("writer_type")
+    happened = (outcome == "ok") | ((outcome == "info") & F.col("proven"))
+    unread = F.col("reader").isNull()
+    is_below = F.coalesce(F.col("latest") <= F.col("bound"), F.lit(False))
+    several = F.col("places") > 1
+    # Of what a failed op wrote, whoever read it is to blame.
+    shown_by = F.when(outcome == "fail", F.coalesce("reader", "writer"))
+    facts = _facts(
+        op=F.coalesce(shown_by, F.col("writer"), F.col("reader")),
+        index="first",
+        writer="writer",
+        writer_type="writer_type",
+        reader="reader",
+        max_read_index=F.when(unread & is_below, F.col("bound")),
+        max_read_op=F.when(unread & is_below, F.col("max_read_op")),
+        count=F.when(several, F.col("places")),
+        offsets=F.when(several, F.to_json(F.array("lowest_offset", "highest_offset"))),
+    )
+    given = {
+        "topic": _topic(),
+        "value": F.col("value"),
+        "type": F.when(happened, "ok").otherwise(outcome),
+        "finals": F.when(unread, 0).otherwise(1),
+        "final_first": F.col("first"),
+        "final_last": F.col("latest"),
+        "first": F.col("first"),
+        "last": F.col("latest"),
+        "partitions": F.lit(1),
+        "sends": F.col("sends"),
+        "searched": is_below,
+        "deleted": F.lit(False),
+        "unsought": F.col("acked") & unread,
+    }
+    return _in(known, _VALUES, given, facts)
+
+
+def _slots(log: DataFrame) -> DataFrame:
+    crowded = log.where(F.col("lowest") != F.col("highest")).groupBy(
+        "run", "key", "offset", "index"
+    )
+    rows = crowded.agg(F.sort_array(F.collect_set("value")).alias("values"))
+    given = {
+        "topic": _topic(),
+        "offset": F.col("offset"),
+        "low": F.element_at("values", 1),
+        "high": F.element_at("values", -1),
+    }
+    facts = _facts(offset="offset", index="index", values=F.to_json("values"))
+    return _in(rows, SLOTS_SCHEMA, given, facts)
+
+
+def _own_reads(reads: DataFrame) -> DataFrame:
+    own = reads.where(F.col("writer") == F.col("op")).select("run", "key", "value", "op").distinct()
+    given = {
+        "process": F.col("run"),
+        "txn": F.col("op"),
+        "sent_by": F.col("run"),
+        "sent_in": F.col("op"),
+        "topic": _topic(),
+        "value": F.col("value"),
+    }
+    return in_columns(own, _READS, given)
+
+
+def _undisturbed(steps: DataFrame, ops: DataFrame) -> DataFrame:
+    """Return the steps but those within ops that polled keys which were rebalanced meanwhile."""
+    moved = ops.where(F.col("rebalanced").isNotNull()).select(
+        F.col("run").alias("moved_run"),
+        F.col("op").alias("moved_op"),
+        F.explode("rebalanced").alias("moved_key"),
+    )
+    here = (
+        F.col("internal")
+        & (F.col("kind") == "poll")
+        & (F.col("run") == F.col("moved_run"))
+        & (F.col("op") == F.col("moved_op"))
+        & (F.col("key") == F.col("moved_key"))
+    )
+    return steps.join(moved, here, "left_anti")
+
+
+def _told(steps: DataFrame, log: DataFrame) -> DataFrame:
+    """Return steps as turns and pairs of sends: both names of each column are filled."""
+    before = F.col("place") - F.col("delta")
+    is_skip = F.col("delta") > 1
+    facts = _facts(
+        op="op",
+        values=F.to_json(F.array("before", "value")),
+        delta="delta",
+        ops=F.to_json(F.array("before_op", "op")),
+        process="process",
+        mop="mop",
+        skipped=F.to_json("passed"),
+    )
+    given = {
+        "topic": _topic(),
+        "op": F.col("op"),
+        "offset": F.col("place"),
+        "value": F.col("value"),
+        "prev_op": F.col("before_op"),
+        "prev_offset": before,
+        "prev_value": F.col("before"),
+        "internal": F.col("internal"),
+        "due": before + 1,
+        "skipped": F.when(is_skip, F.col("delta") - 1).otherwise(0),
+        "position": F.col("place"),
+        "prev_position": before,
+    }
+    more = [F.col("kind").alias("step"), F.col("type"), F.col("delta")]
+    rows = _with_skipped(steps.where(is_skip), log).unionByName(
+        steps.where(~is_skip), allowMissingColumns=True
+    )
+    return _in(rows, _STEPS, given, facts, *more)
+
+
+def _with_skipped(rows: DataFrame, log: DataFrame) -> DataFrame:
+    before = F.col("place") - F.col("delta")
+    last = F.least(F.col("place") - 1, before + MOST_SKIPPED)
+    wanted = rows.withColumn("between", F.explode(F.sequence(before + 1, last)))
+    order = log.where(F.col("value") == F.col("lowest")).select(
+        "run", "key", F.col("index").alias("between"), F.col("value").alias("passed_value")
+    )
+    return (
+        wanted.join(order, ["run", "key", "between"])
+        .groupBy(*rows.columns)
+        .agg(F.sort_array(F.collect_list(F.struct("between", "passed_value"))).alias("pairs"))
+        .withColumn("passed", F.col("pairs.passed_value"))
+        .drop("pairs")
+    )
