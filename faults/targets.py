@@ -1,10 +1,14 @@
 """Who is hit. Every target is asked at inject time: leaders move."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from faults.events import ControllerElected, LeaderElected
 from harness.core.cluster import Broker, ClusterMetadata, Nodes, Processes
+from harness.core.errors import UsageError
+from harness.core.event import Event
 from harness.core.fault import TargetTraits, target
 
 
@@ -20,6 +24,10 @@ class LeaderOf:
         """Return the leader; nobody while there is none."""
         leader = cluster.leader_of(self.topic, self.partition)
         return (leader,) if leader else ()
+
+    def election(self) -> Event:
+        """Return the election of the next leader."""
+        return LeaderElected(self.topic, self.partition)
 
 
 @target("follower_of")
@@ -37,6 +45,25 @@ class FollowerOf:
         leader = cluster.leader_of(self.topic, self.partition)
         followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
         return (_draw(followers, random),) if followers else ()
+
+
+@target("out_of_sync")
+@dataclass(frozen=True, slots=True)
+class OutOfSync:
+    """One replica of a partition that is not in sync, drawn; an in-sync follower if all are."""
+
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+
+    topic: str
+    partition: int = 0
+
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
+        """Return one replica that does not lead; nobody if there is none."""
+        leader = cluster.leader_of(self.topic, self.partition)
+        isr = cluster.isr_of(self.topic, self.partition)
+        others = [b for b in cluster.replicas_of(self.topic, self.partition) if b != leader]
+        chosen = [b for b in others if b not in isr] or others
+        return (_draw(chosen, random),) if chosen else ()
 
 
 @target("leader_and_follower")
@@ -66,6 +93,10 @@ class Controller:
         active = cluster.controller()
         return (active,) if active else ()
 
+    def election(self) -> Event:
+        """Return the election of the next controller."""
+        return ControllerElected()
+
 
 @target("random")
 @dataclass(frozen=True, slots=True)
@@ -78,16 +109,117 @@ class RandomBroker:
         return (_draw(running, random),) if running else ()
 
 
+@target("id")
+@dataclass(frozen=True, slots=True)
+class BrokerOfId:
+    """The broker with this id, whatever it does."""
+
+    node_id: int
+
+    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+        """Return the broker.
+
+        Raises:
+            UsageError: the cluster has no broker of that id.
+        """
+        known = {broker.node_id: broker for broker in cluster.brokers}
+        if self.node_id not in known:
+            raise UsageError(f"There is no broker {self.node_id}: the ids are {sorted(known)}.")
+        return (known[self.node_id],)
+
+
+@target("last_restarted")
+@dataclass(frozen=True, slots=True)
+class LastRestarted:
+    """The running broker whose process is the youngest, by the kernel's word."""
+
+    def choose(self, cluster: Processes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+        """Return the broker that was started last; nobody while none runs."""
+        started = {
+            broker: process.start_ticks
+            for broker in cluster.brokers
+            if (process := cluster.process_of(broker)) is not None
+        }
+        return (max(started, key=lambda broker: started[broker]),) if started else ()
+
+
+@target("isr_down_to")
+@dataclass(frozen=True, slots=True)
+class IsrDownTo:
+    """So many in-sync followers of one partition that its ISR is left with `replicas`.
+
+    The leader stays.
+    """
+
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+
+    replicas: int
+    topic: str
+    partition: int = 0
+
+    def __post_init__(self) -> None:
+        """Reject an ISR without its leader.
+
+        Raises:
+            UsageError: fewer than one replica would be left.
+        """
+        if self.replicas < 1:
+            raise UsageError(
+                f"An ISR cannot be brought down to {self.replicas}: its leader stays, so choose "
+                "1 or more."
+            )
+
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
+        """Return in-sync followers, drawn; nobody while the ISR is not larger."""
+        leader = cluster.leader_of(self.topic, self.partition)
+        followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
+        surplus = len(followers) + 1 - self.replicas
+        return _draw_many(followers, surplus, random) if leader and surplus > 0 else ()
+
+
+@target("minority")
+@dataclass(frozen=True, slots=True)
+class Minority:
+    """As many brokers as a majority can do without, drawn: 1 of 3, 2 of 5."""
+
+    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:
+        """Return fewer than half of the brokers; nobody of two or one."""
+        return _draw_many(cluster.brokers, (len(cluster.brokers) - 1) // 2, random)
+
+
+@target("majority")
+@dataclass(frozen=True, slots=True)
+class Majority:
+    """As few brokers as are more than half of all, drawn: 2 of 3, 3 of 5.
+
+    Not for experiments in which the cluster is to stay available.
+    """
+
+    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:
+        """Return more than half of the brokers."""
+        return _draw_many(cluster.brokers, len(cluster.brokers) // 2 + 1, random)
+
+
 @target("all")
 @dataclass(frozen=True, slots=True)
 class AllBrokers:
     """Every broker at once. Not for experiments that need a majority."""
+
+    traits: ClassVar[TargetTraits] = TargetTraits(hits_all=True)
 
     def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return every broker."""
         return cluster.brokers
 
 
-def _draw(brokers: list[Broker], random: Random) -> Broker:
-    # Sorted, so that the draw depends on the seed and not on the order of a metadata answer.
-    return random.choice(sorted(brokers, key=lambda broker: broker.node_id))
+def _draw(brokers: Sequence[Broker], random: Random) -> Broker:
+    return random.choice(_sorted(brokers))
+
+
+def _draw_many(brokers: Sequence[Broker], count: int, random: Random) -> tuple[Broker, ...]:
+    return tuple(_sorted(random.sample(_sorted(brokers), count)))
+
+
+def _sorted(brokers: Sequence[Broker]) -> list[Broker]:
+    # A draw depends on the seed, and not on the order of a metadata answer.
+    return sorted(brokers, key=lambda broker: broker.node_id)

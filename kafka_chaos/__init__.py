@@ -30,15 +30,38 @@ if TYPE_CHECKING:
     from faults.broker_pause import BrokerPause as BrokerPause
     from faults.broker_stop import BrokerStop as BrokerStop
     from faults.client_link import ClientLink as ClientLink
+    from faults.events import BrokerAnswers as BrokerAnswers
+    from faults.events import CaughtUp as CaughtUp
+    from faults.events import CommitsRest as CommitsRest
+    from faults.events import CommitsResume as CommitsResume
+    from faults.events import ControllerElected as ControllerElected
+    from faults.events import GroupRebalances as GroupRebalances
+    from faults.events import Healed as Healed
+    from faults.events import IsrGrew as IsrGrew
+    from faults.events import IsrShrank as IsrShrank
+    from faults.events import LeaderElected as LeaderElected
+    from faults.events import TransactionPrepared as TransactionPrepared
     from faults.gc_pause import GcPause as GcPause
     from faults.link import Link as Link
     from faults.partition import Partition as Partition
+    from faults.patterns import Alternation as Alternation
+    from faults.patterns import LastInSync as LastInSync
+    from faults.patterns import Recovering as Recovering
+    from faults.patterns import Relapse as Relapse
+    from faults.patterns import Returned as Returned
+    from faults.patterns import Successor as Successor
     from faults.power_loss import PowerLoss as PowerLoss
     from faults.targets import AllBrokers as AllBrokers
+    from faults.targets import BrokerOfId as BrokerOfId
     from faults.targets import Controller as Controller
     from faults.targets import FollowerOf as FollowerOf
+    from faults.targets import IsrDownTo as IsrDownTo
+    from faults.targets import LastRestarted as LastRestarted
     from faults.targets import LeaderAndFollower as LeaderAndFollower
     from faults.targets import LeaderOf as LeaderOf
+    from faults.targets import Majority as Majority
+    from faults.targets import Minority as Minority
+    from faults.targets import OutOfSync as OutOfSync
     from faults.targets import RandomBroker as RandomBroker
     from faults.witness import answers as answers
     from faults.witness import await_answers as await_answers
@@ -63,6 +86,8 @@ if TYPE_CHECKING:
     from harness.core.errors import PreconditionUnmet as PreconditionUnmet
     from harness.core.errors import UsageError as UsageError
     from harness.core.errors import WaitTimeout as WaitTimeout
+    from harness.core.event import Event as Event
+    from harness.core.event import event as event
     from harness.core.fault import Evidence as Evidence
     from harness.core.fault import Fault as Fault
     from harness.core.fault import FaultTraits as FaultTraits
@@ -70,6 +95,11 @@ if TYPE_CHECKING:
     from harness.core.fault import TargetTraits as TargetTraits
     from harness.core.fault import fault as fault
     from harness.core.fault import target as target
+    from harness.core.pattern import Alone as Alone
+    from harness.core.pattern import Deck as Deck
+    from harness.core.pattern import Pattern as Pattern
+    from harness.core.pattern import pattern as pattern
+    from harness.core.scenario import After as After
     from harness.core.scenario import Scenario as Scenario
     from harness.core.scenario import Step as Step
     from harness.core.scenario import scenario as scenario
@@ -77,6 +107,7 @@ if TYPE_CHECKING:
     from harness.core.schedule import Script as Script
     from harness.core.verdict import Verdict as Verdict
     from harness.core.version import Versions as Versions
+    from harness.core.view import View as View
     from harness.core.wait import wait_until as wait_until
     from harness.core.workload import ClientSpec as ClientSpec
     from harness.core.workload import Workload as Workload

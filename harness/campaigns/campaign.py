@@ -98,12 +98,14 @@ class Campaign(Generic[R, S]):
         read: reads a result from its JSON object.
         summarize: sums up all results so far, in the order of the cells.
         results_file: name of the file of JSON lines, one a result.
+        is_over: asked after each result: whether no further run is wanted.
     """
 
     cells: Iterable[Cell[R]]
     read: Callable[[Mapping[str, Any]], R]
     summarize: Callable[[Sequence[R]], S]
     results_file: str = "runs.jsonl"
+    is_over: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +249,9 @@ class _Runs(Generic[R, S]):
             if cell.key in self._results:
                 continue
             run_begin = time.monotonic()
-            if self._session.stop.is_set() or not self._fits(run_begin - begin):
+            if self._session.stop.is_set() or self._campaign.is_over():
+                return
+            if not self._fits(run_begin - begin):
                 return
             self._session.progress.say(f"run {number}{total}: {cell.title}")
             try:

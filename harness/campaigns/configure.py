@@ -1,21 +1,21 @@
 """Configuring a scenario: what a caller changes in it, and what the changes must fit."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.campaigns.described import parse_fault, parse_pattern, parse_step, parse_target
 from harness.campaigns.field_values import field_values
 from harness.cluster.user_compose import read_compose_file
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from harness.core.fault import FAULTS, Fault, fault_traits, target_traits
+from harness.core.fault import fault_traits, target_traits
 from harness.core.limits import noticed_within_s
 from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS, Scenario, Schedule
-from harness.core.schedule import Mix
+from harness.core.schedule import Mix, Script
 from harness.core.workload import WORKLOADS, Demanding, Grouped, Workload
 
 DEFAULT_SCENARIO = "mixed"
@@ -32,8 +32,12 @@ class Overrides:
             partitions stay those that the scenario speaks of.
         workload: fields of the workload; with another topic, targets and faults that speak of the
             scenario's topic speak of that one.
-        faults: kinds to deal instead, as `parse_fault` reads them or as `describe` returns them;
-            only for scenarios with a `Mix`.
+        faults: kinds to deal instead, as `parse_fault` reads them; only for scenarios with a `Mix`.
+        targets: who may be hit instead, as `parse_target` reads them; likewise.
+        patterns: how faults hang together instead, as `parse_pattern` reads them; likewise.
+        hold_s: shortest and longest hold, seconds, instead of holds around the cluster's limits;
+            likewise.
+        steps: those of a plan, as `parse_step` reads them, instead of any that are drawn.
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
         available_within_s: bound on the time without an acknowledgement, seconds.
@@ -45,6 +49,10 @@ class Overrides:
     workload_name: str | None = None
     workload: Mapping[str, Any] = field(default_factory=dict)
     faults: tuple[str | Mapping[str, Any], ...] | None = None
+    targets: tuple[str | Mapping[str, Any], ...] | None = None
+    patterns: tuple[str | Mapping[str, Any], ...] | None = None
+    hold_s: tuple[float, float] | None = None
+    steps: tuple[Mapping[str, Any], ...] | None = None
     duration_s: float | None = None
     max_at_once: int | None = None
     available_within_s: float | None = None
@@ -64,17 +72,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     workload = _workload(scenario, overrides)
     topics = [getattr(each, "topic", None) for each in (scenario.workload, workload)]
     schedule: Schedule = _on_topic(scenario.schedule, *topics)
-    if overrides.faults is not None:
-        faults = tuple(
-            parse_fault(kind) if isinstance(kind, str) else _fault(**kind)
-            for kind in overrides.faults
-        )
-        if not isinstance(schedule, Mix):
-            raise UsageError(
-                f"The scenario {name!r} is written out step by step: --faults cannot change it. "
-                "Choose another scenario, or leave --faults out."
-            )
-        schedule = replace(schedule, faults=faults)
+    schedule = _dealt(name, schedule, overrides, topic=topics[1])
     cluster = _cluster(
         scenario.cluster, field_values(ClusterSpec, overrides.cluster, owner="The cluster")
     )
@@ -100,6 +98,42 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         schedule=schedule,
         **field_values(Scenario, bounds, owner="The scenario"),
     )
+
+
+def _dealt(
+    scenario: str, schedule: Schedule, overrides: Overrides, *, topic: str | None
+) -> Schedule:
+    """Return a schedule that deals what the caller asks for.
+
+    Args:
+        scenario: its name.
+        schedule: of the scenario.
+        overrides: what is asked for.
+        topic: what targets speak of that name no topic.
+
+    Raises:
+        UsageError: the schedule is not dealt, or there is no such fault or target.
+    """
+    if overrides.steps is not None:
+        return Script(script=tuple(parse_step(step, topic=topic) for step in overrides.steps))
+    asked: dict[str, Any] = {}
+    if overrides.faults is not None:
+        asked["faults"] = tuple(parse_fault(kind) for kind in overrides.faults)
+    if overrides.targets is not None:
+        asked["targets"] = tuple(parse_target(who, topic=topic) for who in overrides.targets)
+    if overrides.patterns is not None:
+        asked["patterns"] = tuple(parse_pattern(how) for how in overrides.patterns)
+    if overrides.hold_s is not None:
+        asked["hold_s"] = overrides.hold_s
+    if not asked:
+        return schedule
+    if not isinstance(schedule, Mix):
+        flags = " and ".join(f"--{name.removesuffix('_s')}" for name in asked)
+        raise UsageError(
+            f"The scenario {scenario!r} is written out step by step: {flags} cannot change it. "
+            f"Choose another scenario, or leave {flags} out."
+        )
+    return replace(schedule, **asked)
 
 
 def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
@@ -157,35 +191,6 @@ def _cluster(spec: ClusterSpec, changes: dict[str, Any]) -> ClusterSpec:
         controllers=file.controllers,
         compose=str(changes["compose"]),
     )
-
-
-def split_faults(text: str) -> tuple[str, ...]:
-    """Return the faults in a list with commas; a comma in brackets belongs to its fault."""
-    parts = re.split(r",(?![^()]*\))", text)
-    return tuple(part.strip() for part in parts if part.strip())
-
-
-def parse_fault(text: str) -> Fault:
-    """Return the fault that `name` or `name(parameter=value, …)` describes.
-
-    Raises:
-        UsageError: no such fault or parameter, or a value that does not fit it.
-    """
-    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text)
-    if match is None:
-        raise UsageError(f"{text!r} is no fault: write name or name(parameter=value).")
-    name, inside = match[1], match[2] or ""
-    parts = [part.partition("=") for part in inside.split(",") if part.strip()]
-    for parameter, sign, _ in parts:
-        if not sign:
-            raise UsageError(f"{parameter.strip()!r} in {text!r} is not parameter=value.")
-    return _fault(name, {parameter.strip(): value.strip() for parameter, _, value in parts})
-
-
-def _fault(name: str, parameters: Mapping[str, Any]) -> Fault:
-    kind: Any = FAULTS[name]
-    fault: Fault = kind(**field_values(kind, parameters, owner=f"The fault {name}"))
-    return fault
 
 
 def _workload(scenario: Scenario, overrides: Overrides) -> Workload:

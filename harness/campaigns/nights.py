@@ -150,20 +150,7 @@ class NightSummary:
             "seed": self.seed,
             "budget_s": self.budget_s,
             "situations": self.situations,
-            "runs": [
-                {
-                    **result.settings,
-                    "verdict": result.verdict.name,
-                    "reasons": list(result.reasons),
-                    "anomalies": {name: each.count for name, each in result.anomalies.items()},
-                    "faults": result.faults,
-                    "proven": result.proven,
-                    "felt": result.felt,
-                    "run": result.run or None,
-                    "seconds": result.seconds,
-                }
-                for result in self.results
-            ],
+            "runs": [result.in_summary() for result in self.results],
         }
 
     def write(self, folder: Path) -> None:

@@ -92,6 +92,20 @@ class ScenarioResult:
         """Return the result as a JSON object."""
         return {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
 
+    def in_summary(self) -> dict[str, Any]:
+        """Return what the summary of many runs tells of it, as a JSON object."""
+        return {
+            **self.settings,
+            "verdict": self.verdict.name,
+            "reasons": list(self.reasons),
+            "anomalies": {name: each.count for name, each in self.anomalies.items()},
+            "faults": self.faults,
+            "proven": self.proven,
+            "felt": self.felt,
+            "run": self.run or None,
+            "seconds": self.seconds,
+        }
+
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "ScenarioResult":
         """Return the result in a JSON object.

@@ -8,7 +8,8 @@ from harness.lab.claim import Claim, Expectation, claim
 from harness.lab.expectations import keeps_all, loses
 from harness.lab.lab import Lab
 
-PARKED_S = 10
+PARKED_S = 15
+"""So long a follower may be kept from hearing what is committed: the leader dies within it."""
 
 
 def script(lab: Lab) -> None:

@@ -99,17 +99,25 @@ def print_lines(lines: Sequence[str]) -> None:
         err.print(escape(line))
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; off a terminal it is as wide as it needs to be."""
+def print_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, to_stdout: bool = False
+) -> None:
+    """Print a table; off a terminal it is as wide as it needs to be.
+
+    Args:
+        heads: of the columns.
+        rows: a text a column.
+        to_stdout: where the table is what was asked for, and not news beside it.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in heads:
         table.add_column(head, no_wrap=not err.is_terminal)
     for row in rows:
         table.add_row(*map(_coloured, row))
-    if err.is_terminal:
+    if err.is_terminal and not to_stdout:
         err.print(table)
     else:
-        Console(stderr=True, highlight=False, width=_WIDE).print(table)
+        Console(stderr=not to_stdout, highlight=False, width=_WIDE).print(table)
 
 
 def _coloured(text: str) -> str:

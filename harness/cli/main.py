@@ -35,6 +35,7 @@ from harness.cli.options import (
     experiment,
 )
 from harness.cli.process import INTERRUPTED, is_wrong_usage, stoppable
+from harness.cli.search import search
 from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.registry import Registry, first_sentence
@@ -113,12 +114,29 @@ def run(
 
 @app.command(cls=ConfiguredCommand)
 @experiment
-def plan(scenario: Scenario, seed: int) -> None:
-    """Show the schedule that a seed gives, as plan.json on stdout; nothing is started."""
+def plan(scenario: Scenario, seed: int, as_json: Json = False) -> None:
+    """Show the schedule that a seed gives; nothing is started. With --json: plan.json."""
+    from harness.run.nemesis import plan as steps_of
     from harness.run.nemesis import plan_json
 
+    if as_json:
+        typer.echo(plan_json(scenario, seed), nl=False)
+        return
     console.say(f"scenario {scenario.name} · seed {seed} · {scenario.duration_s:g} s")
-    typer.echo(plan_json(scenario, seed), nl=False)
+    heads = ["", "when", "fault", "target", "for"]
+    steps = enumerate(steps_of(scenario, seed), start=1)
+    console.print_table(
+        heads, [[str(number), *step.words()] for number, step in steps], to_stdout=True
+    )
+
+
+@app.command(cls=ConfiguredCommand)
+@experiment
+def validate(scenario: Scenario, seed: int) -> None:
+    """Say what is wrong in a scenario file, by line and column; nothing is started."""
+    from harness.run.nemesis import plan as steps_of
+
+    console.say(f"In order: {scenario.name}, {len(steps_of(scenario, seed))} steps.")
 
 
 app.command("matrix", cls=RunningCommand)(matrix)
@@ -192,6 +210,8 @@ Kind = Literal[
     "workloads",
     "checkers",
     "targets",
+    "events",
+    "patterns",
     "claims",
     "contracts",
     "rules",
@@ -204,6 +224,8 @@ _REGISTRIES: dict[Kind, tuple[str, str]] = {
     "workloads": ("harness.core.workload", "WORKLOADS"),
     "checkers": ("verifiers.checking.checker", "CHECKERS"),
     "targets": ("harness.core.fault", "TARGETS"),
+    "events": ("harness.core.event", "EVENTS"),
+    "patterns": ("harness.core.pattern", "PATTERNS"),
     "claims": ("harness.lab.claim", "CLAIMS"),
     "rules": ("verifiers.adequacy.rule", "RULES"),
     "situations": ("verifiers.situations.situation", "SITUATIONS"),
@@ -278,6 +300,7 @@ def clean(
 
 
 app.command("nightly", cls=RunningCommand)(nightly)
+app.command("search", cls=RunningCommand)(search)
 
 
 @app.command(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from harness.cli.settings import SETTINGS, Flags, option, scenario_of
-from harness.cli.sources import scenario_argument
+from harness.cli.sources import STEPS, scenario_argument
 from harness.core.errors import UsageError
 
 DEFAULT_STORE = Path("runs")
@@ -32,6 +32,14 @@ Again = Annotated[
         "--again",
         metavar="RUN",
         help="Repeat the run in this folder: the same settings, the same seed, the same plan.",
+    ),
+]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Carry out this plan, as `plan --json` writes it: its scenario, seed and steps.",
     ),
 ]
 Kafka = Annotated[str | None, option("--kafka", help="Version of Apache Kafka.")]
@@ -144,6 +152,16 @@ def experiment(command: Callable[..., None]) -> Callable[..., None]:
 
         flags = {name: given[name] for name in _DESCRIBED}
         again, context = given["again"], given["context"]
+        if given["plan"] is not None:
+            if again is not None:
+                raise UsageError(
+                    "A run is repeated with its own plan: leave out --again or --plan."
+                )
+            flags = _planned(given["plan"], flags)
+        if steps := context.meta.get(STEPS):
+            if given["plan"] is not None:
+                raise UsageError("A scenario file with steps and --plan contradict each other.")
+            flags = {**flags, "steps": steps}
         if again is None:
             seed = flags["seed"]
             command(scenario_of(flags), new_seed() if seed is None else seed, **others)
@@ -156,8 +174,26 @@ def experiment(command: Callable[..., None]) -> Callable[..., None]:
         command(*repeated(RunDir.open(again)), **others)
 
     _, _, *own = inspect.signature(command).parameters.values()
-    flags = {**_DESCRIBED, "again": Again, "context": typer.Context}
+    flags = {**_DESCRIBED, "plan": PlanFile, "again": Again, "context": typer.Context}
     return _with_flags(command, with_experiment, flags, own)
+
+
+def _planned(path: Path, flags: Flags) -> dict[str, Any]:
+    """Return the flags with what a plan says in the place of those that were not given."""
+    from harness.campaigns.described import read_plan
+
+    plan = read_plan(path)
+    dealt = ("faults", "targets", "patterns", "hold")
+    if beside := [_written(name) for name in dealt if flags[name] is not None]:
+        raise UsageError(f"{path} says what is broken: leave out {', '.join(beside)}.")
+    said = {
+        "scenario": plan["scenario"],
+        "seed": plan["seed"],
+        "duration": f"{plan['duration_s']:g}s",
+        "max_at_once": plan["max_at_once"],
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    return {**flags, **said, **given, "steps": tuple(plan["steps"])}
 
 
 def new_seed() -> int:
@@ -169,6 +205,12 @@ def contracts(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the settings of many contracts; it gets them as its first argument."""
     _, *own = inspect.signature(command).parameters.values()
     return _with_flags(command, command, _CONTRACTS, own)
+
+
+def experiments(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the settings that many experiments share; it gets them as first argument."""
+    _, *own = inspect.signature(command).parameters.values()
+    return _with_flags(command, command, _DESCRIBED, own)
 
 
 def _is_flag(context: typer.Context, name: str) -> bool:

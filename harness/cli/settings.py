@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure, split_faults
+from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
+from harness.campaigns.described import split_calls
 from harness.campaigns.field_values import field_values
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.duration import parse_duration_s
+from harness.core.duration import parse_duration_s, parse_range_s
 from harness.core.errors import UsageError
 from harness.core.scenario import Scenario
 from harness.core.workload import Workload
@@ -22,7 +23,7 @@ Flags = Mapping[str, Any]
 """What was given for each setting, by its name; None where nothing was."""
 
 _hints = cache(get_type_hints)
-_Kind = Literal["text", "duration", "pairs", "faults"]
+_Kind = Literal["text", "duration", "durations", "pairs", "calls"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +60,10 @@ class Setting:
     @property
     def takes(self) -> _Kind:
         """How the value is written."""
-        if self.field == "faults":
-            return "faults"
+        if self.field in ("faults", "targets", "patterns"):
+            return "calls"
+        if self.field == "hold_s":
+            return "durations"
         if get_origin(self.type) is tuple:
             return "pairs"
         is_time = self.field.endswith(("_s", "_ms")) and not self.field.endswith("_per_s")
@@ -69,7 +72,9 @@ class Setting:
     @property
     def parameter(self) -> Any:  # noqa: ANN401 (an annotation)
         """The annotation of a command's parameter that is this flag, for one value."""
-        types: dict[str, Any] = {"duration": str, "pairs": list[str], "faults": str}
+        types: dict[str, Any] = {
+            "duration": str, "durations": str, "pairs": list[str], "calls": str,
+        }  # fmt: skip
         given = types.get(self.takes, self.type)
         return self._annotated(Literal["on", "off"] if given is bool else given, self.help)
 
@@ -80,7 +85,10 @@ class Setting:
 
     def _annotated(self, kind: Any, help_: str) -> Any:  # noqa: ANN401 (a type, an annotation)
         # Of a type that says what may be written the help shows just that.
-        metavar = {"duration": "DURATION", "pairs": "KEY=VALUE", "faults": "FAULT,…"}
+        metavar = {
+            "duration": "DURATION", "durations": "DURATION-DURATION", "pairs": "KEY=VALUE",
+            "calls": f"{self.name.removesuffix('s').upper()},…",
+        }  # fmt: skip
         shown = metavar.get(self.takes)
         return Annotated[
             kind | None,
@@ -97,8 +105,10 @@ class Setting:
             case "duration":
                 seconds = parse_duration_s(str(value))
                 return round(seconds * 1000) if self.field.endswith("_ms") else seconds
-            case "faults":
-                return split_faults(value)
+            case "durations":
+                return parse_range_s(str(value))
+            case "calls":
+                return split_calls(value)
             case "pairs":
                 return tuple(self._pair(text) for text in value)
             case "text":
@@ -135,6 +145,7 @@ _FIELDS = {
     "broker_config": "config",
     "batch_size": "batch_size_bytes",
     "delivery_timeout": "delivery_timeout_ms",
+    "hold": "hold_s",
     "duration": "duration_s",
     "available_within": "available_within_s",
     "lease_margin": "lease_margin_s",
@@ -191,6 +202,18 @@ SETTINGS: tuple[Setting, ...] = (
             "Faults to draw from, with commas, each with its parameters if need be: "
             "broker_kill,partition(listener=replication). `list faults` names them."
         ),
+        targets=(
+            "Who may be hit, with commas: leader_of,isr_down_to(1),id(3). Targets of a topic speak "
+            "of the run's. `list targets` names them."
+        ),
+        patterns=(
+            "How faults hang together, with commas: alone,successor,returned; default: alone. "
+            "`list patterns` names them."
+        ),
+        hold=(
+            "How long faults last, from shortest to longest: 2s-20s; default: around the limits by "
+            "which the cluster notices."
+        ),
         duration="How long faults are injected: 30s, 5m, 8h.",
         max_at_once="How many faults may be in force at one time.",
         available_within=(
@@ -238,8 +261,12 @@ SETTINGS: tuple[Setting, ...] = (
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 
 
-def scenario_of(flags: Flags) -> Scenario:
+def scenario_of(flags: Flags, *, topic: str | None = None) -> Scenario:
     """Return the scenario that the flags describe, the default one if they name none.
+
+    Args:
+        flags: what was given.
+        topic: the topic under test; None leaves the scenario's own.
 
     Raises:
         UsageError: they describe nothing that can be run.
@@ -249,10 +276,13 @@ def scenario_of(flags: Flags) -> Scenario:
         if (given := flags.get(setting.name)) is not None:
             part = parts.get(setting.owner, parts[Workload])
             part[setting.field] = setting.read(given)
+    if topic is not None:
+        parts[Workload]["topic"] = topic
     overrides = Overrides(
         cluster=parts[ClusterSpec],
         contract=parts[Contract],
         workload=parts[Workload],
+        steps=flags.get("steps"),
         **parts[Overrides],
     )
     return configure(flags.get("scenario") or DEFAULT_SCENARIO, overrides)

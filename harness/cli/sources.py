@@ -4,7 +4,6 @@ A setting that a command cannot honour is an error, where ignoring it could make
 another cluster than the one that was meant.
 """
 
-import difflib
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
@@ -14,9 +13,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from harness.campaigns.field_values import field_values
+from harness.cli.scenario_file import Mistake, ScenarioFile, nearest, read_scenario_file
+from harness.cli.settings import BY_NAME, Setting
 from harness.core.errors import UsageError
 
 _PREFIX = "KAFKA_CHAOS_"
+STEPS = "kafka-chaos.steps"
+"""Where a command's context keeps the steps of a scenario file."""
 _LOG_LEVEL = "KAFKA_CHAOS_LOG"
 """The one variable of this name that no flag reads."""
 
@@ -59,10 +63,49 @@ def scenario_argument(context: typer.Context, value: str | None) -> str | None:
     """Let a scenario file take its place below flags and environment, above pyproject.toml."""
     if value is None or not value.endswith((".yaml", ".yml")):
         return value
-    settings = honoured(context, scenario_file(Path(value)), where=f"The scenario file {value}")
+    file = read_scenario_file(Path(value))
+    file.reject(mistaken_settings(context, file))
+    settings = honoured(context, file.settings, where=f"The scenario file {value}")
+    if file.steps is not None:
+        if "plan" not in {parameter.name for parameter in context.command.params}:
+            raise UsageError(
+                f"The scenario file {value} has steps, which `{context.command_path}` cannot carry "
+                "out: leave them out, or use `run`."
+            )
+        context.meta[STEPS] = file.steps
     context.default_map = {**(context.default_map or {}), **settings}
     name = context.default_map.get("scenario")
     return None if name == value else name
+
+
+def mistaken_settings(context: typer.Context, file: ScenarioFile) -> tuple[Mistake, ...]:
+    """Return a mistake for each setting of a file that nobody knows, or whose value is none."""
+    known = [_flag(name) for name in _settings_of(_commands(context))]
+    written = {name: name.replace("-", "_") for name in file.places}
+    found = []
+    for name, own in written.items():
+        if own not in file.settings:
+            continue
+        words = None
+        if _flag(own) not in known:
+            words = f"There is no setting {name}.{nearest(name, known)}"
+        elif own in BY_NAME:
+            words = _refusal(BY_NAME[own], file.settings[own])
+        if words is not None:
+            line, column = file.places[name]
+            found.append(Mistake(line=line, column=column, words=words))
+    return tuple(found)
+
+
+def _refusal(setting: Setting, value: Any) -> str | None:  # noqa: ANN401 (what the file holds)
+    """Return why a value is none of a setting; None if it is one."""
+    repeatable = setting.takes == "pairs"
+    try:
+        given = setting.read(_as_given(value, repeatable=repeatable))
+        field_values(setting.owner, {setting.field: given}, owner=f"The setting {setting.flag}")
+    except UsageError as error:
+        return str(error)
+    return None
 
 
 def honoured(context: typer.Context, settings: Mapping[str, Any], *, where: str) -> dict[str, Any]:
@@ -104,8 +147,7 @@ def _reject_variables(context: typer.Context) -> None:
     settings = _settings_of(_commands(context)).values()
     everything = {_LOG_LEVEL, *(parameter.envvar for parameter in settings)}
     for variable in sorted(given - everything):
-        near = difflib.get_close_matches(variable, everything, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = nearest(variable, everything)
         raise UsageError(f"{variable} is set, and there is no such setting.{hint}")
     refused = {parameter.envvar for parameter in _run_only(context).values()} & given
     if refused:
@@ -159,23 +201,6 @@ def project_settings(folder: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML ({error}): mend it, or run elsewhere.") from error
     return _flat(document.get("tool", {}).get("kafka-chaos", {}), str(path))
-
-
-def scenario_file(path: Path) -> dict[str, Any]:
-    """Return the settings of a scenario file: YAML, named like the flags, plus `scenario`.
-
-    Raises:
-        UsageError: it cannot be read, or is not a mapping of plain values.
-    """
-    import yaml
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The scenario file {path} cannot be read ({error}).") from error
-    except yaml.YAMLError as error:
-        raise UsageError(f"The scenario file {path} is not YAML: {error}") from error
-    return _flat(document or {}, str(path))
 
 
 def _flat(document: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 (what the file holds)

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from harness.cluster.metadata import PartitionState, Watermark
+from harness.cluster.metadata import Watermark
 from harness.cluster.zookeeper import ZooKeeper
 from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken, UsageError
@@ -31,6 +31,7 @@ from harness.core.version import (
     FIRST_INCREMENTAL_CONFIGS,
     numbers,
 )
+from harness.core.view import PartitionState
 from harness.core.wait import pause, wait_until
 
 log = logging.getLogger(__name__)
@@ -173,7 +174,7 @@ class Admin:
             # A new topic reaches the brokers one after the other, and any of them may be asked.
             seen = self._again(
                 lambda: self.topic_config(topic.name),
-                {KafkaError.UNKNOWN_TOPIC_OR_PART},
+                {KafkaError.UNKNOWN_TOPIC_OR_PART, *_HANDLE_LOST},
                 timeout_s,
             )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
@@ -388,16 +389,17 @@ class Admin:
 _ANSWER_S = 10.0
 """A controller that has not answered by then may have moved: the next one is asked."""
 
+_HANDLE_LOST = {KafkaError._DESTROY, KafkaError._DESTROY_BROKER}
+"""librdkafka learned the broker's id while it asked, and went on with another handle of it."""
+
 _ASK_CONTROLLER_AGAIN = {
     KafkaError.NOT_CONTROLLER,  # it was a moment ago, and other brokers still call it so
     KafkaError.INVALID_REPLICATION_FACTOR,
-    KafkaError._DESTROY,
+    *_HANDLE_LOST,
 }
-_UNANSWERED = {
-    KafkaError._DESTROY,  # librdkafka: it learned the broker's id while it asked
-    KafkaError._TIMED_OUT,
-}
+_UNANSWERED = {*_HANDLE_LOST, KafkaError._TIMED_OUT}
 _ASK_ANOTHER = {
+    *_HANDLE_LOST,
     KafkaError._NOENT,  # librdkafka: "No leaders found"
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.LEADER_NOT_AVAILABLE,

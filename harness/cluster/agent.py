@@ -141,7 +141,7 @@ class Agent:
         Raises:
             ClusterBroken: the program failed, or the engine does not answer.
         """
-        err = b""
+        err, is_garbled = b"", False
         try:
             execution = self._engine.exec_create(self._container.id, list(command))["Id"]
             parts = self._engine.exec_start(execution, demux=True, stream=True)
@@ -157,12 +157,15 @@ class Agent:
                     # A busy engine has been seen to garble the frames: what follows is lost, as
                     # where it ends the output early.
                     log.warning("the engine garbled the output of %s: %s", command[0], error)
+                    is_garbled = True
             exit_code = self._exit_code(execution, command[0])
         except ENGINE_ERRORS as error:
             raise ClusterBroken(
                 f"The fault agent {self.name} does not answer ({error})."
             ) from error
-        if exit_code not in may_end_in:
+        if is_garbled or (exit_code == _NOT_ATTACHED and not err):
+            log.warning("the engine ended the output of %s early", command[0])
+        elif exit_code not in may_end_in:
             raise ClusterBroken(
                 f"{command[0]} ended in {exit_code} in {self.name}: "
                 f"{err.decode(errors='replace').strip()[-500:]}"
@@ -193,8 +196,9 @@ class Agent:
         return out
 
     @retry(
-        # It was carried out, and the engine lost the answer.
-        retry=retry_if_result(lambda ended: ended[0] == 0 and not ended[1]),
+        # It was carried out, and the engine lost the answer: the agent says something however it
+        # ends, a refusal in a sentence, too.
+        retry=retry_if_result(lambda ended: not ended[1] and (ended[0] == 0 or not ended[2])),
         stop=stop_after_attempt(3),
         before_sleep=before_sleep_log(log, logging.WARNING),
         retry_error_callback=lambda state: state.outcome and state.outcome.result(),
@@ -226,4 +230,6 @@ class Agent:
 
 
 _VERB_S = 30.0
+_NOT_ATTACHED = 126
+"""The engine says so in place of a command's own exit code when it could not hand on its output."""
 _CHUNK_BYTES = 1024 * 1024

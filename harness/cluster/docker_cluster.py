@@ -6,23 +6,18 @@ import re
 import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from harness.cluster.admin import Admin
 from harness.cluster.agent import Agent
+from harness.cluster.broker_metadata import BrokerMetadata
 from harness.cluster.containers import ComposeProject, NodeContainer
 from harness.cluster.disks import Source, copy_metadata, copy_replicas, copy_transactions
 from harness.cluster.links import client_rule, knock, link_rules
 from harness.cluster.logs import ClusterLogs
-from harness.cluster.metadata import (
-    MetadataSource,
-    PartitionState,
-    ReplicaEnd,
-    Shortfall,
-    Watermark,
-)
+from harness.cluster.metadata import MetadataSource, ReplicaEnd, Shortfall, Watermark
 from harness.cluster.processes import PROCESSES, processes
 from harness.cluster.topology import Node, Topology
 from harness.cluster.user_compose import data_folders
@@ -41,6 +36,8 @@ from harness.core.cluster import (
 )
 from harness.core.errors import ClusterBroken, UsageError
 from harness.core.run_dir import REPLICA_LIMIT_BYTES, Journal, canonical_json, write_atomically
+from harness.core.version import numbers
+from harness.core.view import PartitionState
 from harness.core.wait import wait_until
 from harness.machine.engine import ENGINE_ERRORS
 
@@ -49,6 +46,8 @@ log = logging.getLogger(__name__)
 PROBE_TOPIC = "kafka-chaos-ready"
 """A topic of one partition with a replica on every broker; `launch` creates it."""
 
+_ONE_ANSWER_S = 3.0
+_UNKNOWN_VERSION = (999,)
 _GC_NODES = 2_000_000
 _LOG_LINES = 100_000
 
@@ -160,10 +159,19 @@ class DockerCluster:
 
     def leader_known_by(self, broker: Broker, topic: str, partition: int) -> Broker | None:
         """Return the leader that one broker's own metadata names; None if it names none."""
-        # Only a client that knows no other broker yet asks this one for certain.
-        admin = Admin(f"127.0.0.1:{self.node(broker).port}")
-        state = admin.partitions(topic).get((topic, partition))
+        with closing(self.metadata_of(broker, timeout_s=_ONE_ANSWER_S)) as metadata:
+            state = (metadata.partitions() or {}).get((topic, partition))
         return self._broker(state.leader) if state and state.leader is not None else None
+
+    def metadata_of(self, broker: Broker, *, timeout_s: float) -> BrokerMetadata:
+        """Return a connection to one broker that tells its own metadata.
+
+        Args:
+            broker: who is asked.
+            timeout_s: for each answer.
+        """
+        version = numbers(self.spec.kafka) or _UNKNOWN_VERSION
+        return BrokerMetadata(self.node(broker).port, version, timeout_s=timeout_s)
 
     def _partition(self, topic: str, partition: int) -> PartitionState | None:
         states = self._source.partitions(topic)
@@ -296,13 +304,13 @@ class DockerCluster:
         return port
 
     def high_watermarks(
-        self, partitions: Sequence[tuple[str, int]]
+        self, partitions: Sequence[tuple[str, int]], *, timeout_s: float = 3.0
     ) -> Mapping[tuple[str, int], Watermark]:
-        """Return the high watermarks that leaders tell now; those that do not are left out."""
+        """Return the high watermarks that leaders tell in time; those that do not are left out."""
         if self._watermarks is None:
             # A client of its own: a question that hangs in it holds up nobody else's.
             self._watermarks = Admin(self.topology.bootstrap)
-        return self._watermarks.high_watermarks(partitions)
+        return self._watermarks.high_watermarks(partitions, timeout_s=timeout_s)
 
     def replica_ends(self, topics: Sequence[str]) -> list[ReplicaEnd]:
         """Return where the replicas of some topics end; what cannot be read just now is left out.

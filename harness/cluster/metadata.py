@@ -4,26 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionState:
-    """One partition as the metadata shows it; node ids, and no leader is None.
-
-    Attributes:
-        leader: who leads.
-        isr: the in-sync replicas.
-        replicas: the assigned replicas, the preferred leader first.
-        leader_epoch: how often the leadership was given anew; None where the source does not
-            tell: brokers know it, librdkafka does not hand it on.
-        version: counts the changes of this state; None where the source does not. Two answers with
-            one version prove that nothing changed between them.
-    """
-
-    leader: int | None
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    leader_epoch: int | None = None
-    version: int | None = None
+from harness.core.view import PartitionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

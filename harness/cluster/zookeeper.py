@@ -12,8 +12,8 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from harness.cluster.metadata import PartitionState
 from harness.core.errors import ClusterBroken
+from harness.core.view import PartitionState
 from harness.core.wait import wait_until
 
 _SESSION_S = 6.0

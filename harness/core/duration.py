@@ -1,4 +1,4 @@
-"""Durations as people write them: 500ms, 30s, 5m, 8h."""
+"""Durations as people write them: 500ms, 30s, 5m, 8h; and ranges of them: 2s-20s."""
 
 import re
 
@@ -22,3 +22,19 @@ def parse_duration_s(text: str) -> float:
             "such as 500ms, 30s, 5m or 8h."
         )
     return seconds
+
+
+def parse_range_s(text: str) -> tuple[float, float]:
+    """Return the shortest and the longest of the seconds that `text` means; one means just that.
+
+    Raises:
+        UsageError: it is neither a duration nor two with a hyphen, the shorter one first.
+    """
+    first, sign, second = text.partition("-")
+    shortest = parse_duration_s(first)
+    longest = parse_duration_s(second) if sign else shortest
+    if shortest > longest:
+        raise UsageError(
+            f"{text!r} is not a range: write the shorter duration first, as in 2s-20s."
+        )
+    return shortest, longest

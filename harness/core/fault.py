@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.core.cluster import Broker, Cluster
-from harness.core.registry import Registry
+from harness.core.registry import Registry, registered_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,12 @@ class TargetTraits:
     Attributes:
         hits_pairs: the target chooses exactly two nodes, the ends of a link.
         needs_follower: there is nobody to choose in a topic with one replica.
+        hits_all: the target chooses every broker, so that no links are left to cut.
     """
 
     hits_pairs: bool = False
     needs_follower: bool = False
+    hits_all: bool = False
 
 
 @runtime_checkable
@@ -120,20 +122,21 @@ def recorded_traits(decided: Mapping[str, Any]) -> FaultTraits:
     return getattr(FAULTS[name], "traits", FaultTraits()) if name in FAULTS else FaultTraits()
 
 
-def describe(thing: Fault | Target) -> dict[str, Any]:
-    """Return name and parameters of a fault or a target, as plan and journal hold them."""
-    registry: Registry[Any] = FAULTS if isinstance(thing, Fault) else TARGETS
+def describe(thing: object) -> dict[str, Any]:
+    """Return name and parameters of a fault, a target, an event or a pattern, as plans do."""
     parameters = {
         entry.name: getattr(thing, entry.name)
         for entry in fields(thing)  # type: ignore[arg-type]  # the protocols ask for dataclasses
     }
-    return {"name": registry.name_of(thing), "parameters": parameters}
+    return {"name": registered_name(thing), "parameters": parameters}
 
 
 def phrase(described: Mapping[str, Any]) -> str:
     """Return `name` or `name(value, value)` for what `describe` returned."""
     values = ", ".join(
-        str(value) for value in described["parameters"].values() if value not in (None, ())
+        str(value)
+        for value in described["parameters"].values()
+        if value not in (None, (), []) and value is not False
     )
     return f"{described['name']}({values})" if values else str(described["name"])
 

@@ -29,6 +29,11 @@ class Registry(Generic[T], Mapping[str, T]):
         self._entries: dict[str, T] = {}
         self._loaded = False
 
+    @property
+    def kind(self) -> str:
+        """Singular noun, as it stands in errors."""
+        return self._kind
+
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that registers what it decorates under `name`.
 
@@ -44,6 +49,7 @@ class Registry(Generic[T], Mapping[str, T]):
                     f"{_origin(entry)} must choose another."
                 )
             self._entries[name] = entry
+            _NAMES[entry] = name
             return entry
 
         return decorate
@@ -104,6 +110,15 @@ class Registry(Generic[T], Mapping[str, T]):
     def __contains__(self, name: object) -> bool:
         self.load()
         return name in self._entries
+
+
+_NAMES: dict[object, str] = {}
+"""The names of all entries of all registries."""
+
+
+def registered_name(thing: object) -> str:
+    """Return the name of an instance's class in whatever registry it is, else the class's own."""
+    return _NAMES.get(type(thing), type(thing).__name__)
 
 
 def _origin(entry: object) -> str:

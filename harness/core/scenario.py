@@ -8,9 +8,38 @@ from typing import Protocol
 from harness.core.cluster import LEASE_MARGIN_S, ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from harness.core.fault import Fault, Target
+from harness.core.event import Event
+from harness.core.fault import Fault, Target, describe, phrase
 from harness.core.registry import Registry
 from harness.core.workload import Grouped, Move, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After:
+    """What a step waits for.
+
+    Attributes:
+        event: it is listened for from the moment at which the step before is injected.
+        delay_s: from the event to the injection, seconds.
+        within_s: an event that has not come by then, seconds, is waited for no longer: the fault
+            is injected all the same.
+    """
+
+    event: Event
+    delay_s: float = 0.0
+    within_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Reject waits that cannot be.
+
+        Raises:
+            UsageError: the delay is negative, or there is no time for the event to come.
+        """
+        if self.delay_s < 0 or self.within_s <= 0:
+            raise UsageError(
+                f"A step cannot follow an event by {self.delay_s:g} s, or wait {self.within_s:g} s "
+                "for it: choose a delay of 0 or more, and more than 0 to wait."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,23 +47,33 @@ class Step:
     """One planned fault.
 
     Attributes:
-        at_s: when it is injected, seconds after the workload was steady.
+        at_s: when it is injected, seconds after the workload was steady; with `after`, not before.
         fault: what is broken.
         target: who is hit; decided at inject time.
         hold_s: how long it lasts from when it was seen to be in force, seconds.
+        after: what it waits for, if not for the time alone.
     """
 
     at_s: float
     fault: Fault
     target: Target
     hold_s: float
+    after: After | None = None
+
+    def words(self) -> tuple[str, str, str, str]:
+        """Return when, what, whom and for how long, for people."""
+        when = f"{self.at_s:g} s"
+        if self.after is not None:
+            when = f"{self.after.delay_s:g} s after {phrase(describe(self.after.event))}"
+        fault, target = (phrase(describe(thing)) for thing in (self.fault, self.target))
+        return when, fault, target, f"{self.hold_s:g} s"
 
 
 class Schedule(Protocol):
     """Draws the steps of one run."""
 
-    def steps(self, random: Random, duration_s: float) -> Sequence[Step]:
-        """Return the steps in the order of their times; the same for the same random state."""
+    def steps(self, seed: int, duration_s: float) -> Sequence[Step]:
+        """Return the steps in the order of their times; the same for the same seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

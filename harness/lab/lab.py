@@ -49,7 +49,7 @@ from workloads.send_poll import FIRST_CONSUMER, FIRST_PRODUCER
 _HOLD_S = 240.0
 """How long a fault of a script may be in force before the agent heals it, seconds."""
 _ASK_ONE_BROKER_S = 0.5
-"""Each question to one broker alone needs a client of its own, with its threads."""
+"""Each question to one broker alone needs a connection of its own."""
 
 
 class Lab:
@@ -445,7 +445,7 @@ class Lab:
         """
         random = Random(self._context.seed)  # noqa: S311
         begin = time.monotonic()
-        for step in mix.steps(random, for_s):
+        for step in mix.steps(self._context.seed, for_s):
             self.wait(begin + step.at_s - time.monotonic())
             self.await_full_isr(timeout_s=2 * WAIT_S)
             victims = step.target.choose(self.cluster, random)

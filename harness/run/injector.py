@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ class Injector:
         tell: called with a sentence when something begins or ends.
         lease_margin_s: how long a lease outlasts its fault, seconds.
         active: what is in force, in the order in which it was injected.
+        healed: how many faults have been taken back.
     """
 
     cluster: Cluster
@@ -50,6 +51,7 @@ class Injector:
     tell: Callable[[str], None] = lambda _: None
     lease_margin_s: float = LEASE_MARGIN_S
     active: list[Active] = field(default_factory=list)
+    healed: int = 0
 
     def refuse(self, header: "Header", error: Exception) -> None:
         """Journal a fault for which nobody to hit was found."""
@@ -116,6 +118,7 @@ class Injector:
             ) from error
         finally:
             self.active.remove(entry)
+        self.healed += 1
         self._note({"id": fault_id, "event": "healed", "evidence": _json(evidence)})
         self.tell(f"fault {fault_id}: {what} healed")
         return evidence
@@ -149,6 +152,7 @@ class Header:
         target: who was meant, in words.
         at_s: when it was planned, seconds after the workload was steady.
         hold_s: how long it is meant to last, seconds.
+        after: the event that it waited for, the delay, and when it came; None if for none.
     """
 
     fault_id: str
@@ -156,6 +160,7 @@ class Header:
     target: str
     at_s: float
     hold_s: float
+    after: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -174,6 +179,7 @@ class Header:
             "target": self.target,
             "at_s": self.at_s,
             "hold_s": self.hold_s,
+            **({} if self.after is None else {"after": dict(self.after)}),
         }
 
 

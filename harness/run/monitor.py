@@ -3,8 +3,9 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from harness.cluster.metadata import MetadataSource, PartitionState
+from harness.cluster.metadata import MetadataSource
 from harness.core.run_dir import Journal
+from harness.core.view import PartitionState
 from harness.run.watcher import Watcher
 
 _EVERY_S = 0.25

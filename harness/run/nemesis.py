@@ -3,11 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from random import Random
+from typing import Any
 
 from harness.core.cluster import Broker
 from harness.core.errors import KafkaChaosError, WaitTimeout
+from harness.core.event import Awaited, Event
 from harness.core.fault import describe, phrase
 from harness.core.run_dir import SCHEMA, canonical_json
 from harness.core.scenario import Scenario, Step
@@ -15,12 +17,14 @@ from harness.core.wait import pause, wait_until
 from harness.run.injector import Header, Injector
 
 _VICTIM_S = 20.0
+_CHOOSE_EVERY_S = 0.03
+_LISTEN_EVERY_NS = 20_000_000
 _FULL_ISR_S = 90.0
 
 
 def plan(scenario: Scenario, seed: int) -> tuple[Step, ...]:
     """Return the steps that a seed gives; the same for the same scenario and seed."""
-    return tuple(scenario.schedule.steps(Random(seed), scenario.duration_s))  # noqa: S311
+    return tuple(scenario.schedule.steps(seed, scenario.duration_s))
 
 
 def plan_json(scenario: Scenario, seed: int) -> str:
@@ -35,17 +39,72 @@ def plan_json(scenario: Scenario, seed: int) -> str:
             "duration_s": float(scenario.duration_s),
             "max_at_once": scenario.max_at_once,
             "steps": [
-                {
-                    "id": str(number),
-                    "at_s": step.at_s,
-                    "hold_s": step.hold_s,
-                    "fault": describe(step.fault),
-                    "target": describe(step.target),
-                }
+                {"id": str(number), **step_json(step)}
                 for number, step in enumerate(plan(scenario, seed), start=1)
             ],
         }
     )
+
+
+def step_json(step: Step) -> dict[str, Any]:
+    """Return a step as plan.json holds it, but for its id."""
+    after = step.after
+    waits = after and {
+        "after": {
+            "event": describe(after.event),
+            "delay_s": after.delay_s,
+            "within_s": after.within_s,
+        }
+    }
+    return {
+        "at_s": float(step.at_s),
+        "hold_s": float(step.hold_s),
+        "fault": describe(step.fault),
+        "target": describe(step.target),
+        **(waits or {}),
+    }
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A step that has not begun.
+
+    Attributes:
+        fault_id: of its fault.
+        step: what is planned.
+        due_ns: not before, on the monotonic clock.
+        listening_ns: since when its event is listened for.
+        awaited: tells when the event came.
+    """
+
+    fault_id: str
+    step: Step
+    due_ns: int
+    listening_ns: int = 0
+    awaited: Awaited | None = None
+
+    def begins_ns(self, now_ns: int) -> int:
+        """Return when it begins; of one whose event has not come, when to look again."""
+        after = self.step.after
+        if after is None or self.awaited is None:
+            return self.due_ns
+        # Who listens begins no sooner than his own time.
+        since_ns = max(self.due_ns, self.listening_ns)
+        last_ns = since_ns + int(after.within_s * 1e9)
+        came_ns = self.awaited.came_ns
+        if came_ns is None:
+            return min(last_ns, now_ns + _LISTEN_EVERY_NS) if now_ns < last_ns else last_ns
+        return max(self.due_ns, came_ns + int(after.delay_s * 1e9))
+
+    def awaited_json(self) -> dict[str, Any] | None:
+        """Return what it waited for, and when that came; None if it waited for nothing."""
+        if self.step.after is None or self.awaited is None:
+            return None
+        return {
+            "event": phrase(describe(self.step.after.event)),
+            "delay_s": self.step.after.delay_s,
+            "came_ns": self.awaited.came_ns,
+        }
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,13 +116,15 @@ class Nemesis:
         seed: the seed of the run; draws of victims come from a stream of their own.
         max_at_once: how many faults may be in force at one time.
         has_full_isr: whether every ISR is full after earlier faults; asked before each fault
-            that begins alone.
+            that begins alone, unless it follows an event.
+        listen: begins to listen for an event; only asked if steps wait for some.
     """
 
     injector: Injector
     seed: int
     max_at_once: int
     has_full_isr: Callable[[], bool]
+    listen: Callable[[Event], Awaited] = field(default=lambda event: Awaited(event=event))
 
     def run(self, steps: Sequence[Step], stop: threading.Event) -> None:
         """Carry out the steps; when `stop` is set, heal at once and begin nothing more.
@@ -72,22 +133,33 @@ class Nemesis:
             HealFailed: a fault could not be taken back; nothing more was begun.
         """
         begin_ns = time.monotonic_ns()
-        waiting = [(str(number), step) for number, step in enumerate(steps, start=1)]
+        waiting = [
+            _Waiting(str(number), step, due_ns=begin_ns + int(step.at_s * 1e9))
+            for number, step in enumerate(steps, start=1)
+        ]
         active = self.injector.active
         try:
+            self._listen_for(waiting[:1])
             while (waiting or active) and not stop.is_set():
                 self._heal_due()
+                now_ns = time.monotonic_ns()
                 next_ns = [entry.due_ns for entry in active]
                 if waiting and len(active) < self.max_at_once:
-                    fault_id, step = waiting[0]
-                    next_ns.append(begin_ns + int(step.at_s * 1e9))
-                    if time.monotonic_ns() >= next_ns[-1]:
-                        waiting.pop(0)
-                        self._begin(fault_id, step, stop)
+                    next_ns.append(waiting[0].begins_ns(now_ns))
+                    if now_ns >= next_ns[-1]:
+                        # Its own effect may be what the next one waits for.
+                        self._listen_for(waiting[1:2])
+                        self._begin(waiting.pop(0), stop)
                         continue
                 pause((min(next_ns, default=0) - time.monotonic_ns()) / 1e9, stop)
         finally:
             self.injector.heal_all()
+
+    def _listen_for(self, waiting: Sequence["_Waiting"]) -> None:
+        for entry in waiting:
+            if entry.step.after is not None:
+                entry.listening_ns = time.monotonic_ns()
+                entry.awaited = self.listen(entry.step.after.event)
 
     def _heal_due(self) -> None:
         now_ns = time.monotonic_ns()
@@ -95,20 +167,21 @@ class Nemesis:
             if entry.due_ns <= now_ns:
                 self.injector.heal(entry)
 
-    def _begin(self, fault_id: str, step: Step, stop: threading.Event) -> None:
+    def _begin(self, waiting: "_Waiting", stop: threading.Event) -> None:
+        step = waiting.step
         header = Header(
-            fault_id=fault_id, fault=step.fault, target=phrase(describe(step.target)),
-            at_s=step.at_s, hold_s=step.hold_s,
+            fault_id=waiting.fault_id, fault=step.fault, target=phrase(describe(step.target)),
+            at_s=step.at_s, hold_s=step.hold_s, after=waiting.awaited_json(),
         )  # fmt: skip
         try:
-            victims = self._choose(fault_id, step, stop)
+            victims = self._choose(waiting.fault_id, step, stop)
         except KafkaChaosError as error:
             self.injector.refuse(header, error)
             return
         self.injector.inject(header, victims)
 
     def _choose(self, fault_id: str, step: Step, stop: threading.Event) -> tuple[Broker, ...]:
-        if not self.injector.active:
+        if not self.injector.active and step.after is None:
             try:
                 wait_until(
                     self.has_full_isr, timeout_s=_FULL_ISR_S, interval_s=0.3, stop=stop,
@@ -122,6 +195,7 @@ class Nemesis:
         return wait_until(
             lambda: step.target.choose(self.injector.cluster, random),
             timeout_s=_VICTIM_S,
+            interval_s=_CHOOSE_EVERY_S,
             stop=stop,
             what=f"somebody to hit: {target}",
         )

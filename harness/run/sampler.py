@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from harness.cluster.docker_cluster import DockerCluster
-from harness.cluster.metadata import PartitionState
 from harness.core.errors import KafkaChaosError
 from harness.core.run_dir import Journal
+from harness.core.view import Partition, PartitionState
 from harness.run.watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -22,8 +22,6 @@ _REPLICAS_EVERY_S = 5.0
 _CLOCK_EVERY_S = 10.0
 _COUNT = "kafka.cluster:type=Partition,name=InSyncReplicasCount,topic={},partition=*"
 
-Partition = tuple[str, int]
-"""Topic and number."""
 States = Callable[[], Mapping[Partition, PartitionState]]
 
 

@@ -13,18 +13,20 @@ from typing import Any
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, WaitTimeout
+from harness.core.event import needs_of
 from harness.core.fault import describe
 from harness.core.run_dir import Journal
-from harness.core.scenario import Scenario
-from harness.core.schedule import Mix
+from harness.core.scenario import Scenario, Step
+from harness.core.schedule import Mix, Script
 from harness.core.wait import wait_until
 from harness.core.workload import WORKLOADS, ClientSpec, Grouped
 from harness.run.churn import Churn
 from harness.run.client_process import ClientProcess
+from harness.run.cluster_watch import ClusterWatch
 from harness.run.context import RunContext
 from harness.run.group_watch import GroupWatch
 from harness.run.injector import Injector
-from harness.run.nemesis import Nemesis, plan, plan_json
+from harness.run.nemesis import Nemesis, plan, plan_json, step_json
 
 _STEADY_S = 60.0
 _WORKING_S = 120.0
@@ -55,13 +57,20 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
     Names and values are those of `harness.campaigns.configure.Overrides`.
     """
     schedule, compose = scenario.schedule, scenario.cluster.compose
+    dealt = schedule if isinstance(schedule, Mix) else None
     return {
         # A Compose file brings the rest of its cluster.
         "cluster": asdict(scenario.cluster) if compose is None else {"compose": compose},
         "contract": asdict(scenario.contract),
         "workload_name": WORKLOADS.name_of(scenario.workload),
         "workload": asdict(scenario.workload),  # type: ignore[call-overload]  # a dataclass
-        "faults": [describe(f) for f in schedule.faults] if isinstance(schedule, Mix) else None,
+        "faults": dealt and [describe(fault) for fault in dealt.faults],
+        "targets": dealt and [describe(target) for target in dealt.targets],
+        "patterns": dealt and [describe(pattern) for pattern in dealt.patterns],
+        "hold_s": dealt and dealt.hold_s,
+        "steps": [step_json(step) for step in schedule.script]
+        if isinstance(schedule, Script)
+        else None,
         "duration_s": scenario.duration_s,
         "max_at_once": scenario.max_at_once,
         "available_within_s": scenario.available_within_s,
@@ -161,11 +170,13 @@ class ScenarioRun:
             tell=context.progress.say,
             lease_margin_s=self.scenario.lease_margin_s,
         )
+        watch = self._watch(context, steps, injector)
         nemesis = Nemesis(
             injector=injector,
             seed=context.seed,
             max_at_once=self.scenario.max_at_once,
             has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
+            **({} if watch is None else {"listen": watch.listen}),
         )
         ending = threading.Event()
         failures: list[BaseException] = []
@@ -180,6 +191,8 @@ class ScenarioRun:
         works = (partial(nemesis.run, steps), *beside)
         with context.phase("faults"):
             end = time.monotonic() + self.scenario.duration_s
+            if watch is not None:
+                watch.start()
             threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
             for thread in threads:
                 thread.start()
@@ -194,9 +207,28 @@ class ScenarioRun:
                 with context.phase("heal"):
                     for thread in threads:
                         thread.join()
+                    if watch is not None:
+                        watch.stop()
+                        context.note(watch.failures)
                     journal.close()
         if failures:
             raise failures[0]
+
+    def _watch(
+        self, context: RunContext, steps: Sequence[Step], injector: Injector
+    ) -> ClusterWatch | None:
+        """Return what tells when the events come that steps wait for; None if none does."""
+        workload = self.scenario.workload
+        events = [step.after.event for step in steps if step.after is not None]
+        if not events:
+            return None
+        return ClusterWatch(
+            context.cluster,
+            needs=frozenset().union(*map(needs_of, events)),
+            topics=context.topics,
+            group=workload.group if isinstance(workload, Grouped) else None,
+            healed=lambda: injector.healed,
+        )
 
 
 def _await_working(context: RunContext) -> None:

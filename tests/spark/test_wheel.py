@@ -79,9 +79,10 @@ def test_images_have_the_same_tags_as_in_the_checkout(site: Path, tmp_path: Path
 
 
 def test_the_same_seed_gives_the_same_plan_as_in_the_checkout(site: Path, tmp_path: Path) -> None:
-    checkout = [sys.executable, "-m", "kafka_chaos", "plan", "--seed", "7"]
+    plan = ("plan", "--seed", "7", "--json")
+    checkout = [sys.executable, "-m", "kafka_chaos", *plan]
 
-    there = _kafka_chaos("plan", "--seed", "7", site=site, folder=tmp_path)
+    there = _kafka_chaos(*plan, site=site, folder=tmp_path)
     here = _run(checkout, site=CHECKOUT, folder=tmp_path)
 
     assert json.loads(there.stdout)["seed"] == 7

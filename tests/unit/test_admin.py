@@ -59,6 +59,7 @@ def test_a_topic_is_created_only_once_the_controller_is_known(
         [KafkaError.INVALID_REPLICATION_FACTOR],
         # It did what it was asked, and its answer was lost.
         [KafkaError._DESTROY, KafkaError.TOPIC_ALREADY_EXISTS],
+        [KafkaError._DESTROY_BROKER, KafkaError.TOPIC_ALREADY_EXISTS],
         [KafkaError._TIMED_OUT, KafkaError.TOPIC_ALREADY_EXISTS],
         [KafkaError._TIMED_OUT, KafkaError._TIMED_OUT],
     ],

@@ -107,8 +107,8 @@ class Stream:
 class StreamingEngine(Engine):
     """An engine whose only command writes a stream."""
 
-    def __init__(self, *parts: bytes | Exception) -> None:
-        super().__init__()
+    def __init__(self, *parts: bytes | Exception, exit_code: int = 0) -> None:
+        super().__init__(exit_code=exit_code)
         self._output = Stream(*parts)
 
     def exec_start(self, _: str, *, demux: bool, stream: bool = False) -> Any:
@@ -122,6 +122,28 @@ def test_output_that_is_garbled_ends_there(caplog: pytest.LogCaptureFixture) -> 
 
     assert list(engine.agent().stream(["tar"])) == [b"one", b"two"]
     assert "garbled the output of tar" in caplog.text
+
+
+@pytest.mark.parametrize("last", [b"two", ValueError("129 is not a valid stream")])
+def test_output_that_the_engine_could_not_hand_on_ends_there(last: bytes | Exception) -> None:
+    engine = StreamingEngine(b"one", last, exit_code=126)
+
+    assert next(engine.agent().stream(["tar"])) == b"one"
+    assert len(list(engine.agent().stream(["tar"]))) in (1, 2)
+
+
+def test_a_program_that_fails_by_itself_is_an_error_however_it_ends() -> None:
+    with pytest.raises(ClusterBroken, match="tar ended in 2"):
+        list(StreamingEngine(b"one", exit_code=2).agent().stream(["tar"]))
+
+
+@pytest.mark.parametrize("exit_code", [1, 126])
+def test_an_answer_that_the_engine_could_not_hand_on_is_asked_for_again(exit_code: int) -> None:
+    engine = Engine(None, None, None, exit_code=exit_code)
+
+    with pytest.raises(ClusterBroken, match=f"exit code {exit_code}"):
+        engine.agent().ask("counters", lease=LEASE)
+    assert len(engine.commands) == 3
 
 
 @pytest.mark.parametrize("told", [b"", b"179528", b"?\n"])

@@ -66,8 +66,11 @@ def invoke(
         (("run", "--faults", "gc_pause(share=2)"), "0 < share"),
         (
             ("run", "--faults", "broker_kill(now)"),
-            "'now' in 'broker_kill(now)' is not",
+            "'now' in 'broker_kill(now)' is one value too many",
         ),
+        (("run", "--targets", "id"), "The target id needs node_id"),
+        (("run", "--targets", "nobody"), "nobody"),
+        (("run", "--hold", "20s-2s"), "write the shorter duration first"),
         (("run", "--faults", "gc_pause(share=0.9"), "is no fault"),
         (("run", "--max-in-flight", "6", "--idempotence", "on"), "at most 5 requests"),
         (("run", "--max-in-flight", "0"), "at least 1"),
@@ -109,8 +112,8 @@ def test_bad_input_is_one_sentence_and_exit_2(
 
 
 def test_the_plan_is_one_json_document_and_always_the_same(invoke: Invoke) -> None:
-    _, first, _ = invoke("plan", "--seed", "7")
-    code, second, _ = invoke("plan", "--seed", "7")
+    _, first, _ = invoke("plan", "--seed", "7", "--json")
+    code, second, _ = invoke("plan", "--seed", "7", "--json")
 
     assert code == 0
     assert first == second
@@ -119,7 +122,7 @@ def test_the_plan_is_one_json_document_and_always_the_same(invoke: Invoke) -> No
 
 def test_faults_may_carry_parameters(invoke: Invoke) -> None:
     code, out, err = invoke(
-        "plan", "--seed", "7", "--duration", "120s",
+        "plan", "--json", "--seed", "7", "--duration", "120s",
         "--faults", "broker_kill, partition(listener=replication),gc_pause(share=0.9)",
     )  # fmt: skip
 
@@ -170,7 +173,7 @@ def test_a_scenario_file_stands_below_flags_and_above_the_project(
     )
     (tmp_path / "mine.yaml").write_text("scenario: mixed\nduration: 50s\nseed: 2\n")
 
-    _, out, _ = invoke("plan", "mine.yaml", "--seed", "3")
+    _, out, _ = invoke("plan", "mine.yaml", "--seed", "3", "--json")
 
     plan = json.loads(out)
     assert (plan["seed"], plan["duration_s"], plan["max_at_once"]) == (3, 50, 2)
@@ -182,7 +185,7 @@ def test_the_environment_stands_above_the_file(
     monkeypatch.setenv("KAFKA_CHAOS_DURATION", "60s")
     (tmp_path / "mine.yaml").write_text("scenario: mixed\nduration: 50s\n")
 
-    _, out, _ = invoke("plan", "mine.yaml", "--seed", "3")
+    _, out, _ = invoke("plan", "mine.yaml", "--seed", "3", "--json")
 
     assert json.loads(out)["duration_s"] == 60
 
@@ -316,7 +319,7 @@ def test_the_project_may_set_what_only_some_commands_take(invoke: Invoke, tmp_pa
         "[tool.kafka-chaos]\nseed = 1\nstore = 'elsewhere'\nbudget = '8h'\nmaster = 'local[1]'\n"
     )
 
-    code, out, err = invoke("plan")
+    code, out, err = invoke("plan", "--json")
 
     assert code == 0, err
     assert json.loads(out)["seed"] == 1
@@ -338,3 +341,123 @@ def test_healing_works_whatever_the_project_says(
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
 
     assert invoke("heal")[0] == 4, "there is no engine, and that is all that is wrong"
+
+
+STEPS = """\
+scenario: mixed
+duration: 50s
+max-at-once: 2
+steps:
+  - at: 5s
+    fault: broker_kill
+    target: leader_of
+    hold: 12s
+  - after: leader_elected
+    delay: 500ms
+    fault: partition(listener=replication)
+    target: leader_of(partition=1)
+    hold: 10s
+"""
+
+
+def test_a_scenario_file_may_hold_the_steps(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(STEPS)
+
+    _, out, _ = invoke("plan", "mine.yaml", "--topic-partitions", "4", "--json")
+    code, _, err = invoke("validate", "mine.yaml")
+
+    first, second = json.loads(out)["steps"]
+    assert (first["at_s"], first["hold_s"], first["fault"]["name"]) == (5, 12, "broker_kill")
+    assert first["target"] == {
+        "name": "leader_of", "parameters": {"topic": "orders", "partition": 0},
+    }  # fmt: skip
+    assert second["after"] == {
+        "event": {"name": "leader_elected", "parameters": {"topic": "orders", "partition": 0}},
+        "delay_s": 0.5,
+        "within_s": 30,
+    }
+    assert (second["fault"]["parameters"]["listener"], second["at_s"]) == ("replication", 5)
+    assert code == 0
+    assert "In order" in err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("broker_kill", "broker_kil", "mine.yaml:6:5: There is no fault 'broker_kil'. Did you"),
+        ("max-at-once", "max-at-one", "mine.yaml:3:1: There is no setting max-at-one. Did you"),
+        ("duration: 50s", "duration: 50", "mine.yaml:2:1: '50' is not a duration"),
+        ("    hold: 10s\n", "", "mine.yaml:9:5: A step needs its hold."),
+        ("delay", "dealy", "mine.yaml:10:5: A step has no dealy. Did you mean delay?"),
+        ("leader_elected", "leader_electd", "mine.yaml:9:5: There is no event"),
+        ("after: leader_elected", "at: 20s", "mine.yaml:10:5: delay tells of an event"),
+        ("partition=1", "partition=x", "mine.yaml:12:5: The target leader_of"),
+        ("steps:", "steps: 5\nfaults:", "mine.yaml:4:1: steps is to be a list of steps"),
+    ],
+)
+def test_a_mistake_is_told_by_line_and_column(
+    invoke: Invoke, tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(STEPS.replace(old, new, 1))
+
+    code, _, err = invoke("validate", "mine.yaml")
+
+    assert code == 2
+    assert sentence in " ".join(err.split())
+
+
+def test_steps_of_a_file_are_refused_by_who_deals_its_own(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(STEPS)
+
+    code, _, err = invoke("matrix", "mine.yaml")
+
+    assert code == 2
+    assert "has steps" in err
+
+
+def test_a_plan_is_carried_out_as_it_was_written(invoke: Invoke, tmp_path: Path) -> None:
+    _, written, _ = invoke("plan", "search", "--seed", "7", "--duration", "70s", "--json")
+    (tmp_path / "plan.json").write_text(written)
+
+    code, read, _ = invoke("plan", "--plan", "plan.json", "--json")
+
+    assert code == 0
+    assert read == written
+    # What it does not say may be chosen.
+    _, other, _ = invoke("plan", "--plan", "plan.json", "--kafka", "0.10.2.2", "--json")
+    assert other == written
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "is no plan that can be read"),
+        ("[]", "is no plan: it has no scenario"),
+        ('{"scenario": "mixed", "seed": 1, "duration_s": 9, "max_at_once": 1, "steps": [5]}',
+         "one of its steps is no object"),
+        ('{"scenario": "mixed", "seed": 1, "duration_s": 9, "max_at_once": 1, "steps": [{}]}',
+         "A step lacks its fault, target, hold_s"),
+        ('{"scenario": "mixed", "seed": 1, "duration_s": 9, "max_at_once": 1, "steps": '
+         '[{"fault": "broker_kill", "target": "all", "hold_s": "5s"}]}',
+         "is a number of seconds"),
+    ],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused(
+    invoke: Invoke, tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "plan.json").write_text(text)
+
+    code, _, err = invoke("plan", "--plan", "plan.json")
+
+    assert code == 2
+    assert sentence in " ".join(err.split())
+
+
+def test_a_plan_says_what_is_broken(invoke: Invoke, tmp_path: Path) -> None:
+    _, written, _ = invoke("plan", "--seed", "7", "--json")
+    (tmp_path / "plan.json").write_text(written)
+
+    code, _, err = invoke("plan", "--plan", "plan.json", "--faults", "broker_kill")
+
+    assert code == 2
+    assert "leave out --faults" in err

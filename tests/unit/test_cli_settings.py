@@ -201,7 +201,7 @@ def test_lists_and_switches_of_a_file_are_read_as_flags_would_be(
         "duration: 90s\nstore: elsewhere\n"
     )
 
-    code, out, err = invoke("plan", "mine.yaml", "--seed", "7")
+    code, out, err = invoke("plan", "mine.yaml", "--seed", "7", "--json")
 
     assert code == 0, err
     names = {step["fault"]["name"] for step in json.loads(out)["steps"]}
@@ -217,7 +217,7 @@ def test_a_flag_beside_again_is_refused_and_what_stands_below_flags_does_not_cou
     monkeypatch.setenv("KAFKA_CHAOS_DURATION", "90s")
     monkeypatch.setenv("KAFKA_CHAOS_SEED", "6")
 
-    code, out, err = invoke("plan", "--again", "runs/latest")
+    code, out, err = invoke("plan", "--again", "runs/latest", "--json")
     refused, _, reason = invoke(
         "run", "mixed", "--again", "runs/latest", "--seed", "5", "--rate", "7"
     )

@@ -80,11 +80,11 @@ def test_every_cell_gets_the_same_damage_byte_for_byte() -> None:
 
 
 def test_a_contract_under_which_the_plan_would_be_another_is_left_out() -> None:
-    # With one copy no follower can be hit.
+    # With one copy no follower can be hit, and this seed hits some.
     chosen, left_out = combine(
         {"replication_factor": [3, 1], "min_isr": [1]},
         lambda choice: scenario_of(choice, scenario="mixed"),
-        seed=7,
+        seed=11,
     )
 
     assert [each.contract.replication_factor for each in chosen] == [3]
@@ -106,7 +106,7 @@ def test_what_the_damage_must_cause_is_what_the_contract_permits(
         contract = Contract(acks=acks, min_isr=min_isr, idempotence=idempotence)
     except UsageError:
         return
-    steps = SCENARIOS["weak_spots"]().schedule.steps(None, 80)  # type: ignore[arg-type]
+    steps = SCENARIOS["weak_spots"]().schedule.steps(0, 80)
     destroyed = any(fault_traits(step.fault).destroys_data for step in steps)
     at = Circumstances(contract=contract, kafka="4.3.1", destroyed=destroyed)
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.duration import parse_duration_s
+from harness.core.duration import parse_duration_s, parse_range_s
 from harness.core.errors import UsageError, WaitTimeout
 from harness.core.op import producer_of, sequence_of, value_of
 from harness.core.registry import Registry
@@ -27,6 +27,19 @@ def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> N
 def test_anything_else_is_no_duration(text: str) -> None:
     with pytest.raises(UsageError, match="is not a duration"):
         parse_duration_s(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "range_s"), [("2s-20s", (2, 20)), ("500ms - 2m", (0.5, 120)), ("7s", (7, 7))]
+)
+def test_a_range_of_durations_is_read(text: str, range_s: tuple[float, float]) -> None:
+    assert parse_range_s(text) == range_s
+
+
+@pytest.mark.parametrize("text", ["20s-2s", "2-20s", "2s-", "-2s", "2s-3s-4s"])
+def test_a_range_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a"):
+        parse_range_s(text)
 
 
 def test_a_wait_returns_the_first_truthy_answer(instant_time: list[float]) -> None:

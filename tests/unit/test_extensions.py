@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from harness.campaigns.configure import Overrides, configure, parse_fault
+from harness.campaigns.configure import Overrides, configure
+from harness.campaigns.described import parse_fault
 from harness.cli.main import app
 from harness.core.cluster import Broker
 from harness.core.errors import UsageError
@@ -220,7 +221,7 @@ def test_what_they_add_is_listed_with_its_meaning(kind: str, name: str, meaning:
 
 
 def test_their_scenario_is_planned_with_their_fault_and_their_target() -> None:
-    answer = CliRunner().invoke(app, ["plan", "lost_hosts", "--seed", "7"])
+    answer = CliRunner().invoke(app, ["plan", "lost_hosts", "--seed", "7", "--json"])
 
     steps = json.loads(answer.stdout)["steps"]
     assert {step["fault"]["name"] for step in steps} == {"lost_host"}

@@ -207,7 +207,7 @@ PACKAGES = ("harness", "workloads", "verifiers")
 WORDS_OF_A_SCRIPT = ("harness/scenarios/", "harness/claims/")
 """Where faults are made, and so are spoken of by class."""
 # What is taken out are words of Kafka's: columns and fields are called after them.
-NAMES = {*FAULTS, *TARGETS} - {"partition", "controller", "all", "random", "link"}
+NAMES = {*FAULTS, *TARGETS} - {"partition", "controller", "all", "random", "link", "id"}
 CLASSES = {entry.__name__ for entry in (*FAULTS.values(), *TARGETS.values())}
 
 

@@ -18,13 +18,18 @@ from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from faults.targets import (
     AllBrokers,
+    BrokerOfId,
     Controller,
     FollowerOf,
+    IsrDownTo,
+    LastRestarted,
     LeaderAndFollower,
     LeaderOf,
+    Majority,
+    Minority,
     RandomBroker,
 )
-from harness.core.cluster import Answer, Broker, CutLog, Lease
+from harness.core.cluster import Answer, Broker, ClusterSpec, CutLog, Lease, ProcessState
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.fault import FAULTS, Fault, fault_traits
 from tests.unit.fake_cluster import FakeCluster
@@ -492,6 +497,46 @@ def test_targets_choose_by_the_state_at_inject_time() -> None:
     assert [b.node_id for b in Controller().choose(cluster, random)] == [3]
     assert len(RandomBroker().choose(cluster, random)) == 1
     assert len(AllBrokers().choose(cluster, random)) == 3
+
+
+def test_targets_of_several_brokers_count_them() -> None:
+    from random import Random
+
+    three, five = FakeCluster(), FakeCluster(spec=ClusterSpec(brokers=5))
+
+    assert [len(Minority().choose(cluster, Random(1))) for cluster in (three, five)] == [1, 2]
+    assert [len(Majority().choose(cluster, Random(1))) for cluster in (three, five)] == [2, 3]
+    assert {Minority().choose(five, Random(seed)) for seed in range(20)} > {
+        Minority().choose(five, Random(1))
+    }
+
+
+def test_an_isr_is_brought_down_to_what_is_asked_and_keeps_its_leader() -> None:
+    from random import Random
+
+    cluster = FakeCluster(leader=2, isr=(3, 2, 1))
+
+    alone = IsrDownTo(1, "orders").choose(cluster, Random(1))
+    one_less = {IsrDownTo(2, "orders").choose(cluster, Random(seed)) for seed in range(20)}
+    assert [broker.node_id for broker in alone] == [1, 3]
+    assert sorted(broker.node_id for (broker,) in one_less) == [1, 3]
+    assert IsrDownTo(3, "orders").choose(cluster, Random(1)) == ()
+    with pytest.raises(UsageError, match="its leader stays"):
+        IsrDownTo(0, "orders")
+
+
+def test_a_broker_is_chosen_by_its_id_and_by_its_youth() -> None:
+    from random import Random
+
+    cluster = FakeCluster()
+    cluster.processes[2] = ProcessState(pid=900, start_ticks=8, state="S")
+
+    assert [b.node_id for b in BrokerOfId(3).choose(cluster, Random(1))] == [3]
+    with pytest.raises(UsageError, match=r"no broker 9: the ids are \[1, 2, 3\]"):
+        BrokerOfId(9).choose(cluster, Random(1))
+    assert [b.node_id for b in LastRestarted().choose(cluster, Random(1))] == [2]
+    cluster.processes = dict.fromkeys(cluster.processes)
+    assert LastRestarted().choose(cluster, Random(1)) == ()
 
 
 def test_a_random_target_passes_over_the_dead() -> None:

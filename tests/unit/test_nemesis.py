@@ -2,21 +2,24 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from faults.broker_kill import BrokerKill
+from faults.events import Healed
 from faults.gc_pause import GcPause
 from faults.targets import LeaderOf
 from harness.core.cluster import Broker, Cluster, Lease
 from harness.core.errors import ClusterBroken, HealFailed
+from harness.core.event import Awaited, Event
 from harness.core.fault import Evidence
 from harness.core.run_dir import Journal
-from harness.core.scenario import Step
+from harness.core.scenario import After, Step
 from harness.run.injector import Injector
 from harness.run.nemesis import Nemesis
 from tests.unit.fake_cluster import FakeCluster
@@ -231,3 +234,63 @@ def test_a_failed_healing_ends_everything(tmp_path: Path, run: Run) -> None:
         run(cluster, steps, threading.Event())
 
     assert [line["event"] for line in _journal(tmp_path)] == ["decided", "injected", "failed"]
+
+
+def test_a_step_follows_its_event_by_its_delay(
+    tmp_path: Path, run: Run, instant_time: list[float]
+) -> None:
+    heard: list[Awaited] = []
+
+    def listen(event: Event) -> Awaited:
+        # The effect of the step before: it comes while that one is in force.
+        heard.append(Awaited(event=event, came_ns=time.monotonic_ns() + int(2e9)))
+        return heard[-1]
+
+    events: list[str] = []
+    first = _step(Recorded("a", events), 1, hold_s=9.0)
+    after = After(event=Healed(), delay_s=0.5)
+    second = replace(_step(Recorded("b", events), 1), after=after)
+
+    run(FakeCluster(), [first, second], max_at_once=2, listen=listen)
+
+    decided = [line for line in _journal(tmp_path) if line["event"] == "decided"]
+    assert events == ["+a", "+b", "-b", "-a"]
+    assert len(heard) == 1
+    assert decided[1]["time_ns"] - decided[0]["time_ns"] == pytest.approx(2.5e9, abs=0.1e9)
+    assert decided[1]["after"] == {"event": "healed", "delay_s": 0.5, "came_ns": heard[0].came_ns}
+    assert "after" not in decided[0]
+
+
+def test_an_event_that_does_not_come_is_not_waited_for_for_ever(tmp_path: Path, run: Run) -> None:
+    events: list[str] = []
+    after = After(event=Healed(), within_s=6.0)
+    steps = [
+        _step(Recorded("a", events), 1, hold_s=20.0),
+        replace(_step(Recorded("b", events), 1), after=after),
+    ]
+
+    run(FakeCluster(), steps, max_at_once=2)
+
+    decided = [line for line in _journal(tmp_path) if line["event"] == "decided"]
+    assert decided[1]["time_ns"] - decided[0]["time_ns"] == pytest.approx(6e9, abs=0.1e9)
+    assert decided[1]["after"]["came_ns"] is None
+
+
+def test_who_follows_an_event_does_not_wait_for_full_replicas(tmp_path: Path, run: Run) -> None:
+    events: list[str] = []
+    asked: list[float] = []
+    after = After(event=Healed(), within_s=1.0)
+
+    def has_full_isr() -> bool:
+        asked.append(time.monotonic())
+        return True
+
+    steps = [
+        _step(Recorded("a", events), 1, hold_s=2.0),
+        replace(_step(Recorded("b", events), 8), after=after),
+    ]
+
+    run(FakeCluster(), steps, has_full_isr=has_full_isr)
+
+    assert events == ["+a", "-a", "+b", "-b"]
+    assert len(asked) == 1

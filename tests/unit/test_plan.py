@@ -1,10 +1,10 @@
 """Schedules: the same seed gives the same plan, byte for byte, and never too much at once."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -12,17 +12,25 @@ from faults.broker_kill import BrokerKill
 from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
-from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf
-from harness.campaigns.configure import Overrides, configure, parse_fault
+from faults.targets import (
+    BrokerOfId,
+    FollowerOf,
+    IsrDownTo,
+    LeaderAndFollower,
+    LeaderOf,
+    Minority,
+)
+from harness.campaigns.configure import Overrides, configure
+from harness.campaigns.described import parse_fault, parse_target
 from harness.core import schedule
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
-from harness.core.fault import Fault
+from harness.core.fault import Fault, Target
 from harness.core.limits import noticed_within_s
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
-from harness.run.nemesis import plan
-from harness.run.scenario_run import ScenarioRun
+from harness.run.nemesis import plan, plan_json
+from harness.run.scenario_run import ScenarioRun, settings_of
 from workloads.transactional import Transactional
 
 PLANS = """
@@ -76,7 +84,7 @@ def test_a_minute_of_the_default_mix_deals_every_fault(seed: int) -> None:
 def test_faults_of_a_mix_never_overlap_and_end_in_time(seed: int) -> None:
     mix = Mix(faults=(BrokerKill(), Partition()), targets=(LeaderOf("orders"),))
 
-    steps = mix.steps(Random(seed), 100)
+    steps = mix.steps(seed, 100)
 
     ends = [step.at_s + step.hold_s for step in steps]
     starts = [step.at_s for step in steps]
@@ -121,6 +129,53 @@ def test_what_is_no_parameter_of_a_fault_is_refused_with_those_that_are() -> Non
         parse_fault("link(hits_pairs=true)")
 
 
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("leader_of", LeaderOf("payments")),
+        ("leader_of(orders, 2)", LeaderOf("orders", 2)),
+        ("leader_of(partition=2)", LeaderOf("payments", 2)),
+        ("isr_down_to(1)", IsrDownTo(1, "payments")),
+        ("id(3)", BrokerOfId(3)),
+        ("minority", Minority()),
+    ],
+)
+def test_a_target_is_read_from_its_words(text: str, target: Target) -> None:
+    assert parse_target(text, topic="payments") == target
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("id", "needs node_id: write id"),
+        ("id(1,2)", "'2' in 'id.1,2.' is one value too many: the target id has node_id"),
+        ("leader_of(orders,topic=orders)", "one value too many"),
+        ("leader_off", "leader_of"),
+        ("leader_of(", "is no target: write name"),
+    ],
+)
+def test_what_is_no_target_is_refused_in_words(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_target(text)
+
+
+def test_targets_and_holds_are_dealt_as_asked_and_dealt_again() -> None:
+    asked = Overrides(targets=("id(2)", "leader_of(partition=1)"), hold_s=(2.0, 3.0))
+
+    scenario = configure("mixed", asked)
+    again = configure("mixed", Overrides(**json.loads(json.dumps(settings_of(scenario)))))
+
+    steps = plan(scenario, 7)
+    assert {step.target for step in steps} == {BrokerOfId(2), LeaderOf("orders", 1)}
+    assert all(2 <= step.hold_s <= 3 for step in steps)
+    assert plan_json(again, 7) == plan_json(scenario, 7)
+
+
+def test_a_script_takes_no_targets() -> None:
+    with pytest.raises(UsageError, match="--targets and --hold cannot change it"):
+        configure("weak_spots", Overrides(targets=("all",), hold_s=(1.0, 2.0)))
+
+
 def test_most_holds_of_the_default_mix_pass_a_limit_of_its_cluster() -> None:
     scenario = configure("mixed", Overrides())
 
@@ -162,8 +217,8 @@ def test_what_a_caller_configures_counts_more_than_the_short_limits() -> None:
 def test_limits_too_long_for_a_run_are_not_drawn_around(seed: int) -> None:
     mix = Mix(faults=(BrokerKill(),), targets=(LeaderOf("orders"),), limits_s=(9.0, 45.0))
 
-    assert all(4 <= step.hold_s <= 8 for step in mix.steps(Random(seed), 60))
-    assert any(step.hold_s > 9 for step in mix.steps(Random(seed), 120))
+    assert all(4 <= step.hold_s <= 8 for step in mix.steps(seed, 60))
+    assert any(step.hold_s > 9 for step in mix.steps(seed, 120))
 
 
 def test_a_run_too_short_for_one_fault_is_refused() -> None:
@@ -175,7 +230,7 @@ def test_a_run_too_short_for_its_script_is_refused() -> None:
     step = Step(at_s=5, fault=BrokerKill(), target=LeaderOf("orders"), hold_s=10)
 
     with pytest.raises(UsageError, match="needs 15 s"):
-        Script(script=(step,)).steps(Random(1), 10)
+        Script(script=(step,)).steps(1, 10)
 
 
 def test_a_script_cannot_be_dealt_other_faults() -> None:

@@ -3,21 +3,26 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafka_chaos
+from harness.core.registry import Registry
 from kafka_chaos.__main__ import main
 
 NAMES = """
-    AllBrokers Answer Broker BrokerKill BrokerPause BrokerStop Chaos Claim ClientLink ClientSpec
-    Cluster ClusterBroken ClusterMetadata ClusterSpec ConsumerGroup Contract Controller Disks
-    EnvironmentBroken Evidence Expectation Fault FaultTraits FollowerOf GarbageCollections
-    GcPause HealFailed HistoryUnreadable KafkaChaosError Lab LeaderAndFollower LeaderOf Link
-    Links Mix Nodes Partition PowerLoss PreconditionUnmet Processes RandomBroker Report
-    RunResult Scenario Script SendPoll Severity Step Target TargetTraits TopicSpec Transactional
-    UsageError Verdict Versions WaitTimeout Workload answers await_answers checker claim fault
-    launch offences run scenario target verify wait_until workload
+    After AllBrokers Alone Alternation Answer Broker BrokerAnswers BrokerKill BrokerOfId BrokerPause
+    BrokerStop CaughtUp Chaos Claim ClientLink ClientSpec Cluster ClusterBroken ClusterMetadata
+    ClusterSpec CommitsRest CommitsResume ConsumerGroup Contract Controller ControllerElected Deck
+    Disks EnvironmentBroken Event Evidence Expectation Fault FaultTraits FollowerOf
+    GarbageCollections GcPause GroupRebalances HealFailed Healed HistoryUnreadable IsrDownTo IsrGrew
+    IsrShrank KafkaChaosError Lab LastInSync LastRestarted LeaderAndFollower LeaderElected LeaderOf
+    Link Links Majority Minority Mix Nodes OutOfSync Partition Pattern PowerLoss PreconditionUnmet
+    Processes RandomBroker Recovering Relapse Report Returned RunResult Scenario Script SendPoll
+    Severity Step Successor Target TargetTraits TopicSpec TransactionPrepared Transactional
+    UsageError Verdict Versions View WaitTimeout Workload answers await_answers checker claim event
+    fault launch offences pattern run scenario target verify wait_until workload
 """
 HEAVY = "pyspark docker confluent_kafka pyarrow numpy typer rich jinja2 yaml"
 
@@ -39,12 +44,15 @@ def test_a_public_name_is_there_and_documented(name: str) -> None:
     assert getattr(kafka_chaos, name).__doc__
 
 
-def test_every_registered_fault_and_target_is_public() -> None:
+def test_whatever_is_registered_for_plans_is_public() -> None:
+    from harness.core.event import EVENTS
     from harness.core.fault import FAULTS, TARGETS
+    from harness.core.pattern import PATTERNS
 
+    registries: tuple[Registry[Any], ...] = (FAULTS, TARGETS, EVENTS, PATTERNS)
     ours = [
         entry
-        for registry in (FAULTS, TARGETS)
+        for registry in registries
         for entry in registry.values()
         if entry.__module__.startswith("faults.")
     ]

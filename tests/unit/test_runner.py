@@ -16,7 +16,7 @@ import pytest
 from faults.broker_kill import BrokerKill
 from faults.targets import LeaderOf
 from harness.cluster.docker_cluster import DockerCluster
-from harness.cluster.metadata import PartitionState, Shortfall
+from harness.cluster.metadata import Shortfall
 from harness.cluster.pool import ClusterPool
 from harness.core.cluster import Broker, ClusterSpec, TopicSpec
 from harness.core.contract import Contract
@@ -26,6 +26,7 @@ from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS, Scenario, Step
 from harness.core.schedule import Script
+from harness.core.view import PartitionState
 from harness.run.context import RunContext
 from harness.run.runner import KeepCluster, Runner
 from harness.run.scenario_run import ScenarioRun, _await_read, _await_working

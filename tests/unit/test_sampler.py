@@ -10,13 +10,14 @@ import pytest
 
 from harness.cluster.admin import Admin
 from harness.cluster.docker_cluster import DockerCluster
-from harness.cluster.metadata import PartitionState, ReplicaEnd, Watermark
+from harness.cluster.metadata import ReplicaEnd, Watermark
 from harness.core.cluster import Broker
 from harness.core.errors import ClusterBroken
 from harness.core.run_dir import Journal
+from harness.core.view import Partition, PartitionState
 from harness.core.wait import wait_until
 from harness.run.monitor import Monitor
-from harness.run.sampler import Partition, Sampler
+from harness.run.sampler import Sampler
 from tests.unit.mock_kafka import TOPIC, MockKafka
 
 WHOLE = PartitionState(leader=1, isr=(1, 2, 3), replicas=(1, 2, 3))

@@ -1,0 +1,173 @@
+"""How a few faults hang together: most windows in which records are lost follow an event.
+
+Windows of milliseconds to a second are hit by a step that waits for what opens them, and by
+independent draws hardly ever.
+"""
+
+from dataclasses import dataclass, replace
+
+from faults.broker_kill import BrokerKill
+from faults.events import BrokerAnswers, Healed, IsrGrew, IsrShrank
+from faults.targets import FollowerOf, IsrDownTo, LeaderOf, OutOfSync
+from harness.core.event import Event
+from harness.core.fault import Fault, Target, fault_traits
+from harness.core.pattern import Deck, is_elected, pattern
+from harness.core.scenario import After, Step
+
+
+@pattern("successor")
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """Whoever has a role by election is hit, and so is the successor, right after the election."""
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether anybody here is elected whom the fault can hit."""
+        return not fault_traits(fault).hits_pairs and any(map(is_elected, deck.targets))
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return both strokes."""
+        target, election = deck.elected("target")
+        return (
+            Step(at_s=0, fault=fault, target=target, hold_s=_longest(deck, "hold")),
+            _following(election, deck.fault("next fault"), target, deck),
+        )
+
+
+@pattern("returned")
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A follower is hit, and the leader as soon as the follower is back."""
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether a partition is among the targets, and the fault hits no pairs."""
+        return _has_partition(fault, deck)
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return both strokes."""
+        leader = _partition(deck)
+        place = leader.topic, leader.partition
+        back = deck.one_of("event", (IsrGrew(*place), *_back(fault)))
+        return (
+            Step(at_s=0, fault=fault, target=FollowerOf(*place), hold_s=_longest(deck, "hold")),
+            _following(back, deck.fault("next fault"), leader, deck),
+        )
+
+
+@pattern("recovering")
+@dataclass(frozen=True, slots=True)
+class Recovering:
+    """Somebody is hit, and during the recovery somebody else."""
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:  # noqa: ARG002
+        """Return True: recovery follows every fault."""
+        return True
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return both strokes."""
+        back = deck.one_of("event", _back(fault))
+        other = deck.fault("next fault")
+        return (
+            Step(
+                at_s=0,
+                fault=fault,
+                target=deck.target("target", fault),
+                hold_s=deck.hold_s_of("hold"),
+            ),
+            _following(back, other, deck.target("next target", other), deck),
+        )
+
+
+@pattern("relapse")
+@dataclass(frozen=True, slots=True)
+class Relapse:
+    """A follower is hit, healed, and hit again before it has caught up."""
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether a partition is among the targets, and the fault hits no pairs."""
+        return _has_partition(fault, deck)
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return both strokes."""
+        leader = _partition(deck)
+        place = leader.topic, leader.partition
+        return (
+            Step(at_s=0, fault=fault, target=FollowerOf(*place), hold_s=_longest(deck, "hold")),
+            _following(Healed(), fault, OutOfSync(*place), deck),
+        )
+
+
+@pattern("last_in_sync")
+@dataclass(frozen=True, slots=True)
+class LastInSync:
+    """All followers of a partition are hit, and then the last replica that is in sync."""
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether a partition is among the targets, and the fault hits no pairs."""
+        return _has_partition(fault, deck)
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return both strokes."""
+        leader = _partition(deck)
+        place = leader.topic, leader.partition
+        hold_s = _longest(deck, "hold")
+        return (
+            Step(at_s=0, fault=fault, target=IsrDownTo(1, *place), hold_s=2 * hold_s),
+            _following(IsrShrank(*place), deck.fault("next fault"), leader, deck),
+        )
+
+
+@pattern("alternation")
+@dataclass(frozen=True, slots=True)
+class Alternation:
+    """One leader after the other is hit, each as soon as the one before is back."""
+
+    turns: int = 3
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether a partition is among the targets, and the fault hits no pairs."""
+        return _has_partition(fault, deck)
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return all strokes, of one kind."""
+        leader = _partition(deck)
+        back = deck.one_of("event", _back(fault))
+        return tuple(
+            Step(
+                at_s=0, fault=fault, target=leader, hold_s=deck.hold_s_of(f"hold {turn}"),
+                after=After(event=back, delay_s=deck.delay_s(f"delay {turn}")) if turn else None,
+            )
+            for turn in range(self.turns)
+        )  # fmt: skip
+
+
+def _following(event: Event, fault: Fault, target: Target, deck: Deck) -> Step:
+    """Return the second stroke of a pattern, 0 to 2 s after an event."""
+    return Step(
+        at_s=0,
+        fault=fault,
+        target=target,
+        hold_s=deck.hold_s_of("next hold"),
+        after=After(event=event, delay_s=deck.delay_s("delay")),
+    )
+
+
+def _back(fault: Fault) -> tuple[Event, ...]:
+    """Return by what it shows that a victim is back: only who was gone answers again."""
+    return (BrokerAnswers(), Healed()) if fault_traits(fault).stops_process else (Healed(),)
+
+
+def _has_partition(fault: Fault, deck: Deck) -> bool:
+    has_partition = any(isinstance(target, LeaderOf) for target in deck.targets)
+    return has_partition and not fault_traits(fault).hits_pairs
+
+
+def _partition(deck: Deck) -> LeaderOf:
+    leaders = tuple(target for target in deck.targets if isinstance(target, LeaderOf))
+    drawn = replace(deck, targets=leaders).target("partition", BrokerKill())
+    assert isinstance(drawn, LeaderOf)  # noqa: S101 (of these alone)
+    return drawn
+
+
+def _longest(deck: Deck, draw: str) -> float:
+    """Return a hold that the cluster does not miss, as far as the deck's holds go."""
+    return max(deck.hold_s_of(f"{draw} {turn}") for turn in range(3))

@@ -1,0 +1,125 @@
+"""The settings that a search draws for each run, from a documented set for every version."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.core.version import FIRST_IDEMPOTENCE, numbers
+
+Flags = Mapping[str, Any]
+_FIRST_WITH_LARGE_SEGMENTS = (4, 0)
+"""KIP-1030 raised the smallest segment to 1 MiB."""
+_SMALL = ("16384", "65536", "1048576")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One setting, and the values that it is drawn from.
+
+    Attributes:
+        name: of the setting, as a flag has it; of a broker property, the property.
+        values: each as likely as the others.
+        why: what the values make likelier.
+        since: the first version that knows it.
+    """
+
+    name: str
+    values: Callable[[tuple[int, ...]], Sequence[Any]]
+    why: str
+    since: tuple[int, ...] = ()
+
+
+def _of(*values: Any) -> Callable[[tuple[int, ...]], Sequence[Any]]:  # noqa: ANN401 (any flag's)
+    return lambda _: values
+
+
+def _segment_bytes(version: tuple[int, ...]) -> Sequence[str]:
+    return _SMALL[-1:] if version >= _FIRST_WITH_LARGE_SEGMENTS else _SMALL
+
+
+BROKERS: tuple[Draw, ...] = (
+    Draw(
+        name="log.segment.bytes",
+        values=_segment_bytes,
+        why="a log of many segments is cut, rolled and recovered more often",
+    ),
+    Draw(
+        name="replica.lag.time.max.ms",
+        values=_of("3000", "10000"),
+        why="followers leave the ISR within a hold, or stay in it while they miss everything",
+    ),
+    Draw(
+        name="replica.fetch.wait.max.ms",
+        values=_of("50", "500", "2000"),
+        why="a follower hears late of what is committed",
+    ),
+    Draw(
+        name="offsets.topic.num.partitions",
+        values=_of("1", "50"),
+        why="one broker coordinates every group",
+    ),
+    Draw(
+        name="offsets.load.buffer.size",
+        values=_of("16384", "5242880"),
+        why="a new coordinator loads offsets in many parts",
+    ),
+    Draw(
+        name="transaction.state.log.num.partitions",
+        values=_of("1", "50"),
+        why="one broker coordinates every transaction",
+        since=FIRST_IDEMPOTENCE,
+    ),
+    Draw(
+        name="compression.type",
+        values=_of("producer", "producer", "gzip"),
+        why="brokers compress what came otherwise anew",
+    ),
+)
+"""Drawn for several runs, which share a cluster."""
+
+RUNS: tuple[Draw, ...] = (
+    Draw(name="replication_factor", values=_of(3, 3, 2), why="fewer replicas are left"),
+    Draw(name="min_isr", values=_of(2, 2, 1), why="a smaller ISR goes on acknowledging"),
+    Draw(
+        name="unclean_election",
+        values=_of(None, None, None, None, "on"),
+        why="a replica outside the ISR may lead",
+    ),
+    Draw(name="rate", values=_of("60", "300", "1000"), why="single records, and a flood"),
+    Draw(name="record_size", values=_of(100, 100, 2000), why="batches of another length"),
+    Draw(name="linger_ms", values=_of(0.0, 5.0, 100.0), why="small batches and large ones"),
+    Draw(name="compression", values=_of("none", "lz4"), why="batches that are opened late"),
+    Draw(name="topic_partitions", values=_of(2, 6), why="idle partitions, and busy ones"),
+    Draw(name="producers", values=_of(1, 3), why="one session, or several"),
+)
+"""Drawn for each run: the contract, and the shape of the load."""
+
+
+def drawn(flags: Flags, seed: int, *, block: int, number: int, kafka: str) -> dict[str, Any]:
+    """Return the flags of a run with what is drawn in the place of those that were not given.
+
+    A draw that would contradict another is left out: an ISR is not asked to be larger than there
+    are replicas.
+
+    Args:
+        flags: what was given.
+        seed: of the search.
+        block: number of the cluster, counted from 0.
+        number: of the run, counted from 1.
+        kafka: version of the brokers.
+    """
+    version = numbers(kafka) or (999,)
+    given = {name: value for name, value in flags.items() if value is not None}
+    for draw in RUNS:
+        random = Random(f"{seed}/{number}/{draw.name}")  # noqa: S311
+        given.setdefault(draw.name, random.choice(draw.values(version)))
+    if flags.get("min_isr") is None:
+        given["min_isr"] = min(given["min_isr"], given["replication_factor"])
+    own = {text.partition("=")[0] for text in given.get("broker_config", ())}
+    properties = [*given.get("broker_config", ())]
+    for draw in BROKERS:
+        random = Random(f"{seed}/cluster {block}/{draw.name}")  # noqa: S311
+        if draw.name not in own and version >= draw.since:
+            properties.append(f"{draw.name}={random.choice(draw.values(version))}")
+    return {**given, "broker_config": properties}

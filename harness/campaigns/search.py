@@ -1,0 +1,268 @@
+"""A search: unscripted runs until something forbidden is found, or the budget is spent."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from harness.campaigns.campaign import Campaign, Cell, Session, open_folder, run_campaign
+from harness.campaigns.draws import Flags, drawn
+from harness.campaigns.pages import render
+from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.core.fault import describe
+from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
+from harness.core.scenario import Scenario
+from harness.core.verdict import Verdict
+from harness.run.nemesis import plan
+from verifiers.situations.situation import SITUATIONS
+
+_RUNS_A_CLUSTER = 6
+_CANDIDATES = 12
+_REPEATS = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Search:
+    """What is looked for, and what was seen so far.
+
+    Attributes:
+        make: makes the scenario that flags describe, on a topic of its own.
+        flags: what was given; everything else is drawn.
+        kafka: version of the brokers.
+        seed: draws settings and plans.
+        draws: whether settings are drawn for each run.
+        stop_at_first: whether the search ends once something forbidden was found and repeated.
+        results: of the runs so far.
+    """
+
+    make: Callable[[Flags, str], Scenario]
+    flags: Flags
+    kafka: str
+    seed: int
+    draws: bool = True
+    stop_at_first: bool = False
+    results: Sequence[ScenarioResult] = ()
+    _dealt: Counter[str] = field(default_factory=Counter)
+    _seeds: dict[int, int] = field(default_factory=dict)
+
+    def cells(self) -> Iterator[Cell[ScenarioResult]]:
+        """Yield runs; after a run that found something, that run again a few times."""
+        for number in count(1):
+            yield self._cell(number)
+            for found in _found(self.results):
+                if not _repetitions(found, self.results):
+                    for again in range(1, _REPEATS + 1):
+                        yield self._cell(int(found.settings["number"]), again=again)
+
+    def is_over(self) -> bool:
+        """Return whether what was found has been repeated, where that is all that is wanted."""
+        return self.stop_at_first and any(
+            len(_repetitions(found, self.results)) >= _REPEATS for found in _found(self.results)
+        )
+
+    def _cell(self, number: int, *, again: int | None = None) -> Cell[ScenarioResult]:
+        block = (number - 1) // _RUNS_A_CLUSTER
+        flags = dict(self.flags)
+        if self.draws:
+            flags = drawn(self.flags, self.seed, block=block, number=number, kafka=self.kafka)
+        # Runs share clusters.
+        scenario = self.make(flags, f"search-{number}-{again or 0}")
+        seed = self._seed_of(number, scenario)
+        settings = {
+            "number": number,
+            "seed": seed,
+            **({} if again is None else {"again": again}),
+            "flags": {name: value for name, value in flags.items() if value is not None},
+        }
+        which = f"repetition {again} of number {number}" if again else f"number {number}"
+        return scenario_cell(
+            scenario,
+            settings=json.loads(json.dumps(settings, default=str)),
+            title=f"{which} · {scenario.contract} · seed {seed}",
+            seed=seed,
+            shares_cluster=True,
+        )
+
+    def _seed_of(self, number: int, scenario: Scenario) -> int:
+        """Return the seed, of some, whose plan has most of what was dealt least so far."""
+        if number in self._seeds:
+            return self._seeds[number]
+        random = Random(f"{self.seed}/{number}/seeds")  # noqa: S311
+        seeds = [random.randrange(1_000_000) for _ in range(_CANDIDATES)]
+        kinds = {seed: _kinds(scenario, seed) for seed in seeds}
+        best = max(seeds, key=lambda seed: sum(1 / (1 + self._dealt[k]) for k in kinds[seed]))
+        self._dealt.update(kinds[best])
+        self._seeds[number] = best
+        return best
+
+
+def _firsts(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
+    """Return the runs that repeat no other."""
+    return [result for result in results if "again" not in result.settings]
+
+
+def _found(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
+    """Return the runs that found something forbidden, repetitions left out."""
+    return [result for result in _firsts(results) if result.verdict is Verdict.INVALID]
+
+
+def _repetitions(run: ScenarioResult, results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
+    """Return the runs that repeat a run."""
+    number = run.settings["number"]
+    return [r for r in results if "again" in r.settings and r.settings["number"] == number]
+
+
+def _kinds(scenario: Scenario, seed: int) -> set[str]:
+    """Return what a plan deals: each fault on each kind of target, after each kind of event."""
+    found, before = set(), ""
+    for step in plan(scenario, seed):
+        fault, target = (describe(thing)["name"] for thing in (step.fault, step.target))
+        if step.after is None:
+            found.add(f"{fault} on {target}")
+        else:
+            found.add(f"{before}, after {describe(step.after.event)['name']} {fault} on {target}")
+        before = f"{fault} on {target}"
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSummary:
+    """A search as far as it has come.
+
+    Attributes:
+        seed: of the search.
+        kafka: version of the brokers.
+        elapsed_s: since it began, or went on, seconds.
+        results: in the order of the runs.
+    """
+
+    seed: int
+    kafka: str
+    elapsed_s: float
+    results: Sequence[ScenarioResult]
+
+    @property
+    def firsts(self) -> list[ScenarioResult]:
+        """The runs that repeat no other."""
+        return _firsts(self.results)
+
+    @property
+    def verdict(self) -> Verdict:
+        """INVALID if something forbidden was found; VALID if some run is and none is INVALID."""
+        verdicts = {result.verdict for result in self.results}
+        if Verdict.INVALID in verdicts:
+            return Verdict.INVALID
+        return Verdict.VALID if Verdict.VALID in verdicts else Verdict.UNKNOWN
+
+    @property
+    def situations(self) -> dict[str, int]:
+        """In how many runs each situation was reached, the rarest first."""
+        counts = {
+            name: sum(bool(result.situations.get(name)) for result in self.results)
+            for name in SITUATIONS
+        }
+        return dict(sorted(counts.items(), key=lambda item: (item[1], item[0])))
+
+    @property
+    def found(self) -> list[dict[str, Any]]:
+        """Each run that found something forbidden, and how many of its repetitions did."""
+        entries = []
+        for result in _found(self.results):
+            again = _repetitions(result, self.results)
+            entries.append(
+                {
+                    "run": result.run,
+                    "number": result.settings["number"],
+                    "seed": result.settings["seed"],
+                    "flags": result.settings["flags"],
+                    "forbidden": {
+                        name: each.count
+                        for name, each in result.anomalies.items()
+                        if each.count and not each.permitted
+                    },
+                    "repeated": len(again),
+                    "found_again": sum(r.verdict is Verdict.INVALID for r in again),
+                }
+            )
+        return entries
+
+    @property
+    def runs_an_hour(self) -> float:
+        """Runs, repetitions among them, in an hour."""
+        return 3600 * len(self.results) / self.elapsed_s if self.elapsed_s else 0.0
+
+    def lines(self) -> list[str]:
+        """Return the summary for a console."""
+        reached = sum(map(bool, self.situations.values()))
+        verdicts = Counter(result.verdict.name for result in self.firsts)
+        tally = ", ".join(f"{verdicts[v.name]} {v.name}" for v in Verdict if verdicts[v.name])
+        lines = [
+            f"{self.verdict.name}  {len(self.firsts)} runs ({tally}) on Kafka {self.kafka} · "
+            f"{self.runs_an_hour:.0f} an hour · {reached} of {len(self.situations)} situations"
+        ]
+        for entry in self.found:
+            forbidden = ", ".join(f"{name} ×{n:,}" for name, n in entry["forbidden"].items())
+            lines.append(
+                f"  {forbidden or 'forbidden'}: run {entry['number']}, seed {entry['seed']}, found "
+                f"again {entry['found_again']} of {entry['repeated']} times: {entry['run']}"
+            )
+        rare = [name for name, runs in self.situations.items() if not runs]
+        lines.append(f"  never reached: {', '.join(rare) or 'none'}")
+        return lines
+
+    def document(self) -> dict[str, Any]:
+        """Return the summary as one JSON object."""
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict.name,
+            "kafka": self.kafka,
+            "seed": self.seed,
+            "elapsed_s": round(self.elapsed_s, 1),
+            "runs_an_hour": round(self.runs_an_hour, 1),
+            "found": self.found,
+            "situations": self.situations,
+            "runs": [result.in_summary() for result in self.results],
+        }
+
+    def write(self, folder: Path) -> None:
+        """Write the summary as JSON and as Markdown."""
+        write_atomically(folder / "summary.json", canonical_json(self.document()))
+        write_atomically(folder / "summary.md", render("search.md.j2", summary=self))
+
+
+def run_search(search: Search, session: Session) -> SearchSummary:
+    """Make runs until the budget is spent, or until the search is over.
+
+    Raises:
+        UsageError: the search cannot be; there is nothing to go on with, or the store cannot be
+            written to.
+        HealFailed: something may still be broken; nothing more was run.
+    """
+    asked: Mapping[str, Any] = {
+        "schema": SCHEMA,
+        "seed": search.seed,
+        "kafka": search.kafka,
+        "draws": search.draws,
+        "flags": {name: str(value) for name, value in search.flags.items() if value is not None},
+    }
+    folder = open_folder(session, f"*-search-{search.seed}", asked)
+    begin = time.monotonic()
+
+    def summarize(results: Sequence[ScenarioResult]) -> SearchSummary:
+        search.results = results
+        return SearchSummary(
+            seed=search.seed, kafka=search.kafka, elapsed_s=time.monotonic() - begin,
+            results=results,
+        )  # fmt: skip
+
+    campaign = Campaign(
+        cells=search.cells(), read=ScenarioResult.read, summarize=summarize, is_over=search.is_over
+    )
+    summary = run_campaign(campaign, folder, session)
+    session.progress.say(f"the search's summary lies in {folder}")
+    return summary

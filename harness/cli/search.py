@@ -1,0 +1,72 @@
+"""The command `kafka-chaos search`: unscripted runs until something forbidden is found."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from harness.cli import console
+from harness.cli.options import (
+    DEFAULT_STORE,
+    Json,
+    Keep,
+    Master,
+    Resume,
+    Store,
+    experiments,
+    new_seed,
+)
+from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.settings import Flags, option, scenario_of
+from harness.core.duration import parse_duration_s
+from harness.core.run_dir import canonical_json
+
+_SCENARIO = "search"
+
+
+@experiments
+def search(
+    given: Flags,
+    budget: Annotated[str, option("--budget", help="How long it may take: 30m, 8h.")] = "30m",
+    stop_at_first: Annotated[
+        bool,
+        typer.Option(
+            "--stop-at-first", help="End once something forbidden was found, and tried again."
+        ),
+    ] = False,
+    settings: Annotated[
+        Literal["drawn", "fixed"],
+        option("--settings", help="Whether settings that are not given are drawn for each run."),
+    ] = "drawn",
+    keep_cluster: Keep = "never",
+    resume: Resume = False,
+    store: Store = DEFAULT_STORE,
+    master: Master = None,
+    as_json: Json = False,
+) -> None:
+    """Look for what nobody has scripted: short runs with other settings, damage and load each."""
+    from harness.campaigns.campaign import Session
+    from harness.campaigns.conduct import reject_unknown_version
+    from harness.campaigns.search import Search, run_search
+
+    flags: dict[str, Any] = {**given, "scenario": given["scenario"] or _SCENARIO}
+    seed = new_seed() if given["seed"] is None else given["seed"]
+    first = scenario_of(flags)
+    looked = Search(
+        make=lambda flags, topic: scenario_of(flags, topic=topic),
+        flags={name: value for name, value in flags.items() if name != "seed"},
+        kafka=first.cluster.kafka,
+        seed=seed,
+        draws=settings == "drawn",
+        stop_at_first=stop_at_first,
+    )
+    with stoppable() as stop, console.live_progress() as progress:
+        reject_unknown_version(first.cluster, say=progress.say)
+        session = Session(
+            store=store, resume=resume, master=master, keep_cluster=keep_cluster,
+            progress=progress, stop=stop, budget_s=parse_duration_s(budget),
+        )  # fmt: skip
+        summary = run_search(looked, session)
+    console.print_lines(summary.lines())
+    if as_json:
+        typer.echo(canonical_json(summary.document()), nl=False)
+    raise typer.Exit(INTERRUPTED if stop.is_set() else summary.verdict.exit_code)

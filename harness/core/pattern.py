@@ -1,0 +1,140 @@
+"""Patterns: how a few faults hang together, and the deck that they are drawn from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol, TypeVar, runtime_checkable
+
+from harness.core.event import Event
+from harness.core.fault import (
+    Fault,
+    Target,
+    describe,
+    fault_traits,
+    phrase,
+    target_traits,
+)
+from harness.core.registry import Registry
+from harness.core.scenario import Step
+
+_Thing = TypeVar("_Thing", Fault, Target, Event)
+
+_ABOVE = (1.1, 1.6)
+FAR_ENOUGH = _ABOVE[1]
+"""A hold of so many times a limit passes it."""
+_BANDS = (_ABOVE, _ABOVE, _ABOVE, (2.0, 2.5), (0.5, 0.9))
+"""Parts of a limit between which a hold is drawn: just above it, far above it, below it."""
+_LONGEST_DELAY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deck:
+    """What the steps of one pattern are drawn from.
+
+    Each draw has a name and a stream of its own, and among several things each has a chance of its
+    own: one more kind in the deck is drawn now and then, and changes no other draw.
+
+    Attributes:
+        stream: names all draws of this pattern.
+        faults: the kinds to draw from.
+        targets: who may be hit.
+        limits_s: the limits that holds are drawn around, seconds.
+        hold_s: shortest and longest hold, seconds, instead of holds around the limits.
+    """
+
+    stream: str
+    faults: tuple[Fault, ...]
+    targets: tuple[Target, ...]
+    limits_s: tuple[float, ...] = ()
+    hold_s: tuple[float, float] | None = None
+
+    def fault(self, draw: str) -> Fault:
+        """Return a fault; one that needs the two ends of a link only where there is no other."""
+        others = [fault for fault in self.faults if not fault_traits(fault).hits_pairs]
+        return pick(f"{self.stream}/{draw}", others or self.faults)
+
+    def target(self, draw: str, fault: Fault) -> Target:
+        """Return somebody whom a fault can hit."""
+        return pick(f"{self.stream}/{draw}", fitting(fault, self.targets))
+
+    def elected(self, draw: str) -> tuple[Target, Event]:
+        """Return somebody who has a role by election, and the election of a successor."""
+        target = pick(f"{self.stream}/{draw}", [t for t in self.targets if is_elected(t)])
+        assert isinstance(target, Elected)  # noqa: S101 (just asked)
+        return target, target.election()
+
+    def hold_s_of(self, draw: str) -> float:
+        """Return how long a fault is held, seconds, to a tenth."""
+        random = Random(f"{self.stream}/{draw}")  # noqa: S311
+        if self.hold_s is not None:
+            return round(random.uniform(*self.hold_s), 1)
+        low, high = random.choice(_BANDS)
+        return round(random.choice(self.limits_s) * random.uniform(low, high), 1)
+
+    def delay_s(self, draw: str) -> float:
+        """Return how long a step follows its event, 0 to 2 s; half of them within half a second."""
+        random = Random(f"{self.stream}/{draw}")  # noqa: S311
+        return round(_LONGEST_DELAY_S * random.random() ** 2, 2)
+
+    def one_of(self, draw: str, events: Sequence[Event]) -> Event:
+        """Return one of some events."""
+        return pick(f"{self.stream}/{draw}", events)
+
+
+@runtime_checkable
+class Pattern(Protocol):
+    """How a few faults hang together; a frozen dataclass whose fields are parameters."""
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether the pattern can begin with a fault, given the rest of the deck."""
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return the steps, the first of them this fault at 0 s; the same for the same deck."""
+
+
+@runtime_checkable
+class Elected(Protocol):
+    """A target that has its role by election."""
+
+    def election(self) -> Event:
+        """Return the election of its successor."""
+
+
+def is_elected(target: Target) -> bool:
+    """Return whether a target has its role by election."""
+    return isinstance(target, Elected)
+
+
+def fitting(fault: Fault, targets: Sequence[Target]) -> tuple[Target, ...]:
+    """Return those of some targets whom a fault can hit: only pairs, or no pairs."""
+    traits = fault_traits(fault)
+    return tuple(
+        target
+        for target in targets
+        if target_traits(target).hits_pairs == traits.hits_pairs
+        and not (target_traits(target).hits_all and traits.cuts_links)
+    )
+
+
+def pick(stream: str, things: Sequence[_Thing]) -> _Thing:
+    """Return one of some things, each of which draws a number of its own: the highest wins."""
+    return max(things, key=lambda thing: Random(f"{stream}/{phrase(describe(thing))}").random())  # noqa: S311
+
+
+PATTERNS: Registry[Callable[..., Pattern]] = Registry("pattern", "faults")
+pattern = PATTERNS.register
+
+
+@pattern("alone")
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """One fault, at a time of its own."""
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:  # noqa: ARG002
+        """Return True: every fault can come alone."""
+        return True
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return the one step."""
+        target = deck.target("target", fault)
+        return (Step(at_s=0, fault=fault, target=target, hold_s=deck.hold_s_of("hold")),)

@@ -1,0 +1,75 @@
+"""The experiment of a search: every fault, alone and in patterns that follow events."""
+
+from faults.broker_kill import BrokerKill
+from faults.broker_pause import BrokerPause
+from faults.broker_stop import BrokerStop
+from faults.gc_pause import GcPause
+from faults.partition import Partition
+from faults.patterns import Alternation, LastInSync, Recovering, Relapse, Returned, Successor
+from faults.power_loss import PowerLoss
+from faults.targets import (
+    AllBrokers,
+    Controller,
+    FollowerOf,
+    LastRestarted,
+    LeaderOf,
+    Minority,
+    RandomBroker,
+)
+from harness.core.cluster import ClusterSpec
+from harness.core.contract import Contract
+from harness.core.limits import short_limits
+from harness.core.pattern import Alone
+from harness.core.scenario import Scenario, scenario
+from harness.core.schedule import Mix
+from workloads.send_poll import SendPoll
+
+
+@scenario("search")
+def search() -> Scenario:
+    """Look for what nobody has scripted: cascades of every fault, up to three at a time.
+
+    Most windows in which a replicated log loses records are open for a second or less, right after
+    an election or a return. Steps that wait for such an event fall into them; independent draws
+    hardly ever do. Two partitions are aimed at, all of them are hit: every broker leads some.
+    """
+    return Scenario(
+        name="search",
+        cluster=ClusterSpec(),
+        contract=Contract(),
+        workload=SendPoll(partitions=6, producers=3, own_partitions=True),
+        broker_config=short_limits,
+        schedule=Mix(
+            faults=(
+                BrokerKill(),
+                BrokerStop(),
+                BrokerPause(),
+                GcPause(),
+                Partition(),
+                Partition(listener="replication"),
+                PowerLoss(),
+            ),
+            targets=(
+                LeaderOf("orders", 0),
+                LeaderOf("orders", 1),
+                FollowerOf("orders", 0),
+                Controller(),
+                RandomBroker(),
+                LastRestarted(),
+                Minority(),
+                AllBrokers(),
+            ),
+            patterns=(
+                Alone(),
+                Successor(),
+                Returned(),
+                Recovering(),
+                Relapse(),
+                LastInSync(),
+                Alternation(),
+            ),
+            quiet_s=2.0,
+        ),
+        duration_s=90,
+        max_at_once=3,
+    )

@@ -1,0 +1,138 @@
+"""Patterns: what follows what, and draws that one more kind of fault leaves as they are."""
+
+from itertools import pairwise
+
+import pytest
+
+from faults.broker_kill import BrokerKill
+from faults.broker_stop import BrokerStop
+from faults.link import Link
+from faults.partition import Partition
+from faults.patterns import (
+    Alternation,
+    LastInSync,
+    Recovering,
+    Relapse,
+    Returned,
+    Successor,
+)
+from faults.power_loss import PowerLoss
+from faults.targets import (
+    AllBrokers,
+    Controller,
+    FollowerOf,
+    IsrDownTo,
+    LeaderAndFollower,
+    LeaderOf,
+    OutOfSync,
+    RandomBroker,
+)
+from harness.core.errors import UsageError
+from harness.core.fault import Fault, describe
+from harness.core.pattern import PATTERNS, Alone, Deck, Pattern, fitting
+from harness.core.scenario import SCENARIOS, Step
+from harness.core.schedule import Mix
+
+FAULTS: tuple[Fault, ...] = (BrokerKill(), BrokerStop(), Partition())
+TARGETS = (LeaderOf("orders", 0), LeaderOf("orders", 1), Controller(), RandomBroker())
+
+
+def deck(stream: str = "7") -> Deck:
+    return Deck(stream=stream, faults=FAULTS, targets=TARGETS, limits_s=(3.0,))
+
+
+@pytest.mark.parametrize("stream", [str(n) for n in range(10)])
+@pytest.mark.parametrize("name", sorted(PATTERNS))
+def test_a_pattern_begins_with_the_fault_it_was_given(name: str, stream: str) -> None:
+    pattern = PATTERNS[name]()
+
+    steps = pattern.steps(BrokerStop(), deck(stream))
+
+    assert steps[0].fault == BrokerStop()
+    assert steps[0].after is None
+    assert all(step.after is not None for step in steps[1:])
+    assert all(0 <= step.after.delay_s <= 2 for step in steps if step.after)
+    assert all(1.5 <= step.hold_s <= 15 for step in steps)
+    assert steps == pattern.steps(BrokerStop(), deck(stream))
+
+
+def _words(steps: tuple[Step, ...]) -> list[tuple[str, str]]:
+    return [
+        (describe(step.target)["name"], describe(step.after.event)["name"] if step.after else "")
+        for step in steps
+    ]
+
+
+def test_who_is_hit_and_after_what() -> None:
+    kill, cards = BrokerKill(), deck()
+
+    target, election = _words(Successor().steps(kill, cards))[1]
+    assert (target, election) in {
+        ("leader_of", "leader_elected"), ("controller", "controller_elected"),
+    }  # fmt: skip
+    assert [who for who, _ in _words(Returned().steps(kill, cards))] == ["follower_of", "leader_of"]
+    assert _words(Relapse().steps(kill, cards)) == [("follower_of", ""), ("out_of_sync", "healed")]
+    assert _words(LastInSync().steps(kill, cards)) == [
+        ("isr_down_to", ""), ("leader_of", "isr_shrank"),
+    ]  # fmt: skip
+    assert [who for who, _ in _words(Alternation().steps(kill, cards))] == ["leader_of"] * 3
+
+
+@pytest.mark.parametrize("pattern", [Returned(), Relapse(), LastInSync()])
+@pytest.mark.parametrize("stream", [str(n) for n in range(10)])
+def test_all_steps_speak_of_one_partition(pattern: Pattern, stream: str) -> None:
+    steps = pattern.steps(BrokerKill(), deck(stream))
+
+    places = {
+        (step.target.topic, step.target.partition)
+        for step in steps
+        if isinstance(step.target, (LeaderOf, FollowerOf, OutOfSync, IsrDownTo))
+    }
+    assert len(places) == 1
+
+
+def test_a_pattern_that_nobody_fits_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"No pattern \(successor\) can be made"):
+        Mix(faults=(BrokerKill(),), targets=(RandomBroker(),), patterns=(Successor(),))
+
+
+def test_a_link_comes_in_patterns_that_hit_pairs() -> None:
+    cards = Deck(
+        stream="7", faults=(Link(),), targets=(LeaderAndFollower("orders"), *TARGETS), hold_s=(1, 2)
+    )
+
+    assert Alone().fits(Link(), cards)
+    assert Recovering().fits(Link(), cards)
+    assert [step.fault for step in Recovering().steps(Link(), cards)] == [Link(), Link()]
+    assert not any(p.fits(Link(), cards) for p in (Successor(), Returned(), LastInSync()))
+
+
+def test_no_links_are_left_to_cut_between_all_brokers() -> None:
+    assert fitting(Partition(), (AllBrokers(), Controller())) == (Controller(),)
+    assert fitting(BrokerKill(), (AllBrokers(), Controller())) == (AllBrokers(), Controller())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_another_kind_comes_in_between_and_changes_no_other_draw(seed: int) -> None:
+    def dealt(*faults: Fault) -> list[Step]:
+        mix = Mix(faults=faults, targets=TARGETS, limits_s=(3.0,), quiet_s=1.0)
+        return list(mix.steps(seed, 300))
+
+    few = [(s.fault, s.target, s.hold_s) for s in dealt(*FAULTS)]
+    more = [(s.fault, s.target, s.hold_s) for s in dealt(*FAULTS, PowerLoss())]
+
+    kept = [entry for entry in more if entry[0] != PowerLoss()]
+    assert len(kept) < len(more)
+    assert kept == few[: len(kept)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_steps_of_a_pattern_stay_together(seed: int) -> None:
+    schedule = SCENARIOS["search"]().schedule
+
+    steps = schedule.steps(seed, 90)
+
+    assert [step.at_s for step in steps] == sorted(step.at_s for step in steps)
+    assert steps[0].after is None
+    for before, step in pairwise(steps):
+        assert (step.after is None) == (step.at_s > before.at_s)

@@ -1,0 +1,151 @@
+"""A search: what is drawn, what comes again, and when it is over."""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.campaigns.draws import BROKERS, RUNS, drawn
+from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
+from harness.campaigns.search import Search, SearchSummary
+from harness.cli.settings import BY_NAME, scenario_of
+from harness.core.verdict import Verdict
+
+LOST = {"lost-write": AnomalyCount(count=3, permitted=False)}
+
+
+def search(**more: Any) -> Search:
+    flags: Mapping[str, Any] = {"scenario": "search", "kafka": "3.9.1", "duration": "60s"}
+    return Search(
+        make=lambda flags, topic: scenario_of(flags, topic=topic),
+        flags=flags,
+        kafka="3.9.1",
+        seed=7,
+        **more,
+    )
+
+
+def result(settings: Mapping[str, Any], verdict: Verdict = Verdict.VALID) -> ScenarioResult:
+    anomalies = LOST if verdict is Verdict.INVALID else {}
+    return ScenarioResult(
+        settings=settings, verdict=verdict, reasons=(), anomalies=anomalies, run="r", seconds=60.0
+    )
+
+
+def _run(looked: Search, verdicts: Sequence[Verdict]) -> list[ScenarioResult]:
+    results: list[ScenarioResult] = []
+    for cell, verdict in zip(looked.cells(), verdicts, strict=False):
+        results.append(result(cell.settings, verdict))
+        looked.results = list(results)
+    return results
+
+
+def test_the_same_seed_searches_the_same_way() -> None:
+    first, second = ([c.settings for c in islice(search().cells(), 8)] for _ in range(2))
+
+    assert first == second
+    assert len({settings["seed"] for settings in first}) == 8
+
+
+def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None:
+    looked = search(stop_at_first=True)
+    cells = looked.cells()
+    ran = []
+    for verdict in (Verdict.VALID, Verdict.INVALID, Verdict.VALID, Verdict.INVALID, Verdict.VALID):
+        cell = next(cells)
+        assert not looked.is_over()
+        ran.append((cell, result(cell.settings, verdict)))
+        looked.results = [judged for _, judged in ran]
+
+    found, *again = [cell for cell, _ in ran[1:]]
+    assert [cell.settings.get("again") for cell in again] == [1, 2, 3]
+    assert {cell.seed for cell in again} == {found.seed}
+    assert {str(cell.settings["flags"]) for cell in again} == {str(found.settings["flags"])}
+    assert looked.is_over()
+
+
+def test_the_summary_says_how_often_it_was_found_again(tmp_path: Path) -> None:
+    verdicts = (Verdict.VALID, Verdict.INVALID, Verdict.VALID, Verdict.INVALID, Verdict.VALID)
+    results = _run(search(), verdicts)
+
+    summary = SearchSummary(seed=7, kafka="3.9.1", elapsed_s=600, results=results)
+
+    (found,) = summary.found
+    assert (found["number"], found["found_again"], found["repeated"]) == (2, 1, 3)
+    assert found["forbidden"] == {"lost-write": 3}
+    assert summary.verdict is Verdict.INVALID
+    assert summary.runs_an_hour == 30
+    assert "found again 1 of 3 times" in "\n".join(summary.lines())
+    summary.write(tmp_path)
+    assert "found again 1 of 3 times" in (tmp_path / "summary.md").read_text()
+    assert json.loads((tmp_path / "summary.json").read_text())["runs"][1]["number"] == 2
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "whole"),
+    [
+        ([Verdict.VALID, Verdict.UNKNOWN], Verdict.VALID),
+        ([Verdict.UNKNOWN], Verdict.UNKNOWN),
+        ([], Verdict.UNKNOWN),
+    ],
+)
+def test_a_search_without_a_find_shows_something_once_a_run_is_valid(
+    verdicts: list[Verdict], whole: Verdict
+) -> None:
+    results = _run(search(), verdicts)
+
+    assert SearchSummary(seed=7, kafka="k", elapsed_s=1, results=results).verdict is whole
+
+
+def test_runs_share_a_cluster_and_have_settings_of_their_own() -> None:
+    cells = list(islice(search().cells(), 12))
+
+    topics = {str(cell.run.topics()[0].name) for cell in cells}
+    clusters = {cell.run.cluster for cell in cells}
+    contracts = {str(cell.settings["flags"]["min_isr"]) for cell in cells}
+    assert len(topics) == len(cells)
+    assert len(clusters) == 2
+    assert contracts == {"1", "2"}
+
+
+def test_what_is_given_is_not_drawn() -> None:
+    flags = {"min_isr": 1, "broker_config": ["log.segment.bytes=70000"]}
+
+    for number in range(30):
+        got = drawn(flags, 7, block=number, number=number, kafka="3.9.1")
+        assert got["min_isr"] == 1
+        assert [p for p in got["broker_config"] if "segment" in p] == flags["broker_config"]
+
+
+def test_a_property_that_a_version_lacks_is_not_drawn() -> None:
+    of_2017, of_today = (
+        drawn({}, 7, block=0, number=1, kafka=kafka)["broker_config"]
+        for kafka in ("0.10.2.2", "4.3.1")
+    )
+
+    assert len(of_today) == len(BROKERS)
+    assert not any(text.startswith("transaction") for text in of_2017)
+
+
+def test_every_setting_that_is_drawn_is_one_of_a_run() -> None:
+    assert all(draw.name in BY_NAME for draw in RUNS)
+    assert all(draw.why and len(draw.values((4, 0))) >= 1 for draw in (*RUNS, *BROKERS))
+
+
+@pytest.mark.parametrize("kafka", ["0.10.2.2", "2.8.2", "4.3.1"])
+def test_whatever_is_drawn_can_be_run(kafka: str) -> None:
+    flags = {"scenario": "search", "kafka": kafka}
+
+    for number in range(40):
+        scenario = scenario_of(drawn(flags, 7, block=number, number=number, kafka=kafka))
+        assert scenario.contract.min_isr <= scenario.contract.replication_factor
+
+
+def test_without_draws_runs_differ_in_their_seeds_alone() -> None:
+    cells = list(islice(search(draws=False).cells(), 4))
+
+    assert len({str(cell.settings["flags"]) for cell in cells}) == 1
+    assert len({cell.seed for cell in cells}) == 4
