@@ -92,7 +92,7 @@ def test_a_stale_high_watermark_costs_the_batch_up_to_0_10_2(tried_on: TriedOn, 
     tried = tried_on(kafka)["kip101-hw-truncation-loss"]
 
     result = tried.result
-    assert result["outcome"] == "CONFIRMED", result
+    assert result["outcome"] == "CONFIRMED", result["words"]
     expected = set(range(10, 110)) if kafka == OLDEST else set()
     assert set(lost_records(tried.folder).values()) == expected
     assert result["anomalies"].get("lost-write", 0) == len(expected)
@@ -112,7 +112,7 @@ def test_a_stale_high_watermark_costs_the_batch_up_to_0_10_2(tried_on: TriedOn, 
 def test_two_crashed_replicas_diverge_for_ever_up_to_0_10_2(tried_on: TriedOn, kafka: str) -> None:
     tried = tried_on(kafka)["kip101-divergence"]
 
-    assert tried.result["outcome"] == "CONFIRMED", tried.result
+    assert tried.result["outcome"] == "CONFIRMED", tried.result["words"]
     found = json.loads((tried.folder / "verdict.json").read_text())["anomalies"]
     assert set(lost_records(tried.folder).values()) == set(range(5, 10))
     if kafka == OLDEST:
@@ -131,7 +131,7 @@ def test_a_control_is_caught_and_to_the_last_record(tried_on: TriedOn, claim: st
 
     tried = tried_on(NEWEST)[claim]
 
-    assert tried.result["outcome"] == "CONFIRMED", tried.result
+    assert tried.result["outcome"] == "CONFIRMED", tried.result["words"]
     lost = set(lost_records(tried.folder))
     repeated = {value for value, count in values(tried.folder, "final").items() if count > 1}
     caught = lost if anomaly == "lost-write" else repeated

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import docker
 import pytest
-from docker.models.containers import Container
 
+from harness.cluster.agent import Agent
 from harness.core.wait import wait_until
 
 pytestmark = pytest.mark.docker
@@ -101,10 +101,11 @@ def test_leases_heal_what_a_killed_harness_left_broken_and_its_history_is_judged
     engine = docker.from_env()
     run_label = f"kafka-chaos.run={killed_run.name}"
     labelled: dict[str, str | list[str] | bool] = {"label": run_label}
-    (agent,) = engine.containers.list(filters={"label": [run_label, "kafka-chaos.agent"]})
+    (its,) = engine.containers.list(filters={"label": [run_label, "kafka-chaos.agent"]})
+    agent = Agent(its)
 
     def leases() -> list[object]:
-        return list(json.loads(_ask(agent, ["agent.py", "leases"]))["leases"])
+        return list(agent.ask("leases")["leases"])
 
     journal = (killed_run / "faults.jsonl").read_text()
     assert '"healed"' not in journal, "the harness died before it healed"
@@ -114,12 +115,13 @@ def test_leases_heal_what_a_killed_harness_left_broken_and_its_history_is_judged
         if path.name.isdigit() and str(killed_run).encode() in _command_line(path)
     ]
     wait_until(lambda: not leases(), timeout_s=180, what="the leases to end", interval_s=1)
-    healed = _ask(agent, ["cat", "/run/kafka-chaos/healed.jsonl"]).splitlines()
+    healed = agent.output(["cat", "/run/kafka-chaos/healed.jsonl"]).splitlines()
     assert "mend" in {json.loads(line)["action"].split()[0] for line in healed}
     for broker in engine.containers.list(filters=labelled):
-        if broker.id != agent.id:
-            rules = _rules(agent, broker.attrs["State"]["Pid"])
-            assert "KC-" not in rules, rules
+        if broker.id != its.id:
+            network = f"--net=/proc/{broker.attrs['State']['Pid']}/ns/net"
+            rules = agent.output(["nsenter", network, "iptables-save"])
+            assert b"KC-" not in rules, rules
     wait_until(
         lambda: not any(Path(f"/proc/{pid}").exists() for pid in clients),
         timeout_s=180,
@@ -161,14 +163,3 @@ def _command_line(process: Path) -> bytes:
         return (process / "cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def _rules(agent: Container, pid: int) -> str:
-    return _ask(agent, ["nsenter", "-t", str(pid), "-n", "iptables-save"])
-
-
-def _ask(agent: Container, command: list[str]) -> str:
-    done = agent.exec_run(command)
-    assert done.exit_code == 0, done.output
-    assert isinstance(done.output, bytes)
-    return done.output.decode()

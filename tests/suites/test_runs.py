@@ -40,7 +40,9 @@ def torn_transactions(run_dir: Path) -> set[tuple[int, int]]:
 
 
 def summary(outcome: RunResult) -> str:
-    return (outcome.run_dir.path / "verdict.json").read_text()[:4000]
+    report = json.loads((outcome.run_dir.path / "verdict.json").read_text())
+    told = {name: report[name] for name in ("verdict", "reasons", "anomalies", "faults")}
+    return json.dumps(told, indent=2)[:20_000]
 
 
 # By night: by day a cluster of a user's Compose file meets the same faults.
