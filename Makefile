@@ -18,7 +18,7 @@ LIMIT := $(shell command -v timeout >/dev/null 2>&1 && echo timeout 1800)
 # Clients and tests are hundreds of processes: where bytecode is forbidden, each compiles all it needs.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test quick night-test lint images unit spark stories suites benches contracts doctor clean ready
+.PHONY: run test quick night-test lint images unit clients spark stories suites benches contracts doctor clean ready
 .DELETE_ON_ERROR:
 
 run: ready
@@ -26,7 +26,7 @@ run: ready
 
 # The gate: whatever a change can break, on real clusters too.
 test: ready
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint images
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint images clients
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit spark
 	@$(MAKE) --no-print-directory suites
 
@@ -42,15 +42,19 @@ night-test: ready
 	@echo "== histories drawn anew, by the thousand"
 	@DRAWN_HISTORIES=5000 DRAWN_SEED=$$(date +%s) \
 	  $(BIN)/pytest --hypothesis-profile=night \
-	  tests/unit tests/spark/test_run_reference.py tests/spark/test_op_reference.py
+	  tests/unit tests/clients tests/spark/test_run_reference.py tests/spark/test_op_reference.py
 	@echo "== dangerous lines, broken one at a time"
 	@$(BIN)/python -m tests.mutants
 	@$(MAKE) --no-print-directory benches
 
-# Most of the unit tests' time is waiting for librdkafka: more of them than cores are run at once.
 unit: $(INSTALLED)
 	@echo "== unit tests"
-	@$(BIN)/pytest --quiet --numprocesses=3 --dist=worksteal tests/unit
+	@$(BIN)/pytest --quiet --numprocesses=2 --dist=worksteal tests/unit
+
+# Most of their time is waiting for librdkafka: more of them than cores are run at once.
+clients: $(INSTALLED)
+	@echo "== clients, against librdkafka's mock cluster"
+	@$(BIN)/pytest --quiet --numprocesses=4 --dist=worksteal tests/clients
 
 # Each worker has one session; a file stays with its worker.
 spark: $(INSTALLED)

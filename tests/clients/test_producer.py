@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from harness.core.contract import Contract
 from harness.history.format import read_frames
 from harness.history.seal import seal
-from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
+from tests.clients.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.client_config import producer_config
 from workloads.producer import _CATCH_UP_S as CATCH_UP_S
 from workloads.producer import Pace, ProducerSettings, SendingProducer

@@ -9,7 +9,7 @@ import pytest
 from harness.core.contract import Contract
 from harness.history.recorder import Identity, Recorder
 from harness.history.seal import seal
-from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
+from tests.clients.mock_kafka import PARTITIONS, RUN_ID, TOPIC, Run, mock_run
 from workloads.consumer import RecordingConsumer
 from workloads.record import decoder, encoder
 from workloads.send_poll import SendPoll

@@ -11,7 +11,7 @@ from harness.core.workload import ClientSpec
 from harness.history.recorder import Recorder
 from harness.history.seal import seal
 from harness.lab.groups import offsets_partition
-from tests.unit.mock_kafka import (
+from tests.clients.mock_kafka import (
     PARTITIONS,
     RUN_ID,
     TOPIC,

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, Message
 
 from harness.core.contract import Contract
 from harness.history.seal import seal
-from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka, Run, mock_run
+from tests.clients.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka, Run, mock_run
 from workloads.control import Control
 from workloads.transaction import Owner, TransactionFailed
 from workloads.transactional import Transactional

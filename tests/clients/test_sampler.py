@@ -18,7 +18,7 @@ from harness.core.view import Partition, PartitionState
 from harness.core.wait import wait_until
 from harness.run.monitor import Monitor
 from harness.run.sampler import Sampler
-from tests.unit.mock_kafka import TOPIC, MockKafka
+from tests.clients.mock_kafka import TOPIC, MockKafka
 
 WHOLE = PartitionState(leader=1, isr=(1, 2, 3), replicas=(1, 2, 3))
 SMALL = PartitionState(leader=1, isr=(1,), replicas=(1, 2, 3))

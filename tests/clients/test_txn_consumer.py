@@ -12,7 +12,7 @@ from harness.core.wait import wait_until
 from harness.history.recorder import Identity
 from harness.history.seal import seal
 from harness.history.transactions import TxnRecorder
-from tests.unit.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka
+from tests.clients.mock_kafka import PARTITIONS, RUN_ID, TOPIC, MockKafka
 from workloads.client_config import consumer_config
 from workloads.record import decoder, encoder, values_of
 from workloads.txn_consumer import TxnConsumer

@@ -11,7 +11,7 @@ import pytest
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.history.seal import seal
-from tests.unit.mock_kafka import TOPIC, Run, RunningClient, mock_run
+from tests.clients.mock_kafka import TOPIC, Run, RunningClient, mock_run
 
 
 @pytest.fixture
