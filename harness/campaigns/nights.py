@@ -1,5 +1,6 @@
 """A night: runs of many contracts and seeds until its time is spent, and one summary."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count, cycle
@@ -19,15 +20,17 @@ from harness.campaigns.campaign import (
 )
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
 from harness.campaigns.contracts import combine
+from harness.campaigns.night_log import NightLog
 from harness.campaigns.pages import render, tally
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
-from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
+from harness.core.run_dir import SCHEMA, canonical_json, read_lines, write_atomically
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
 from verifiers.situations.situation import SITUATIONS
 
 CONTROL = "leader_cut_and_kill"
 _SEED_RANGE = 1_000_000
+_RESULTS = "runs.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +98,15 @@ class NightSummary:
         seed: of the night.
         budget_s: how long it might take, seconds.
         results: in the order of the runs.
+        elapsed_s: since it began, or went on, seconds.
+        earlier: the runs that were made before it went on, by the names of their folders.
     """
 
     seed: int
     budget_s: float | None
     results: Sequence[ScenarioResult]
+    elapsed_s: float = 0.0
+    earlier: frozenset[str] = frozenset()
 
     @property
     def verdict(self) -> Verdict:
@@ -112,8 +119,20 @@ class NightSummary:
     def tally(self) -> str:
         """How many runs ended how, and how many situations they have reached."""
         runs = tally("run", [result.verdict for result in self.results], Verdict)
+        if not self.results:
+            return runs
         reached = sum(bool(each["count"]) for each in self.situations.values())
-        return f"{runs} · {reached} of {len(self.situations)} situations" if self.results else runs
+        share = self.under_fault_share
+        under = "" if share is None else f" · {share:.0%} of the time under fault"
+        return f"{runs}{under} · {reached} of {len(self.situations)} situations"
+
+    @property
+    def under_fault_share(self) -> float | None:
+        """For how much of the time some proven fault was in force under load; None if unknown."""
+        made = [result for result in self.results if result.run not in self.earlier]
+        if not self.elapsed_s or not made:
+            return None
+        return sum(result.measured.under_fault_s for result in made) / self.elapsed_s
 
     @property
     def situations(self) -> dict[str, dict[str, Any]]:
@@ -149,6 +168,10 @@ class NightSummary:
             "verdict": self.verdict.name,
             "seed": self.seed,
             "budget_s": self.budget_s,
+            "elapsed_s": round(self.elapsed_s, 1),
+            "under_fault_share": None
+            if self.under_fault_share is None
+            else round(self.under_fault_share, 3),
             "situations": self.situations,
             "runs": [result.in_summary() for result in self.results],
         }
@@ -196,14 +219,27 @@ def spend_night(night: Night, session: Session) -> NightSummary:
         del asked["seed"]
     folder = open_folder(session, f"*-nightly-{asked.get('seed', '*')}", asked)
     seed = int(asked_in(folder)["seed"])
+    earlier = frozenset(str(line.get("run")) for line in read_lines(folder / _RESULTS))
+    begin = time.monotonic()
+    log = NightLog(folder.parent, folder.name)
+
+    def summarize(results: Sequence[ScenarioResult]) -> NightSummary:
+        # A process that was killed between the two files has a result without its line.
+        log.add(results)
+        return NightSummary(
+            seed=seed, budget_s=session.budget_s, results=results,
+            elapsed_s=time.monotonic() - begin, earlier=earlier,
+        )  # fmt: skip
 
     campaign = Campaign(
         cells=replace(night, seed=seed).cells(),
         read=ScenarioResult.read,
-        summarize=lambda results: NightSummary(
-            seed=seed, budget_s=session.budget_s, results=results
-        ),
+        summarize=summarize,
+        results_file=_RESULTS,
     )
-    summary = run_campaign(campaign, folder, session)
+    try:
+        summary = run_campaign(campaign, folder, session)
+    finally:
+        log.close()
     session.progress.say(f"the night's summary lies in {folder}")
     return summary

@@ -9,6 +9,7 @@ from harness.campaigns.campaign import Cell
 from harness.campaigns.conduct import RunResult
 from harness.campaigns.field_values import read_dataclass
 from harness.campaigns.fingerprint import Fingerprint, fingerprints
+from harness.campaigns.measured import Measured, measure
 from harness.core.contract import Contract
 from harness.core.fault import fault_traits
 from harness.core.run_dir import SCHEMA
@@ -62,6 +63,11 @@ class ScenarioResult:
         situations: by name, how often the run reached each; those that it did not are 0.
         reached_under: by situation, the names of the faults under which it was reached.
         fingerprints: what tells each forbidden thing that was found from other findings.
+        kafka: version of the brokers.
+        workload: what the clients did.
+        contract: what the producers were promised.
+        control: whether the damage must cause an anomaly.
+        measured: what the run measured.
         run: name of the run's folder; empty if there was no run.
         seconds: how long it took, verification included.
     """
@@ -79,6 +85,11 @@ class ScenarioResult:
     situations: Mapping[str, int] = field(default_factory=dict)
     reached_under: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fingerprints: tuple[Fingerprint, ...] = ()
+    kafka: str = ""
+    workload: str = ""
+    contract: Contract = field(default_factory=Contract)
+    control: bool = False
+    measured: Measured = field(default_factory=Measured)
     run: str = ""
     seconds: float = 0.0
 
@@ -198,6 +209,11 @@ def _of_run(
             control=subject.control,
             origin_ns=result.run_dir.meta().get("origin_ns"),
         ),
+        kafka=report.kafka,
+        workload=subject.workload,
+        contract=subject.contract,
+        control=bool(subject.control),
+        measured=measure(result),
         run=result.run_dir.name,
         seconds=round(seconds, 1),
     )
@@ -225,6 +241,10 @@ def _without_run(
         reasons=(reason,),
         headlines=_headlines(contract, kafka, {}, destroyed=destroyed),
         faults=len(steps),
+        kafka=kafka,
+        workload=WORKLOADS.name_of(scenario.workload),
+        contract=contract,
+        control=bool(scenario.provokes(contract)),
         seconds=seconds,
     )
 
