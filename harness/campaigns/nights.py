@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count, cycle
 from pathlib import Path
 from random import Random
@@ -20,7 +20,9 @@ from harness.campaigns.campaign import (
 )
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
 from harness.campaigns.contracts import combine
-from harness.campaigns.night_log import NightLog
+from harness.campaigns.known import KnownFindings
+from harness.campaigns.night_findings import NightFinding, findings_of
+from harness.campaigns.night_log import NightLog, NightRun, read_nights
 from harness.campaigns.pages import render, tally
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.core.run_dir import SCHEMA, canonical_json, read_lines, write_atomically
@@ -100,6 +102,9 @@ class NightSummary:
         results: in the order of the runs.
         elapsed_s: since it began, or went on, seconds.
         earlier: the runs that were made before it went on, by the names of their folders.
+        name: of its folder.
+        before: the runs of earlier nights of the store.
+        known: the findings that are known.
     """
 
     seed: int
@@ -107,13 +112,30 @@ class NightSummary:
     results: Sequence[ScenarioResult]
     elapsed_s: float = 0.0
     earlier: frozenset[str] = frozenset()
+    name: str = ""
+    before: Sequence[NightRun] = ()
+    known: KnownFindings = field(default_factory=KnownFindings)
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict; UNKNOWN as well if the control did not lose what it must."""
+        """The worst verdict; UNKNOWN as well if the control did not lose what it must.
+
+        Findings that are known do not count.
+        """
         controls = (r.verdict for r in self.results if r.settings["scenario"] == CONTROL)
         missing = [] if Verdict.VALID in controls else [Verdict.UNKNOWN]
-        return Verdict.merge([*(result.verdict for result in self.results), *missing])
+        return Verdict.merge([*map(self.known.verdict, self.results), *missing])
+
+    @property
+    def runs(self) -> list[NightRun]:
+        """The runs of this night and of all before it."""
+        tonight = [NightRun(night=self.name, result=result) for result in self.results]
+        return [*self.before, *tonight]
+
+    @property
+    def findings(self) -> list[NightFinding]:
+        """Whatever was found in this night and before, the new first."""
+        return findings_of(self.runs, night=self.name, known=self.known)
 
     @property
     def tally(self) -> str:
@@ -159,13 +181,26 @@ class NightSummary:
             f"{result.found}"
             for result in self.results
         ]
-        return [f"{self.verdict.name}  {self.tally}", *rows]
+        return [f"{self.verdict.name}  {self.tally}", *rows, *self.told()]
+
+    def told(self) -> list[str]:
+        """Return what is to be said of findings, a line each."""
+        tonight = [
+            f"{'known' if each.known else each.state} finding {each.fingerprint.id} in "
+            f"{each.tonight} run{'s' * (each.tonight != 1)}: {each.fingerprint.text}"
+            for each in self.findings
+            if each.tonight
+        ]
+        return [*tonight, *self.known.told(self.runs, night=self.name)]
 
     def document(self) -> dict[str, Any]:
         """Return the summary as one JSON object."""
         return {
             "schema": SCHEMA,
+            "night": self.name,
             "verdict": self.verdict.name,
+            "findings": [each.document(night=self.name) for each in self.findings if each.tonight],
+            "told": self.told(),
             "seed": self.seed,
             "budget_s": self.budget_s,
             "elapsed_s": round(self.elapsed_s, 1),
@@ -201,12 +236,15 @@ def title(settings: Mapping[str, Any]) -> str:
     return f"{kinds} acks={settings['acks']} min.isr={settings['min_isr']} seed={settings['seed']}"
 
 
-def spend_night(night: Night, session: Session) -> NightSummary:
+def spend_night(
+    night: Night, session: Session, *, known: KnownFindings | None = None
+) -> NightSummary:
     """Make runs until the budget of the session does not allow another one.
 
     Args:
         night: what is wanted.
         session: how it is run.
+        known: the findings that are known.
 
     Raises:
         UsageError: the night cannot be; there is nothing to go on with, or the store cannot be
@@ -222,13 +260,15 @@ def spend_night(night: Night, session: Session) -> NightSummary:
     earlier = frozenset(str(line.get("run")) for line in read_lines(folder / _RESULTS))
     begin = time.monotonic()
     log = NightLog(folder.parent, folder.name)
+    before = [run for run in read_nights(folder.parent) if run.night < folder.name]
 
     def summarize(results: Sequence[ScenarioResult]) -> NightSummary:
         # A process that was killed between the two files has a result without its line.
         log.add(results)
         return NightSummary(
             seed=seed, budget_s=session.budget_s, results=results,
-            elapsed_s=time.monotonic() - begin, earlier=earlier,
+            elapsed_s=time.monotonic() - begin, earlier=earlier, name=folder.name,
+            before=before, known=known or KnownFindings(),
         )  # fmt: skip
 
     campaign = Campaign(

@@ -97,6 +97,13 @@ class ScenarioResult:
         return f"{self.verdict.name}: {self.found}"
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the run would not be VALID without what is forbidden."""
+        # What is forbidden comes first among the reasons, one for each anomaly.
+        forbidden = {fingerprint.anomaly for fingerprint in self.fingerprints}
+        return self.reasons[len(forbidden) :]
+
+    @property
     def found(self) -> str:
         """What was found, or why nothing is known, in words."""
         anomalies = ", ".join(f"{name} ×{each.count}" for name, each in self.anomalies.items())

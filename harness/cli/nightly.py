@@ -1,5 +1,6 @@
 """The command `kafka-chaos nightly`: runs until a budget of time is spent, one summary."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,12 +33,22 @@ def nightly(
     resume: Resume = False,
     store: Store = DEFAULT_STORE,
     master: Master = None,
+    known: Annotated[
+        Path | None,
+        option(
+            "--known",
+            metavar="FILE",
+            help="Findings that are known, and decide nothing; default: known.yaml, if it is here.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run contracts and seeds until the budget is spent, the must-lose control among them."""
     from harness.campaigns.campaign import Session
     from harness.campaigns.nights import Night, spend_night
+    from harness.cli.known_file import known_findings
 
+    findings = known_findings(known)
     night = Night(
         kafka=kafka,
         workload=workload,
@@ -51,7 +62,7 @@ def nightly(
             store=store, resume=resume, master=master, progress=progress, stop=stop,
             budget_s=budget_s,
         )  # fmt: skip
-        summary = spend_night(night, session)
+        summary = spend_night(night, session, known=findings)
     console.print_lines(summary.lines())
     if as_json:
         typer.echo(canonical_json(summary.document()), nl=False)
