@@ -8,8 +8,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
-
 from harness.campaigns.campaign import (
     Campaign,
     Cell,
@@ -22,6 +20,7 @@ from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
 from harness.campaigns.contracts import combine
 from harness.campaigns.known import KnownFindings
 from harness.campaigns.night_findings import NightFinding, findings_of
+from harness.campaigns.night_junit import write_junit
 from harness.campaigns.night_log import NightLog, NightRun, read_nights
 from harness.campaigns.pages import render, tally
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
@@ -215,19 +214,8 @@ class NightSummary:
         """Write the summary as JSON, as Markdown and as JUnit's XML."""
         write_atomically(folder / "summary.json", canonical_json(self.document()))
         write_atomically(folder / "summary.md", render("night.md.j2", summary=self))
-        suite = TestSuite("kafka-chaos nightly")
-        for result in self.results:
-            case = TestCase(
-                title(result.settings), classname="kafka_chaos.nightly", time=result.seconds
-            )
-            reason = " ".join(result.reasons) or result.verdict.name
-            if result.verdict is not Verdict.VALID:
-                kind = Failure if result.verdict is Verdict.INVALID else Error
-                case.result = [kind(reason)]
-            suite.add_testcase(case)
-        junit = JUnitXml()
-        junit.add_testsuite(suite)
-        junit.write(str(folder / "junit.xml"), pretty=True)
+        tonight = [run for run in self.runs if run.night == self.name]
+        write_junit(tonight, self.known, folder / "junit.xml")
 
 
 def title(settings: Mapping[str, Any]) -> str:
