@@ -23,7 +23,9 @@ from harness.campaigns.night_findings import NightFinding, findings_of
 from harness.campaigns.night_junit import write_junit
 from harness.campaigns.night_log import NightLog, NightRun, read_nights
 from harness.campaigns.pages import render, tally
+from harness.campaigns.prune import is_passing, reduce_run
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.core.progress import Say
 from harness.core.run_dir import SCHEMA, canonical_json, read_lines, write_atomically
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
@@ -225,7 +227,11 @@ def title(settings: Mapping[str, Any]) -> str:
 
 
 def spend_night(
-    night: Night, session: Session, *, known: KnownFindings | None = None
+    night: Night,
+    session: Session,
+    *,
+    known: KnownFindings | None = None,
+    keeps_all: bool = True,
 ) -> NightSummary:
     """Make runs until the budget of the session does not allow another one.
 
@@ -233,6 +239,7 @@ def spend_night(
         night: what is wanted.
         session: how it is run.
         known: the findings that are known.
+        keeps_all: whether passing runs keep all of their folders; else what is read of them later.
 
     Raises:
         UsageError: the night cannot be; there is nothing to go on with, or the store cannot be
@@ -249,10 +256,15 @@ def spend_night(
     begin = time.monotonic()
     log = NightLog(folder.parent, folder.name)
     before = [run for run in read_nights(folder.parent) if run.night < folder.name]
+    reduced = set[str]()
 
     def summarize(results: Sequence[ScenarioResult]) -> NightSummary:
         # A process that was killed between the two files has a result without its line.
         log.add(results)
+        if not keeps_all:
+            fresh = [result for result in results if result.run not in reduced]
+            _reduce_passing(fresh, folder.parent, session.progress.say)
+            reduced.update(result.run for result in fresh)
         return NightSummary(
             seed=seed, budget_s=session.budget_s, results=results,
             elapsed_s=time.monotonic() - begin, earlier=earlier, name=folder.name,
@@ -271,3 +283,12 @@ def spend_night(
         log.close()
     session.progress.say(f"the night's summary lies in {folder}")
     return summary
+
+
+def _reduce_passing(results: Sequence[ScenarioResult], store: Path, say: Say) -> None:
+    """Take away what is not read again of the runs that are VALID; whatever fails is said."""
+    for result in results:
+        folder = store / result.run
+        passes = result.run and result.verdict is Verdict.VALID and is_passing(folder)
+        if passes and (failure := reduce_run(folder)):
+            say(failure)

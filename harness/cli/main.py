@@ -35,6 +35,7 @@ from harness.cli.options import (
     experiment,
 )
 from harness.cli.process import INTERRUPTED, is_wrong_usage, stoppable
+from harness.cli.prune import prune
 from harness.cli.search import search
 from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.errors import KafkaChaosError, UsageError
@@ -201,6 +202,7 @@ def report(path: RunFolder) -> None:
     run_dir = RunDir.open(path)
     if not (run_dir.path / "verdict.json").is_file():
         raise UsageError(f"{path} has no verdict yet: `kafka-chaos verify {path}` gives it one.")
+    run_dir.reject_pruned()
     console.print_lines(write_report(run_dir.path))
 
 
@@ -300,6 +302,7 @@ def clean(
 
 
 app.command("nightly", cls=RunningCommand)(nightly)
+app.command("prune", cls=ConfiguredCommand)(prune)
 app.command("search", cls=RunningCommand)(search)
 
 

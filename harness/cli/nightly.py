@@ -1,7 +1,7 @@
 """The command `kafka-chaos nightly`: runs until a budget of time is spent, one summary."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -42,6 +42,13 @@ def nightly(
             help="Findings that are known, and decide nothing; default: known.yaml, if it is here.",
         ),
     ] = None,
+    keep: Annotated[
+        Literal["all", "failed"],
+        option(
+            "--keep",
+            help="Which runs keep everything; others keep verdict, report, plan and faults.",
+        ),
+    ] = "failed",
     on_finish: Annotated[
         str | None,
         option(
@@ -74,7 +81,7 @@ def nightly(
             budget_s=budget_s,
         )  # fmt: skip
         try:
-            summary = spend_night(night, session, known=findings)
+            summary = spend_night(night, session, known=findings, keeps_all=keep == "all")
         except KafkaChaosError as error:
             # Where nothing was started, whoever started it is told by the exit code.
             if command is not None and not isinstance(error, UsageError):
