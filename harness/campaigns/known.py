@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from harness.campaigns.fingerprint import Fingerprint
-from harness.campaigns.night_log import NightRun, nights_of
+from harness.campaigns.night_log import CONTROL, NightRun, nights_of
 from harness.campaigns.scenario_result import ScenarioResult
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
@@ -110,6 +110,12 @@ class KnownFindings:
         if result.verdict is not Verdict.INVALID or not self.covers(result):
             return result.verdict
         return Verdict.UNKNOWN if result.doubts else Verdict.VALID
+
+    def verdict_of_night(self, results: Sequence[ScenarioResult]) -> Verdict:
+        """Return the worst of what runs contribute; UNKNOWN as well if no control is VALID."""
+        controls = (r.verdict for r in results if r.settings.get("scenario") == CONTROL)
+        missing = [] if Verdict.VALID in controls else [Verdict.UNKNOWN]
+        return Verdict.merge([*map(self.verdict, results), *missing])
 
     def covers(self, result: ScenarioResult) -> bool:
         """Return whether a run has findings, and all of them are known."""

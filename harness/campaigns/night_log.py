@@ -15,6 +15,9 @@ NIGHTS = "nights.jsonl"
 
 REPORT = "report.html"
 
+CONTROL = "leader_cut_and_kill"
+"""The scenario of the run that begins a night, and must lose."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightRun:

@@ -20,8 +20,9 @@ from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
 from harness.campaigns.contracts import combine
 from harness.campaigns.known import KnownFindings
 from harness.campaigns.night_findings import NightFinding, findings_of
+from harness.campaigns.night_index import write_index
 from harness.campaigns.night_junit import write_junit
-from harness.campaigns.night_log import NightLog, NightRun, read_nights
+from harness.campaigns.night_log import CONTROL, NightLog, NightRun, read_nights
 from harness.campaigns.pages import render, tally
 from harness.campaigns.prune import is_passing, reduce_run
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
@@ -31,7 +32,6 @@ from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
 from verifiers.situations.situation import SITUATIONS
 
-CONTROL = "leader_cut_and_kill"
 _SEED_RANGE = 1_000_000
 _RESULTS = "runs.jsonl"
 
@@ -123,9 +123,7 @@ class NightSummary:
 
         Findings that are known do not count.
         """
-        controls = (r.verdict for r in self.results if r.settings["scenario"] == CONTROL)
-        missing = [] if Verdict.VALID in controls else [Verdict.UNKNOWN]
-        return Verdict.merge([*map(self.known.verdict, self.results), *missing])
+        return self.known.verdict_of_night(self.results)
 
     @property
     def runs(self) -> list[NightRun]:
@@ -282,6 +280,9 @@ def spend_night(
     finally:
         log.close()
     session.progress.say(f"the night's summary lies in {folder}")
+    if summary.results:
+        page = write_index(folder.parent, summary.runs, known=summary.known)
+        session.progress.say(f"all nights: {page}")
     return summary
 
 

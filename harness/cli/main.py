@@ -14,6 +14,7 @@ import typer
 
 from harness.cli import console
 from harness.cli.claims import claims
+from harness.cli.index import index
 from harness.cli.matrix import matrix
 from harness.cli.nightly import nightly
 from harness.cli.options import (
@@ -302,6 +303,7 @@ def clean(
 
 
 app.command("nightly", cls=RunningCommand)(nightly)
+app.command("index", cls=ConfiguredCommand)(index)
 app.command("prune", cls=ConfiguredCommand)(prune)
 app.command("search", cls=RunningCommand)(search)
 

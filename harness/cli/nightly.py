@@ -1,6 +1,5 @@
 """The command `kafka-chaos nightly`: runs until a budget of time is spent, one summary."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -11,6 +10,7 @@ from harness.cli.options import (
     Duration,
     Json,
     Kafka,
+    KnownFile,
     Master,
     Resume,
     Seed,
@@ -34,14 +34,7 @@ def nightly(
     resume: Resume = False,
     store: Store = DEFAULT_STORE,
     master: Master = None,
-    known: Annotated[
-        Path | None,
-        option(
-            "--known",
-            metavar="FILE",
-            help="Findings that are known, and decide nothing; default: known.yaml, if it is here.",
-        ),
-    ] = None,
+    known: KnownFile = None,
     keep: Annotated[
         Literal["all", "failed"],
         option(

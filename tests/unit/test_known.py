@@ -11,8 +11,8 @@ from harness.campaigns.campaign import Session
 from harness.campaigns.fingerprint import Fingerprint
 from harness.campaigns.known import Known, KnownFindings
 from harness.campaigns.night_findings import findings_of
-from harness.campaigns.night_log import NightRun
-from harness.campaigns.nights import CONTROL, Night, NightSummary, spend_night
+from harness.campaigns.night_log import CONTROL, NightRun
+from harness.campaigns.nights import Night, NightSummary, spend_night
 from harness.campaigns.scenario_result import ScenarioResult
 from harness.cli.known_file import known_findings, read_known
 from harness.core.errors import UsageError

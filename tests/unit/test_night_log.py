@@ -9,8 +9,8 @@ import pytest
 
 from harness.campaigns.campaign import Session
 from harness.campaigns.measured import FaultCounts
-from harness.campaigns.night_log import NIGHTS, NightLog, NightRun, read_nights
-from harness.campaigns.nights import CONTROL, Night, NightSummary, spend_night
+from harness.campaigns.night_log import CONTROL, NIGHTS, NightLog, NightRun, read_nights
+from harness.campaigns.nights import Night, NightSummary, spend_night
 from harness.core.errors import ClusterBroken
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict

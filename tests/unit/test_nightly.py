@@ -11,7 +11,8 @@ from junitparser import JUnitXml
 
 from harness.campaigns.campaign import Session
 from harness.campaigns.configure import Overrides, configure
-from harness.campaigns.nights import CONTROL, Night, NightSummary, spend_night
+from harness.campaigns.night_log import CONTROL
+from harness.campaigns.nights import Night, NightSummary, spend_night
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
 from harness.cluster import cleanup
 from harness.core.errors import UsageError
