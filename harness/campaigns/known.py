@@ -112,9 +112,18 @@ class KnownFindings:
         return Verdict.UNKNOWN if result.doubts else Verdict.VALID
 
     def verdict_of_night(self, results: Sequence[ScenarioResult]) -> Verdict:
-        """Return the worst of what runs contribute; UNKNOWN as well if no control is VALID."""
-        controls = (r.verdict for r in results if r.settings.get("scenario") == CONTROL)
-        missing = [] if Verdict.VALID in controls else [Verdict.UNKNOWN]
+        """Return the worst of what runs contribute.
+
+        UNKNOWN as well if a version lacks a control that is VALID: what must be lost there was not
+        found.
+        """
+        controls = (
+            r
+            for r in results
+            if r.settings.get("scenario") == CONTROL and r.verdict is Verdict.VALID
+        )
+        without = {r.kafka for r in results} - {r.kafka for r in controls}
+        missing = [Verdict.UNKNOWN] if without or not results else []
         return Verdict.merge([*map(self.verdict, results), *missing])
 
     def covers(self, result: ScenarioResult) -> bool:

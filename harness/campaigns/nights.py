@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count, cycle
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from harness.campaigns.campaign import (
     Campaign,
@@ -36,9 +36,33 @@ _SEED_RANGE = 1_000_000
 _RESULTS = "runs.jsonl"
 
 
+class Asked(Protocol):
+    """What a night is to do: contracts (`Night`), or the matrix of a file (`NightMatrix`)."""
+
+    @property
+    def seed(self) -> int | None:
+        """Draws the seeds of the runs; None: go on with a night of any seed."""
+
+    def asked(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+
+    def reject(self) -> None:
+        """Reject it if nothing of it can be run.
+
+        Raises:
+            UsageError: nothing can.
+        """
+
+    def with_seed(self, seed: int) -> "Asked":
+        """Return the same with another seed."""
+
+    def cells(self) -> Iterator[Cell[ScenarioResult]]:
+        """Yield the runs, the control first, without an end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """What a night is to do.
+    """A night of one version and workload, under every contract.
 
     Attributes:
         kafka: version; None leaves the scenarios' own.
@@ -51,6 +75,22 @@ class Night:
     workload: str | None = None
     duration_s: float | None = None
     seed: int | None = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return asdict(self)
+
+    def reject(self) -> None:
+        """Reject it if the workload can be run under no contract.
+
+        Raises:
+            UsageError: there is no such workload, or it can be run under none.
+        """
+        self.contracts()
+
+    def with_seed(self, seed: int) -> "Night":
+        """Return the same with another seed."""
+        return replace(self, seed=seed)
 
     def cells(self) -> Iterator[Cell[ScenarioResult]]:
         """Yield the control, then every contract with ever new seeds, without an end."""
@@ -225,7 +265,7 @@ def title(settings: Mapping[str, Any]) -> str:
 
 
 def spend_night(
-    night: Night,
+    night: Asked,
     session: Session,
     *,
     known: KnownFindings | None = None,
@@ -244,8 +284,8 @@ def spend_night(
             written to.
         HealFailed: something may still be broken; nothing more was run.
     """
-    night.contracts()
-    asked: dict[str, Any] = {"schema": SCHEMA, **asdict(night)}
+    night.reject()
+    asked: dict[str, Any] = {"schema": SCHEMA, **night.asked()}
     if night.seed is None:
         del asked["seed"]
     folder = open_folder(session, f"*-nightly-{asked.get('seed', '*')}", asked)
@@ -270,7 +310,7 @@ def spend_night(
         )  # fmt: skip
 
     campaign = Campaign(
-        cells=replace(night, seed=seed).cells(),
+        cells=night.with_seed(seed).cells(),
         read=ScenarioResult.read,
         summarize=summarize,
         results_file=_RESULTS,

@@ -303,6 +303,19 @@ def clean(
 
 
 app.command("nightly", cls=RunningCommand)(nightly)
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE.yaml]")] = Path("night.yaml"),
+) -> None:
+    """Write a file that describes a night, with comments, for `nightly` to read."""
+    from harness.cli.night_file import write_template
+
+    write_template(file)
+    console.say(f"{file} is written: change it, then `kafka-chaos nightly {file} --budget 8h`.")
+
+
 app.command("index", cls=ConfiguredCommand)(index)
 app.command("prune", cls=ConfiguredCommand)(prune)
 app.command("search", cls=RunningCommand)(search)

@@ -1,6 +1,7 @@
 """The command `kafka-chaos nightly`: runs until a budget of time is spent, one summary."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,13 +20,24 @@ from harness.cli.options import (
     new_seed,
 )
 from harness.cli.process import INTERRUPTED, stoppable
-from harness.cli.settings import option
+from harness.cli.settings import Flags, option
 from harness.core.duration import parse_duration_s
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.run_dir import SCHEMA, canonical_json
 
+if TYPE_CHECKING:
+    from harness.campaigns.night_matrix import NightMatrix
+
 
 def nightly(
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE.yaml]",
+            help="The matrix of the night, as `kafka-chaos init` writes one; default: contracts.",
+        ),
+    ] = None,
     budget: Annotated[str, option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
     kafka: Kafka = None,
     workload: WorkloadName = None,
@@ -52,21 +64,23 @@ def nightly(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run contracts and seeds until the budget is spent, the must-lose control among them."""
+    """Run contracts, or a matrix of your own, until the budget is spent; the control first."""
     from harness.campaigns.campaign import Session
-    from harness.campaigns.nights import Night, spend_night
+    from harness.campaigns.nights import Asked, Night, spend_night
     from harness.cli.known_file import known_findings
     from harness.cli.on_finish import command_of, give
 
     findings = known_findings(known)
     command = command_of(on_finish)
-    night = Night(
-        kafka=kafka,
-        workload=workload,
-        duration_s=None if duration is None else parse_duration_s(duration),
-        # Without a seed any night of this kind goes on.
-        seed=new_seed() if seed is None and not resume else seed,
-    )
+    # Without a seed any night of this kind goes on.
+    seed = new_seed() if seed is None and not resume else seed
+    night: Asked
+    if file is None:
+        duration_s = None if duration is None else parse_duration_s(duration)
+        night = Night(kafka=kafka, workload=workload, duration_s=duration_s, seed=seed)
+    else:
+        given = {"kafka": kafka, "workload": workload, "duration": duration}
+        night = _night_of(file, context, given, seed)
     budget_s = parse_duration_s(budget)
     with stoppable() as stop, console.live_progress() as progress:
         session = Session(
@@ -87,3 +101,26 @@ def nightly(
     if as_json:
         typer.echo(canonical_json(summary.document()), nl=False)
     raise typer.Exit(INTERRUPTED if stop.is_set() else summary.verdict.exit_code)
+
+
+def _night_of(file: Path, context: typer.Context, given: Flags, seed: int | None) -> "NightMatrix":
+    """Return the night of a file, below which settings of pyproject.toml count.
+
+    Raises:
+        UsageError: something is wrong in the file, or a flag contradicts it.
+    """
+    from harness.cli.night_file import read_night
+
+    sources = {name: context.get_parameter_source(name) for name in given}
+    beside = [
+        f"--{name}"
+        for name, source in sources.items()
+        if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+    ]
+    if beside:
+        raise UsageError(f"{file} says what is run: leave out {', '.join(beside)}.")
+    below = {name: value for name, value in given.items() if value is not None}
+    night = read_night(file, below=below, seed=seed)
+    for combination, why in night.combinations()[1].items():
+        console.say(f"left out: {combination}: {why}")
+    return night

@@ -55,8 +55,10 @@ def known(*, versions: tuple[str, ...] = (), until: date | None = None) -> Known
 def night(
     *results: ScenarioResult, findings: KnownFindings, before: Sequence[NightRun] = ()
 ) -> NightSummary:
+    versions = dict.fromkeys(each.kafka for each in results)
+    controls = [replace(CONTROLLED, kafka=kafka) for kafka in versions]
     return NightSummary(
-        seed=7, budget_s=60, results=[CONTROLLED, *results], name=TONIGHT, known=findings,
+        seed=7, budget_s=60, results=[*controls, *results], name=TONIGHT, known=findings,
         before=before,
     )  # fmt: skip
 

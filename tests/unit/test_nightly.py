@@ -168,6 +168,17 @@ def test_a_night_is_as_good_as_its_worst_run_and_its_control(
     assert NightSummary(seed=7, budget_s=60, results=results).verdict is verdict
 
 
+def test_each_version_needs_a_control_of_its_own() -> None:
+    control, other = result(CONTROL, Verdict.VALID), result("mixed", Verdict.VALID)
+    results = [replace(each, kafka=kafka) for each in (control, other) for kafka in ("3.9", "4.3")]
+
+    def verdict(*kept: ScenarioResult) -> Verdict:
+        return NightSummary(seed=7, budget_s=60, results=kept).verdict
+
+    assert verdict(*results) is Verdict.VALID
+    assert verdict(*results[1:]) is Verdict.UNKNOWN
+
+
 def test_the_summary_says_the_same_in_every_form(tmp_path: Path) -> None:
     results = [
         result(CONTROL, Verdict.VALID, **{"lost-write": 12}),

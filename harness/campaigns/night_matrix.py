@@ -1,0 +1,189 @@
+"""A night of the user's own: versions × contracts × workloads × faults, with weights."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, product
+from math import prod
+from random import Random
+from typing import Any
+
+from harness.campaigns.campaign import Cell
+from harness.campaigns.night_log import CONTROL
+from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.core.errors import UsageError
+from harness.core.scenario import Scenario
+from harness.run.nemesis import plan
+
+Flags = Mapping[str, Any]
+
+_SEED_RANGE = 1_000_000
+_RUNS_A_CLUSTER = 6
+_OWN_CLUSTER = ("kafka", "image", "compose", "brokers", "controllers", "metadata", "heap_mib")
+"""Settings of which runs on one cluster have the same."""
+_CONTROL_KEEPS = (*_OWN_CLUSTER, "feature", "broker_config")
+"""What the control, whose contract and damage are its own, has of a night."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One value of a setting, and how often it is run.
+
+    Attributes:
+        value: as a flag has it.
+        weight: how often, relative to the other values of the setting.
+    """
+
+    value: Any
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Reject a weight that is none.
+
+        Raises:
+            UsageError: it is not above 0.
+        """
+        if not self.weight > 0:
+            raise UsageError(f"The weight of {self.value} is to be above 0, not {self.weight:g}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightMatrix:
+    """What a night is to do, as a file describes it.
+
+    Attributes:
+        make: makes the scenario that flags describe, on a topic of its own.
+        common: settings that all runs have.
+        choices: settings that runs differ in, and their values.
+        exclude: combinations that are not run: each names some settings and their values.
+        seed: draws the seeds of the runs; None: go on with a night of any seed.
+    """
+
+    make: Callable[[Flags, str], Scenario]
+    common: Flags = field(default_factory=dict)
+    choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+    exclude: tuple[Flags, ...] = ()
+    seed: int | None = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return what is asked for as plain JSON."""
+        matrix = {
+            "common": {name: _plain(value) for name, value in self.common.items()},
+            "choices": {
+                name: [[_plain(choice.value), choice.weight] for choice in choices]
+                for name, choices in self.choices.items()
+            },
+            "exclude": [
+                {name: str(value) for name, value in entry.items()} for entry in self.exclude
+            ],
+        }
+        return {"matrix": matrix, "seed": self.seed}
+
+    def with_seed(self, seed: int) -> "NightMatrix":
+        """Return the same night with another seed."""
+        return replace(self, seed=seed)
+
+    def reject(self) -> None:
+        """Reject a night in which nothing can be run.
+
+        Raises:
+            UsageError: nothing is left of what is asked for, with the reasons.
+        """
+        found, left_out = self.combinations()
+        if not found:
+            raise UsageError(
+                "Nothing of this night can be run. " + " ".join(dict.fromkeys(left_out.values()))
+            )
+
+    def combinations(self) -> tuple[list[tuple[Flags, float]], dict[str, str]]:
+        """Return what is run, each with its weight, and why combinations are left out."""
+        found: list[tuple[Flags, float]] = []
+        left_out: dict[str, str] = {}
+        for chosen in product(*self.choices.values()):
+            flags = dict(zip(self.choices, (choice.value for choice in chosen), strict=True))
+            words = ", ".join(f"{name}={value}" for name, value in flags.items()) or "all of it"
+            if any(_fits(entry, {**self.common, **flags}) for entry in self.exclude):
+                left_out[words] = "It is excluded."
+                continue
+            try:
+                # A plan that cannot be made is known only by making it.
+                plan(self.make({**self.common, **flags}, "night"), 0)
+            except UsageError as error:
+                left_out[words] = str(error)
+            else:
+                found.append((flags, prod(choice.weight for choice in chosen)))
+        return found, left_out
+
+    def cells(self) -> Iterator[Cell[ScenarioResult]]:
+        """Yield a control for each version, then combinations by their weights, without an end.
+
+        Of all combinations the next one is that which lags furthest behind its weight; six runs in
+        a row are on one cluster.
+        """
+        combinations, _ = self.combinations()
+        random = Random(self.seed)  # noqa: S311 (a schedule, not a secret)
+        controls = list(dict.fromkeys(_key(flags, _OWN_CLUSTER) for flags, _ in combinations))
+        numbers = count(1)
+        for key in controls:
+            own = next(f for f, _ in combinations if _key(f, _OWN_CLUSTER) == key)
+            common = {n: v for n, v in {**self.common, **own}.items() if n in _CONTROL_KEEPS}
+            control = {**common, "scenario": CONTROL, "acks": "1", "min_isr": 2}
+            yield self._cell(next(numbers), control, {"kafka": own.get("kafka")}, random)
+        run = Counter[int]()
+        while True:
+            first = _furthest_behind(combinations, run, range(len(combinations)))
+            cluster = _key(combinations[first][0], _OWN_CLUSTER)
+            alike = [
+                n for n, (flags, _) in enumerate(combinations)
+                if _key(flags, _OWN_CLUSTER) == cluster
+            ]  # fmt: skip
+            for _ in range(_RUNS_A_CLUSTER):
+                number = _furthest_behind(combinations, run, alike)
+                run[number] += 1
+                flags = combinations[number][0]
+                yield self._cell(next(numbers), {**self.common, **flags}, flags, random)
+
+    def _cell(self, number: int, flags: Flags, told: Flags, random: Random) -> Cell[ScenarioResult]:
+        scenario = self.make(flags, f"night-{number}")
+        seed = random.randrange(_SEED_RANGE)
+        settings = {
+            "number": number,
+            **{name: _plain(value) for name, value in told.items() if value is not None},
+            "scenario": scenario.name,
+            "acks": scenario.contract.acks,
+            "min_isr": scenario.contract.min_isr,
+            "workload": told.get("workload"),
+            "seed": seed,
+        }
+        words = ", ".join(f"{name}={value}" for name, value in told.items() if value is not None)
+        return scenario_cell(
+            scenario,
+            settings=settings,
+            title=f"{scenario.name} {words} seed={seed}",
+            seed=seed,
+            shares_cluster=True,
+        )
+
+
+def _furthest_behind(
+    combinations: Sequence[tuple[Flags, float]], run: Mapping[int, int], among: Sequence[int]
+) -> int:
+    """Return the number of the combination that was run least for its weight, the first of such."""
+    return min(among, key=lambda number: (run.get(number, 0) + 1) / combinations[number][1])
+
+
+def _fits(entry: Flags, flags: Flags) -> bool:
+    return all(_word(flags.get(name)) == _word(value) for name, value in entry.items())
+
+
+def _word(value: Any) -> str:  # noqa: ANN401 (any flag's)
+    return "" if value is None else str(value).strip()
+
+
+def _key(flags: Flags, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_word(flags.get(name)) for name in names)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (any flag's)
+    """Return a value as JSON has it after it was written and read."""
+    return [*value] if isinstance(value, tuple) else value

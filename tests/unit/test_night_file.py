@@ -1,0 +1,244 @@
+"""night.yaml: versions × contracts × workloads × faults by weight, and what is wrong in it."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.campaigns.campaign import Session
+from harness.campaigns.configure import Overrides, configure
+from harness.campaigns.night_log import CONTROL
+from harness.campaigns.night_matrix import NightMatrix
+from harness.campaigns.nights import spend_night
+from harness.cli import main as cli
+from harness.cli.night_file import TEMPLATE, read_night
+from harness.core.errors import UsageError
+from harness.run.runner import Runner
+from harness.run.scenario_run import ScenarioRun, settings_of
+from tests.unit.campaign_fixture import Machine, machine
+
+__all__ = ["machine"]
+
+SMALL = """
+kafka: {"4.3.1": 3, "3.9.1": 1}
+acks: [all, "1"]
+workload: [send_poll, transactional]
+faults: ["broker_kill,gc_pause", partition]
+duration: 60s
+broker-config: [num.io.threads=2, compression.type=gzip]
+exclude:
+  - {workload: transactional, faults: partition}
+"""
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., NightMatrix]:
+    def night_of(text: str = SMALL, seed: int | None = 7, **below: Any) -> NightMatrix:
+        path = tmp_path / "night.yaml"
+        path.write_text(text)
+        return read_night(path, below=below, seed=seed)
+
+    return night_of
+
+
+def drawn(night: NightMatrix, count: int) -> list[dict[str, Any]]:
+    return [dict(cell.settings) for cell in islice(night.cells(), count)]
+
+
+# -- what is run -----------------------------------------------------------------------------------
+
+
+def test_a_control_comes_first_on_each_version(read: Callable[..., NightMatrix]) -> None:
+    first, second, third = drawn(read(), 3)
+
+    assert [(each["scenario"], each["kafka"]) for each in (first, second)] == [
+        (CONTROL, "4.3.1"), (CONTROL, "3.9.1"),
+    ]  # fmt: skip
+    assert third["scenario"] == "mixed"
+
+
+def test_combinations_are_run_by_their_weights_and_none_is_left_to_chance(
+    read: Callable[..., NightMatrix],
+) -> None:
+    _, _, *cells = drawn(read(), 2 + 48)
+
+    by_version = Counter(cell["kafka"] for cell in cells)
+    kinds = {(c["kafka"], c["acks"], c["workload"], c["faults"]) for c in cells}
+
+    assert by_version["4.3.1"] == pytest.approx(36, abs=6)
+    # Transactions need acks=all, and are excluded with one of the mixes.
+    assert len(kinds) == 2 * (2 * 2 + 1)
+    assert ("4.3.1", "all", "transactional", "partition") not in kinds
+
+
+def test_runs_of_one_cluster_follow_each_other(read: Callable[..., NightMatrix]) -> None:
+    _, _, *cells = drawn(read(), 2 + 36)
+
+    changes = sum(a["kafka"] != b["kafka"] for a, b in pairwise(cells))
+
+    assert changes <= 5
+
+
+def test_what_holds_for_every_run_is_in_every_run_and_in_the_control(
+    read: Callable[..., NightMatrix],
+) -> None:
+    control, _, first = (cell.run for cell in islice(read().cells(), 3))
+
+    for run in (control, first):
+        assert ("num.io.threads", "2") in run.cluster.config
+        assert ("compression.type", "gzip") in run.cluster.config
+    assert isinstance(first, ScenarioRun)
+    assert first.scenario.duration_s == 60.0
+
+
+def test_one_seed_gives_one_night(read: Callable[..., NightMatrix]) -> None:
+    assert drawn(read(), 20) == drawn(read(), 20)
+    assert drawn(read(), 20) != drawn(read(seed=8), 20)
+
+
+def test_a_run_is_repeated_from_the_settings_in_its_folder(
+    read: Callable[..., NightMatrix],
+) -> None:
+    cell = next(islice(read().cells(), 4, None))
+    assert isinstance(cell.run, ScenarioRun)
+    settings = json.loads(json.dumps(settings_of(cell.run.scenario)))
+
+    again = configure(cell.run.name, Overrides(**settings))
+
+    assert ScenarioRun(again).plan_json(cell.seed) == cell.run.plan_json(cell.seed)
+
+
+def test_what_cannot_be_run_is_named(read: Callable[..., NightMatrix]) -> None:
+    _, left_out = read().combinations()
+
+    assert "It is excluded." in left_out.values()
+    assert any("workload=transactional" in words and "acks=1" in words for words in left_out)
+
+
+def test_a_night_in_which_nothing_can_be_run_is_refused(
+    read: Callable[..., NightMatrix], tmp_path: Path
+) -> None:
+    night = read('workload: transactional\nacks: "1"')
+
+    with pytest.raises(UsageError, match="Nothing of this night can be run"):
+        spend_night(night, Session(store=tmp_path / "runs"))
+
+
+def test_a_night_of_a_file_goes_on_with_its_seeds_and_no_other_does(
+    machine: Machine, tmp_path: Path, read: Callable[..., NightMatrix]
+) -> None:
+    def ends_after(count: int) -> Callable[[Runner], None]:
+        def during(runner: Runner) -> None:
+            if len(machine.runners) > count:
+                runner.stop.set()
+
+        return during
+
+    machine.during = ends_after(2)
+    spend_night(read(), Session(store=tmp_path))
+    machine.during = ends_after(5)
+
+    summary = spend_night(read(seed=None), Session(store=tmp_path, resume=True))
+
+    assert [r.settings for r in summary.results] == drawn(read(), len(summary.results))
+    assert len(summary.results) == 4
+    with pytest.raises(UsageError, match="leave out --resume"):
+        spend_night(read("acks: all", seed=None), Session(store=tmp_path, resume=True))
+    (folder,) = tmp_path.glob("*-nightly-7")
+    assert "| mixed | all | 2 |" in (folder / "summary.md").read_text()
+
+
+def test_the_project_counts_below_the_file(read: Callable[..., NightMatrix]) -> None:
+    night = read("acks: all", kafka="3.9.1", duration="90s")
+
+    (_, first) = (cell.run for cell in islice(night.cells(), 2))
+
+    assert first.cluster.kafka == "3.9.1"
+
+
+# -- what is wrong in a file -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- acks", "1:1: The file is to hold settings"),
+        ("akcs: all", "1:1: There is no setting akcs. Did you mean acks?"),
+        ("acks: [all, many]", "1:1: The setting --acks"),
+        ("acks: []", "1:1: acks has no value."),
+        ("acks: {all: often}", "1:8: The weight of all is to be a number."),
+        ("acks: {all: 0}", "1:8: The weight of all is to be above 0"),
+        ("kafka: [4.10, 3.9.1]", "1:1: Write versions in quotes"),
+        ("scenario: mixd", "Did you mean 'mixed'?"),
+        ("faults: [broker_kil]", "Did you mean 'broker_kill'?"),
+        ("duration: 60", "1:1: '60' is not a duration"),
+        ("acks: all\nexclude: {acks: all}", "2:1: exclude is to be a list"),
+        ("acks: all\nexclude: [{kafka: 3.9.1}]", "2:12: The file sets no kafka"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(
+    read: Callable[..., NightMatrix], text: str, words: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(text)
+
+    assert words in str(raised.value)
+    assert "night.yaml:" in str(raised.value)
+
+
+# -- the commands ----------------------------------------------------------------------------------
+
+
+def invoke(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["kafka-chaos", *words])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    return int(exit_.value.code or 0)
+
+
+def test_init_writes_a_file_that_nightly_takes_and_never_overwrites_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert invoke(monkeypatch, "init") == 0
+    assert (tmp_path / "night.yaml").read_text() == TEMPLATE.read_text()
+    night = read_night(Path("night.yaml"), below={}, seed=1)
+    night.reject()
+    assert {cell["kafka"] for cell in drawn(night, 2)} == {"4.3.1", "3.9.1"}
+
+    assert invoke(monkeypatch, "init") == 2
+    assert "is there already" in capfd.readouterr().err
+
+
+def test_nightly_runs_the_matrix_of_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: Machine
+) -> None:
+    def ends(runner: Runner) -> None:
+        if len(machine.runners) > 3:
+            runner.stop.set()
+
+    machine.during = ends
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(SMALL)
+
+    invoke(monkeypatch, "nightly", "mine.yaml", "--seed", "7")
+
+    assert [runner.run.cluster.kafka for runner in machine.runners[:3]] == [
+        "4.3.1", "3.9.1", "4.3.1",
+    ]  # fmt: skip
+
+
+def test_a_flag_beside_a_file_that_says_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(SMALL)
+
+    assert invoke(monkeypatch, "nightly", "mine.yaml", "--kafka", "4.3.1") == 2
+    assert "leave out --kafka" in " ".join(capfd.readouterr().err.split())
