@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from harness.core.cluster import Broker
-from harness.core.errors import KafkaChaosError, WaitTimeout
+from harness.core.errors import HealFailed, KafkaChaosError, WaitTimeout
 from harness.core.event import Awaited, Event
 from harness.core.fault import describe, phrase
 from harness.core.run_dir import SCHEMA, canonical_json
@@ -175,6 +175,8 @@ class Nemesis:
         )  # fmt: skip
         try:
             victims = self._choose(waiting.fault_id, step, stop)
+        except HealFailed:
+            raise
         except KafkaChaosError as error:
             self.injector.refuse(header, error)
             return
@@ -192,9 +194,17 @@ class Nemesis:
         # A stream of its own for each fault, so that one more draw here shifts nothing elsewhere.
         random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311
         target = phrase(describe(step.target))
+
+        def somebody() -> tuple[Broker, ...]:
+            # Nobody may be there until what is in force has been healed.
+            self._heal_due()
+            return step.target.choose(self.injector.cluster, random)
+
+        in_force_ns = max((entry.due_ns for entry in self.injector.active), default=0)
+        in_force_s = max(0.0, (in_force_ns - time.monotonic_ns()) / 1e9)
         return wait_until(
-            lambda: step.target.choose(self.injector.cluster, random),
-            timeout_s=_VICTIM_S,
+            somebody,
+            timeout_s=in_force_s + _VICTIM_S,
             interval_s=_CHOOSE_EVERY_S,
             stop=stop,
             what=f"somebody to hit: {target}",

@@ -4,17 +4,29 @@ from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
 from faults.gc_pause import GcPause
+from faults.link import Link
 from faults.partition import Partition
-from faults.patterns import Alternation, LastInSync, Recovering, Relapse, Returned, Successor
+from faults.patterns import (
+    Alternation,
+    Blackout,
+    Divided,
+    LastInSync,
+    Recovering,
+    Relapse,
+    Returned,
+    Successor,
+)
 from faults.power_loss import PowerLoss
 from faults.targets import (
     AllBrokers,
     Controller,
     FollowerOf,
     LastRestarted,
+    LeaderAndFollower,
     LeaderOf,
     Minority,
     RandomBroker,
+    TwoFollowers,
 )
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
@@ -48,6 +60,7 @@ def search() -> Scenario:
                 Partition(),
                 Partition(listener="replication"),
                 PowerLoss(),
+                Link(),
             ),
             targets=(
                 LeaderOf("orders", 0),
@@ -58,6 +71,8 @@ def search() -> Scenario:
                 LastRestarted(),
                 Minority(),
                 AllBrokers(),
+                LeaderAndFollower("orders", 0),
+                TwoFollowers("orders", 0),
             ),
             patterns=(
                 Alone(),
@@ -67,6 +82,8 @@ def search() -> Scenario:
                 Relapse(),
                 LastInSync(),
                 Alternation(),
+                Divided(),
+                Blackout(),
             ),
             quiet_s=2.0,
         ),

@@ -18,7 +18,7 @@ from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
-from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf
+from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf, TwoFollowers
 from harness.core.cluster import Answer, Broker, Lease
 from harness.core.fault import (
     FAULTS,
@@ -65,9 +65,10 @@ def test_every_fault_says_what_it_takes_to_count() -> None:
 
 
 def test_a_target_says_that_it_needs_a_follower() -> None:
-    assert target_traits(FollowerOf("orders")).needs_follower
-    assert target_traits(LeaderAndFollower("orders")).needs_follower
-    assert not target_traits(LeaderOf("orders")).needs_follower
+    assert target_traits(FollowerOf("orders")).needs_followers == 1
+    assert target_traits(LeaderAndFollower("orders")).needs_followers == 1
+    assert target_traits(TwoFollowers("orders")).needs_followers == 2
+    assert target_traits(LeaderOf("orders")).needs_followers == 0
 
 
 # -- the journal -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from faults.broker_kill import BrokerKill
 from faults.events import Healed
 from faults.gc_pause import GcPause
-from faults.targets import LeaderOf
+from faults.targets import AllBrokers, LeaderOf, RandomBroker
 from harness.core.cluster import Broker, Cluster, Lease
 from harness.core.errors import ClusterBroken, HealFailed
 from harness.core.event import Awaited, Event
@@ -294,3 +294,33 @@ def test_who_follows_an_event_does_not_wait_for_full_replicas(tmp_path: Path, ru
 
     assert events == ["+a", "-a", "+b", "-b"]
     assert len(asked) == 1
+
+
+def test_who_is_down_is_healed_while_the_next_step_waits_for_somebody_to_hit(
+    tmp_path: Path, run: Run
+) -> None:
+    cluster = FakeCluster()
+    everybody = Step(at_s=1, fault=BrokerKill(), target=AllBrokers(), hold_s=40)
+    somebody = Step(at_s=5, fault=BrokerKill(), target=RandomBroker(), hold_s=5)
+
+    run(cluster, [everybody, somebody], max_at_once=2)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert lines == [
+        ("1", "decided"), ("1", "injected"), ("1", "healed"),
+        ("2", "decided"), ("2", "injected"), ("2", "healed"),
+    ]  # fmt: skip
+
+
+def test_a_heal_that_fails_while_somebody_is_looked_for_ends_everything(
+    tmp_path: Path, run: Run
+) -> None:
+    class Stuck(BrokerKill):
+        def heal(self, cluster: Any, victims: Sequence[Broker]) -> Evidence:
+            raise ClusterBroken("no way back")
+
+    everybody = Step(at_s=1, fault=Stuck(), target=AllBrokers(), hold_s=10)
+    somebody = Step(at_s=5, fault=BrokerKill(), target=RandomBroker(), hold_s=5)
+
+    with pytest.raises(HealFailed, match="no way back"):
+        run(FakeCluster(), [everybody, somebody], max_at_once=2)

@@ -115,14 +115,14 @@ def test_what_is_given_is_not_drawn() -> None:
     flags = {"min_isr": 1, "broker_config": ["log.segment.bytes=70000"]}
 
     for number in range(30):
-        got = drawn(flags, 7, block=number, number=number, kafka="3.9.1")
+        got = drawn(flags, f"7/{number}", cluster=str(number), kafka="3.9.1")
         assert got["min_isr"] == 1
         assert [p for p in got["broker_config"] if "segment" in p] == flags["broker_config"]
 
 
 def test_a_property_that_a_version_lacks_is_not_drawn() -> None:
     of_2017, of_today = (
-        drawn({}, 7, block=0, number=1, kafka=kafka)["broker_config"]
+        drawn({}, "7/1", cluster="0", kafka=kafka)["broker_config"]
         for kafka in ("0.10.2.2", "4.3.1")
     )
 
@@ -140,7 +140,8 @@ def test_whatever_is_drawn_can_be_run(kafka: str) -> None:
     flags = {"scenario": "search", "kafka": kafka}
 
     for number in range(40):
-        scenario = scenario_of(drawn(flags, 7, block=number, number=number, kafka=kafka))
+        given = drawn(flags, f"7/{number}", cluster=str(number), kafka=kafka)
+        scenario = scenario_of(given)
         assert scenario.contract.min_isr <= scenario.contract.replication_factor
 
 
