@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.cluster import LEASE_MARGIN_S, Broker, Cluster, Lease
 from harness.core.errors import HealFailed, KafkaChaosError
-from harness.core.fault import Evidence, Fault, describe, fault_traits, phrase
+from harness.core.fault import Evidence, Fault, FaultTraits, describe, fault_traits, phrase
 from harness.core.run_dir import Journal
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,11 @@ class Active:
     victims: tuple[Broker, ...]
     due_ns: int
     evidence: Evidence
+
+    @property
+    def traits(self) -> FaultTraits:
+        """What others need to know of the fault."""
+        return fault_traits(self.header.fault)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from typing import Any
 from harness.core.cluster import Broker
 from harness.core.errors import HealFailed, KafkaChaosError, WaitTimeout
 from harness.core.event import Awaited, Event
-from harness.core.fault import describe, phrase
+from harness.core.fault import Fault, describe, fault_traits, phrase
 from harness.core.run_dir import SCHEMA, canonical_json
 from harness.core.scenario import Scenario, Step
 from harness.core.wait import pause, wait_until
-from harness.run.injector import Header, Injector
+from harness.run.injector import Active, Header, Injector
 
 _VICTIM_S = 20.0
 _CHOOSE_EVERY_S = 0.03
@@ -143,7 +143,7 @@ class Nemesis:
             while (waiting or active) and not stop.is_set():
                 self._heal_due()
                 now_ns = time.monotonic_ns()
-                next_ns = [entry.due_ns for entry in active]
+                next_ns = [self._due_ns(entry) for entry in active]
                 if waiting and len(active) < self.max_at_once:
                     next_ns.append(waiting[0].begins_ns(now_ns))
                     if now_ns >= next_ns[-1]:
@@ -163,9 +163,37 @@ class Nemesis:
 
     def _heal_due(self) -> None:
         now_ns = time.monotonic_ns()
-        for entry in sorted(self.injector.active, key=lambda e: e.due_ns):
-            if entry.due_ns <= now_ns:
+        for entry in sorted(self.injector.active, key=self._due_ns):
+            if self._due_ns(entry) <= now_ns:
                 self.injector.heal(entry)
+
+    def _due_ns(self, entry: Active) -> int:
+        """Return when a fault is healed: a cut link not before its ends can answer over it."""
+        if not entry.traits.cuts_links:
+            return entry.due_ns
+        down_ns = [
+            other.due_ns + 1
+            for other in self.injector.active
+            if other.traits.stops_process and not set(other.victims).isdisjoint(entry.victims)
+        ]
+        return max(entry.due_ns, *down_ns, 0)
+
+    def _is_free(self, fault: Fault, victims: Sequence[Broker]) -> bool:
+        """Return whether a fault on brokers can be proven beside those in force.
+
+        Nobody answers for a broker that is down, and a link that is cut twice does not open when
+        one of the cuts is healed. A broker behind a cut can be stopped.
+        """
+        new = fault_traits(fault)
+        return all(
+            set(entry.victims).isdisjoint(victims)
+            or not (
+                entry.traits.stops_process
+                or (entry.traits.cuts_links and new.cuts_links)
+                or (new.stops_process and not entry.traits.cuts_links)
+            )
+            for entry in self.injector.active
+        )
 
     def _begin(self, waiting: "_Waiting", stop: threading.Event) -> None:
         step = waiting.step
@@ -198,9 +226,10 @@ class Nemesis:
         def somebody() -> tuple[Broker, ...]:
             # Nobody may be there until what is in force has been healed.
             self._heal_due()
-            return step.target.choose(self.injector.cluster, random)
+            victims = step.target.choose(self.injector.cluster, random)
+            return victims if self._is_free(step.fault, victims) else ()
 
-        in_force_ns = max((entry.due_ns for entry in self.injector.active), default=0)
+        in_force_ns = max(map(self._due_ns, self.injector.active), default=0)
         in_force_s = max(0.0, (in_force_ns - time.monotonic_ns()) / 1e9)
         return wait_until(
             somebody,

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from faults.broker_kill import BrokerKill
+from faults.broker_pause import BrokerPause
 from faults.events import Healed
 from faults.gc_pause import GcPause
-from faults.targets import AllBrokers, LeaderOf, RandomBroker
+from faults.link import Link
+from faults.targets import AllBrokers, LeaderAndFollower, LeaderOf, RandomBroker
 from harness.core.cluster import Broker, Cluster, Lease
 from harness.core.errors import ClusterBroken, HealFailed
 from harness.core.event import Awaited, Event
@@ -324,3 +326,26 @@ def test_a_heal_that_fails_while_somebody_is_looked_for_ends_everything(
 
     with pytest.raises(HealFailed, match="no way back"):
         run(FakeCluster(), [everybody, somebody], max_at_once=2)
+
+
+def test_a_broker_that_is_down_is_hit_again_only_when_it_is_back(tmp_path: Path, run: Run) -> None:
+    cluster = FakeCluster()
+
+    run(cluster, [_step(BrokerKill(), 1, hold_s=20), _step(BrokerPause(), 2)], max_at_once=2)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert lines[:4] == [("1", "decided"), ("1", "injected"), ("1", "healed"), ("2", "decided")]
+
+
+def test_a_link_opens_when_its_ends_can_answer_over_it(tmp_path: Path, run: Run) -> None:
+    cluster = FakeCluster()
+    cut = Step(at_s=1, fault=Link(), target=LeaderAndFollower("orders"), hold_s=3)
+
+    run(cluster, [cut, _step(BrokerKill(), 2, hold_s=10)], max_at_once=2)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert lines == [
+        ("1", "decided"), ("1", "injected"), ("2", "decided"), ("2", "injected"),
+        ("2", "healed"), ("1", "healed"),
+    ]  # fmt: skip
+    assert all(line["evidence"]["observed"] for line in _journal(tmp_path) if "evidence" in line)
