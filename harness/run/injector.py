@@ -129,13 +129,15 @@ class Injector:
         return evidence
 
     def heal_all(self) -> None:
-        """Heal whatever is in force, what is due last first.
+        """Heal whatever is in force, what is due last first, and cut links behind all else.
+
+        Only a broker that runs again can answer over a link.
 
         Raises:
             HealFailed: some could not be healed; the others were tried all the same.
         """
         failures = []
-        for entry in sorted(self.active, key=lambda e: e.due_ns, reverse=True):
+        for entry in sorted(self.active, key=lambda e: (e.traits.cuts_links, -e.due_ns)):
             try:
                 self.heal(entry)
             except HealFailed as failure:

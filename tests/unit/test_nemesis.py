@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,18 @@ def _instant(instant_time: list[float]) -> None:
     """No test here waits."""
 
 
+class Inline(Executor):
+    """Does what it is given at once: beside an instant clock nothing takes time."""
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(task(*args, **kwargs))
+        except HealFailed as error:
+            future.set_exception(error)
+        return future
+
+
 Run = Callable[..., None]
 
 
@@ -67,7 +80,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         **more: Any,
     ) -> None:
         injector = Injector(cluster=cluster, journal=journal, lease_margin_s=lease_margin_s)
-        settings = {"max_at_once": 1, "has_full_isr": lambda: True, **more}
+        settings = {"max_at_once": 1, "has_full_isr": lambda: True, "healers": Inline(), **more}
         nemesis = Nemesis(injector=injector, seed=7, **settings)
         nemesis.run(steps, stop or threading.Event())
 
@@ -349,3 +362,37 @@ def test_a_link_opens_when_its_ends_can_answer_over_it(tmp_path: Path, run: Run)
         ("2", "healed"), ("1", "healed"),
     ]  # fmt: skip
     assert all(line["evidence"]["observed"] for line in _journal(tmp_path) if "evidence" in line)
+
+
+def test_a_step_does_not_wait_for_a_heal_that_takes_long(run: Run) -> None:
+    events: list[str] = []
+
+    class Slow(Recorded):
+        def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            for _ in range(10_000_000):
+                if "+b" in events:
+                    break
+            return super().heal(cluster, victims)
+
+    steps = [_step(Slow("a", events), 1, hold_s=2), _step(Recorded("b", events), 9)]
+    run(FakeCluster(), steps, max_at_once=2, healers=ThreadPoolExecutor())
+
+    assert events[:2] == ["+a", "+b"]
+    assert sorted(events[2:]) == ["-a", "-b"]
+
+
+def test_links_are_healed_behind_all_else_when_a_run_is_stopped(run: Run) -> None:
+    stop = threading.Event()
+
+    class Stopping(BrokerKill):
+        def inject(self, cluster: Any, victims: Sequence[Broker]) -> Evidence:
+            stop.set()
+            return BrokerKill.inject(self, cluster, victims)
+
+    cluster = FakeCluster()
+    cut = Step(at_s=1, fault=Link(), target=LeaderAndFollower("orders"), hold_s=60)
+
+    run(cluster, [cut, _step(Stopping(), 2, hold_s=9)], stop, max_at_once=2)
+
+    opened = [line.split()[0] for line in cluster.log]
+    assert opened.index("start") < opened.index("mend")
