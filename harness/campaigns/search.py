@@ -37,6 +37,8 @@ class Search:
         seed: draws settings and plans.
         draws: whether settings are drawn for each run.
         stop_at_first: whether the search ends once something forbidden was found and repeated.
+        stop_at: anomalies; once one of them was found where it is forbidden the search ends, and
+            nothing is repeated. Empty: none ends it.
         results: of the runs so far.
     """
 
@@ -46,6 +48,7 @@ class Search:
     seed: int
     draws: bool = True
     stop_at_first: bool = False
+    stop_at: frozenset[str] = frozenset()
     results: Sequence[ScenarioResult] = ()
     _dealt: Counter[str] = field(default_factory=Counter)
     _dealt_to: dict[int, tuple[Flags, int]] = field(default_factory=dict)
@@ -54,13 +57,18 @@ class Search:
         """Yield runs; after a run that found something, that run again a few times."""
         for number in count(1):
             yield self._cell(number)
+            if self.stop_at:
+                # The other defects of a version are not what the time is meant for.
+                continue
             for found in _found(self.results):
                 if not _repetitions(found, self.results):
                     for again in range(1, _REPEATS + 1):
                         yield self._cell(int(found.settings["number"]), again=again)
 
     def is_over(self) -> bool:
-        """Return whether what was found has been repeated, where that is all that is wanted."""
+        """Return whether what is wanted was found, and repeated if that is wanted too."""
+        if any(self.stop_at & _forbidden(found).keys() for found in _found(self.results)):
+            return True
         return self.stop_at_first and any(
             len(_repetitions(found, self.results)) >= _REPEATS for found in _found(self.results)
         )
@@ -115,6 +123,15 @@ def _firsts(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
 def _found(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
     """Return the runs that found something forbidden, repetitions left out."""
     return [result for result in _firsts(results) if result.verdict is Verdict.INVALID]
+
+
+def _forbidden(result: ScenarioResult) -> dict[str, int]:
+    """Return how often a run found each anomaly that its contract forbids."""
+    return {
+        name: each.count
+        for name, each in result.anomalies.items()
+        if each.count and not each.permitted
+    }
 
 
 def _repetitions(run: ScenarioResult, results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
@@ -191,11 +208,7 @@ class SearchSummary:
                     "number": result.settings["number"],
                     "seed": result.settings["seed"],
                     "flags": result.settings["flags"],
-                    "forbidden": {
-                        name: each.count
-                        for name, each in result.anomalies.items()
-                        if each.count and not each.permitted
-                    },
+                    "forbidden": _forbidden(result),
                     "repeated": len(again),
                     "found_again": sum(r.verdict is Verdict.INVALID for r in again),
                 }

@@ -67,6 +67,31 @@ def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None
     assert looked.is_over()
 
 
+@pytest.mark.parametrize(
+    ("anomalies", "over"),
+    [
+        ({"lost-write": AnomalyCount(count=3, permitted=False)}, True),
+        ({"lost-write": AnomalyCount(count=3, permitted=True)}, False),
+        ({"duplicate": AnomalyCount(count=3, permitted=False)}, False),
+    ],
+    ids=["the one that is named", "permitted", "another one"],
+)
+def test_a_search_for_named_anomalies_ends_at_these_and_repeats_nothing(
+    anomalies: Mapping[str, AnomalyCount], *, over: bool
+) -> None:
+    looked = search(stop_at=frozenset({"lost-write", "dirty-read"}))
+    cells = looked.cells()
+    first = next(cells)
+    looked.results = [
+        ScenarioResult(
+            settings=first.settings, verdict=Verdict.INVALID, reasons=(), anomalies=anomalies
+        )
+    ]
+
+    assert looked.is_over() is over
+    assert next(cells).settings["number"] == 2
+
+
 def test_the_summary_says_how_often_it_was_found_again(tmp_path: Path) -> None:
     verdicts = (Verdict.VALID, Verdict.INVALID, Verdict.VALID, Verdict.INVALID, Verdict.VALID)
     results = _run(search(), verdicts)
