@@ -6,6 +6,7 @@ from itertools import combinations
 from random import Random
 from typing import Any
 
+from harness.core.contract import Contract
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 
 Flags = Mapping[str, Any]
@@ -105,7 +106,7 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
     """Return the flags of a run with what is drawn in the place of those that were not given.
 
     A draw that would contradict another is left out: an ISR is not asked to be larger than there
-    are replicas.
+    are replicas, nor a batch to be larger than a segment of a log.
 
     Args:
         flags: what was given.
@@ -126,6 +127,11 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
         random = Random(f"{cluster}/{draw.name}")  # noqa: S311
         if draw.name not in own and version >= draw.since:
             properties.append(f"{draw.name}={random.choice(draw.values(version))}")
+    config = dict(text.split("=", 1) for text in properties)
+    if flags.get("batch_size") is None and "log.segment.bytes" in config:
+        # A batch that is larger than a segment is refused.
+        largest = int(config["log.segment.bytes"]) // 2
+        given["batch_size"] = min(largest, Contract().batch_size_bytes)
     return {**given, "broker_config": properties}
 
 

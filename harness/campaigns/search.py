@@ -14,6 +14,7 @@ from harness.campaigns.campaign import Campaign, Cell, Session, open_folder, run
 from harness.campaigns.draws import Flags, drawn, pairs_of
 from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.core.errors import UsageError
 from harness.core.fault import describe
 from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.core.scenario import Scenario
@@ -98,6 +99,7 @@ class Search:
         """Return, of some settings and seeds, those with most of what was dealt least so far."""
         cluster = f"{self.seed}/cluster {(number - 1) // _RUNS_A_CLUSTER}"
         best: tuple[float, Flags, int, dict[str, float]] | None = None
+        refused: UsageError | None = None
         for candidate in range(_CANDIDATES):
             stream = f"{self.seed}/{number}/{candidate}"
             seed = Random(f"{stream}/seed").randrange(1_000_000)  # noqa: S311
@@ -106,11 +108,18 @@ class Search:
             if self.draws:
                 flags = drawn(self.flags, stream, cluster=cluster, kafka=self.kafka)
                 pairs = pairs_of(flags, self.flags, kafka=self.kafka)
-            kinds = pairs | _kinds(self.make(flags, f"search-{number}-0"), seed)
+            try:
+                scenario = self.make(flags, f"search-{number}-0")
+            except UsageError as error:
+                # Some draws contradict each other, or what was given.
+                refused = error
+                continue
+            kinds = pairs | _kinds(scenario, seed)
             news = sum(1 / (1 + self._dealt[kind] / share) for kind, share in kinds.items())
             if best is None or news > best[0]:
                 best = news, flags, seed, kinds
-        assert best is not None  # noqa: S101 (there are candidates)
+        if best is None:
+            raise refused or UsageError("Nothing can be drawn.")
         self._dealt.update(best[3].keys())
         return best[1], best[2]
 

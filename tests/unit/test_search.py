@@ -168,6 +168,8 @@ def test_whatever_is_drawn_can_be_run(kafka: str) -> None:
         given = drawn(flags, f"7/{number}", cluster=str(number), kafka=kafka)
         scenario = scenario_of(given)
         assert scenario.contract.min_isr <= scenario.contract.replication_factor
+        segment_bytes = int(dict(scenario.cluster.config)["log.segment.bytes"])
+        assert scenario.contract.batch_size_bytes < segment_bytes
 
 
 def test_without_draws_runs_differ_in_their_seeds_alone() -> None:
@@ -175,3 +177,13 @@ def test_without_draws_runs_differ_in_their_seeds_alone() -> None:
 
     assert len({str(cell.settings["flags"]) for cell in cells}) == 1
     assert len({cell.seed for cell in cells}) == 4
+
+
+def test_draws_that_contradict_what_was_given_are_left_out() -> None:
+    # A thousand records a second, two milliseconds each, are more than two members can process.
+    looked = search()
+    looked.flags = {**looked.flags, "workload": "consumer_group"}
+
+    cells = list(islice(looked.cells(), 6))
+
+    assert len(cells) == 6
