@@ -254,6 +254,11 @@ SETTINGS: tuple[Setting, ...] = (
             "or after."
         ),
         process_time="How long a member needs for a record: 2ms.",
+        poll_records="At most so many records a poll of a member, consume(n).",
+        partition_eof=(
+            "Whether a member is also told when it is at the end of a partition "
+            "(enable.partition.eof); default: off."
+        ),
         churn_every="About how often a member joins, leaves or is killed: 5s.",
     ),
 )

@@ -54,7 +54,12 @@ def folder_of(run: Run, store: Path, *, seed: int = 7) -> RunDir:
         ("mixed", EVERYTHING),
         ("weak_spots", Overrides(cluster={"kafka": "0.10.2.2"}, contract={"acks": "0"})),
         ("leader_cut_and_kill", Overrides(workload_name="transactional", contract={"acks": "all"})),
-        ("mixed", Overrides(workload_name="consumer_group", workload={"churn_s": 4})),
+        (
+            "mixed",
+            Overrides(
+                workload_name="consumer_group", workload={"churn_s": 4, "partition_eof": True}
+            ),
+        ),
         (
             "mixed",
             Overrides(cluster={"brokers": 1}, contract={"replication_factor": 1, "min_isr": 1}),
