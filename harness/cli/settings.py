@@ -160,6 +160,12 @@ _FIELDS = {
 """The fields of those settings that are not called like theirs."""
 
 
+CLIENT_HELP = (
+    "Library of the client processes, by the version of confluent-kafka that holds it: "
+    "librdkafka:2.13.0; default: the harness's own."
+)
+
+
 def _settings(owner: type, panel: str, **helps: str) -> tuple[Setting, ...]:
     return tuple(
         Setting(name=name, owner=owner, field=_FIELDS.get(name, name), help=text, panel=panel)
@@ -224,6 +230,7 @@ SETTINGS: tuple[Setting, ...] = (
             "How long after a fault should have ended the agent heals it by itself; default: 30s."
         ),
         workload="What the clients do: `list workloads` names what there is.",
+        client=CLIENT_HELP,
     ),
     *_settings(
         SendPoll,
