@@ -58,6 +58,8 @@ class ConsumerGroup(Load):
             processed), before-processing or after-processing.
         process_s: how long the processing of a record takes, seconds.
         poll_records: at most so many records a poll.
+        partition_eof: whether members are also told when they are at the end of a partition
+            (`enable.partition.eof`): librdkafka hands that over among the records of a poll.
         commit_every: with after-processing, a commit after so many records, and at a poll's end.
         churn_s: a member joins, leaves or is killed about every so many seconds; 0: never.
     """
@@ -70,6 +72,7 @@ class ConsumerGroup(Load):
     rate_per_s: float = 150
     process_s: float = 0.002
     poll_records: int = 50
+    partition_eof: bool = False
     commit_every: int = 10
     churn_s: float = 5.0
 
@@ -210,6 +213,8 @@ class ConsumerGroup(Load):
         config = member_config(
             self.group, assignor_config(self.assignor), isolation="read_committed"
         )
+        if self.partition_eof:
+            config["enable.partition.eof"] = True
         return {
             "topic": self.topic,
             "commits": self.commits,

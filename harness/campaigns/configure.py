@@ -8,6 +8,7 @@ from typing import Any
 from harness.campaigns.described import parse_fault, parse_pattern, parse_step, parse_target
 from harness.campaigns.field_values import field_values
 from harness.cluster.user_compose import read_compose_file
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
@@ -42,6 +43,7 @@ class Overrides:
         max_at_once: faults in force at one time.
         available_within_s: bound on the time without an acknowledgement, seconds.
         lease_margin_s: so long after a fault should have ended the agent heals it, seconds.
+        client: the library of the client processes, as `ClientLibrary.parse` reads it.
     """
 
     cluster: Mapping[str, Any] = field(default_factory=dict)
@@ -57,13 +59,14 @@ class Overrides:
     max_at_once: int | None = None
     available_within_s: float | None = None
     lease_margin_s: float | None = None
+    client: str | None = None
 
 
 def configure(name: str, overrides: Overrides) -> Scenario:
     """Return a registered scenario with the caller's changes.
 
     Raises:
-        UsageError: no such scenario or fault, or a combination that cannot be.
+        UsageError: no such scenario, fault or client, or a combination that cannot be.
     """
     scenario = SCENARIOS[name]()
     contract = replace(
@@ -96,6 +99,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         contract=contract,
         workload=workload,
         schedule=schedule,
+        client=ClientLibrary.parse(overrides.client) if overrides.client else scenario.client,
         **field_values(Scenario, bounds, owner="The scenario"),
     )
 

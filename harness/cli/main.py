@@ -94,7 +94,10 @@ def run(
     from harness.run.scenario_run import ScenarioRun
 
     with stoppable() as stop, console.live_progress() as progress:
-        progress.say(f"scenario {scenario.name} · kafka {scenario.cluster.kafka} · seed {seed}")
+        client = "" if scenario.client is None else f" · {scenario.client}"
+        progress.say(
+            f"scenario {scenario.name} · kafka {scenario.cluster.kafka}{client} · seed {seed}"
+        )
         progress.say(str(scenario.contract))
         runner = Runner(
             run=ScenarioRun(scenario),

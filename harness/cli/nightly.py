@@ -7,6 +7,7 @@ import typer
 from harness.cli import console
 from harness.cli.options import (
     DEFAULT_STORE,
+    Client,
     Duration,
     Json,
     Kafka,
@@ -27,6 +28,7 @@ def nightly(
     budget: Annotated[str, option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
     kafka: Kafka = None,
     workload: WorkloadName = None,
+    client: Client = None,
     duration: Duration = None,
     seed: Seed = None,
     resume: Resume = False,
@@ -41,6 +43,7 @@ def nightly(
     night = Night(
         kafka=kafka,
         workload=workload,
+        client=client,
         duration_s=None if duration is None else parse_duration_s(duration),
         # Without a seed any night of this kind goes on.
         seed=new_seed() if seed is None and not resume else seed,

@@ -55,7 +55,7 @@ def search(
 ) -> None:
     """Look for what nobody has scripted: short runs with other settings, damage and load each."""
     from harness.campaigns.campaign import Session
-    from harness.campaigns.conduct import reject_unknown_version
+    from harness.campaigns.conduct import reject_unknown_versions
     from harness.campaigns.search import Search, run_search
     from verifiers.checking.checker import CHECKERS
 
@@ -80,7 +80,7 @@ def search(
         stop_at=wanted,
     )
     with stoppable() as stop, console.live_progress() as progress:
-        reject_unknown_version(first.cluster, say=progress.say)
+        reject_unknown_versions(first.cluster, first.client, say=progress.say)
         session = Session(
             store=store, resume=resume, master=master, keep_cluster=keep_cluster,
             progress=progress, stop=stop, budget_s=parse_duration_s(budget),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import LEASE_MARGIN_S, ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
@@ -97,6 +98,7 @@ class Scenario:
             seconds: time for a late heal, not for a night.
         broker_config: properties of the brokers that the scenario wants of a cluster of ours; what
             the cluster itself configures counts more.
+        client: the library of the client processes; None: the harness's own.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Scenario:
     available_within_s: float | None = None
     lease_margin_s: float = LEASE_MARGIN_S
     broker_config: Callable[[ClusterSpec], Mapping[str, str]] = field(default=lambda _: {})
+    client: ClientLibrary | None = None
 
     def __post_init__(self) -> None:
         """Reject experiments that cannot be.

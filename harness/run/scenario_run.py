@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, WaitTimeout
@@ -75,6 +76,7 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
         "max_at_once": scenario.max_at_once,
         "available_within_s": scenario.available_within_s,
         "lease_margin_s": scenario.lease_margin_s,
+        "client": _written(scenario.client),
     }
 
 
@@ -93,6 +95,11 @@ class ScenarioRun:
     def cluster(self) -> ClusterSpec:
         """What is started."""
         return self.scenario.cluster
+
+    @property
+    def client(self) -> ClientLibrary | None:
+        """The library of the client processes; None: the harness's own."""
+        return self.scenario.client
 
     @property
     def contract(self) -> Contract:
@@ -118,6 +125,7 @@ class ScenarioRun:
         return {
             "scenario": self.scenario.name,
             "workload": WORKLOADS.name_of(self.scenario.workload),
+            "client": _written(self.client),
             "provokes": sorted(self.scenario.provokes(self.contract)),
             "duration_s": self.scenario.duration_s,
             "available_within_s": self.scenario.available_within_s,
@@ -229,6 +237,10 @@ class ScenarioRun:
             group=workload.group if isinstance(workload, Grouped) else None,
             healed=lambda: injector.healed,
         )
+
+
+def _written(client: ClientLibrary | None) -> str | None:
+    return None if client is None else str(client)
 
 
 def _await_working(context: RunContext) -> None:

@@ -186,6 +186,18 @@ def test_a_member_that_is_asked_to_stop_finishes_the_poll_that_it_is_in(run: Run
     assert offsets(run, "committed")[-1] == len(given)
 
 
+def test_that_a_member_is_at_the_end_of_a_partition_is_no_error_of_its_poll(run: Run) -> None:
+    config = {**member("after-processing").settings["config"], "enable.partition.eof": True}
+    client = run.start(member("after-processing", poll_records=RECORDS + 10, config=config))
+    client.await_total("processed", RECORDS)
+
+    assert client.stop() == 0
+
+    seal(run.folder)
+    assert offsets(run, "processed") == list(range(RECORDS))
+    assert [row["detail"] for row in run.rows("event") if row["f"] == "error"] == []
+
+
 def test_a_way_to_commit_that_does_not_exist_is_refused(run: Run) -> None:
     client = run.start(member("sometimes"))
 
