@@ -20,15 +20,17 @@ from faults.power_loss import PowerLoss
 from faults.targets import (
     AllBrokers,
     Controller,
+    CoordinatorOf,
     FollowerOf,
     IsrDownTo,
     LeaderAndFollower,
     LeaderOf,
     OutOfSync,
     RandomBroker,
+    TransactionCoordinatorOf,
 )
 from harness.core.errors import UsageError
-from harness.core.fault import Fault, describe
+from harness.core.fault import Fault, Target, describe
 from harness.core.pattern import PATTERNS, Alone, Deck, Pattern, fitting
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix
@@ -76,6 +78,23 @@ def test_who_is_hit_and_after_what() -> None:
         ("isr_down_to", ""), ("leader_of", "isr_shrank"),
     ]  # fmt: skip
     assert [who for who, _ in _words(Alternation().steps(kill, cards))] == ["leader_of"] * 3
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "election"),
+    [
+        (CoordinatorOf("g"), "coordinator_elected"),
+        (TransactionCoordinatorOf("t"), "transaction_coordinator_elected"),
+    ],
+)
+def test_the_next_coordinator_is_hit_after_its_election(coordinator: Target, election: str) -> None:
+    cards = Deck(stream="7", faults=FAULTS, targets=(coordinator, RandomBroker()), hold_s=(1, 2))
+
+    first, second = Successor().steps(BrokerKill(), cards)
+
+    assert first.target == second.target == coordinator
+    assert second.after is not None
+    assert describe(second.after.event)["name"] == election
 
 
 @pytest.mark.parametrize("pattern", [Returned(), Relapse(), LastInSync()])
