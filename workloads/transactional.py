@@ -97,6 +97,11 @@ class Transactional(Load):
                 "another --workload."
             )
 
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """The transactional ids of the producers, then of the transformers."""
+        return tuple(f"transactor-{i}" for i in range(self.producers + self.transformers))
+
     def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return producers, transformers, then consumers, uncommitted ones and subscribers."""
         workers = self.producers + self.transformers
@@ -118,11 +123,11 @@ class Transactional(Load):
                 module="workloads.transactor",
                 settings={
                     **produce,
-                    "transactional_id": f"transactor-{i}",
+                    "transactional_id": transactional_id,
                     "consume": None if i < self.producers else consumer_config("read_committed"),
                 },
             )
-            for i in range(workers)
+            for i, transactional_id in enumerate(self.transactional_ids)
         ]
         return (*transactors, *self._consumers())
 

@@ -79,6 +79,15 @@ class Demanding(Protocol):
         """
 
 
+@runtime_checkable
+class Transacting(Protocol):
+    """A workload whose producers send in transactions."""
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """The `transactional.id` of each producer; those of one run differ."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """A member of a group joins, leaves or crashes.

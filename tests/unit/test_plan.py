@@ -9,21 +9,25 @@ from pathlib import Path
 import pytest
 
 from faults.broker_kill import BrokerKill
+from faults.events import CoordinatorElected, GroupRebalances, TransactionCoordinatorElected
 from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from faults.targets import (
     BrokerOfId,
+    CoordinatorOf,
     FollowerOf,
     IsrDownTo,
     LeaderAndFollower,
     LeaderOf,
     Minority,
+    TransactionCoordinatorOf,
 )
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.described import parse_fault, parse_target
 from harness.core import schedule
 from harness.core.cluster import ClusterSpec
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target
 from harness.core.limits import noticed_within_s
@@ -169,6 +173,107 @@ def test_targets_and_holds_are_dealt_as_asked_and_dealt_again() -> None:
     assert {step.target for step in steps} == {BrokerOfId(2), LeaderOf("orders", 1)}
     assert all(2 <= step.hold_s <= 3 for step in steps)
     assert plan_json(again, 7) == plan_json(scenario, 7)
+
+
+@pytest.mark.parametrize(
+    ("workload", "text", "target"),
+    [
+        ("consumer_group", "coordinator_of", CoordinatorOf("payments-group")),
+        ("consumer_group", "coordinator_of(other)", CoordinatorOf("other")),
+        ("transactional", "transaction_coordinator_of", TransactionCoordinatorOf("transactor-0")),
+        ("send_poll", "coordinator_of(orders-subscribers)", CoordinatorOf("orders-subscribers")),
+        ("send_poll", "leader_of(__consumer_offsets)", LeaderOf(OFFSETS_TOPIC)),
+    ],
+)
+def test_a_target_that_names_no_group_or_id_has_that_of_the_workload(
+    workload: str, text: str, target: Target
+) -> None:
+    asked = Overrides(
+        workload_name=workload, workload={"topic": "payments"}, targets=(text, "follower_of")
+    )
+
+    scenario = configure("mixed", asked)
+
+    assert isinstance(scenario.schedule, Mix)
+    assert scenario.schedule.targets == (target, FollowerOf("payments"))
+    again = Overrides(**json.loads(json.dumps(settings_of(scenario))))
+    assert plan_json(configure("mixed", again), 7) == plan_json(scenario, 7)
+
+
+@pytest.mark.parametrize(
+    ("workload", "text", "words"),
+    [
+        ("send_poll", "coordinator_of", "coordinator_of in --targets is of the run's group, and "
+         "the workload send_poll has none: write coordinator_of.group=…., or choose another"),
+        ("transactional", "coordinator_of", "the workload transactional has none"),
+        ("consumer_group", "transaction_coordinator_of", "the run's transactional id, and"),
+    ],
+)  # fmt: skip
+def test_a_target_of_a_group_or_id_that_there_is_not_is_refused(
+    workload: str, text: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        configure("mixed", Overrides(workload_name=workload, targets=(text,)))
+
+
+STEPS = (
+    {"fault": "broker_kill", "target": "coordinator_of", "hold_s": 5},
+    {"fault": "broker_kill", "target": "random", "hold_s": 5,
+     "after": {"event": "coordinator_elected"}},
+    {"fault": "broker_kill", "target": "random", "hold_s": 5,
+     "after": {"event": {"name": "group_rebalances", "parameters": {"group": None}}}},
+)  # fmt: skip
+
+
+def test_steps_that_name_no_group_have_that_of_the_workload() -> None:
+    scenario = configure("mixed", Overrides(workload_name="consumer_group", steps=STEPS))
+
+    first, second, third = plan(scenario, 7)
+    assert first.target == CoordinatorOf("orders-group")
+    assert second.after is not None
+    assert second.after.event == CoordinatorElected("orders-group")
+    assert third.after is not None
+    assert third.after.event == GroupRebalances("orders-group")
+
+
+def test_steps_that_name_no_transactional_id_have_the_first_of_the_workload() -> None:
+    event = {"event": "transaction_coordinator_elected"}
+    steps = ({**STEPS[1], "after": event},)
+
+    scenario = configure("mixed", Overrides(workload_name="transactional", steps=steps))
+
+    (step,) = plan(scenario, 7)
+    assert step.after is not None
+    assert step.after.event == TransactionCoordinatorElected("transactor-0")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_speaks_of_a_group_that_there_is_not_is_refused(
+    step: dict[str, object],
+) -> None:
+    with pytest.raises(UsageError, match="in a step is of the run's group"):
+        configure("mixed", Overrides(steps=(step,)))
+
+
+@pytest.mark.parametrize(
+    ("workload", "own"),
+    [
+        ("send_poll", set()),
+        ("consumer_group", {CoordinatorOf("orders-group"), LeaderOf(OFFSETS_TOPIC)}),
+        ("transactional",
+         {TransactionCoordinatorOf("transactor-0"), LeaderOf(TRANSACTIONS_TOPIC)}),
+    ],
+)  # fmt: skip
+def test_a_search_hits_the_coordinators_that_there_are(workload: str, own: set[Target]) -> None:
+    scenario = configure("search", Overrides(workload_name=workload))
+
+    assert isinstance(scenario.schedule, Mix)
+    targets = set(scenario.schedule.targets)
+    everywhere = configure("search", Overrides()).schedule
+    assert isinstance(everywhere, Mix)
+    assert targets - set(everywhere.targets) == own
+    hit = {step.target for seed in range(100) for step in plan(scenario, seed)}
+    assert own <= hit
 
 
 def test_a_script_takes_no_targets() -> None:
