@@ -20,6 +20,7 @@ from harness.core.workload import (
     WORKLOADS,
     Demanding,
     Grouped,
+    TimeLimited,
     Transacting,
     Workload,
 )
@@ -41,8 +42,8 @@ class Overrides:
         faults: kinds to deal instead, as `parse_fault` reads them; only for scenarios with a `Mix`.
         targets: who may be hit instead, as `parse_target` reads them; likewise.
         patterns: how faults hang together instead, as `parse_pattern` reads them; likewise.
-        hold_s: shortest and longest hold, seconds, instead of holds around the cluster's limits;
-            likewise.
+        hold_s: shortest and longest hold, seconds, instead of holds around the limits of the
+            cluster and of its clients; likewise.
         steps: those of a plan, as `parse_step` reads them, instead of any that are drawn.
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
@@ -94,7 +95,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     if isinstance(schedule, Mix):
         if overrides.targets is None:
             schedule = _possible(schedule, workload)
-        schedule = _fitting(schedule, cluster, contract)
+        schedule = _fitting(schedule, cluster, contract, workload)
     bounds = {
         name: getattr(overrides, name)
         for name in ("duration_s", "max_at_once", "available_within_s", "lease_margin_s")
@@ -145,8 +146,10 @@ def _dealt(
     return replace(schedule, **asked)
 
 
-def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
+def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract, workload: Workload) -> Mix:
     """Leave out what cannot happen: no link of a single node can be cut, no follower of one copy.
+
+    Holds are drawn around the limits of the cluster, and of the workload's clients.
 
     Raises:
         UsageError: nothing is left of what was asked for.
@@ -165,6 +168,7 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
         faults=faults,
         targets=targets,
         limits_s=noticed_within_s(cluster),
+        client_limits_s=workload.limits_s(contract) if isinstance(workload, TimeLimited) else (),
     )
 
 

@@ -27,14 +27,18 @@ from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.described import parse_fault, parse_target
 from harness.core import schedule
 from harness.core.cluster import ClusterSpec
+from harness.core.contract import Contract
 from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target
 from harness.core.limits import noticed_within_s
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
+from harness.core.workload import TimeLimited
 from harness.run.nemesis import plan, plan_json
 from harness.run.scenario_run import ScenarioRun, settings_of
+from workloads.consumer_group import ConsumerGroup
+from workloads.send_poll import SendPoll
 from workloads.transactional import Transactional
 
 PLANS = """
@@ -324,6 +328,66 @@ def test_limits_too_long_for_a_run_are_not_drawn_around(seed: int) -> None:
 
     assert all(4 <= step.hold_s <= 8 for step in mix.steps(seed, 60))
     assert any(step.hold_s > 9 for step in mix.steps(seed, 120))
+
+
+@pytest.mark.parametrize(
+    ("workload", "contract", "limits"),
+    [
+        (SendPoll(), Contract(), (5.0, 6.0, 10.0, 120.0)),
+        (SendPoll(subscribers=0), Contract(), (5.0, 10.0, 120.0)),
+        # One damage for all contracts, or their runs could not be compared.
+        (SendPoll(), Contract(acks="0"), (5.0, 6.0, 10.0, 120.0)),
+        (SendPoll(), Contract(acks="1", delivery_timeout_ms=8000), (2.0, 6.0, 8.0, 10.0)),
+        (ConsumerGroup(), Contract(), (5.0, 6.0, 10.0, 120.0)),
+        # The brokers decide on the session, and are asked for the same.
+        (ConsumerGroup(assignor="consumer"), Contract(), (5.0, 6.0, 10.0, 120.0)),
+        (Transactional(timeout_s=20), Contract(), (5.0, 6.0, 10.0, 20.0)),
+    ],
+)
+def test_a_workload_tells_the_limits_of_its_clients(
+    workload: TimeLimited, contract: Contract, limits: tuple[float, ...]
+) -> None:
+    assert workload.limits_s(contract) == limits
+
+
+def test_the_limits_of_the_workloads_clients_are_drawn_around() -> None:
+    scenario = configure("mixed", Overrides(workload_name="transactional"))
+
+    assert isinstance(scenario.schedule, Mix)
+    assert scenario.schedule.client_limits_s == (5.0, 6.0, 10.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "clients"), [((1.0,), (10.0, 11.0, 12.0)), ((1.0, 1.1, 1.2), (10.0,))]
+)
+def test_half_of_the_holds_go_by_clients_whichever_limits_are_more(
+    cluster: tuple[float, ...], clients: tuple[float, ...]
+) -> None:
+    mix = Mix(
+        faults=(BrokerKill(),), targets=(LeaderOf("orders"),), limits_s=cluster,
+        client_limits_s=(*clients, 900.0),
+    )  # fmt: skip
+
+    holds = [step.hold_s for seed in range(20) for step in mix.steps(seed, 1000)]
+
+    assert max(holds) <= 2.5 * max(clients)
+    by_clients = sum(hold > 4 for hold in holds)
+    assert 0.45 * len(holds) < by_clients < 0.55 * len(holds)
+
+
+def test_holds_go_by_the_cluster_alone_where_a_run_is_too_short_for_all_clients() -> None:
+    mix = Mix(
+        faults=(BrokerKill(),), targets=(LeaderOf("orders"),), limits_s=(3.0,),
+        client_limits_s=(60.0,),
+    )  # fmt: skip
+
+    assert all(1.5 <= step.hold_s <= 7.5 for seed in range(20) for step in mix.steps(seed, 60))
+
+
+@pytest.mark.parametrize("wrong", [{"limits_s": ()}, {"client_limits_s": (5.0, 0.0)}])
+def test_a_limit_of_no_time_is_refused(wrong: dict[str, tuple[float, ...]]) -> None:
+    with pytest.raises(UsageError, match="cannot be drawn around limits"):
+        Mix(faults=(BrokerKill(),), targets=(LeaderOf("orders"),), **wrong)  # type: ignore[arg-type]
 
 
 def test_a_run_too_short_for_one_fault_is_refused() -> None:
