@@ -49,7 +49,7 @@ class LeaderOf:
 class FollowerOf:
     """One in-sync follower of one partition, drawn at inject time."""
 
-    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_followers=1)
 
     topic: str
     partition: int = 0
@@ -66,7 +66,7 @@ class FollowerOf:
 class OutOfSync:
     """One replica of a partition that is not in sync, drawn; an in-sync follower if all are."""
 
-    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_followers=1)
 
     topic: str
     partition: int = 0
@@ -85,7 +85,7 @@ class OutOfSync:
 class LeaderAndFollower:
     """The leader of one partition and one in-sync follower of it: the two ends of a link."""
 
-    traits: ClassVar[TargetTraits] = TargetTraits(hits_pairs=True, needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(hits_pairs=True, needs_followers=1)
 
     topic: str
     partition: int = 0
@@ -95,6 +95,23 @@ class LeaderAndFollower:
         leader = LeaderOf(self.topic, self.partition).choose(cluster, random)
         follower = FollowerOf(self.topic, self.partition).choose(cluster, random)
         return (*leader, *follower) if leader and follower else ()
+
+
+@target("two_followers")
+@dataclass(frozen=True, slots=True)
+class TwoFollowers:
+    """Two in-sync followers of one partition, drawn: one of them may follow the other next."""
+
+    traits: ClassVar[TargetTraits] = TargetTraits(hits_pairs=True, needs_followers=2)
+
+    topic: str
+    partition: int = 0
+
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
+        """Return both; nobody while there are not so many."""
+        leader = cluster.leader_of(self.topic, self.partition)
+        followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
+        return _draw_many(followers, 2, random) if leader and len(followers) >= 2 else ()
 
 
 @target("controller")
@@ -222,7 +239,7 @@ class IsrDownTo:
     The leader stays.
     """
 
-    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_followers=1)
 
     replicas: int
     topic: str

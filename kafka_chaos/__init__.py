@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from faults.link import Link as Link
     from faults.partition import Partition as Partition
     from faults.patterns import Alternation as Alternation
+    from faults.patterns import Blackout as Blackout
+    from faults.patterns import Divided as Divided
     from faults.patterns import LastInSync as LastInSync
     from faults.patterns import Recovering as Recovering
     from faults.patterns import Relapse as Relapse
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from faults.targets import OutOfSync as OutOfSync
     from faults.targets import RandomBroker as RandomBroker
     from faults.targets import TransactionCoordinatorOf as TransactionCoordinatorOf
+    from faults.targets import TwoFollowers as TwoFollowers
     from faults.witness import answers as answers
     from faults.witness import await_answers as await_answers
     from harness.campaigns.conduct import RunResult as RunResult

@@ -159,10 +159,10 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract, workload: Workl
         faults = tuple(fault for fault in faults if not fault_traits(fault).cuts_links)
         if not faults:
             raise UsageError("A single node has no links to cut: raise --brokers.")
-    if contract.replication_factor == 1:
-        if any(fault_traits(fault).hits_pairs for fault in faults):
-            raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
-        targets = tuple(t for t in targets if not target_traits(t).needs_follower)
+    if contract.replication_factor == 1 and any(fault_traits(f).hits_pairs for f in faults):
+        raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
+    followers = contract.replication_factor - 1
+    targets = tuple(t for t in targets if target_traits(t).needs_followers <= followers)
     return replace(
         mix,
         faults=faults,

@@ -314,7 +314,7 @@ def bench(
         str,
         typer.Argument(
             help="verify, verify-small, verify-runs, verify-ops, op-cycles, segments, recording, "
-            "throughput, start-up or faults."
+            "throughput, start-up, faults or power."
         ),
     ],
 ) -> None:

@@ -61,14 +61,14 @@ class TargetTraits:
 
     Attributes:
         hits_pairs: the target chooses exactly two nodes, the ends of a link.
-        needs_follower: there is nobody to choose in a topic with one replica.
+        needs_followers: so many replicas besides the leader there must be to choose from.
         hits_all: the target chooses every broker, so that no links are left to cut.
         needs_group: there is nobody to choose in a run whose workload has no consumer group.
         needs_transactions: there is nobody to choose in a run whose workload has no transactions.
     """
 
     hits_pairs: bool = False
-    needs_follower: bool = False
+    needs_followers: int = 0
     hits_all: bool = False
     needs_group: bool = False
     needs_transactions: bool = False

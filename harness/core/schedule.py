@@ -7,7 +7,7 @@ from random import Random
 
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target, describe, phrase
-from harness.core.pattern import FAR_ENOUGH, Alone, Deck, Pattern, fitting
+from harness.core.pattern import FAR_ENOUGH, Alone, Deck, Pattern, fitting, lot
 from harness.core.scenario import Step
 
 
@@ -45,11 +45,11 @@ class Script:
 class Mix:
     """Faults in random order on random targets, alone or in patterns, with quiet gaps between them.
 
-    No pair of a pattern and its first fault is drawn again before all others have been. Holds are
-    drawn around the limits by which the cluster notices that a broker is gone, or by which its
-    clients give up: most of them longer, some far longer, some shorter. The time that is left is
-    shared out among the gaps. Every draw has a stream of its own: one more kind of fault comes in
-    between, and changes no other draw.
+    No pair of a pattern and its first fault is drawn again before all others have been; crashes and
+    losses of power tend to come first. Holds are drawn around the limits by which the cluster
+    notices that a broker is gone, or by which its clients give up: most of them longer, some far
+    longer, some shorter. The time that is left is shared out among the gaps. Every draw has a
+    stream of its own: one more kind of fault comes in between, and changes no other draw.
 
     Attributes:
         faults: the faults to draw from.
@@ -119,7 +119,7 @@ class Mix:
         for steps, delay_s in zip(drawn, delays_s, strict=True):
             begin_s += self.quiet_s
             at_s = math.floor((begin_s + delay_s) * 10) / 10
-            planned += [replace(step, at_s=at_s) for step in steps]
+            planned += [replace(step, at_s=round(at_s + step.at_s, 2)) for step in steps]
             begin_s += _length_s(steps)
         return tuple(planned)
 
@@ -131,8 +131,8 @@ class Mix:
             for pattern, fault in self._pairs():
                 kinds = [phrase(describe(kind)) for kind in (pattern, fault)]
                 name = "/".join([str(seed), str(number), *kinds])
-                order.append((Random(name).random(), name, pattern, fault))  # noqa: S311
-            for _, name, pattern, fault in sorted(order, key=lambda entry: entry[:2]):
+                order.append((lot(name, fault), name, pattern, fault))
+            for _, name, pattern, fault in sorted(order, key=lambda entry: entry[:2], reverse=True):
                 yield pattern.steps(fault, replace(deck, stream=name))
             number += 1
 

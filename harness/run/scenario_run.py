@@ -25,7 +25,7 @@ from harness.run.cluster_watch import ClusterWatch
 from harness.run.context import RunContext
 from harness.run.group_watch import GroupWatch
 from harness.run.injector import Injector
-from harness.run.nemesis import Nemesis, plan, plan_json, step_json
+from harness.run.nemesis import Nemesis, never_heard, plan, plan_json, step_json
 
 _STEADY_S = 60.0
 _WORKING_S = 120.0
@@ -175,7 +175,7 @@ class ScenarioRun:
             seed=context.seed,
             max_at_once=self.scenario.max_at_once,
             has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
-            **({} if watch is None else {"listen": watch.listen}),
+            listen=never_heard if watch is None else watch.listen,
         )
         ending = threading.Event()
         failures: list[BaseException] = []

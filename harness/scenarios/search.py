@@ -4,8 +4,18 @@ from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
 from faults.gc_pause import GcPause
+from faults.link import Link
 from faults.partition import Partition
-from faults.patterns import Alternation, LastInSync, Recovering, Relapse, Returned, Successor
+from faults.patterns import (
+    Alternation,
+    Blackout,
+    Divided,
+    LastInSync,
+    Recovering,
+    Relapse,
+    Returned,
+    Successor,
+)
 from faults.power_loss import PowerLoss
 from faults.targets import (
     AllBrokers,
@@ -13,10 +23,12 @@ from faults.targets import (
     CoordinatorOf,
     FollowerOf,
     LastRestarted,
+    LeaderAndFollower,
     LeaderOf,
     Minority,
     RandomBroker,
     TransactionCoordinatorOf,
+    TwoFollowers,
 )
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
@@ -52,6 +64,7 @@ def search() -> Scenario:
                 Partition(),
                 Partition(listener="replication"),
                 PowerLoss(),
+                Link(),
             ),
             targets=(
                 LeaderOf("orders", 0),
@@ -62,6 +75,8 @@ def search() -> Scenario:
                 LastRestarted(),
                 Minority(),
                 AllBrokers(),
+                LeaderAndFollower("orders", 0),
+                TwoFollowers("orders", 0),
                 CoordinatorOf(),
                 LeaderOf(OFFSETS_TOPIC, 0),
                 TransactionCoordinatorOf(),
@@ -75,6 +90,8 @@ def search() -> Scenario:
                 Relapse(),
                 LastInSync(),
                 Alternation(),
+                Divided(),
+                Blackout(),
             ),
             quiet_s=2.0,
         ),

@@ -24,6 +24,7 @@ from faults.targets import (
     LeaderAndFollower,
     LeaderOf,
     TransactionCoordinatorOf,
+    TwoFollowers,
 )
 from harness.core.cluster import Answer, Broker, Lease
 from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -73,9 +74,10 @@ def test_every_fault_says_what_it_takes_to_count() -> None:
 
 
 def test_a_target_says_that_it_needs_a_follower() -> None:
-    assert target_traits(FollowerOf("orders")).needs_follower
-    assert target_traits(LeaderAndFollower("orders")).needs_follower
-    assert not target_traits(LeaderOf("orders")).needs_follower
+    assert target_traits(FollowerOf("orders")).needs_followers == 1
+    assert target_traits(LeaderAndFollower("orders")).needs_followers == 1
+    assert target_traits(TwoFollowers("orders")).needs_followers == 2
+    assert target_traits(LeaderOf("orders")).needs_followers == 0
 
 
 def test_a_target_says_that_it_needs_a_group_or_transactions_of_the_run() -> None:
