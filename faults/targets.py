@@ -5,8 +5,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from faults.events import ControllerElected, LeaderElected
+from faults.events import (
+    ControllerElected,
+    CoordinatorElected,
+    LeaderElected,
+    TransactionCoordinatorElected,
+)
 from harness.core.cluster import Broker, ClusterMetadata, Nodes, Processes
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, coordinating_partition
 from harness.core.errors import UsageError
 from harness.core.event import Event
 from harness.core.fault import TargetTraits, target
@@ -19,6 +25,14 @@ class LeaderOf:
 
     topic: str
     partition: int = 0
+
+    @property
+    def traits(self) -> TargetTraits:
+        """What a leader of an internal topic needs: Kafka creates it for whoever uses it first."""
+        return TargetTraits(
+            needs_group=self.topic == OFFSETS_TOPIC,
+            needs_transactions=self.topic == TRANSACTIONS_TOPIC,
+        )
 
     def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return the leader; nobody while there is none."""
@@ -113,6 +127,63 @@ class Controller:
     def election(self) -> Event:
         """Return the election of the next controller."""
         return ControllerElected()
+
+
+@target("coordinator_of")
+@dataclass(frozen=True, slots=True)
+class CoordinatorOf:
+    """The broker that coordinates a consumer group: the run's own, if no group is named."""
+
+    group: str | None = None
+
+    @property
+    def traits(self) -> TargetTraits:
+        """What a target of the run's own group needs."""
+        return TargetTraits(needs_group=self.group is None)
+
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+        """Return the leader of the group's partition of __consumer_offsets; nobody while none is.
+
+        Raises:
+            UsageError: no group is named, and no run gave its own.
+        """
+        if self.group is None:
+            raise UsageError("coordinator_of names no group: write coordinator_of(group=…).")
+        return _coordinator(cluster, OFFSETS_TOPIC, self.group)
+
+    def election(self) -> Event:
+        """Return the election of the next coordinator."""
+        return CoordinatorElected(self.group)
+
+
+@target("transaction_coordinator_of")
+@dataclass(frozen=True, slots=True)
+class TransactionCoordinatorOf:
+    """The broker that coordinates a transactional id: the run's first, if no id is named."""
+
+    transactional_id: str | None = None
+
+    @property
+    def traits(self) -> TargetTraits:
+        """What a target of the run's own transactions needs."""
+        return TargetTraits(needs_transactions=self.transactional_id is None)
+
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+        """Return the leader of the id's partition of __transaction_state; nobody while none is.
+
+        Raises:
+            UsageError: no id is named, and no run gave its own.
+        """
+        if self.transactional_id is None:
+            raise UsageError(
+                "transaction_coordinator_of names no transactional id: write "
+                "transaction_coordinator_of(transactional_id=…)."
+            )
+        return _coordinator(cluster, TRANSACTIONS_TOPIC, self.transactional_id)
+
+    def election(self) -> Event:
+        """Return the election of the next coordinator."""
+        return TransactionCoordinatorElected(self.transactional_id)
 
 
 @target("random")
@@ -227,6 +298,16 @@ class AllBrokers:
     def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return every broker."""
         return cluster.brokers
+
+
+def _coordinator(cluster: ClusterMetadata, topic: str, name: str) -> tuple[Broker, ...]:
+    """Return the leader of the partition of an internal topic that a name belongs to."""
+    partitions = cluster.partition_count(topic)
+    if not partitions:
+        # Kafka creates the topic at the first request that needs it.
+        return ()
+    leader = cluster.leader_of(topic, coordinating_partition(name, partitions))
+    return (leader,) if leader else ()
 
 
 def _draw(brokers: Sequence[Broker], random: Random) -> Broker:

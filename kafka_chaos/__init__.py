@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     from faults.events import CommitsRest as CommitsRest
     from faults.events import CommitsResume as CommitsResume
     from faults.events import ControllerElected as ControllerElected
+    from faults.events import CoordinatorElected as CoordinatorElected
     from faults.events import GroupRebalances as GroupRebalances
     from faults.events import Healed as Healed
     from faults.events import IsrGrew as IsrGrew
     from faults.events import IsrShrank as IsrShrank
     from faults.events import LeaderElected as LeaderElected
+    from faults.events import TransactionCoordinatorElected as TransactionCoordinatorElected
     from faults.events import TransactionPrepared as TransactionPrepared
     from faults.gc_pause import GcPause as GcPause
     from faults.link import Link as Link
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from faults.targets import AllBrokers as AllBrokers
     from faults.targets import BrokerOfId as BrokerOfId
     from faults.targets import Controller as Controller
+    from faults.targets import CoordinatorOf as CoordinatorOf
     from faults.targets import FollowerOf as FollowerOf
     from faults.targets import IsrDownTo as IsrDownTo
     from faults.targets import LastRestarted as LastRestarted
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from faults.targets import Minority as Minority
     from faults.targets import OutOfSync as OutOfSync
     from faults.targets import RandomBroker as RandomBroker
+    from faults.targets import TransactionCoordinatorOf as TransactionCoordinatorOf
     from faults.targets import TwoFollowers as TwoFollowers
     from faults.witness import answers as answers
     from faults.witness import await_answers as await_answers

@@ -9,8 +9,10 @@ from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.version import numbers
 from harness.core.workload import Act, ClientSpec, Move, MoveKind, workload
+from workloads.client_config import limits_s
 from workloads.group_config import (
     FIRST_CONSUMER_PROTOCOL,
+    SESSION_MS,
     Assignor,
     Commits,
     assignor_config,
@@ -149,6 +151,14 @@ class ConsumerGroup(Load):
         """Return producers and consumers, then the members that begin."""
         members = tuple(self.member(number) for number in range(self.subscribers))
         return (*self._plain().clients(contract), *members)
+
+    def limits_s(self, contract: Contract) -> tuple[float, ...]:
+        """Return the time limits of producers and members, seconds.
+
+        Brokers that decide on a member's session are asked for the same one; a user's own
+        properties, which take precedence, are not known here.
+        """
+        return tuple(sorted({*limits_s(self.clients(contract)), SESSION_MS / 1000}))
 
     def readers(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return the readers of the topic, and one that asks where the group is at the end."""

@@ -14,7 +14,6 @@ from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, WaitTimeout
-from harness.core.event import needs_of
 from harness.core.fault import describe
 from harness.core.run_dir import Journal
 from harness.core.scenario import Scenario, Step
@@ -232,7 +231,7 @@ class ScenarioRun:
             return None
         return ClusterWatch(
             context.cluster,
-            needs=frozenset().union(*map(needs_of, events)),
+            events=events,
             topics=context.topics,
             group=workload.group if isinstance(workload, Grouped) else None,
             healed=lambda: injector.healed,

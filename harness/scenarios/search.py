@@ -20,16 +20,19 @@ from faults.power_loss import PowerLoss
 from faults.targets import (
     AllBrokers,
     Controller,
+    CoordinatorOf,
     FollowerOf,
     LastRestarted,
     LeaderAndFollower,
     LeaderOf,
     Minority,
     RandomBroker,
+    TransactionCoordinatorOf,
     TwoFollowers,
 )
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.limits import short_limits
 from harness.core.pattern import Alone
 from harness.core.scenario import Scenario, scenario
@@ -43,7 +46,8 @@ def search() -> Scenario:
 
     Most windows in which a replicated log loses records are open for a second or less, right after
     an election or a return. Steps that wait for such an event fall into them; independent draws
-    hardly ever do. Two partitions are aimed at, all of them are hit: every broker leads some.
+    hardly ever do. Two partitions are aimed at, all of them are hit: every broker leads some. Where
+    the workload has a consumer group or transactions, so are their coordinators.
     """
     return Scenario(
         name="search",
@@ -73,6 +77,10 @@ def search() -> Scenario:
                 AllBrokers(),
                 LeaderAndFollower("orders", 0),
                 TwoFollowers("orders", 0),
+                CoordinatorOf(),
+                LeaderOf(OFFSETS_TOPIC, 0),
+                TransactionCoordinatorOf(),
+                LeaderOf(TRANSACTIONS_TOPIC, 0),
             ),
             patterns=(
                 Alone(),

@@ -10,7 +10,6 @@ from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.history.recorder import Recorder
 from harness.history.seal import seal
-from harness.lab.groups import offsets_partition
 from tests.clients.mock_kafka import (
     PARTITIONS,
     RUN_ID,
@@ -202,15 +201,6 @@ def test_a_way_to_commit_that_does_not_exist_is_refused(run: Run) -> None:
     client = run.start(member("sometimes"))
 
     assert client.process.wait(120) == 2
-
-
-@pytest.mark.parametrize(
-    ("group", "partition"),
-    # As jshell says; the last one's hash is Integer.MIN_VALUE, of which Utils.abs makes 0.
-    [("", 0), ("a", 1), ("orders", 3), ("ä-group", 0), ("polygenelubricants", 0)],
-)
-def test_a_group_is_kept_where_java_would_keep_it(group: str, partition: int) -> None:
-    assert offsets_partition(group, 6) == partition
 
 
 class FakeConsumer:

@@ -18,14 +18,23 @@ from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
-from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf, TwoFollowers
+from faults.targets import (
+    CoordinatorOf,
+    FollowerOf,
+    LeaderAndFollower,
+    LeaderOf,
+    TransactionCoordinatorOf,
+    TwoFollowers,
+)
 from harness.core.cluster import Answer, Broker, Lease
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.fault import (
     FAULTS,
     TARGETS,
     Evidence,
     Fault,
     FaultTraits,
+    TargetTraits,
     fault_traits,
     recorded_traits,
     target_traits,
@@ -69,6 +78,17 @@ def test_a_target_says_that_it_needs_a_follower() -> None:
     assert target_traits(LeaderAndFollower("orders")).needs_followers == 1
     assert target_traits(TwoFollowers("orders")).needs_followers == 2
     assert target_traits(LeaderOf("orders")).needs_followers == 0
+
+
+def test_a_target_says_that_it_needs_a_group_or_transactions_of_the_run() -> None:
+    group, transactions = TargetTraits(needs_group=True), TargetTraits(needs_transactions=True)
+
+    assert [target_traits(t) for t in (CoordinatorOf(), LeaderOf(OFFSETS_TOPIC))] == [group] * 2
+    assert [
+        target_traits(t) for t in (TransactionCoordinatorOf(), LeaderOf(TRANSACTIONS_TOPIC))
+    ] == [transactions] * 2
+    for named in (CoordinatorOf("g"), TransactionCoordinatorOf("t"), LeaderOf("orders")):
+        assert target_traits(named) == TargetTraits()
 
 
 # -- the journal -----------------------------------------------------------------------------------

@@ -24,16 +24,18 @@ from faults.power_loss import PowerLoss
 from faults.targets import (
     AllBrokers,
     Controller,
+    CoordinatorOf,
     FollowerOf,
     IsrDownTo,
     LeaderAndFollower,
     LeaderOf,
     OutOfSync,
     RandomBroker,
+    TransactionCoordinatorOf,
     TwoFollowers,
 )
 from harness.core.errors import UsageError
-from harness.core.fault import Fault, describe
+from harness.core.fault import Fault, Target, describe
 from harness.core.pattern import PATTERNS, Alone, Deck, Pattern, fitting
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix
@@ -120,6 +122,23 @@ def test_crashes_and_losses_of_power_are_dealt_more_often() -> None:
     # Three of eight each, and one of eight each.
     assert min(drawn[BrokerKill()], drawn[PowerLoss()]) > 110
     assert max(drawn[BrokerStop()], drawn[Partition()]) < 90
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "election"),
+    [
+        (CoordinatorOf("g"), "coordinator_elected"),
+        (TransactionCoordinatorOf("t"), "transaction_coordinator_elected"),
+    ],
+)
+def test_the_next_coordinator_is_hit_after_its_election(coordinator: Target, election: str) -> None:
+    cards = Deck(stream="7", faults=FAULTS, targets=(coordinator, RandomBroker()), hold_s=(1, 2))
+
+    first, second = Successor().steps(BrokerKill(), cards)
+
+    assert first.target == second.target == coordinator
+    assert second.after is not None
+    assert describe(second.after.event)["name"] == election
 
 
 @pytest.mark.parametrize("pattern", [Returned(), Relapse(), LastInSync()])
