@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from faults.broker_kill import BrokerKill
 from faults.events import BrokerAnswers, Healed, IsrGrew, IsrShrank
-from faults.targets import FollowerOf, IsrDownTo, LeaderOf, OutOfSync, TwoFollowers
+from faults.targets import AllBrokers, FollowerOf, IsrDownTo, LeaderOf, OutOfSync, TwoFollowers
 from harness.core.event import Event
-from harness.core.fault import Fault, Target, fault_traits, target_traits
+from harness.core.fault import Fault, Target, fault_traits
 from harness.core.pattern import Deck, is_elected, pattern, pick
 from harness.core.scenario import After, Step
 
@@ -105,8 +105,8 @@ class LastInSync:
     """All followers of a partition are hit, and then the last replica that is in sync."""
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
-        """Return whether a partition is among the targets, and the fault hits no pairs."""
-        return _has_partition(fault, deck)
+        """Return whether a partition is among the targets, and the followers keep their data."""
+        return _has_partition(fault, deck) and not fault_traits(fault).destroys_data
 
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return both strokes."""
@@ -175,19 +175,22 @@ class Divided:
 @pattern("blackout")
 @dataclass(frozen=True, slots=True)
 class Blackout:
-    """All brokers are hit at once, and a leader again as soon as the first is back."""
+    """All brokers are hit at once, and a leader again as soon as one is elected.
+
+    Not with a fault that destroys data: no contract survives that on every broker.
+    """
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
-        """Return whether all brokers are among the targets, and the fault takes their processes."""
-        has_all = any(target_traits(target).hits_all for target in deck.targets)
-        return has_all and fault_traits(fault).stops_process and _has_partition(fault, deck)
+        """Return whether the fault takes processes away and leaves their disks as they are."""
+        traits = fault_traits(fault)
+        is_harmless = traits.stops_process and not traits.destroys_data
+        return is_harmless and _has_partition(fault, deck)
 
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return both strokes."""
-        everybody = next(t for t in deck.targets if target_traits(t).hits_all)
         leader = _partition(deck)
         return (
-            Step(at_s=0, fault=fault, target=everybody, hold_s=deck.hold_s_of("hold")),
+            Step(at_s=0, fault=fault, target=AllBrokers(), hold_s=deck.hold_s_of("hold")),
             _following(leader.election(), deck.fault("next fault"), leader, deck),
         )
 

@@ -126,6 +126,8 @@ class Nemesis:
         has_full_isr: whether every ISR is full after earlier faults; asked before each fault
             that begins alone, unless it follows an event.
         listen: begins to listen for an event; only asked if steps wait for some.
+        destroys_at_most: on so many brokers data may be destroyed before every ISR is full again;
+            None for any number.
         healers: who heals beside the next steps: a broker takes seconds to start again, and an
             event is not to wait for it.
     """
@@ -135,10 +137,12 @@ class Nemesis:
     max_at_once: int
     has_full_isr: Callable[[], bool]
     listen: Callable[[Event], Awaited] = field(default=never_heard)
+    destroys_at_most: int | None = None
     healers: Executor = field(
         default_factory=partial(ThreadPoolExecutor, thread_name_prefix="heal")
     )
     _healing: dict[str, Future[Evidence]] = field(default_factory=dict)
+    _destroyed: set[Broker] = field(default_factory=set)
 
     def run(self, steps: Sequence[Step], stop: threading.Event) -> None:
         """Carry out the steps; when `stop` is set, heal at once and begin nothing more.
@@ -229,6 +233,22 @@ class Nemesis:
             for entry in tuple(self.injector.active)
         )
 
+    def _survives(self, fault: Fault, victims: Sequence[Broker]) -> bool:
+        """Return whether the contract survives a fault beside the data that is destroyed already.
+
+        What another broker holds is copied anew until every ISR is full again.
+        """
+        if self.destroys_at_most is None or not fault_traits(fault).destroys_data:
+            return True
+        if len(self._destroyed.union(victims)) > self.destroys_at_most and self._destroyed:
+            in_force = any(e.traits.destroys_data for e in tuple(self.injector.active))
+            if not in_force and self.has_full_isr():
+                self._destroyed.clear()
+        if len(self._destroyed.union(victims)) > self.destroys_at_most:
+            return False
+        self._destroyed.update(victims)
+        return True
+
     def _begin(self, waiting: "_Waiting", stop: threading.Event) -> None:
         step = waiting.step
         header = Header(
@@ -261,7 +281,8 @@ class Nemesis:
             # Nobody may be there until what is in force has been healed.
             self._heal_due()
             victims = step.target.choose(self.injector.cluster, random)
-            return victims if self._is_free(step.fault, victims) else ()
+            is_free = self._is_free(step.fault, victims) and self._survives(step.fault, victims)
+            return victims if is_free else ()
 
         now_ns = time.monotonic_ns()
         in_force_ns = max((entry.due_ns for entry in tuple(self.injector.active)), default=now_ns)

@@ -184,6 +184,7 @@ class ScenarioRun:
             max_at_once=self.scenario.max_at_once,
             has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
             listen=never_heard if watch is None else watch.listen,
+            destroys_at_most=self.scenario.survivable_losses,
         )
         ending = threading.Event()
         failures: list[BaseException] = []

@@ -18,7 +18,6 @@ from faults.patterns import (
 )
 from faults.power_loss import PowerLoss
 from faults.targets import (
-    AllBrokers,
     Controller,
     CoordinatorOf,
     FollowerOf,
@@ -74,7 +73,6 @@ def search() -> Scenario:
                 RandomBroker(),
                 LastRestarted(),
                 Minority(),
-                AllBrokers(),
                 LeaderAndFollower("orders", 0),
                 TwoFollowers("orders", 0),
                 CoordinatorOf(),
@@ -97,4 +95,5 @@ def search() -> Scenario:
         ),
         duration_s=90,
         max_at_once=3,
+        keeps_within_contract=True,
     )

@@ -16,7 +16,8 @@ from faults.broker_pause import BrokerPause
 from faults.events import Healed
 from faults.gc_pause import GcPause
 from faults.link import Link
-from faults.targets import AllBrokers, LeaderAndFollower, LeaderOf, RandomBroker
+from faults.power_loss import PowerLoss
+from faults.targets import AllBrokers, BrokerOfId, LeaderAndFollower, LeaderOf, RandomBroker
 from harness.core.cluster import Broker, Cluster, Lease
 from harness.core.errors import ClusterBroken, HealFailed
 from harness.core.event import Awaited, Event
@@ -396,3 +397,33 @@ def test_links_are_healed_behind_all_else_when_a_run_is_stopped(run: Run) -> Non
 
     opened = [line.split()[0] for line in cluster.log]
     assert opened.index("start") < opened.index("mend")
+
+
+@pytest.mark.parametrize(("at_most", "gap"), [(1, "full"), (None, "at once")])
+def test_data_is_destroyed_on_no_more_brokers_than_the_contract_survives(
+    tmp_path: Path, run: Run, at_most: int | None, gap: str
+) -> None:
+    full = [False]
+    steps = [
+        Step(at_s=1, fault=PowerLoss(), target=BrokerOfId(1), hold_s=3),
+        Step(at_s=2, fault=PowerLoss(), target=BrokerOfId(2), hold_s=3),
+    ]
+
+    def has_full_isr() -> bool:
+        # The first step asks before it begins, and finds it so.
+        full.append(len(full) < 3 or len(full) > 20)
+        return full[-1]
+
+    run(FakeCluster(), steps, max_at_once=2, destroys_at_most=at_most, has_full_isr=has_full_isr)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert (lines.index(("1", "healed")) < lines.index(("2", "decided"))) is (gap == "full")
+    assert ("2", "healed") in lines
+
+
+def test_what_no_contract_survives_is_not_begun(tmp_path: Path, run: Run) -> None:
+    step = Step(at_s=1, fault=PowerLoss(), target=AllBrokers(), hold_s=3)
+
+    run(FakeCluster(), [step], max_at_once=2, destroys_at_most=1)
+
+    assert [line["event"] for line in _journal(tmp_path)] == ["decided", "failed"]
