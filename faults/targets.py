@@ -26,14 +26,6 @@ class LeaderOf:
     topic: str
     partition: int = 0
 
-    @property
-    def traits(self) -> TargetTraits:
-        """What a leader of an internal topic needs: Kafka creates it for whoever uses it first."""
-        return TargetTraits(
-            needs_group=self.topic == OFFSETS_TOPIC,
-            needs_transactions=self.topic == TRANSACTIONS_TOPIC,
-        )
-
     def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return the leader; nobody while there is none."""
         leader = cluster.leader_of(self.topic, self.partition)

@@ -31,7 +31,6 @@ from faults.targets import (
 )
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.limits import short_limits
 from harness.core.pattern import Alone
 from harness.core.scenario import Scenario, scenario
@@ -46,7 +45,8 @@ def search() -> Scenario:
     Most windows in which a replicated log loses records are open for a second or less, right after
     an election or a return. Steps that wait for such an event fall into them; independent draws
     hardly ever do. Two partitions are aimed at, all of them are hit: every broker leads some. Where
-    the workload has a consumer group or transactions, so are their coordinators.
+    the workload has a consumer group or transactions, so are their coordinators. Data is destroyed
+    on no more brokers at a time than the contract survives.
     """
     return Scenario(
         name="search",
@@ -76,9 +76,7 @@ def search() -> Scenario:
                 LeaderAndFollower("orders", 0),
                 TwoFollowers("orders", 0),
                 CoordinatorOf(),
-                LeaderOf(OFFSETS_TOPIC, 0),
                 TransactionCoordinatorOf(),
-                LeaderOf(TRANSACTIONS_TOPIC, 0),
             ),
             patterns=(
                 Alone(),

@@ -27,7 +27,6 @@ from faults.targets import (
     TwoFollowers,
 )
 from harness.core.cluster import Answer, Broker, Lease
-from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.fault import (
     FAULTS,
     TARGETS,
@@ -81,12 +80,8 @@ def test_a_target_says_that_it_needs_a_follower() -> None:
 
 
 def test_a_target_says_that_it_needs_a_group_or_transactions_of_the_run() -> None:
-    group, transactions = TargetTraits(needs_group=True), TargetTraits(needs_transactions=True)
-
-    assert [target_traits(t) for t in (CoordinatorOf(), LeaderOf(OFFSETS_TOPIC))] == [group] * 2
-    assert [
-        target_traits(t) for t in (TransactionCoordinatorOf(), LeaderOf(TRANSACTIONS_TOPIC))
-    ] == [transactions] * 2
+    assert target_traits(CoordinatorOf()) == TargetTraits(needs_group=True)
+    assert target_traits(TransactionCoordinatorOf()) == TargetTraits(needs_transactions=True)
     for named in (CoordinatorOf("g"), TransactionCoordinatorOf("t"), LeaderOf("orders")):
         assert target_traits(named) == TargetTraits()
 

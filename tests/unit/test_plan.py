@@ -28,7 +28,7 @@ from harness.campaigns.described import parse_fault, parse_target
 from harness.core import schedule
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
-from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from harness.core.coordinators import OFFSETS_TOPIC
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target
 from harness.core.limits import noticed_within_s
@@ -263,11 +263,10 @@ def test_a_step_that_speaks_of_a_group_that_there_is_not_is_refused(
     ("workload", "own"),
     [
         ("send_poll", set()),
-        ("consumer_group", {CoordinatorOf("orders-group"), LeaderOf(OFFSETS_TOPIC)}),
-        ("transactional",
-         {TransactionCoordinatorOf("transactor-0"), LeaderOf(TRANSACTIONS_TOPIC)}),
+        ("consumer_group", {CoordinatorOf("orders-group")}),
+        ("transactional", {TransactionCoordinatorOf("transactor-0")}),
     ],
-)  # fmt: skip
+)
 def test_a_search_hits_the_coordinators_that_there_are(workload: str, own: set[Target]) -> None:
     scenario = configure("search", Overrides(workload_name=workload))
 
