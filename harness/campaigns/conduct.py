@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec
-from harness.core.errors import KafkaChaosError
+from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.progress import Progress, Say
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
@@ -110,11 +110,14 @@ def judge_all(
     progress = progress or Progress()
     progress.phase("verify")
     begin_ns = time.monotonic_ns()
-    paths = [run_dir.path for run_dir in run_dirs]
-    reports = verify_all(paths, master=master, say=progress.say, exact=exact)
+    # Verified without its history, a pruned run would lose the verdict that it has.
+    pruned = {run_dir: error for run_dir in run_dirs if (error := _why_pruned(run_dir))}
+    paths = [run_dir.path for run_dir in run_dirs if run_dir not in pruned]
+    reports = iter(verify_all(paths, master=master, say=progress.say, exact=exact) if paths else ())
     log.info("verified in %.1f s", (time.monotonic_ns() - begin_ns) / 1e9)
     results: list[RunResult | KafkaChaosError] = []
-    for run_dir, report in zip(run_dirs, reports, strict=True):
+    for run_dir in run_dirs:
+        report = pruned[run_dir] if run_dir in pruned else next(reports)
         if isinstance(report, KafkaChaosError):
             results.append(report)
             continue
@@ -123,3 +126,12 @@ def judge_all(
         publish(run_dir.path)
         results.append(RunResult(run_dir=run_dir, report=report, summary=summary))
     return tuple(results)
+
+
+def _why_pruned(run_dir: RunDir) -> HistoryUnreadable | None:
+    """Return why a run has no history any more; None if it was not pruned, or nobody can say."""
+    try:
+        reason = run_dir.why_pruned()
+    except HistoryUnreadable:
+        return None
+    return HistoryUnreadable(reason) if reason else None

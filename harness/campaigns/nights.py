@@ -1,13 +1,12 @@
 """A night: runs of many contracts and seeds until its time is spent, and one summary."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count, cycle
 from pathlib import Path
 from random import Random
 from typing import Any
-
-from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from harness.campaigns.campaign import (
     Campaign,
@@ -19,15 +18,22 @@ from harness.campaigns.campaign import (
 )
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
 from harness.campaigns.contracts import combine
+from harness.campaigns.known import KnownFindings
+from harness.campaigns.night_findings import NightFinding, findings_of
+from harness.campaigns.night_index import write_index
+from harness.campaigns.night_junit import write_junit
+from harness.campaigns.night_log import CONTROL, NightLog, NightRun, read_nights
 from harness.campaigns.pages import render, tally
+from harness.campaigns.prune import is_passing, reduce_run
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
-from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
+from harness.core.progress import Say
+from harness.core.run_dir import SCHEMA, canonical_json, read_lines, write_atomically
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
 from verifiers.situations.situation import SITUATIONS
 
-CONTROL = "leader_cut_and_kill"
 _SEED_RANGE = 1_000_000
+_RESULTS = "runs.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,25 +106,59 @@ class NightSummary:
         seed: of the night.
         budget_s: how long it might take, seconds.
         results: in the order of the runs.
+        elapsed_s: since it began, or went on, seconds.
+        earlier: the runs that were made before it went on, by the names of their folders.
+        name: of its folder.
+        before: the runs of earlier nights of the store.
+        known: the findings that are known.
     """
 
     seed: int
     budget_s: float | None
     results: Sequence[ScenarioResult]
+    elapsed_s: float = 0.0
+    earlier: frozenset[str] = frozenset()
+    name: str = ""
+    before: Sequence[NightRun] = ()
+    known: KnownFindings = field(default_factory=KnownFindings)
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict; UNKNOWN as well if the control did not lose what it must."""
-        controls = (r.verdict for r in self.results if r.settings["scenario"] == CONTROL)
-        missing = [] if Verdict.VALID in controls else [Verdict.UNKNOWN]
-        return Verdict.merge([*(result.verdict for result in self.results), *missing])
+        """The worst verdict; UNKNOWN as well if the control did not lose what it must.
+
+        Findings that are known do not count.
+        """
+        return self.known.verdict_of_night(self.results)
+
+    @property
+    def runs(self) -> list[NightRun]:
+        """The runs of this night and of all before it."""
+        tonight = [NightRun(night=self.name, result=result) for result in self.results]
+        return [*self.before, *tonight]
+
+    @property
+    def findings(self) -> list[NightFinding]:
+        """Whatever was found in this night and before, the new first."""
+        return findings_of(self.runs, night=self.name, known=self.known)
 
     @property
     def tally(self) -> str:
         """How many runs ended how, and how many situations they have reached."""
         runs = tally("run", [result.verdict for result in self.results], Verdict)
+        if not self.results:
+            return runs
         reached = sum(bool(each["count"]) for each in self.situations.values())
-        return f"{runs} · {reached} of {len(self.situations)} situations" if self.results else runs
+        share = self.under_fault_share
+        under = "" if share is None else f" · {share:.0%} of the time under fault"
+        return f"{runs}{under} · {reached} of {len(self.situations)} situations"
+
+    @property
+    def under_fault_share(self) -> float | None:
+        """For how much of the time some proven fault was in force under load; None if unknown."""
+        made = [result for result in self.results if result.run not in self.earlier]
+        if not self.elapsed_s or not made:
+            return None
+        return sum(result.measured.under_fault_s for result in made) / self.elapsed_s
 
     @property
     def situations(self) -> dict[str, dict[str, Any]]:
@@ -145,15 +185,32 @@ class NightSummary:
             f"{result.found}"
             for result in self.results
         ]
-        return [f"{self.verdict.name}  {self.tally}", *rows]
+        return [f"{self.verdict.name}  {self.tally}", *rows, *self.told()]
+
+    def told(self) -> list[str]:
+        """Return what is to be said of findings, a line each."""
+        tonight = [
+            f"{'known' if each.known else each.state} finding {each.fingerprint.id} in "
+            f"{each.tonight} run{'s' * (each.tonight != 1)}: {each.fingerprint.text}"
+            for each in self.findings
+            if each.tonight
+        ]
+        return [*tonight, *self.known.told(self.runs, night=self.name)]
 
     def document(self) -> dict[str, Any]:
         """Return the summary as one JSON object."""
         return {
             "schema": SCHEMA,
+            "night": self.name,
             "verdict": self.verdict.name,
+            "findings": [each.document(night=self.name) for each in self.findings if each.tonight],
+            "told": self.told(),
             "seed": self.seed,
             "budget_s": self.budget_s,
+            "elapsed_s": round(self.elapsed_s, 1),
+            "under_fault_share": None
+            if self.under_fault_share is None
+            else round(self.under_fault_share, 3),
             "situations": self.situations,
             "runs": [result.in_summary() for result in self.results],
         }
@@ -162,19 +219,8 @@ class NightSummary:
         """Write the summary as JSON, as Markdown and as JUnit's XML."""
         write_atomically(folder / "summary.json", canonical_json(self.document()))
         write_atomically(folder / "summary.md", render("night.md.j2", summary=self))
-        suite = TestSuite("kafka-chaos nightly")
-        for result in self.results:
-            case = TestCase(
-                title(result.settings), classname="kafka_chaos.nightly", time=result.seconds
-            )
-            reason = " ".join(result.reasons) or result.verdict.name
-            if result.verdict is not Verdict.VALID:
-                kind = Failure if result.verdict is Verdict.INVALID else Error
-                case.result = [kind(reason)]
-            suite.add_testcase(case)
-        junit = JUnitXml()
-        junit.add_testsuite(suite)
-        junit.write(str(folder / "junit.xml"), pretty=True)
+        tonight = [run for run in self.runs if run.night == self.name]
+        write_junit(tonight, self.known, folder / "junit.xml")
 
 
 def title(settings: Mapping[str, Any]) -> str:
@@ -183,12 +229,20 @@ def title(settings: Mapping[str, Any]) -> str:
     return f"{kinds} acks={settings['acks']} min.isr={settings['min_isr']} seed={settings['seed']}"
 
 
-def spend_night(night: Night, session: Session) -> NightSummary:
+def spend_night(
+    night: Night,
+    session: Session,
+    *,
+    known: KnownFindings | None = None,
+    keeps_all: bool = True,
+) -> NightSummary:
     """Make runs until the budget of the session does not allow another one.
 
     Args:
         night: what is wanted.
         session: how it is run.
+        known: the findings that are known.
+        keeps_all: whether passing runs keep all of their folders; else what is read of them later.
 
     Raises:
         UsageError: the night cannot be; there is nothing to go on with, or the store cannot be
@@ -201,14 +255,46 @@ def spend_night(night: Night, session: Session) -> NightSummary:
         del asked["seed"]
     folder = open_folder(session, f"*-nightly-{asked.get('seed', '*')}", asked)
     seed = int(asked_in(folder)["seed"])
+    earlier = frozenset(str(line.get("run")) for line in read_lines(folder / _RESULTS))
+    begin = time.monotonic()
+    log = NightLog(folder.parent, folder.name)
+    before = [run for run in read_nights(folder.parent) if run.night < folder.name]
+    reduced = set[str]()
+
+    def summarize(results: Sequence[ScenarioResult]) -> NightSummary:
+        # A process that was killed between the two files has a result without its line.
+        log.add(results)
+        if not keeps_all:
+            fresh = [result for result in results if result.run not in reduced]
+            _reduce_passing(fresh, folder.parent, session.progress.say)
+            reduced.update(result.run for result in fresh)
+        return NightSummary(
+            seed=seed, budget_s=session.budget_s, results=results,
+            elapsed_s=time.monotonic() - begin, earlier=earlier, name=folder.name,
+            before=before, known=known or KnownFindings(),
+        )  # fmt: skip
 
     campaign = Campaign(
         cells=replace(night, seed=seed).cells(),
         read=ScenarioResult.read,
-        summarize=lambda results: NightSummary(
-            seed=seed, budget_s=session.budget_s, results=results
-        ),
+        summarize=summarize,
+        results_file=_RESULTS,
     )
-    summary = run_campaign(campaign, folder, session)
+    try:
+        summary = run_campaign(campaign, folder, session)
+    finally:
+        log.close()
     session.progress.say(f"the night's summary lies in {folder}")
+    if summary.results:
+        page = write_index(folder.parent, summary.runs, known=summary.known)
+        session.progress.say(f"all nights: {page}")
     return summary
+
+
+def _reduce_passing(results: Sequence[ScenarioResult], store: Path, say: Say) -> None:
+    """Take away what is not read again of the runs that are VALID; whatever fails is said."""
+    for result in results:
+        folder = store / result.run
+        passes = result.run and result.verdict is Verdict.VALID and is_passing(folder)
+        if passes and (failure := reduce_run(folder)):
+            say(failure)

@@ -8,11 +8,14 @@ from typing import Any
 from harness.campaigns.campaign import Cell
 from harness.campaigns.conduct import RunResult
 from harness.campaigns.field_values import read_dataclass
+from harness.campaigns.fingerprint import Fingerprint, fingerprints
+from harness.campaigns.measured import Measured, measure
 from harness.core.contract import Contract
 from harness.core.fault import fault_traits
 from harness.core.run_dir import SCHEMA
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
+from harness.core.workload import WORKLOADS
 from harness.run.nemesis import plan
 from harness.run.scenario_run import ScenarioRun
 from verifiers.oracle import Circumstances, may_occur
@@ -59,6 +62,12 @@ class ScenarioResult:
         faults: how many were planned.
         situations: by name, how often the run reached each; those that it did not are 0.
         reached_under: by situation, the names of the faults under which it was reached.
+        fingerprints: what tells each forbidden thing that was found from other findings.
+        kafka: version of the brokers.
+        workload: what the clients did.
+        contract: what the producers were promised.
+        control: whether the damage must cause an anomaly.
+        measured: what the run measured.
         run: name of the run's folder; empty if there was no run.
         seconds: how long it took, verification included.
     """
@@ -75,11 +84,24 @@ class ScenarioResult:
     faults: int = 0
     situations: Mapping[str, int] = field(default_factory=dict)
     reached_under: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fingerprints: tuple[Fingerprint, ...] = ()
+    kafka: str = ""
+    workload: str = ""
+    contract: Contract = field(default_factory=Contract)
+    control: bool = False
+    measured: Measured = field(default_factory=Measured)
     run: str = ""
     seconds: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.verdict.name}: {self.found}"
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the run would not be VALID without what is forbidden."""
+        # What is forbidden comes first among the reasons, one for each anomaly.
+        forbidden = {fingerprint.anomaly for fingerprint in self.fingerprints}
+        return self.reasons[len(forbidden) :]
 
     @property
     def found(self) -> str:
@@ -90,7 +112,12 @@ class ScenarioResult:
 
     def document(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
-        return {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
+        return {
+            "schema": SCHEMA,
+            **asdict(self),
+            "verdict": self.verdict.name,
+            "fingerprints": [each.document() for each in self.fingerprints],
+        }
 
     def in_summary(self) -> dict[str, Any]:
         """Return what the summary of many runs tells of it, as a JSON object."""
@@ -102,6 +129,7 @@ class ScenarioResult:
             "faults": self.faults,
             "proven": self.proven,
             "felt": self.felt,
+            "fingerprints": [each.id for each in self.fingerprints],
             "run": self.run or None,
             "seconds": self.seconds,
         }
@@ -127,13 +155,37 @@ def scenario_cell(
         run=ScenarioRun(scenario),
         seed=seed,
         shares_cluster=shares_cluster,
-        interpret=partial(_of_run, settings, scenario.contract),
+        interpret=partial(_of_run, settings, _Subject.of(scenario)),
         without_run=partial(_without_run, settings, scenario, seed),
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Subject:
+    """What the process that judges runs must know of a scenario, which itself stays here.
+
+    Attributes:
+        contract: of the run.
+        workload: name of it.
+        control: the scenario, if its damage must cause an anomaly; else empty.
+    """
+
+    contract: Contract
+    workload: str
+    control: str
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> "_Subject":
+        """Return what is to be known of a scenario."""
+        return cls(
+            contract=scenario.contract,
+            workload=WORKLOADS.name_of(scenario.workload),
+            control=scenario.name if scenario.provokes(scenario.contract) else "",
+        )
+
+
 def _of_run(
-    settings: Mapping[str, Any], contract: Contract, result: RunResult, seconds: float
+    settings: Mapping[str, Any], subject: _Subject, result: RunResult, seconds: float
 ) -> ScenarioResult:
     """Return what a judged run says; `seconds` is how long it took, verification included."""
     report = result.report
@@ -148,7 +200,7 @@ def _of_run(
         settings=settings,
         verdict=report.verdict,
         reasons=report.reasons,
-        headlines=_headlines(contract, report.kafka, anomalies, destroyed=destroyed),
+        headlines=_headlines(subject.contract, report.kafka, anomalies, destroyed=destroyed),
         anomalies=anomalies,
         unavailable_s=widest["gap_s"] if widest else None,
         acked=report.counts.acked,
@@ -157,6 +209,18 @@ def _of_run(
         faults=len(report.faults),
         situations={name: entry["count"] for name, entry in report.situations.items()},
         reached_under=_reached_under(report),
+        fingerprints=fingerprints(
+            report,
+            contract=subject.contract,
+            workload=subject.workload,
+            control=subject.control,
+            origin_ns=result.run_dir.meta().get("origin_ns"),
+        ),
+        kafka=report.kafka,
+        workload=subject.workload,
+        contract=subject.contract,
+        control=bool(subject.control),
+        measured=measure(result),
         run=result.run_dir.name,
         seconds=round(seconds, 1),
     )
@@ -184,6 +248,10 @@ def _without_run(
         reasons=(reason,),
         headlines=_headlines(contract, kafka, {}, destroyed=destroyed),
         faults=len(steps),
+        kafka=kafka,
+        workload=WORKLOADS.name_of(scenario.workload),
+        contract=contract,
+        control=bool(scenario.provokes(contract)),
         seconds=seconds,
     )
 

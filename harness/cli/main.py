@@ -14,6 +14,7 @@ import typer
 
 from harness.cli import console
 from harness.cli.claims import claims
+from harness.cli.index import index
 from harness.cli.matrix import matrix
 from harness.cli.nightly import nightly
 from harness.cli.options import (
@@ -35,6 +36,7 @@ from harness.cli.options import (
     experiment,
 )
 from harness.cli.process import INTERRUPTED, is_wrong_usage, stoppable
+from harness.cli.prune import prune
 from harness.cli.search import search
 from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.errors import KafkaChaosError, UsageError
@@ -204,6 +206,7 @@ def report(path: RunFolder) -> None:
     run_dir = RunDir.open(path)
     if not (run_dir.path / "verdict.json").is_file():
         raise UsageError(f"{path} has no verdict yet: `kafka-chaos verify {path}` gives it one.")
+    run_dir.reject_pruned()
     console.print_lines(write_report(run_dir.path))
 
 
@@ -303,6 +306,8 @@ def clean(
 
 
 app.command("nightly", cls=RunningCommand)(nightly)
+app.command("index", cls=ConfiguredCommand)(index)
+app.command("prune", cls=ConfiguredCommand)(prune)
 app.command("search", cls=RunningCommand)(search)
 
 

@@ -1,6 +1,6 @@
 """The command `kafka-chaos nightly`: runs until a budget of time is spent, one summary."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,6 +11,7 @@ from harness.cli.options import (
     Duration,
     Json,
     Kafka,
+    KnownFile,
     Master,
     Resume,
     Seed,
@@ -21,7 +22,8 @@ from harness.cli.options import (
 from harness.cli.process import INTERRUPTED, stoppable
 from harness.cli.settings import option
 from harness.core.duration import parse_duration_s
-from harness.core.run_dir import canonical_json
+from harness.core.errors import KafkaChaosError, UsageError
+from harness.core.run_dir import SCHEMA, canonical_json
 
 
 def nightly(
@@ -34,12 +36,32 @@ def nightly(
     resume: Resume = False,
     store: Store = DEFAULT_STORE,
     master: Master = None,
+    known: KnownFile = None,
+    keep: Annotated[
+        Literal["all", "failed"],
+        option(
+            "--keep",
+            help="Which runs keep everything; others keep verdict, report, plan and faults.",
+        ),
+    ] = "failed",
+    on_finish: Annotated[
+        str | None,
+        option(
+            "--on-finish",
+            metavar="COMMAND",
+            help="Run at the end, with the night's JSON on its stdin; its failure changes nothing.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run contracts and seeds until the budget is spent, the must-lose control among them."""
     from harness.campaigns.campaign import Session
     from harness.campaigns.nights import Night, spend_night
+    from harness.cli.known_file import known_findings
+    from harness.cli.on_finish import command_of, give
 
+    findings = known_findings(known)
+    command = command_of(on_finish)
     night = Night(
         kafka=kafka,
         workload=workload,
@@ -54,8 +76,17 @@ def nightly(
             store=store, resume=resume, master=master, progress=progress, stop=stop,
             budget_s=budget_s,
         )  # fmt: skip
-        summary = spend_night(night, session)
+        try:
+            summary = spend_night(night, session, known=findings, keeps_all=keep == "all")
+        except KafkaChaosError as error:
+            # Where nothing was started, whoever started it is told by the exit code.
+            if command is not None and not isinstance(error, UsageError):
+                told = {"schema": SCHEMA, "verdict": None, "error": str(error)}
+                give(told, command, say=progress.say)
+            raise
     console.print_lines(summary.lines())
+    if command is not None:
+        give(summary.document(), command, say=console.say)
     if as_json:
         typer.echo(canonical_json(summary.document()), nl=False)
     raise typer.Exit(INTERRUPTED if stop.is_set() else summary.verdict.exit_code)

@@ -59,6 +59,14 @@ Resume = Annotated[
 Seed = Annotated[int | None, option("--seed", help="Draws the plan; default: a new one.", min=0)]
 Store = Annotated[Path, option("--store", help="Where run folders lie.")]
 Master = Annotated[str | None, option("--master", help="Spark master; default: local[*].")]
+KnownFile = Annotated[
+    Path | None,
+    option(
+        "--known",
+        metavar="FILE",
+        help="Findings that are known, and decide nothing; default: known.yaml, if it is here.",
+    ),
+]
 Keep = Annotated[
     Literal["never", "failed", "always"],
     option("--keep-cluster", help="Whether the containers stay after the run."),

@@ -1,17 +1,14 @@
 """Scenario files: settings of an experiment and, if it has some, its steps, in YAML."""
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.campaigns.described import parse_event, parse_fault, parse_target
+from harness.cli.yaml_file import Mistake, Place, nearest, read_yaml, reject
 from harness.core.duration import parse_duration_s
 from harness.core.errors import UsageError
-
-Place = tuple[str | int, ...]
-"""Where something stands in a document: names and numbers from the top down."""
 
 _STEPS = "steps"
 _PARTS: Mapping[str, Callable[[str], object]] = {
@@ -25,21 +22,6 @@ _PARTS: Mapping[str, Callable[[str], object]] = {
 }
 """What a step may hold, and what reads it; a topic that is not named is the run's."""
 _NEEDED = ("fault", "target", "hold")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mistake:
-    """What is wrong in a file, and where.
-
-    Attributes:
-        line: counted from 1.
-        column: counted from 1.
-        words: a sentence.
-    """
-
-    line: int
-    column: int
-    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +51,7 @@ class ScenarioFile:
         Raises:
             UsageError: a line for each.
         """
-        found = sorted((*self.mistakes, *mistakes), key=lambda each: (each.line, each.column))
-        if found:
-            lines = (f"{self.path}:{each.line}:{each.column}: {each.words}" for each in found)
-            raise UsageError("\n".join(lines))
+        reject(self.path, (*self.mistakes, *mistakes))
 
 
 def read_scenario_file(path: Path) -> ScenarioFile:
@@ -81,17 +60,8 @@ def read_scenario_file(path: Path) -> ScenarioFile:
     Raises:
         UsageError: it cannot be read, or is not YAML.
     """
-    import yaml
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The scenario file {path} cannot be read ({error}).") from error
-    try:
-        document = yaml.safe_load(text)
-        marks = dict(_marks(yaml.compose(text, Loader=yaml.SafeLoader), ()))
-    except yaml.YAMLError as error:
-        raise UsageError(f"The scenario file {path} is not YAML: {error}") from error
+    file = read_yaml(path, what="scenario file")
+    document, marks = file.document, file.marks
     if document is None:
         return ScenarioFile(path=path)
     if not isinstance(document, dict):
@@ -100,8 +70,7 @@ def read_scenario_file(path: Path) -> ScenarioFile:
     mistakes: list[Mistake] = []
 
     def note(place: Place, words: str) -> None:
-        line, column = marks.get(place, (1, 1))
-        mistakes.append(Mistake(line=line, column=column, words=words))
+        mistakes.append(file.mistake(place, words))
 
     settings = {}
     for name, value in document.items():
@@ -117,12 +86,6 @@ def read_scenario_file(path: Path) -> ScenarioFile:
         path=path, settings=settings, steps=steps, mistakes=tuple(mistakes),
         places={str(place[0]): mark for place, mark in marks.items() if len(place) == 1},
     )  # fmt: skip
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """Return "Did you mean …?", or nothing where no word is like this one."""
-    near = difflib.get_close_matches(word, [*words], n=1)
-    return f" Did you mean {near[0]}?" if near else ""
 
 
 def _steps(
@@ -168,21 +131,3 @@ def _step(given: Any, place: Place, note: Callable[[Place, str], None]) -> Mappi
         "target": read.get("target"),
         **({"after": after} if "after" in read else {}),
     }
-
-
-def _marks(node: Any, place: Place) -> Iterator[tuple[Place, tuple[int, int]]]:  # noqa: ANN401
-    """Yield line and column of whatever stands in a document."""
-    if node is None:
-        return
-    if place:
-        yield place, (node.start_mark.line + 1, node.start_mark.column + 1)
-    if node.id == "mapping":
-        for key, value in node.value:
-            inner = (*place, key.value)
-            for found, mark in _marks(value, inner):
-                # A name that is unknown is looked for where it stands, not where its value does.
-                at = key.start_mark if found == inner else None
-                yield found, (at.line + 1, at.column + 1) if at else mark
-    elif node.id == "sequence":
-        for number, value in enumerate(node.value):
-            yield from _marks(value, (*place, number))

@@ -14,8 +14,9 @@ import typer
 from typer.core import TyperCommand
 
 from harness.campaigns.field_values import field_values
-from harness.cli.scenario_file import Mistake, ScenarioFile, nearest, read_scenario_file
+from harness.cli.scenario_file import ScenarioFile, read_scenario_file
 from harness.cli.settings import BY_NAME, Setting
+from harness.cli.yaml_file import Mistake, nearest
 from harness.core.errors import UsageError
 
 _PREFIX = "KAFKA_CHAOS_"

@@ -107,6 +107,28 @@ class RunDir:
         """
         return self.read_json("run.json")
 
+    def reject_pruned(self) -> None:
+        """Raise an error if `kafka-chaos prune`, or a night, took the history away.
+
+        Raises:
+            HistoryUnreadable: it did; or run.json is not JSON.
+        """
+        if reason := self.why_pruned():
+            raise HistoryUnreadable(reason)
+
+    def why_pruned(self) -> str:
+        """Return why there is no history any more; empty if it was not taken away.
+
+        Raises:
+            HistoryUnreadable: run.json is not JSON.
+        """
+        if not self.meta().get("pruned"):
+            return ""
+        return (
+            f"{self.path} was pruned: its verdict and its report are there, its history is not. "
+            f"Repeat the run: `kafka-chaos run --again {self.path}`."
+        )
+
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the folder.
 

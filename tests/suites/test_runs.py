@@ -109,7 +109,7 @@ def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) ->
 def test_a_night_begins_with_the_control_and_finds_every_lost_record(tmp_path: Path) -> None:
     night = subprocess.run(
         [sys.executable, "-m", "harness.cli.main", "nightly", "--budget", "1s", "--json",
-         "--store", str(tmp_path)],
+         "--keep", "all", "--store", str(tmp_path)],
         capture_output=True, text=True, timeout=1500, check=False, env={**os.environ, "CI": "1"},
     )  # fmt: skip
 

@@ -17,13 +17,14 @@ from harness.core.wait import wait_until
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("1.5s", 1.5), ("5m", 300), ("8h", 28_800)]
+    ("text", "seconds"),
+    [("500ms", 0.5), ("30s", 30), ("1.5s", 1.5), ("5m", 300), ("8h", 28_800), ("2d", 172_800)],
 )
 def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> None:
     assert parse_duration_s(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "30", "s", "-5s", "0s", "5 minutes", "1d", "1e3s", "5s5s"])
+@pytest.mark.parametrize("text", ["", "30", "s", "-5s", "0s", "5 minutes", "1w", "1e3s", "5s5s"])
 def test_anything_else_is_no_duration(text: str) -> None:
     with pytest.raises(UsageError, match="is not a duration"):
         parse_duration_s(text)

@@ -14,6 +14,7 @@ from verifiers.run_folder.result import AnomalyFinding, JudgedFault
 from verifiers.situations.effects import Effect
 
 _MOST_CAUSES = 3
+_FORBIDDEN = 2
 
 
 def judge_findings(
@@ -58,12 +59,15 @@ def judge_findings(
             means=checker.chapter.means,
             first_ns=found.times.get(name, (None, None))[0],
             last_ns=found.times.get(name, (None, None))[1],
+            forbidden_kinds=tuple(
+                kind or "" for kind, ruling in rulings.items() if _badness(ruling) == _FORBIDDEN
+            ),
         )
     return findings
 
 
 def _badness(ruling: Ruling) -> int:
-    return 0 if ruling.permitted else 1 if ruling.undecided else 2
+    return 0 if ruling.permitted else 1 if ruling.undecided else _FORBIDDEN
 
 
 def _lost_by(causes: Mapping[str, int]) -> list[str]:

@@ -152,6 +152,7 @@ def self_test(
     """
     begin_ns = time.monotonic_ns()
     source = RunDir.open(run_dir)
+    source.reject_pruned()
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-self-test-") as folder:
         # Spark reports files by their real paths.
         scratch = Path(folder).resolve()

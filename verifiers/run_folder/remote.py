@@ -68,6 +68,7 @@ def archive_run(run: RunDir, store: str) -> str:
     """
     if run.meta().get("state") not in ("complete", "aborted"):
         raise UsageError(f"{run.path} has not ended: archive it when it has.")
+    run.reject_pruned()
     if not is_sealed(run.path):
         raise UsageError(
             f"{run.path} is not sealed: `kafka-chaos verify {run.path}` seals it, then archive it."

@@ -51,6 +51,7 @@ class AnomalyFinding:
         examples: at most 32, the lowest places first.
         first_ns: when the first of them all happened, on our monotonic clock; None if unknown.
         last_ns: when the last did.
+        forbidden_kinds: those of the kinds that the contract forbids; "" stands for no kind.
     """
 
     count: int
@@ -65,6 +66,7 @@ class AnomalyFinding:
     first_ns: int | None = None
     last_ns: int | None = None
     undecided: bool = False
+    forbidden_kinds: tuple[str, ...] = ()
 
     @property
     def forbidden(self) -> bool:

@@ -8,6 +8,7 @@ it wrote into a connection may also die with the broker, or with the connection.
 Source: KIP-101 (whose log counts after an election), Kafka documentation, acks.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,14 @@ _STALE_S = 30.0
 """So long after a change of leader, or a healing, a producer with acks=0 may still write to a
 broker that drops what it is sent: it hears of it when its metadata is refreshed."""
 _ANY_PARTITION = -1
+_KINDS = (
+    (re.compile(r"lost the lead of .*, under (\w+) of broker "), "change of leader under {}"),
+    (re.compile(r"lost the lead of ()"), "change of leader"),
+    (re.compile(r"^(\w+) of broker \d+ cut "), "log cut by {}"),
+    (re.compile(r"^broker \d+ cut ()"), "log cut by its broker"),
+    (re.compile(r"^(\w+) of broker .*, and acks=0$"), "{}"),
+)
+"""What the words of a cause say once brokers, partitions, offsets and times are left out."""
 
 
 def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str, Any]]:
@@ -39,6 +48,17 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
     if events.run.contract.acks == "0":
         rows += list(_of_faults(events))
     return rows
+
+
+def kind_of_cause(words: str) -> str:
+    """Return what kind of cause some words of `loss_causes` tell of; themselves if of none.
+
+    It names no broker, partition, offset or time, so that causes of different runs can be compared.
+    """
+    for form, kind in _KINDS:
+        if match := form.search(words):
+            return kind.format(match[1])
+    return words
 
 
 def _changes(events: RunEvents) -> list[LeaderChange]:
