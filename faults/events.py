@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, coordinating_partition
 from harness.core.errors import UsageError
 from harness.core.event import Need, event
 from harness.core.view import PartitionState, View
@@ -18,12 +19,7 @@ class LeaderElected:
 
     def happens(self, before: View, after: View) -> bool:
         """Return whether somebody leads who did not, or leads under a higher epoch."""
-        old, new = _states(before, after, self.topic, self.partition)
-        if old is None or new is None or new.leader is None:
-            return False
-        before_epoch, epoch = old.leader_epoch, new.leader_epoch
-        is_later = before_epoch is not None and epoch is not None and before_epoch < epoch
-        return new.leader != old.leader or is_later
+        return _is_elected(before, after, self.topic, self.partition)
 
 
 @event("controller_elected")
@@ -36,6 +32,34 @@ class ControllerElected:
     def happens(self, before: View, after: View) -> bool:
         """Return whether somebody is the controller who was not."""
         return after.controller not in (None, before.controller)
+
+
+@event("coordinator_elected")
+@dataclass(frozen=True, slots=True)
+class CoordinatorElected:
+    """A consumer group has another coordinator than before, or one again."""
+
+    topics: ClassVar[frozenset[str]] = frozenset({OFFSETS_TOPIC})
+
+    group: str | None = None
+
+    def happens(self, before: View, after: View) -> bool:
+        """Return whether somebody leads the group's partition of __consumer_offsets anew."""
+        return _has_coordinator_anew(before, after, OFFSETS_TOPIC, self.group)
+
+
+@event("transaction_coordinator_elected")
+@dataclass(frozen=True, slots=True)
+class TransactionCoordinatorElected:
+    """A transactional id has another coordinator than before, or one again."""
+
+    topics: ClassVar[frozenset[str]] = frozenset({TRANSACTIONS_TOPIC})
+
+    transactional_id: str | None = None
+
+    def happens(self, before: View, after: View) -> bool:
+        """Return whether somebody leads the id's partition of __transaction_state anew."""
+        return _has_coordinator_anew(before, after, TRANSACTIONS_TOPIC, self.transactional_id)
 
 
 @event("isr_shrank")
@@ -161,10 +185,12 @@ class GroupRebalances:
 
     needs: ClassVar[frozenset[Need]] = frozenset({"groups"})
 
-    group: str
+    group: str | None = None
 
     def happens(self, before: View, after: View) -> bool:
         """Return whether its coordinator says so, and did not before."""
+        if self.group is None:
+            return False
         old, new = before.group_states.get(self.group), after.group_states.get(self.group)
         return _is_rebalancing(new) and not _is_rebalancing(old)
 
@@ -178,6 +204,7 @@ class TransactionPrepared:
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({"transactions"})
+    topics: ClassVar[frozenset[str]] = frozenset({TRANSACTIONS_TOPIC})
 
     def happens(self, before: View, after: View) -> bool:
         """Return whether one more has been prepared."""
@@ -189,6 +216,24 @@ def _states(
 ) -> tuple[PartitionState | None, PartitionState | None]:
     place = topic, partition
     return before.partitions.get(place), after.partitions.get(place)
+
+
+def _is_elected(before: View, after: View, topic: str, partition: int) -> bool:
+    old, new = _states(before, after, topic, partition)
+    if old is None or new is None or new.leader is None:
+        return False
+    before_epoch, epoch = old.leader_epoch, new.leader_epoch
+    is_later = before_epoch is not None and epoch is not None and before_epoch < epoch
+    return new.leader != old.leader or is_later
+
+
+def _has_coordinator_anew(before: View, after: View, topic: str, name: str | None) -> bool:
+    """Return whether the partition that a name belongs to has a leader anew; not without a name."""
+    # How many partitions the topic has only the running cluster tells.
+    partitions = sum(known == topic for known, _ in after.partitions)
+    if name is None or not partitions:
+        return False
+    return _is_elected(before, after, topic, coordinating_partition(name, partitions))
 
 
 def _is_full(state: PartitionState) -> bool:

@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 
 from faults.broker_kill import BrokerKill
 from faults.events import BrokerAnswers, Healed, IsrGrew, IsrShrank
-from faults.targets import FollowerOf, IsrDownTo, LeaderOf, OutOfSync
+from faults.targets import AllBrokers, FollowerOf, IsrDownTo, LeaderOf, OutOfSync, TwoFollowers
 from harness.core.event import Event
 from harness.core.fault import Fault, Target, fault_traits
-from harness.core.pattern import Deck, is_elected, pattern
+from harness.core.pattern import Deck, is_elected, pattern, pick
 from harness.core.scenario import After, Step
+
+_CUT_S = 1.0
+"""Time for a cut to be in force before the leader is hit, seconds."""
 
 
 @pattern("successor")
@@ -102,8 +105,8 @@ class LastInSync:
     """All followers of a partition are hit, and then the last replica that is in sync."""
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
-        """Return whether a partition is among the targets, and the fault hits no pairs."""
-        return _has_partition(fault, deck)
+        """Return whether a partition is among the targets, and the followers keep their data."""
+        return _has_partition(fault, deck) and not fault_traits(fault).destroys_data
 
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return both strokes."""
@@ -138,6 +141,58 @@ class Alternation:
             )
             for turn in range(self.turns)
         )  # fmt: skip
+
+
+@pattern("divided")
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Two followers of a partition cannot reach each other, and leader after leader is hit.
+
+    Whoever is elected next cannot be followed by the other one, which is still in sync.
+    """
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether the fault cuts a link, and two followers are among the targets."""
+        traits = fault_traits(fault)
+        has_followers = any(isinstance(target, TwoFollowers) for target in deck.targets)
+        return traits.hits_pairs and traits.cuts_links and has_followers
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return the cut, which lasts longest, and both strokes."""
+        followers = [target for target in deck.targets if isinstance(target, TwoFollowers)]
+        pair = pick(f"{deck.stream}/partition", followers)
+        leader = LeaderOf(pair.topic, pair.partition)
+        hold_s = _longest(deck, "first hold")
+        cut_s = _CUT_S + hold_s + deck.hold_s_of("hold")
+        last = _following(leader.election(), deck.fault("last fault"), leader, deck)
+        return (
+            Step(at_s=0, fault=fault, target=pair, hold_s=cut_s),
+            Step(at_s=_CUT_S, fault=deck.fault("next fault"), target=leader, hold_s=hold_s),
+            replace(last, at_s=_CUT_S),
+        )
+
+
+@pattern("blackout")
+@dataclass(frozen=True, slots=True)
+class Blackout:
+    """All brokers are hit at once, and a leader again as soon as one is elected.
+
+    Not with a fault that destroys data: no contract survives that on every broker.
+    """
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether the fault takes processes away and leaves their disks as they are."""
+        traits = fault_traits(fault)
+        is_harmless = traits.stops_process and not traits.destroys_data
+        return is_harmless and _has_partition(fault, deck)
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return both strokes."""
+        leader = _partition(deck)
+        return (
+            Step(at_s=0, fault=fault, target=AllBrokers(), hold_s=deck.hold_s_of("hold")),
+            _following(leader.election(), deck.fault("next fault"), leader, deck),
+        )
 
 
 def _following(event: Event, fault: Fault, target: Target, deck: Deck) -> Step:

@@ -5,8 +5,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from faults.events import ControllerElected, LeaderElected
+from faults.events import (
+    ControllerElected,
+    CoordinatorElected,
+    LeaderElected,
+    TransactionCoordinatorElected,
+)
 from harness.core.cluster import Broker, ClusterMetadata, Nodes, Processes
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, coordinating_partition
 from harness.core.errors import UsageError
 from harness.core.event import Event
 from harness.core.fault import TargetTraits, target
@@ -35,7 +41,7 @@ class LeaderOf:
 class FollowerOf:
     """One in-sync follower of one partition, drawn at inject time."""
 
-    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_followers=1)
 
     topic: str
     partition: int = 0
@@ -52,7 +58,7 @@ class FollowerOf:
 class OutOfSync:
     """One replica of a partition that is not in sync, drawn; an in-sync follower if all are."""
 
-    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_followers=1)
 
     topic: str
     partition: int = 0
@@ -71,7 +77,7 @@ class OutOfSync:
 class LeaderAndFollower:
     """The leader of one partition and one in-sync follower of it: the two ends of a link."""
 
-    traits: ClassVar[TargetTraits] = TargetTraits(hits_pairs=True, needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(hits_pairs=True, needs_followers=1)
 
     topic: str
     partition: int = 0
@@ -81,6 +87,23 @@ class LeaderAndFollower:
         leader = LeaderOf(self.topic, self.partition).choose(cluster, random)
         follower = FollowerOf(self.topic, self.partition).choose(cluster, random)
         return (*leader, *follower) if leader and follower else ()
+
+
+@target("two_followers")
+@dataclass(frozen=True, slots=True)
+class TwoFollowers:
+    """Two in-sync followers of one partition, drawn: one of them may follow the other next."""
+
+    traits: ClassVar[TargetTraits] = TargetTraits(hits_pairs=True, needs_followers=2)
+
+    topic: str
+    partition: int = 0
+
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
+        """Return both; nobody while there are not so many."""
+        leader = cluster.leader_of(self.topic, self.partition)
+        followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
+        return _draw_many(followers, 2, random) if leader and len(followers) >= 2 else ()
 
 
 @target("controller")
@@ -96,6 +119,63 @@ class Controller:
     def election(self) -> Event:
         """Return the election of the next controller."""
         return ControllerElected()
+
+
+@target("coordinator_of")
+@dataclass(frozen=True, slots=True)
+class CoordinatorOf:
+    """The broker that coordinates a consumer group: the run's own, if no group is named."""
+
+    group: str | None = None
+
+    @property
+    def traits(self) -> TargetTraits:
+        """What a target of the run's own group needs."""
+        return TargetTraits(needs_group=self.group is None)
+
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+        """Return the leader of the group's partition of __consumer_offsets; nobody while none is.
+
+        Raises:
+            UsageError: no group is named, and no run gave its own.
+        """
+        if self.group is None:
+            raise UsageError("coordinator_of names no group: write coordinator_of(group=…).")
+        return _coordinator(cluster, OFFSETS_TOPIC, self.group)
+
+    def election(self) -> Event:
+        """Return the election of the next coordinator."""
+        return CoordinatorElected(self.group)
+
+
+@target("transaction_coordinator_of")
+@dataclass(frozen=True, slots=True)
+class TransactionCoordinatorOf:
+    """The broker that coordinates a transactional id: the run's first, if no id is named."""
+
+    transactional_id: str | None = None
+
+    @property
+    def traits(self) -> TargetTraits:
+        """What a target of the run's own transactions needs."""
+        return TargetTraits(needs_transactions=self.transactional_id is None)
+
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+        """Return the leader of the id's partition of __transaction_state; nobody while none is.
+
+        Raises:
+            UsageError: no id is named, and no run gave its own.
+        """
+        if self.transactional_id is None:
+            raise UsageError(
+                "transaction_coordinator_of names no transactional id: write "
+                "transaction_coordinator_of(transactional_id=…)."
+            )
+        return _coordinator(cluster, TRANSACTIONS_TOPIC, self.transactional_id)
+
+    def election(self) -> Event:
+        """Return the election of the next coordinator."""
+        return TransactionCoordinatorElected(self.transactional_id)
 
 
 @target("random")
@@ -151,7 +231,7 @@ class IsrDownTo:
     The leader stays.
     """
 
-    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_followers=1)
 
     replicas: int
     topic: str
@@ -210,6 +290,16 @@ class AllBrokers:
     def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return every broker."""
         return cluster.brokers
+
+
+def _coordinator(cluster: ClusterMetadata, topic: str, name: str) -> tuple[Broker, ...]:
+    """Return the leader of the partition of an internal topic that a name belongs to."""
+    partitions = cluster.partition_count(topic)
+    if not partitions:
+        # Kafka creates the topic at the first request that needs it.
+        return ()
+    leader = cluster.leader_of(topic, coordinating_partition(name, partitions))
+    return (leader,) if leader else ()
 
 
 def _draw(brokers: Sequence[Broker], random: Random) -> Broker:

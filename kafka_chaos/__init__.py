@@ -35,16 +35,20 @@ if TYPE_CHECKING:
     from faults.events import CommitsRest as CommitsRest
     from faults.events import CommitsResume as CommitsResume
     from faults.events import ControllerElected as ControllerElected
+    from faults.events import CoordinatorElected as CoordinatorElected
     from faults.events import GroupRebalances as GroupRebalances
     from faults.events import Healed as Healed
     from faults.events import IsrGrew as IsrGrew
     from faults.events import IsrShrank as IsrShrank
     from faults.events import LeaderElected as LeaderElected
+    from faults.events import TransactionCoordinatorElected as TransactionCoordinatorElected
     from faults.events import TransactionPrepared as TransactionPrepared
     from faults.gc_pause import GcPause as GcPause
     from faults.link import Link as Link
     from faults.partition import Partition as Partition
     from faults.patterns import Alternation as Alternation
+    from faults.patterns import Blackout as Blackout
+    from faults.patterns import Divided as Divided
     from faults.patterns import LastInSync as LastInSync
     from faults.patterns import Recovering as Recovering
     from faults.patterns import Relapse as Relapse
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
     from faults.targets import AllBrokers as AllBrokers
     from faults.targets import BrokerOfId as BrokerOfId
     from faults.targets import Controller as Controller
+    from faults.targets import CoordinatorOf as CoordinatorOf
     from faults.targets import FollowerOf as FollowerOf
     from faults.targets import IsrDownTo as IsrDownTo
     from faults.targets import LastRestarted as LastRestarted
@@ -63,6 +68,8 @@ if TYPE_CHECKING:
     from faults.targets import Minority as Minority
     from faults.targets import OutOfSync as OutOfSync
     from faults.targets import RandomBroker as RandomBroker
+    from faults.targets import TransactionCoordinatorOf as TransactionCoordinatorOf
+    from faults.targets import TwoFollowers as TwoFollowers
     from faults.witness import answers as answers
     from faults.witness import await_answers as await_answers
     from harness.campaigns.conduct import RunResult as RunResult

@@ -5,9 +5,11 @@ until a request to a cut-off host is given up. Under chaos they would turn every
 minute of silence, in which nothing about the cluster is learnt.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from harness.core.contract import Contract
+from harness.core.workload import ClientSpec
 
 ConfigValue = str | int | float | bool
 Config = dict[str, ConfigValue]
@@ -26,6 +28,29 @@ _COMMON: Config = {
     "topic.metadata.refresh.interval.ms": 5_000,
     "topic.metadata.refresh.fast.interval.ms": 100,
 }
+
+
+_LIMITS = (
+    "delivery.timeout.ms",
+    "request.timeout.ms",
+    "session.timeout.ms",
+    "socket.timeout.ms",
+)
+"""Settings by which a client, or a broker for it, gives something up.
+
+`request.timeout.ms` is how long a leader waits for its followers; how long librdkafka waits for an
+answer is `socket.timeout.ms` (librdkafka, CONFIGURATION.md).
+"""
+
+
+def limits_s(clients: Iterable[ClientSpec]) -> tuple[float, ...]:
+    """Return the time limits of some clients, each once, the shortest first, seconds.
+
+    What producers wait for changes none of them: runs that differ in acks alone can be compared.
+    """
+    configs: Iterable[Config] = (client.settings.get("config", {}) for client in clients)
+    found = {float(config[name]) for config in configs for name in _LIMITS if name in config}
+    return tuple(sorted(limit_ms / 1000 for limit_ms in found))
 
 
 def producer_config(contract: Contract, *, compression: Compression = "none") -> Config:

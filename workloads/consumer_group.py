@@ -9,8 +9,10 @@ from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.version import numbers
 from harness.core.workload import Act, ClientSpec, Move, MoveKind, workload
+from workloads.client_config import limits_s
 from workloads.group_config import (
     FIRST_CONSUMER_PROTOCOL,
+    SESSION_MS,
     Assignor,
     Commits,
     assignor_config,
@@ -58,6 +60,8 @@ class ConsumerGroup(Load):
             processed), before-processing or after-processing.
         process_s: how long the processing of a record takes, seconds.
         poll_records: at most so many records a poll.
+        partition_eof: whether members are also told when they are at the end of a partition
+            (`enable.partition.eof`): librdkafka hands that over among the records of a poll.
         commit_every: with after-processing, a commit after so many records, and at a poll's end.
         churn_s: a member joins, leaves or is killed about every so many seconds; 0: never.
     """
@@ -70,6 +74,7 @@ class ConsumerGroup(Load):
     rate_per_s: float = 150
     process_s: float = 0.002
     poll_records: int = 50
+    partition_eof: bool = False
     commit_every: int = 10
     churn_s: float = 5.0
 
@@ -147,6 +152,14 @@ class ConsumerGroup(Load):
         members = tuple(self.member(number) for number in range(self.subscribers))
         return (*self._plain().clients(contract), *members)
 
+    def limits_s(self, contract: Contract) -> tuple[float, ...]:
+        """Return the time limits of producers and members, seconds.
+
+        Brokers that decide on a member's session are asked for the same one; a user's own
+        properties, which take precedence, are not known here.
+        """
+        return tuple(sorted({*limits_s(self.clients(contract)), SESSION_MS / 1000}))
+
     def readers(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return the readers of the topic, and one that asks where the group is at the end."""
         auditor = ClientSpec(
@@ -210,6 +223,8 @@ class ConsumerGroup(Load):
         config = member_config(
             self.group, assignor_config(self.assignor), isolation="read_committed"
         )
+        if self.partition_eof:
+            config["enable.partition.eof"] = True
         return {
             "topic": self.topic,
             "commits": self.commits,

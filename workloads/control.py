@@ -1,8 +1,9 @@
 """The tie between a client process and the harness that started it.
 
 The harness holds the client's stdin: the line `stop` asks it to end in order, the end of stdin
-means that the harness is gone. The client answers on stdout with one JSON line an interval, and
-with `{"done": true}` last; stderr is its log.
+means that the harness is gone. The client says on stdout first which library it has loaded,
+`{"library": {"confluent-kafka": …, "librdkafka": …}}`, then one JSON line an interval, and
+`{"done": true}` last; stderr is its log.
 """
 
 import gc
@@ -118,6 +119,8 @@ def main(run: Callable[[S, Control], None], kind: type[S]) -> NoReturn:
         control = Control(settings.interval_s)
         calm_collector()
         control.listen()
+        if library := loaded_library():
+            _say({"library": library})
         run(settings, control)
         _say({"done": True})
     except KafkaChaosError as error:
@@ -128,6 +131,19 @@ def main(run: Callable[[S, Control], None], kind: type[S]) -> NoReturn:
         code = KafkaChaosError.exit_code
     sys.stderr.flush()
     os._exit(code)
+
+
+def loaded_library() -> dict[str, str]:
+    """Return the versions of confluent-kafka and librdkafka that this process has loaded.
+
+    Empty in a client that has not: one that runs another program.
+    """
+    module = sys.modules.get("confluent_kafka")
+    if module is None:
+        return {}
+    versions = {"confluent-kafka": module.version(), "librdkafka": module.libversion()}
+    # Most are a text and a number; the package's own became the text alone.
+    return {name: v if isinstance(v, str) else str(v[0]) for name, v in versions.items()}
 
 
 def calm_collector() -> None:

@@ -10,6 +10,7 @@ from workloads.client_config import (
     Compression,
     Isolation,
     consumer_config,
+    limits_s,
     producer_config,
     subscriber_config,
 )
@@ -127,6 +128,10 @@ class SendPoll(Load):
             for i in range(self.producers)
         ]
         return (*producers, *self.watchers())
+
+    def limits_s(self, contract: Contract) -> tuple[float, ...]:
+        """Return the time limits of producers, consumers and subscribers, seconds."""
+        return limits_s(self.clients(contract))
 
     def _partitions_of(self, producer: int) -> dict[str, int]:
         """Return the settings that say which partitions a producer sends to."""

@@ -6,7 +6,7 @@ from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.core.workload import ClientSpec, workload
-from workloads.client_config import Config, consumer_config, producer_config
+from workloads.client_config import Config, consumer_config, limits_s, producer_config
 from workloads.load import Load
 from workloads.send_poll import FIRST_CONSUMER, FIRST_PRODUCER, SendPoll
 
@@ -97,6 +97,15 @@ class Transactional(Load):
                 "another --workload."
             )
 
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """The transactional ids of the producers, then of the transformers."""
+        return tuple(f"transactor-{i}" for i in range(self.producers + self.transformers))
+
+    def limits_s(self, contract: Contract) -> tuple[float, ...]:
+        """Return the time limits of all clients, and that of a transaction, seconds."""
+        return tuple(sorted({*limits_s(self.clients(contract)), self.timeout_s}))
+
     def clients(self, contract: Contract) -> tuple[ClientSpec, ...]:
         """Return producers, transformers, then consumers, uncommitted ones and subscribers."""
         workers = self.producers + self.transformers
@@ -118,11 +127,11 @@ class Transactional(Load):
                 module="workloads.transactor",
                 settings={
                     **produce,
-                    "transactional_id": f"transactor-{i}",
+                    "transactional_id": transactional_id,
                     "consume": None if i < self.producers else consumer_config("read_committed"),
                 },
             )
-            for i in range(workers)
+            for i, transactional_id in enumerate(self.transactional_ids)
         ]
         return (*transactors, *self._consumers())
 

@@ -5,11 +5,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.progress import Progress, Say
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
+from harness.machine.client_packages import reject_unknown_client
 from harness.machine.images import reject_unknown_kafka
 from harness.run.runner import Runner
 from verifiers.judging.job import Report, verify_all, write_verdict
@@ -37,7 +39,8 @@ def conduct(runner: Runner, *, master: str | None = None) -> RunResult:
     """Run a scenario, verify what was recorded, and write its report.
 
     Raises:
-        UsageError: there is no such Kafka version; nothing was started, no folder made.
+        UsageError: there is no such version of Kafka, or of the client; nothing was started, no
+            folder made.
         KafkaChaosError: the run could not be made; what was recorded until then lies in its
             folder, sealed, and can be verified.
     """
@@ -48,19 +51,21 @@ def record_run(runner: Runner) -> RunDir:
     """Execute a run and return its folder; nobody has judged it yet.
 
     Raises:
-        UsageError: there is no such Kafka version; nothing was started, no folder made.
-        KafkaChaosError: as for `conduct`.
+        UsageError: as for `conduct`.
+        KafkaChaosError: likewise.
     """
-    reject_unknown_version(runner.run.cluster, say=runner.progress.say)
+    reject_unknown_versions(runner.run.cluster, runner.run.client, say=runner.progress.say)
     return runner.execute()
 
 
-def reject_unknown_version(spec: ClusterSpec, *, say: Say) -> None:
-    """Reject a Kafka version that does not exist, where we are the ones to make its image.
+def reject_unknown_versions(spec: ClusterSpec, client: ClientLibrary | None, *, say: Say) -> None:
+    """Reject versions that do not exist: of Kafka, where we make its image, and of the client.
 
     Raises:
         UsageError: with the versions that there are.
     """
+    if client is not None:
+        reject_unknown_client(client, say=say)
     if not spec.image and not spec.compose:
         reject_unknown_kafka(spec.kafka, say=say)
 

@@ -1,6 +1,6 @@
 """Configuring a scenario: what a caller changes in it, and what the changes must fit."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,23 @@ from typing import Any
 from harness.campaigns.described import parse_fault, parse_pattern, parse_step, parse_target
 from harness.campaigns.field_values import field_values
 from harness.cluster.user_compose import read_compose_file
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from harness.core.fault import fault_traits, target_traits
+from harness.core.fault import Target, describe, fault_traits, target_traits
 from harness.core.limits import noticed_within_s
 from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS, Scenario, Schedule
 from harness.core.schedule import Mix, Script
-from harness.core.workload import WORKLOADS, Demanding, Grouped, Workload
+from harness.core.workload import (
+    WORKLOADS,
+    Demanding,
+    Grouped,
+    TimeLimited,
+    Transacting,
+    Workload,
+)
 
 DEFAULT_SCENARIO = "mixed"
 
@@ -35,13 +43,14 @@ class Overrides:
         faults: kinds to deal instead, as `parse_fault` reads them; only for scenarios with a `Mix`.
         targets: who may be hit instead, as `parse_target` reads them; likewise.
         patterns: how faults hang together instead, as `parse_pattern` reads them; likewise.
-        hold_s: shortest and longest hold, seconds, instead of holds around the cluster's limits;
-            likewise.
+        hold_s: shortest and longest hold, seconds, instead of holds around the limits of the
+            cluster and of its clients; likewise.
         steps: those of a plan, as `parse_step` reads them, instead of any that are drawn.
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
         available_within_s: bound on the time without an acknowledgement, seconds.
         lease_margin_s: so long after a fault should have ended the agent heals it, seconds.
+        client: the library of the client processes, as `ClientLibrary.parse` reads it.
     """
 
     cluster: Mapping[str, Any] = field(default_factory=dict)
@@ -57,13 +66,14 @@ class Overrides:
     max_at_once: int | None = None
     available_within_s: float | None = None
     lease_margin_s: float | None = None
+    client: str | None = None
 
 
 def configure(name: str, overrides: Overrides) -> Scenario:
     """Return a registered scenario with the caller's changes.
 
     Raises:
-        UsageError: no such scenario or fault, or a combination that cannot be.
+        UsageError: no such scenario, fault or client, or a combination that cannot be.
     """
     scenario = SCENARIOS[name]()
     contract = replace(
@@ -73,6 +83,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     topics = [getattr(each, "topic", None) for each in (scenario.workload, workload)]
     schedule: Schedule = _on_topic(scenario.schedule, *topics)
     schedule = _dealt(name, schedule, overrides, topic=topics[1])
+    schedule = _with_own_names(schedule, workload, is_asked=overrides.targets is not None)
     cluster = _cluster(
         scenario.cluster, field_values(ClusterSpec, overrides.cluster, owner="The cluster")
     )
@@ -85,7 +96,9 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     if isinstance(workload, Demanding):
         workload.refuse(contract, kafka=cluster.kafka)
     if isinstance(schedule, Mix):
-        schedule = _fitting(schedule, cluster, contract)
+        if overrides.targets is None:
+            schedule = _possible(schedule, workload)
+        schedule = _fitting(schedule, cluster, contract, workload)
     bounds = {
         name: getattr(overrides, name)
         for name in ("duration_s", "max_at_once", "available_within_s", "lease_margin_s")
@@ -96,6 +109,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         contract=contract,
         workload=workload,
         schedule=schedule,
+        client=ClientLibrary.parse(overrides.client) if overrides.client else scenario.client,
         **field_values(Scenario, bounds, owner="The scenario"),
     )
 
@@ -136,8 +150,10 @@ def _dealt(
     return replace(schedule, **asked)
 
 
-def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
+def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract, workload: Workload) -> Mix:
     """Leave out what cannot happen: no link of a single node can be cut, no follower of one copy.
+
+    Holds are drawn around the limits of the cluster, and of the workload's clients.
 
     Raises:
         UsageError: nothing is left of what was asked for.
@@ -147,27 +163,98 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract) -> Mix:
         faults = tuple(fault for fault in faults if not fault_traits(fault).cuts_links)
         if not faults:
             raise UsageError("A single node has no links to cut: raise --brokers.")
-    if contract.replication_factor == 1:
-        if any(fault_traits(fault).hits_pairs for fault in faults):
-            raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
-        targets = tuple(t for t in targets if not target_traits(t).needs_follower)
-    return replace(mix, faults=faults, targets=targets, limits_s=noticed_within_s(cluster))
+    if contract.replication_factor == 1 and any(fault_traits(f).hits_pairs for f in faults):
+        raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
+    followers = contract.replication_factor - 1
+    targets = tuple(t for t in targets if target_traits(t).needs_followers <= followers)
+    return replace(
+        mix,
+        faults=faults,
+        targets=targets,
+        limits_s=noticed_within_s(cluster),
+        client_limits_s=workload.limits_s(contract) if isinstance(workload, TimeLimited) else (),
+    )
 
 
-def _on_topic(part: Any, old: str | None, new: str | None) -> Any:  # noqa: ANN401 (any part)
-    """Return a schedule, or a part of it, that speaks of another topic."""
+def _possible(mix: Mix, workload: Workload) -> Mix:
+    """Return a mix without the targets that there are not in a run of this workload.
+
+    Only for targets of the scenario's own: whoever asks for a target by name means it.
+    """
+
+    def is_possible(target: Target) -> bool:
+        traits = target_traits(target)
+        return (isinstance(workload, Grouped) or not traits.needs_group) and (
+            isinstance(workload, Transacting) or not traits.needs_transactions
+        )
+
+    return replace(mix, targets=tuple(filter(is_possible, mix.targets)))
+
+
+def _on_topic(schedule: Schedule, old: str | None, new: str | None) -> Schedule:
+    """Return a schedule that speaks of another topic."""
+    changed: Schedule = _changed(
+        schedule, lambda name, value: new if name == "topic" and value == old else value
+    )
+    return changed
+
+
+def _with_own_names(schedule: Schedule, workload: Workload, *, is_asked: bool) -> Schedule:
+    """Return a schedule whose targets and events that name no group, or id, have the workload's.
+
+    Args:
+        schedule: of any kind.
+        workload: of the run.
+        is_asked: whether the caller has asked for the targets.
+
+    Raises:
+        UsageError: the workload has none, and a step or the caller asks for it.
+    """
+    own: dict[str, str] = {}
+    if isinstance(workload, Grouped):
+        own["group"] = workload.group
+    if isinstance(workload, Transacting):
+        own["transactional_id"] = workload.transactional_ids[0]
+    named: Schedule = _changed(
+        schedule, lambda name, value: own.get(name) if value is None else value
+    )
+    asked: list[tuple[str, Any]] = []
+    if isinstance(named, Script):
+        asked += [("a step", step.target) for step in named.script]
+        asked += [("a step", step.after.event) for step in named.script if step.after is not None]
+    elif isinstance(named, Mix) and is_asked:
+        asked += [("--targets", target) for target in named.targets]
+    for where, part in asked:
+        for name in _OF_THE_RUN:
+            if getattr(part, name, "") is None:
+                part_name, kind = describe(part)["name"], name.replace("_", " ")
+                raise UsageError(
+                    f"{part_name} in {where} is of the run's {kind}, and the workload "
+                    f"{WORKLOADS.name_of(workload)} has none: write {part_name}({name}=…), or "
+                    "choose another --workload."
+                )
+    return named
+
+
+_OF_THE_RUN = ("group", "transactional_id")
+"""What a target or an event gets from the workload, if it does not name another."""
+
+
+def _changed(part: Any, change: Callable[[str, Any], Any]) -> Any:  # noqa: ANN401 (any part)
+    """Return a schedule, or a part of it, with some values of fields changed.
+
+    Args:
+        part: whatever a schedule holds.
+        change: returns the value to take, given the name of a field and its value.
+    """
     if isinstance(part, tuple):
-        return tuple(_on_topic(each, old, new) for each in part)
-    if old == new or not is_dataclass(part) or isinstance(part, type):
+        return tuple(_changed(each, change) for each in part)
+    if not is_dataclass(part) or isinstance(part, type):
         return part
     values = {entry.name: getattr(part, entry.name) for entry in fields(part)}
-    return replace(
-        part,
-        **{
-            name: new if name == "topic" and value == old else _on_topic(value, old, new)
-            for name, value in values.items()
-        },
-    )
+    new = {name: _changed(change(name, value), change) for name, value in values.items()}
+    changes = {name: value for name, value in new.items() if value != values[name]}
+    return replace(part, **changes) if changes else part
 
 
 _BROUGHT_BY_FILE = (

@@ -247,6 +247,7 @@ def run_contracts(
         "damage": damage,
         "cluster": {**asdict(first.cluster), "kafka": None},
         "workload": {"what": repr(first.workload)},
+        "client": None if first.client is None else str(first.client),
         "cells": [cell.settings for cell in cells],
     }
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from random import Random
 from typing import Any
 
+from harness.core.contract import Contract
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 
 Flags = Mapping[str, Any]
@@ -80,13 +82,17 @@ BROKERS: tuple[Draw, ...] = (
 
 RUNS: tuple[Draw, ...] = (
     Draw(name="replication_factor", values=_of(3, 3, 2), why="fewer replicas are left"),
-    Draw(name="min_isr", values=_of(2, 2, 1), why="a smaller ISR goes on acknowledging"),
+    Draw(name="min_isr", values=_of(2, 1), why="a smaller ISR goes on acknowledging"),
     Draw(
         name="unclean_election",
-        values=_of(None, None, None, None, "on"),
+        values=_of(None, None, "on"),
         why="a replica outside the ISR may lead",
     ),
-    Draw(name="rate", values=_of("60", "300", "1000"), why="single records, and a flood"),
+    Draw(
+        name="rate",
+        values=_of("10", "60", "300", "1000"),
+        why="partitions without a record between two elections, single records, and a flood",
+    ),
     Draw(name="record_size", values=_of(100, 100, 2000), why="batches of another length"),
     Draw(name="linger_ms", values=_of(0.0, 5.0, 100.0), why="small batches and large ones"),
     Draw(name="compression", values=_of("none", "lz4"), why="batches that are opened late"),
@@ -96,30 +102,54 @@ RUNS: tuple[Draw, ...] = (
 """Drawn for each run: the contract, and the shape of the load."""
 
 
-def drawn(flags: Flags, seed: int, *, block: int, number: int, kafka: str) -> dict[str, Any]:
+def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, Any]:
     """Return the flags of a run with what is drawn in the place of those that were not given.
 
     A draw that would contradict another is left out: an ISR is not asked to be larger than there
-    are replicas.
+    are replicas, nor a batch to be larger than a segment of a log.
 
     Args:
         flags: what was given.
-        seed: of the search.
-        block: number of the cluster, counted from 0.
-        number: of the run, counted from 1.
+        stream: names the draws of this run.
+        cluster: names the draws of the brokers, which several runs share.
         kafka: version of the brokers.
     """
     version = numbers(kafka) or (999,)
     given = {name: value for name, value in flags.items() if value is not None}
     for draw in RUNS:
-        random = Random(f"{seed}/{number}/{draw.name}")  # noqa: S311
+        random = Random(f"{stream}/{draw.name}")  # noqa: S311
         given.setdefault(draw.name, random.choice(draw.values(version)))
     if flags.get("min_isr") is None:
         given["min_isr"] = min(given["min_isr"], given["replication_factor"])
     own = {text.partition("=")[0] for text in given.get("broker_config", ())}
     properties = [*given.get("broker_config", ())]
     for draw in BROKERS:
-        random = Random(f"{seed}/cluster {block}/{draw.name}")  # noqa: S311
+        random = Random(f"{cluster}/{draw.name}")  # noqa: S311
         if draw.name not in own and version >= draw.since:
             properties.append(f"{draw.name}={random.choice(draw.values(version))}")
+    config = dict(text.split("=", 1) for text in properties)
+    if flags.get("batch_size") is None and "log.segment.bytes" in config:
+        # A batch that is larger than a segment is refused.
+        largest = int(config["log.segment.bytes"]) // 2
+        given["batch_size"] = min(largest, Contract().batch_size_bytes)
     return {**given, "broker_config": properties}
+
+
+def pairs_of(flags: Flags, given: Flags, *, kafka: str) -> dict[str, float]:
+    """Return each two settings of a run that were drawn, and how often they should come together.
+
+    Args:
+        flags: of the run, as `drawn` returned them.
+        given: what was not drawn.
+        kafka: version of the brokers.
+
+    Returns:
+        The share of all runs that have both, by the two in words.
+    """
+    version = numbers(kafka) or (999,)
+    shares = {}
+    for draw in RUNS:
+        if given.get(draw.name) is None:
+            values, value = draw.values(version), flags[draw.name]
+            shares[f"{draw.name}={value}"] = max(1, values.count(value)) / len(values)
+    return {f"{a} and {b}": shares[a] * shares[b] for a, b in combinations(shares, 2)}

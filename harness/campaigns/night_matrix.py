@@ -21,7 +21,7 @@ _SEED_RANGE = 1_000_000
 _RUNS_A_CLUSTER = 6
 _OWN_CLUSTER = ("kafka", "image", "compose", "brokers", "controllers", "metadata", "heap_mib")
 """Settings of which runs on one cluster have the same."""
-_CONTROL_KEEPS = (*_OWN_CLUSTER, "feature", "broker_config")
+_CONTROL_KEEPS = (*_OWN_CLUSTER, "feature", "broker_config", "client")
 """What the control, whose contract and damage are its own, has of a night."""
 
 

@@ -67,12 +67,14 @@ class Night:
     Attributes:
         kafka: version; None leaves the scenarios' own.
         workload: of all runs but the control; None leaves the scenarios' own.
+        client: the library of the client processes; None: the harness's own.
         duration_s: length of each run's schedule; None leaves the scenarios' own.
         seed: draws the seeds of the runs; None: go on with a night of any seed.
     """
 
     kafka: str | None = None
     workload: str | None = None
+    client: str | None = None
     duration_s: float | None = None
     seed: int | None = None
 
@@ -126,7 +128,10 @@ class Night:
     def _configured(self, name: str, contract: Mapping[str, Any], *, topic: str) -> Scenario:
         """Return a scenario of this night; a topic of its own lets runs share a cluster."""
         overrides = Overrides(
-            cluster={"kafka": self.kafka}, contract=contract, workload={"topic": topic}
+            cluster={"kafka": self.kafka},
+            contract=contract,
+            workload={"topic": topic},
+            client=self.client,
         )
         if name != CONTROL:
             overrides = replace(overrides, workload_name=self.workload, duration_s=self.duration_s)

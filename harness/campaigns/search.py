@@ -11,9 +11,10 @@ from random import Random
 from typing import Any
 
 from harness.campaigns.campaign import Campaign, Cell, Session, open_folder, run_campaign
-from harness.campaigns.draws import Flags, drawn
+from harness.campaigns.draws import Flags, drawn, pairs_of
 from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.core.errors import UsageError
 from harness.core.fault import describe
 from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.core.scenario import Scenario
@@ -37,6 +38,8 @@ class Search:
         seed: draws settings and plans.
         draws: whether settings are drawn for each run.
         stop_at_first: whether the search ends once something forbidden was found and repeated.
+        stop_at: anomalies; once one of them was found where it is forbidden the search ends, and
+            nothing is repeated. Empty: none ends it.
         results: of the runs so far.
     """
 
@@ -46,33 +49,37 @@ class Search:
     seed: int
     draws: bool = True
     stop_at_first: bool = False
+    stop_at: frozenset[str] = frozenset()
     results: Sequence[ScenarioResult] = ()
     _dealt: Counter[str] = field(default_factory=Counter)
-    _seeds: dict[int, int] = field(default_factory=dict)
+    _dealt_to: dict[int, tuple[Flags, int]] = field(default_factory=dict)
 
     def cells(self) -> Iterator[Cell[ScenarioResult]]:
         """Yield runs; after a run that found something, that run again a few times."""
         for number in count(1):
             yield self._cell(number)
+            if self.stop_at:
+                # The other defects of a version are not what the time is meant for.
+                continue
             for found in _found(self.results):
                 if not _repetitions(found, self.results):
                     for again in range(1, _REPEATS + 1):
                         yield self._cell(int(found.settings["number"]), again=again)
 
     def is_over(self) -> bool:
-        """Return whether what was found has been repeated, where that is all that is wanted."""
+        """Return whether what is wanted was found, and repeated if that is wanted too."""
+        if any(self.stop_at & _forbidden(found).keys() for found in _found(self.results)):
+            return True
         return self.stop_at_first and any(
             len(_repetitions(found, self.results)) >= _REPEATS for found in _found(self.results)
         )
 
     def _cell(self, number: int, *, again: int | None = None) -> Cell[ScenarioResult]:
-        block = (number - 1) // _RUNS_A_CLUSTER
-        flags = dict(self.flags)
-        if self.draws:
-            flags = drawn(self.flags, self.seed, block=block, number=number, kafka=self.kafka)
+        if number not in self._dealt_to:
+            self._dealt_to[number] = self._rarest(number)
+        flags, seed = self._dealt_to[number]
         # Runs share clusters.
         scenario = self.make(flags, f"search-{number}-{again or 0}")
-        seed = self._seed_of(number, scenario)
         settings = {
             "number": number,
             "seed": seed,
@@ -88,17 +95,33 @@ class Search:
             shares_cluster=True,
         )
 
-    def _seed_of(self, number: int, scenario: Scenario) -> int:
-        """Return the seed, of some, whose plan has most of what was dealt least so far."""
-        if number in self._seeds:
-            return self._seeds[number]
-        random = Random(f"{self.seed}/{number}/seeds")  # noqa: S311
-        seeds = [random.randrange(1_000_000) for _ in range(_CANDIDATES)]
-        kinds = {seed: _kinds(scenario, seed) for seed in seeds}
-        best = max(seeds, key=lambda seed: sum(1 / (1 + self._dealt[k]) for k in kinds[seed]))
-        self._dealt.update(kinds[best])
-        self._seeds[number] = best
-        return best
+    def _rarest(self, number: int) -> tuple[Flags, int]:
+        """Return, of some settings and seeds, those with most of what was dealt least so far."""
+        cluster = f"{self.seed}/cluster {(number - 1) // _RUNS_A_CLUSTER}"
+        best: tuple[float, Flags, int, dict[str, float]] | None = None
+        refused: UsageError | None = None
+        for candidate in range(_CANDIDATES):
+            stream = f"{self.seed}/{number}/{candidate}"
+            seed = Random(f"{stream}/seed").randrange(1_000_000)  # noqa: S311
+            flags: Flags = self.flags
+            pairs: dict[str, float] = {}
+            if self.draws:
+                flags = drawn(self.flags, stream, cluster=cluster, kafka=self.kafka)
+                pairs = pairs_of(flags, self.flags, kafka=self.kafka)
+            try:
+                scenario = self.make(flags, f"search-{number}-0")
+            except UsageError as error:
+                # Some draws contradict each other, or what was given.
+                refused = error
+                continue
+            kinds = pairs | _kinds(scenario, seed)
+            news = sum(1 / (1 + self._dealt[kind] / share) for kind, share in kinds.items())
+            if best is None or news > best[0]:
+                best = news, flags, seed, kinds
+        if best is None:
+            raise refused or UsageError("Nothing can be drawn.")
+        self._dealt.update(best[3].keys())
+        return best[1], best[2]
 
 
 def _firsts(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
@@ -111,23 +134,37 @@ def _found(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
     return [result for result in _firsts(results) if result.verdict is Verdict.INVALID]
 
 
+def _forbidden(result: ScenarioResult) -> dict[str, int]:
+    """Return how often a run found each anomaly that its contract forbids."""
+    return {
+        name: each.count
+        for name, each in result.anomalies.items()
+        if each.count and not each.permitted
+    }
+
+
 def _repetitions(run: ScenarioResult, results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
     """Return the runs that repeat a run."""
     number = run.settings["number"]
     return [r for r in results if "again" in r.settings and r.settings["number"] == number]
 
 
-def _kinds(scenario: Scenario, seed: int) -> set[str]:
-    """Return what a plan deals: each fault on each kind of target, after each kind of event."""
-    found, before = set(), ""
+def _kinds(scenario: Scenario, seed: int) -> dict[str, float]:
+    """Return what a plan deals: each fault on each kind of target, after each kind of event.
+
+    Returns:
+        In words, each with 1.0: nothing is to come more seldom than anything else.
+    """
+    found, before = [], ""
     for step in plan(scenario, seed):
         fault, target = (describe(thing)["name"] for thing in (step.fault, step.target))
         if step.after is None:
-            found.add(f"{fault} on {target}")
+            found.append(f"{fault} on {target}")
         else:
-            found.add(f"{before}, after {describe(step.after.event)['name']} {fault} on {target}")
+            event = describe(step.after.event)["name"]
+            found.append(f"{before}, after {event} {fault} on {target}")
         before = f"{fault} on {target}"
-    return found
+    return dict.fromkeys(found, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,11 +217,7 @@ class SearchSummary:
                     "number": result.settings["number"],
                     "seed": result.settings["seed"],
                     "flags": result.settings["flags"],
-                    "forbidden": {
-                        name: each.count
-                        for name, each in result.anomalies.items()
-                        if each.count and not each.permitted
-                    },
+                    "forbidden": _forbidden(result),
                     "repeated": len(again),
                     "found_again": sum(r.verdict is Verdict.INVALID for r in again),
                 }

@@ -96,7 +96,10 @@ def run(
     from harness.run.scenario_run import ScenarioRun
 
     with stoppable() as stop, console.live_progress() as progress:
-        progress.say(f"scenario {scenario.name} · kafka {scenario.cluster.kafka} · seed {seed}")
+        client = "" if scenario.client is None else f" · {scenario.client}"
+        progress.say(
+            f"scenario {scenario.name} · kafka {scenario.cluster.kafka}{client} · seed {seed}"
+        )
         progress.say(str(scenario.contract))
         runner = Runner(
             run=ScenarioRun(scenario),
@@ -332,7 +335,7 @@ def bench(
         str,
         typer.Argument(
             help="verify, verify-small, verify-runs, verify-ops, op-cycles, segments, recording, "
-            "throughput, start-up or faults."
+            "throughput, start-up, faults or power."
         ),
     ],
 ) -> None:

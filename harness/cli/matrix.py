@@ -26,7 +26,7 @@ def matrix(
 ) -> None:
     """Do the same damage under each of many contracts; ends in one table, linked to the runs."""
     from harness.campaigns.campaign import Session
-    from harness.campaigns.conduct import reject_unknown_version
+    from harness.campaigns.conduct import reject_unknown_versions
     from harness.campaigns.configure import DEFAULT_SCENARIO as DEFAULT_MIX
     from harness.campaigns.contracts import DEFAULT_SCENARIO, combine, run_contracts
 
@@ -43,8 +43,8 @@ def matrix(
     with stoppable() as stop, console.live_progress() as progress:
         for choice, why in left_out.items():
             progress.say(f"left out: {choice}: {why}")
-        for cluster in {each.cluster.kafka: each.cluster for each in scenarios}.values():
-            reject_unknown_version(cluster, say=progress.say)
+        for each in {each.cluster.kafka: each for each in scenarios}.values():
+            reject_unknown_versions(each.cluster, each.client, say=progress.say)
         session = Session(
             store=store, resume=resume, master=master, keep_cluster=keep_cluster,
             progress=progress, stop=stop,

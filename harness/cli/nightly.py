@@ -8,6 +8,7 @@ import typer
 from harness.cli import console
 from harness.cli.options import (
     DEFAULT_STORE,
+    Client,
     Duration,
     Json,
     Kafka,
@@ -41,6 +42,7 @@ def nightly(
     budget: Annotated[str, option("--budget", help="How long it may take: 20m, 8h.")] = "20m",
     kafka: Kafka = None,
     workload: WorkloadName = None,
+    client: Client = None,
     duration: Duration = None,
     seed: Seed = None,
     resume: Resume = False,
@@ -77,9 +79,11 @@ def nightly(
     night: Asked
     if file is None:
         duration_s = None if duration is None else parse_duration_s(duration)
-        night = Night(kafka=kafka, workload=workload, duration_s=duration_s, seed=seed)
+        night = Night(
+            kafka=kafka, workload=workload, client=client, duration_s=duration_s, seed=seed
+        )
     else:
-        given = {"kafka": kafka, "workload": workload, "duration": duration}
+        given = {"kafka": kafka, "workload": workload, "client": client, "duration": duration}
         night = _night_of(file, context, given, seed)
     budget_s = parse_duration_s(budget)
     with stoppable() as stop, console.live_progress() as progress:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from harness.cli.settings import SETTINGS, Flags, option, scenario_of
+from harness.cli.settings import CLIENT_HELP, SETTINGS, Flags, option, scenario_of
 from harness.cli.sources import STEPS, scenario_argument
 from harness.core.errors import UsageError
 
@@ -48,6 +48,7 @@ WorkloadName = Annotated[
     str | None,
     option("--workload", help="What the clients do: `list workloads` names what there is."),
 ]
+Client = Annotated[str | None, option("--client", help=CLIENT_HELP)]
 Duration = Annotated[
     str | None,
     option("--duration", help="How long faults are injected: 30s, 5m, 8h.", metavar="DURATION"),

@@ -18,6 +18,7 @@ from harness.cli.options import (
 from harness.cli.process import INTERRUPTED, stoppable
 from harness.cli.settings import Flags, option, scenario_of
 from harness.core.duration import parse_duration_s
+from harness.core.errors import UsageError
 from harness.core.run_dir import canonical_json
 
 _SCENARIO = "search"
@@ -33,6 +34,15 @@ def search(
             "--stop-at-first", help="End once something forbidden was found, and tried again."
         ),
     ] = False,
+    stop_at: Annotated[
+        str | None,
+        typer.Option(
+            "--stop-at",
+            help="End as soon as one of these anomalies, with commas, was found where it is "
+            "forbidden; nothing is tried again. `list checkers` names them.",
+            metavar="ANOMALY,…",
+        ),
+    ] = None,
     settings: Annotated[
         Literal["drawn", "fixed"],
         option("--settings", help="Whether settings that are not given are drawn for each run."),
@@ -45,11 +55,20 @@ def search(
 ) -> None:
     """Look for what nobody has scripted: short runs with other settings, damage and load each."""
     from harness.campaigns.campaign import Session
-    from harness.campaigns.conduct import reject_unknown_version
+    from harness.campaigns.conduct import reject_unknown_versions
     from harness.campaigns.search import Search, run_search
+    from verifiers.checking.checker import CHECKERS
 
     flags: dict[str, Any] = {**given, "scenario": given["scenario"] or _SCENARIO}
     seed = new_seed() if given["seed"] is None else given["seed"]
+    wanted = frozenset(word.strip() for word in (stop_at or "").split(",") if word.strip())
+    for anomaly in wanted:
+        CHECKERS[anomaly]  # An unknown name is rejected.
+    if wanted and stop_at_first:
+        raise UsageError(
+            "--stop-at-first ends at anything that is forbidden, --stop-at at what it names: "
+            "leave out one of them."
+        )
     first = scenario_of(flags)
     looked = Search(
         make=lambda flags, topic: scenario_of(flags, topic=topic),
@@ -58,9 +77,10 @@ def search(
         seed=seed,
         draws=settings == "drawn",
         stop_at_first=stop_at_first,
+        stop_at=wanted,
     )
     with stoppable() as stop, console.live_progress() as progress:
-        reject_unknown_version(first.cluster, say=progress.say)
+        reject_unknown_versions(first.cluster, first.client, say=progress.say)
         session = Session(
             store=store, resume=resume, master=master, keep_cluster=keep_cluster,
             progress=progress, stop=stop, budget_s=parse_duration_s(budget),

@@ -160,6 +160,12 @@ _FIELDS = {
 """The fields of those settings that are not called like theirs."""
 
 
+CLIENT_HELP = (
+    "Library of the client processes, by the version of confluent-kafka that holds it: "
+    "librdkafka:2.13.0; default: the harness's own."
+)
+
+
 def _settings(owner: type, panel: str, **helps: str) -> tuple[Setting, ...]:
     return tuple(
         Setting(name=name, owner=owner, field=_FIELDS.get(name, name), help=text, panel=panel)
@@ -224,6 +230,7 @@ SETTINGS: tuple[Setting, ...] = (
             "How long after a fault should have ended the agent heals it by itself; default: 30s."
         ),
         workload="What the clients do: `list workloads` names what there is.",
+        client=CLIENT_HELP,
     ),
     *_settings(
         SendPoll,
@@ -254,6 +261,11 @@ SETTINGS: tuple[Setting, ...] = (
             "or after."
         ),
         process_time="How long a member needs for a record: 2ms.",
+        poll_records="At most so many records a poll of a member, consume(n).",
+        partition_eof=(
+            "Whether a member is also told when it is at the end of a partition "
+            "(enable.partition.eof); default: off."
+        ),
         churn_every="About how often a member joins, leaves or is killed: 5s.",
     ),
 )

@@ -142,6 +142,10 @@ class DockerCluster:
 
     # -- what Kafka says ---------------------------------------------------------------------------
 
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions a topic has; 0 if there is no such topic, or no answer."""
+        return len(self._source.partitions(topic))
+
     def leader_of(self, topic: str, partition: int) -> Broker | None:
         """Return the leader, or None while there is none."""
         state = self._partition(topic, partition)

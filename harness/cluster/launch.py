@@ -17,6 +17,7 @@ from harness.cluster.user_compose import read_compose_file
 from harness.cluster.user_topology import arrange, complete, image_config, kafka_version
 from harness.cluster.zookeeper import ZooKeeper
 from harness.core.cluster import Broker, ClusterSpec, TopicSpec
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.errors import ClusterBroken
 from harness.core.progress import Say
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
@@ -168,7 +169,7 @@ def internal_topics(spec: ClusterSpec) -> tuple[TopicSpec, ...]:
     """
     copies = min(3, spec.brokers)
     offsets = TopicSpec(
-        name="__consumer_offsets",
+        name=OFFSETS_TOPIC,
         partitions=OFFSETS_PARTITIONS,
         replication_factor=copies,
         config=tuple(_OFFSETS.items()),
@@ -177,7 +178,7 @@ def internal_topics(spec: ClusterSpec) -> tuple[TopicSpec, ...]:
         return (offsets,)
     settings = {**_TRANSACTIONS, "min.insync.replicas": str(max(1, copies - 1))}
     transactions = TopicSpec(
-        name="__transaction_state",
+        name=TRANSACTIONS_TOPIC,
         partitions=TRANSACTIONS_PARTITIONS,
         replication_factor=copies,
         config=tuple(settings.items()),

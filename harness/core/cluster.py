@@ -379,6 +379,9 @@ class GarbageCollections(Nodes, Protocol):
 class ClusterMetadata(Protocol):
     """What Kafka says of its topics and of its controller."""
 
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions a topic has; 0 if there is no such topic, or no answer."""
+
     def leader_of(self, topic: str, partition: int) -> Broker | None:
         """Return the leader, or None while there is none.
 

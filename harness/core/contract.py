@@ -73,6 +73,16 @@ class Contract:
         """Whether the producer is idempotent, the default resolved."""
         return self.acks == "all" if self.idempotence is None else self.idempotence
 
+    @property
+    def survivable_losses(self) -> int | None:
+        """On how many brokers data may be destroyed at a time without an acknowledged record lost.
+
+        None: the contract promises nothing that such a loss could break.
+        """
+        if self.acks != "all" or self.min_isr == 1 or self.unclean_election:
+            return None
+        return self.min_isr - 1
+
     def kept_by(self, kafka: str) -> "Contract":
         """Return the contract as brokers of this version can keep it.
 

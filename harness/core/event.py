@@ -16,7 +16,8 @@ class Event(Protocol):
     """Something that happens to a cluster; a frozen dataclass whose fields are parameters.
 
     A class variable `needs` names what must be asked to see it; without one, nothing beyond
-    partitions and brokers.
+    partitions and brokers. A class variable `topics` names topics whose partitions it looks at,
+    besides that of a field `topic`.
     """
 
     def happens(self, before: View, after: View) -> bool:
@@ -40,6 +41,13 @@ def needs_of(event: Event) -> frozenset[Need]:
     """Return what must be asked to see an event."""
     needs: frozenset[Need] = getattr(event, "needs", frozenset())
     return needs
+
+
+def topics_of(event: Event) -> frozenset[str]:
+    """Return the topics whose partitions an event looks at."""
+    topics: frozenset[str] = getattr(event, "topics", frozenset())
+    topic: str | None = getattr(event, "topic", None)
+    return topics if topic is None else topics | {topic}
 
 
 EVENTS: Registry[Callable[..., Event]] = Registry("event", "faults")

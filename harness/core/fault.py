@@ -61,13 +61,17 @@ class TargetTraits:
 
     Attributes:
         hits_pairs: the target chooses exactly two nodes, the ends of a link.
-        needs_follower: there is nobody to choose in a topic with one replica.
+        needs_followers: so many replicas besides the leader there must be to choose from.
         hits_all: the target chooses every broker, so that no links are left to cut.
+        needs_group: there is nobody to choose in a run whose workload has no consumer group.
+        needs_transactions: there is nobody to choose in a run whose workload has no transactions.
     """
 
     hits_pairs: bool = False
-    needs_follower: bool = False
+    needs_followers: int = 0
     hits_all: bool = False
+    needs_group: bool = False
+    needs_transactions: bool = False
 
 
 @runtime_checkable
@@ -89,7 +93,8 @@ class Fault(Protocol):
 class Target(Protocol):
     """Who is hit; asked when the fault is injected, not when it is planned.
 
-    A class variable `traits` says what others need to know of it, as with faults.
+    A class variable or a property `traits` says what others need to know of it, as with faults. A
+    field `topic`, `group` or `transactional_id` that a plan leaves out is that of the run.
     """
 
     def choose(self, cluster: Cluster, random: Random) -> tuple[Broker, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import LEASE_MARGIN_S, ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
@@ -95,8 +96,11 @@ class Scenario:
             while the faults leave enough brokers for it; None asks for nothing.
         lease_margin_s: so long after a fault should have ended the agent heals it by itself,
             seconds: time for a late heal, not for a night.
+        keeps_within_contract: whether faults that destroy data spare so many replicas as the
+            contract needs; what is lost then was lost by Kafka.
         broker_config: properties of the brokers that the scenario wants of a cluster of ours; what
             the cluster itself configures counts more.
+        client: the library of the client processes; None: the harness's own.
     """
 
     name: str
@@ -110,7 +114,9 @@ class Scenario:
     full_isr_within_s: float = 120.0
     available_within_s: float | None = None
     lease_margin_s: float = LEASE_MARGIN_S
+    keeps_within_contract: bool = False
     broker_config: Callable[[ClusterSpec], Mapping[str, str]] = field(default=lambda _: {})
+    client: ClientLibrary | None = None
 
     def __post_init__(self) -> None:
         """Reject experiments that cannot be.
@@ -140,6 +146,11 @@ class Scenario:
             raise UsageError(
                 f"{self.max_at_once} faults at one time break nothing: choose 1 or more."
             )
+
+    @property
+    def survivable_losses(self) -> int | None:
+        """On how many brokers data may be destroyed at a time; None for any number."""
+        return self.contract.survivable_losses if self.keeps_within_contract else None
 
     def moves(self, seed: int) -> tuple[Move, ...]:
         """Return what the members of the workload's group do; nothing if it has none."""

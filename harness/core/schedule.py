@@ -7,7 +7,7 @@ from random import Random
 
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target, describe, phrase
-from harness.core.pattern import FAR_ENOUGH, Alone, Deck, Pattern, fitting
+from harness.core.pattern import FAR_ENOUGH, Alone, Deck, Pattern, fitting, lot
 from harness.core.scenario import Step
 
 
@@ -45,18 +45,21 @@ class Script:
 class Mix:
     """Faults in random order on random targets, alone or in patterns, with quiet gaps between them.
 
-    No pair of a pattern and its first fault is drawn again before all others have been. Holds are
-    drawn around the limits by which the cluster notices that a broker is gone: most of them longer,
-    some far longer, some shorter. The time that is left is shared out among the gaps. Every draw
-    has a stream of its own: one more kind of fault comes in between, and changes no other draw.
+    No pair of a pattern and its first fault is drawn again before all others have been; crashes and
+    losses of power tend to come first. Holds are drawn around the limits by which the cluster
+    notices that a broker is gone, or by which its clients give up: most of them longer, some far
+    longer, some shorter. The time that is left is shared out among the gaps. Every draw has a
+    stream of its own: one more kind of fault comes in between, and changes no other draw.
 
     Attributes:
         faults: the faults to draw from.
         targets: who may be hit, drawn for each fault; a fault that needs a pair is given a target
             that chooses pairs.
         patterns: how faults hang together.
-        limits_s: the limits that holds are drawn around, seconds. Those that a run is too short to
-            pass several times are left out; if none is left, holds last 4 to 8 s.
+        limits_s: the limits of the cluster that holds are drawn around, seconds. Those that a run
+            is too short to pass several times are left out; if none is left, holds last 4 to 8 s.
+        client_limits_s: the limits of clients, likewise. As many holds are drawn around them as
+            around those of the cluster, whichever are more.
         hold_s: shortest and longest hold, seconds, instead of holds around the limits.
         quiet_s: shortest gap between two patterns, and before the first, seconds.
     """
@@ -65,6 +68,7 @@ class Mix:
     targets: tuple[Target, ...]
     patterns: tuple[Pattern, ...] = (Alone(),)
     limits_s: tuple[float, ...] = (9.0,)
+    client_limits_s: tuple[float, ...] = ()
     hold_s: tuple[float, float] | None = None
     quiet_s: float = 3.0
 
@@ -84,8 +88,9 @@ class Mix:
         if not self._pairs():
             names = ", ".join(describe(pattern)["name"] for pattern in self.patterns) or "none"
             raise UsageError(f"No pattern ({names}) can be made of these faults and targets.")
-        if not self.limits_s or min(self.limits_s) <= 0:
-            raise UsageError(f"Holds cannot be drawn around limits of {self.limits_s} s.")
+        limits_s = (*self.limits_s, *self.client_limits_s)
+        if not self.limits_s or min(limits_s) <= 0:
+            raise UsageError(f"Holds cannot be drawn around limits of {limits_s} s.")
         if self.hold_s is not None and not 0 < self.hold_s[0] <= self.hold_s[1]:
             raise UsageError(f"Holds from {self.hold_s[0]:g} s to {self.hold_s[1]:g} s cannot be.")
 
@@ -114,7 +119,7 @@ class Mix:
         for steps, delay_s in zip(drawn, delays_s, strict=True):
             begin_s += self.quiet_s
             at_s = math.floor((begin_s + delay_s) * 10) / 10
-            planned += [replace(step, at_s=at_s) for step in steps]
+            planned += [replace(step, at_s=round(at_s + step.at_s, 2)) for step in steps]
             begin_s += _length_s(steps)
         return tuple(planned)
 
@@ -126,13 +131,19 @@ class Mix:
             for pattern, fault in self._pairs():
                 kinds = [phrase(describe(kind)) for kind in (pattern, fault)]
                 name = "/".join([str(seed), str(number), *kinds])
-                order.append((Random(name).random(), name, pattern, fault))  # noqa: S311
-            for _, name, pattern, fault in sorted(order, key=lambda entry: entry[:2]):
+                order.append((lot(name, fault), name, pattern, fault))
+            for _, name, pattern, fault in sorted(order, key=lambda entry: entry[:2], reverse=True):
                 yield pattern.steps(fault, replace(deck, stream=name))
             number += 1
 
     def _deck(self, duration_s: float = math.inf) -> Deck:
-        passed = tuple(s for s in self.limits_s if FAR_ENOUGH * s <= duration_s / _FEWEST_FAULTS)
+        longest_s = duration_s / _FEWEST_FAULTS / FAR_ENOUGH
+        cluster, clients = (
+            tuple(limit_s for limit_s in limits_s if limit_s <= longest_s)
+            for limits_s in (self.limits_s, self.client_limits_s)
+        )
+        # A hold is drawn around any of these: repeated, both kinds have the same share.
+        passed = cluster * max(1, len(clients)) + clients * max(1, len(cluster))
         return Deck(
             stream="",
             faults=self.faults,

@@ -79,6 +79,23 @@ class Demanding(Protocol):
         """
 
 
+@runtime_checkable
+class Transacting(Protocol):
+    """A workload whose producers send in transactions."""
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """The `transactional.id` of each producer; those of one run differ."""
+
+
+@runtime_checkable
+class TimeLimited(Protocol):
+    """A workload that knows after what time its clients, or brokers for them, give something up."""
+
+    def limits_s(self, contract: Contract) -> tuple[float, ...]:
+        """Return these time limits as they are in effect, each once, seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """A member of a group joins, leaves or crashes.

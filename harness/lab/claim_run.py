@@ -44,6 +44,10 @@ class ClaimRun:
         )
 
     @property
+    def client(self) -> None:
+        """A claim is about brokers: its clients are the harness's own."""
+
+    @property
     def contract(self) -> Contract:
         """What the producers are promised, as far as brokers of this version can keep it."""
         return self.claim.contract.kept_by(self.kafka)

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.cluster.topology import REPLICATION_PORT
 from harness.core.cluster import Broker
+from harness.core.coordinators import OFFSETS_TOPIC, coordinating_partition
 from harness.core.errors import ClusterBroken, PreconditionUnmet, WaitTimeout
 from harness.core.version import numbers
 from harness.core.wait import wait_until
@@ -20,23 +21,9 @@ from workloads.send_poll import FIRST_SUBSCRIBER
 
 _ASK_S = 0.1
 _STOP_S = 20.0
-_OFFSETS_TOPIC = "__consumer_offsets"
 
 LONG_SESSION_MS = 45_000
 """The session timeout of members that must stay in the group on a busy machine, ms."""
-
-
-def offsets_partition(group: str, partitions: int) -> int:
-    """Return the partition of __consumer_offsets whose leader coordinates a group.
-
-    Source: GroupMetadataManager.partitionFor: Java's hash of the name, by the number of partitions.
-    """
-    code = 0
-    for unit in memoryview(group.encode("utf-16-le")).cast("H"):
-        code = (31 * code + unit) & 0xFFFFFFFF
-    # Kafka's Utils.abs takes the sign bit away where Java's would overflow.
-    signed = code - (1 << 32) if code >> 31 else code
-    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,13 +289,13 @@ class LabGroup:
 
     def coordinator(self) -> Broker | None:
         """Return the broker that leads the group's partition of the offsets topic, if any does."""
-        partitions = self.context.cluster.admin.partitions(_OFFSETS_TOPIC)
+        partitions = self.context.cluster.admin.partitions(OFFSETS_TOPIC)
         if not partitions:
             # Kafka creates it at the first request about a group.
             self.committed()
             return None
-        number = offsets_partition(self.name, len(partitions))
-        leader = partitions[_OFFSETS_TOPIC, number].leader
+        number = coordinating_partition(self.name, len(partitions))
+        leader = partitions[OFFSETS_TOPIC, number].leader
         return next((b for b in self.context.cluster.brokers if b.node_id == leader), None)
 
     def _start(self, module: str, settings: Mapping[str, Any]) -> ClientProcess:

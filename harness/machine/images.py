@@ -5,7 +5,6 @@ image, an unchanged one is never built twice. Where no registry can be reached, 
 is made on the spot with debootstrap.
 """
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -15,15 +14,14 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core.cache import cache_folder
-from harness.core.errors import EnvironmentBroken, UsageError, WaitTimeout
+from harness.core.errors import EnvironmentBroken, UsageError
 from harness.core.progress import Say
 from harness.core.version import numbers
-from harness.core.wait import wait_until
+from harness.machine.build_lock import build_lock
 from harness.machine.programs import last_words, run, run_checked, run_logged
 
 DEFAULT_KAFKA = "4.3.1"
@@ -133,7 +131,7 @@ def ensure_base_image(*, say: Say) -> str:
     tag = base_image()
     if image_exists(tag):
         return tag
-    with _build_lock("base"):
+    with build_lock("base", what="the base image", limit_s=_LOCK_S):
         if image_exists(tag):
             return tag
         if _pulled(say):
@@ -302,7 +300,10 @@ def _ensure(tag: str, recipe: str, arguments: dict[str, str], what: str, say: Sa
         return tag
     base = ensure_base_image(say=say)
     log = cache_folder() / f"build-{tag.rpartition('/')[2].replace(':', '-')}.log"
-    with _build_lock(recipe), tempfile.TemporaryDirectory(prefix="kafka-chaos-build-") as folder:
+    with (
+        build_lock(recipe, what=f"the {recipe} image", limit_s=_LOCK_S),
+        tempfile.TemporaryDirectory(prefix="kafka-chaos-build-") as folder,
+    ):
         if image_exists(tag):
             return tag
         context = Path(folder) / "context"
@@ -346,28 +347,6 @@ def _builder_environment() -> dict[str, str]:
     if _docker(["buildx", "version"]).returncode == 0:
         return {}
     return {"DOCKER_BUILDKIT": "0"}
-
-
-@contextmanager
-def _build_lock(name: str) -> Iterator[None]:
-    """Let one process at a time make an image; the others then find it made."""
-    with (cache_folder() / f"build-{name}.lock").open("w") as file:
-
-        def is_locked() -> bool:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            return True
-
-        try:
-            wait_until(is_locked, timeout_s=_LOCK_S, interval_s=0.2, what="its turn")
-        except WaitTimeout as error:
-            raise EnvironmentBroken(
-                f"Another process has been making the {name} image for {_LOCK_S} s: end it, "
-                "then try again."
-            ) from error
-        yield
 
 
 def _belongs(path: Path) -> bool:

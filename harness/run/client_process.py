@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -11,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from harness.core.errors import ClusterBroken, WaitTimeout
+from harness.core.client_library import ClientLibrary
+from harness.core.errors import ClusterBroken, EnvironmentBroken, WaitTimeout
 from harness.core.run_dir import RunDir, write_atomically
 from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
@@ -19,6 +21,8 @@ from harness.core.workload import ClientSpec
 log = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).resolve().parents[2]
+_LOADED_S = 120.0
+"""The longest that a client may take to say which library it runs, seconds."""
 
 
 class ClientProcess:
@@ -32,10 +36,23 @@ class ClientProcess:
         spec: which client.
         settings: all that it is told.
         run_dir: the run it belongs to.
+        packages: a folder whose packages it takes before any others; None: it has ours.
+
+    Attributes:
+        library: the versions of confluent-kafka and librdkafka that it says it has loaded; empty
+            until it has said so, and where it runs none.
     """
 
-    def __init__(self, spec: ClientSpec, settings: dict[str, Any], run_dir: RunDir) -> None:
+    def __init__(
+        self,
+        spec: ClientSpec,
+        settings: dict[str, Any],
+        run_dir: RunDir,
+        *,
+        packages: Path | None = None,
+    ) -> None:
         self.spec = spec
+        self.library: dict[str, str] = {}
         self.counts: dict[str, Any] = {}
         self._orders = 0
         self._replies: dict[int, dict[str, Any]] = {}
@@ -47,6 +64,7 @@ class ClientProcess:
             self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
                 [sys.executable, "-m", spec.module, str(settings_file)],
                 cwd=_ROOT,
+                env=_environment(packages),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -69,7 +87,9 @@ class ClientProcess:
             except json.JSONDecodeError:
                 log.warning("%s said %r", self.log_file.stem, line)
                 continue
-            if "reply" in counts:
+            if "library" in counts:
+                self.library = counts["library"]
+            elif "reply" in counts:
                 self._replies[counts.pop("reply")] = counts
             else:
                 self.counts = {**self.counts, **counts}
@@ -96,7 +116,36 @@ class ClientProcess:
             "exit_code": self.exit_code,
             "asked_to_stop": self.was_asked_to_stop,
             "killed": self.was_killed,
+            "library": self.library,
         }
+
+    def require_library(self, wanted: ClientLibrary) -> None:
+        """Wait until the client says which library it runs, and accept only the one wanted.
+
+        A verdict would be about another client otherwise.
+
+        Raises:
+            EnvironmentBroken: it runs another one, or ended before it said so.
+            WaitTimeout: it does not say so.
+        """
+        wait_until(
+            lambda: self.library or self.ended_ns is not None,
+            timeout_s=_LOADED_S,
+            what=f"client {self.spec.process} to say which library it runs",
+            interval_s=0.02,
+        )
+        who = f"Client {self.spec.process} ({self.spec.role})"
+        if not self.library:
+            raise EnvironmentBroken(
+                f"{who} ended before it said which library it runs, and {wanted} was asked for: "
+                f"see clients/{self.log_file.name}."
+            )
+        loaded = self.library["confluent-kafka"]
+        if loaded != wanted.version:
+            raise EnvironmentBroken(
+                f"{who} runs confluent-kafka {loaded}, and {wanted} was asked for: look for what "
+                "puts another one on Python's path, such as a sitecustomize.py."
+            )
 
     def failure(self) -> str | None:
         """Return a sentence if the client ended otherwise than it was asked to, else None."""
@@ -173,6 +222,16 @@ class ClientProcess:
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
+
+
+def _environment(packages: Path | None) -> dict[str, str] | None:
+    """Return the variables of a client that takes packages from a folder first."""
+    if packages is None:
+        return None
+    others = os.environ.get("PYTHONPATH")
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(packages), *([others] if others else [])])
+    }
 
 
 def stop_all(clients: Sequence[ClientProcess], *, timeout_s: float) -> list[str]:

@@ -13,8 +13,9 @@ from harness.cluster.admin import CLIENT_CONFIG
 from harness.cluster.broker_metadata import BrokerMetadata
 from harness.cluster.docker_cluster import DockerCluster
 from harness.core.cluster import Broker
+from harness.core.coordinators import TRANSACTIONS_TOPIC
 from harness.core.errors import KafkaChaosError
-from harness.core.event import Awaited, Event, Need
+from harness.core.event import Awaited, Event, Need, needs_of, topics_of
 from harness.core.view import CommittedEnd, Partition, PartitionState, View
 from harness.run.group_watch import GroupWatch
 from harness.run.watcher import Watcher
@@ -22,7 +23,6 @@ from harness.run.watcher import Watcher
 _LOOK_EVERY_S = 0.03
 _LOOK_S = 0.5
 _ASK_EVERY_S = 0.15
-_TRANSACTIONS = "__transaction_state"
 _STATUS_AT = 16
 """Behind version, producer id, epoch and time-out, in every version of the record."""
 _PREPARED = frozenset({2, 3})
@@ -38,8 +38,8 @@ class ClusterWatch:
 
     Args:
         cluster: who is looked at.
-        needs: what the awaited events need.
-        topics: the topics under test.
+        events: those that will be listened for: what they need is asked, and no more.
+        topics: whose partitions are looked at besides those of the events' topics.
         group: the consumer group of the run, if it has one.
         healed: tells how many faults of the run have been taken back.
     """
@@ -48,13 +48,15 @@ class ClusterWatch:
         self,
         cluster: DockerCluster,
         *,
-        needs: Collection[Need],
+        events: Collection[Event],
         topics: Collection[str],
         group: str | None = None,
         healed: Callable[[], int] = lambda: 0,
     ) -> None:
         self._cluster = cluster
-        self._topics = frozenset(topics)
+        self._topics = frozenset(topics).union(*map(topics_of, events))
+        committing = [event for event in events if "committed" in needs_of(event)]
+        self._committing = frozenset[str]().union(*map(topics_of, committing))
         self._group = group
         self._healed = healed
         self._lock = threading.Lock()
@@ -73,15 +75,15 @@ class ClusterWatch:
         ]
         if cluster.zookeeper is not None:
             self._watchers.append(look("watch of ZooKeeper", self._look_at_zookeeper))
+        self._needs = frozenset[Need]().union(*map(needs_of, events))
         for need, watch in (
             ("controller", ask("watch of the controller", self._look_for_controller)),
             ("committed", ask("watch of high watermarks", self._look_at_watermarks)),
             ("groups", look("watch of the group", self._look_at_group)),
             ("transactions", look("watch of transactions", self._look_at_transactions)),
         ):
-            if need in needs:
+            if need in self._needs:
                 self._watchers.append(watch)
-        self._needs = frozenset(needs)
 
     @property
     def view(self) -> View:
@@ -172,7 +174,7 @@ class ClusterWatch:
         led = [
             place
             for place, state in self._view.partitions.items()
-            if place[0] in self._topics and state.leader is not None
+            if place[0] in self._committing and state.leader is not None
         ]
         now_ns = time.monotonic_ns()
         known = self._view.committed
@@ -198,8 +200,8 @@ class ClusterWatch:
     def _look_at_transactions(self) -> None:
         """Read what the coordinators write: KIP-98 puts every step of a transaction there."""
         if self._consumer is None:
-            numbers = [number for name, number in self._view.partitions if name == _TRANSACTIONS]
-            if not numbers:
+            places = [place for place in self._view.partitions if place[0] == TRANSACTIONS_TOPIC]
+            if not places:
                 return
             self._consumer = Consumer(
                 {
@@ -210,7 +212,7 @@ class ClusterWatch:
                     "isolation.level": "read_uncommitted",
                 }
             )
-            self._consumer.assign([TopicPartition(_TRANSACTIONS, n, OFFSET_END) for n in numbers])
+            self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in places])
         records = self._consumer.consume(100, timeout=_LOOK_EVERY_S)
         values = [record.value() for record in records if record.error() is None]
         prepared = sum(

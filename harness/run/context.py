@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.cluster.docker_cluster import DockerCluster
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.progress import Progress
@@ -52,6 +53,8 @@ class RunContext:
         phase: enters a phase.
         progress: who is told.
         stop: set when the run is to end early.
+        client: the library that client processes must have loaded; None: the harness's own.
+        packages: the folder that holds it; None: that of the harness's own.
         ended_early: whether its plan was given up because of something that went wrong.
         reasons: why this run cannot be a pass, in sentences.
         clients: all client processes that were started.
@@ -69,6 +72,8 @@ class RunContext:
     phase: Phases
     progress: Progress
     stop: threading.Event
+    client: ClientLibrary | None = None
+    packages: Path | None = None
     ended_early: bool = False
     reasons: list[str] = field(default_factory=list)
     clients: list[ClientProcess] = field(default_factory=list)
@@ -78,7 +83,11 @@ class RunContext:
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
     def start_clients(self, specs: Sequence[ClientSpec]) -> list[ClientProcess]:
-        """Start client processes, each with its own file of history."""
+        """Start client processes, each with its own file of history.
+
+        Raises:
+            EnvironmentBroken: one of them runs another library than the one that was asked for.
+        """
         started = []
         for spec in specs:
             settings = {
@@ -90,8 +99,11 @@ class RunContext:
                 "bootstrap": self.cluster.bootstrap,
                 "history": str(self.run_dir.raw_history / f"process-{spec.process}.arrows"),
             }
-            started.append(ClientProcess(spec, settings, self.run_dir))
+            started.append(ClientProcess(spec, settings, self.run_dir, packages=self.packages))
         self.clients += started
+        if self.client is not None:
+            for client in started:
+                client.require_library(self.client)
         return started
 
     def report_counts(self) -> None:
@@ -128,6 +140,11 @@ class RunContext:
         for client in self.clients:
             journal.append(client.ending())
         journal.close()
+        # All of them find the same packages.
+        for client in self.clients:
+            if client.library:
+                self.run_dir.update(client_versions=client.library)
+                break
 
 
 class Run(Protocol):
@@ -140,6 +157,10 @@ class Run(Protocol):
     @property
     def cluster(self) -> ClusterSpec:
         """What is started."""
+
+    @property
+    def client(self) -> ClientLibrary | None:
+        """The library of the client processes; None: the harness's own."""
 
     @property
     def contract(self) -> Contract:

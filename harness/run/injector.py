@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.cluster import LEASE_MARGIN_S, Broker, Cluster, Lease
 from harness.core.errors import HealFailed, KafkaChaosError
-from harness.core.fault import Evidence, Fault, describe, fault_traits, phrase
+from harness.core.fault import Evidence, Fault, FaultTraits, describe, fault_traits, phrase
 from harness.core.run_dir import Journal
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,11 @@ class Active:
     victims: tuple[Broker, ...]
     due_ns: int
     evidence: Evidence
+
+    @property
+    def traits(self) -> FaultTraits:
+        """What others need to know of the fault."""
+        return fault_traits(self.header.fault)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,13 +129,15 @@ class Injector:
         return evidence
 
     def heal_all(self) -> None:
-        """Heal whatever is in force, what is due last first.
+        """Heal whatever is in force, what is due last first, and cut links behind all else.
+
+        Only a broker that runs again can answer over a link.
 
         Raises:
             HealFailed: some could not be healed; the others were tried all the same.
         """
         failures = []
-        for entry in sorted(self.active, key=lambda e: e.due_ns, reverse=True):
+        for entry in sorted(self.active, key=lambda e: (e.traits.cuts_links, -e.due_ns)):
             try:
                 self.heal(entry)
             except HealFailed as failure:

@@ -1,22 +1,25 @@
-"""The nemesis: the one thread that carries out a schedule."""
+"""The nemesis carries out a schedule: one thread begins every step, and others heal."""
 
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
 from harness.core.cluster import Broker
-from harness.core.errors import KafkaChaosError, WaitTimeout
+from harness.core.errors import HealFailed, KafkaChaosError, WaitTimeout
 from harness.core.event import Awaited, Event
-from harness.core.fault import describe, phrase
+from harness.core.fault import Evidence, Fault, describe, fault_traits, phrase
 from harness.core.run_dir import SCHEMA, canonical_json
 from harness.core.scenario import Scenario, Step
 from harness.core.wait import pause, wait_until
-from harness.run.injector import Header, Injector
+from harness.run.injector import Active, Header, Injector
 
-_VICTIM_S = 20.0
+_VICTIM_S = 40.0
+"""Time for somebody to be there, once what is in force is due to be healed, seconds."""
 _CHOOSE_EVERY_S = 0.03
 _LISTEN_EVERY_NS = 20_000_000
 _FULL_ISR_S = 90.0
@@ -107,6 +110,11 @@ class _Waiting:
         }
 
 
+def never_heard(event: Event) -> Awaited:
+    """Return an event that does not come: nobody listens for it."""
+    return Awaited(event=event)
+
+
 @dataclass(slots=True, kw_only=True)
 class Nemesis:
     """Injects, holds and heals the steps of a plan, and journals each before it begins.
@@ -118,13 +126,23 @@ class Nemesis:
         has_full_isr: whether every ISR is full after earlier faults; asked before each fault
             that begins alone, unless it follows an event.
         listen: begins to listen for an event; only asked if steps wait for some.
+        destroys_at_most: on so many brokers data may be destroyed before every ISR is full again;
+            None for any number.
+        healers: who heals beside the next steps: a broker takes seconds to start again, and an
+            event is not to wait for it.
     """
 
     injector: Injector
     seed: int
     max_at_once: int
     has_full_isr: Callable[[], bool]
-    listen: Callable[[Event], Awaited] = field(default=lambda event: Awaited(event=event))
+    listen: Callable[[Event], Awaited] = field(default=never_heard)
+    destroys_at_most: int | None = None
+    healers: Executor = field(
+        default_factory=partial(ThreadPoolExecutor, thread_name_prefix="heal")
+    )
+    _healing: dict[str, Future[Evidence]] = field(default_factory=dict)
+    _destroyed: set[Broker] = field(default_factory=set)
 
     def run(self, steps: Sequence[Step], stop: threading.Event) -> None:
         """Carry out the steps; when `stop` is set, heal at once and begin nothing more.
@@ -143,7 +161,7 @@ class Nemesis:
             while (waiting or active) and not stop.is_set():
                 self._heal_due()
                 now_ns = time.monotonic_ns()
-                next_ns = [entry.due_ns for entry in active]
+                next_ns = [self._due_ns(entry, now_ns) for entry in tuple(active)]
                 if waiting and len(active) < self.max_at_once:
                     next_ns.append(waiting[0].begins_ns(now_ns))
                     if now_ns >= next_ns[-1]:
@@ -153,7 +171,13 @@ class Nemesis:
                         continue
                 pause((min(next_ns, default=0) - time.monotonic_ns()) / 1e9, stop)
         finally:
-            self.injector.heal_all()
+            # What is being healed is not healed twice; its failure must not cost the others.
+            wait(self._healing.values())
+            self.healers.shutdown(wait=False)
+            try:
+                self.injector.heal_all()
+            finally:
+                self._raise_failures()
 
     def _listen_for(self, waiting: Sequence["_Waiting"]) -> None:
         for entry in waiting:
@@ -162,10 +186,68 @@ class Nemesis:
                 entry.awaited = self.listen(entry.step.after.event)
 
     def _heal_due(self) -> None:
+        """Begin to heal what is due.
+
+        Raises:
+            HealFailed: something that was begun earlier could not be healed.
+        """
+        self._raise_failures()
         now_ns = time.monotonic_ns()
-        for entry in sorted(self.injector.active, key=lambda e: e.due_ns):
-            if entry.due_ns <= now_ns:
-                self.injector.heal(entry)
+        for entry in sorted(self.injector.active, key=lambda entry: entry.due_ns):
+            fault_id = entry.header.fault_id
+            if fault_id not in self._healing and self._due_ns(entry, now_ns) <= now_ns:
+                self._healing[fault_id] = self.healers.submit(self.injector.heal, entry)
+
+    def _raise_failures(self) -> None:
+        for fault_id in [fault_id for fault_id, heal in self._healing.items() if heal.done()]:
+            self._healing.pop(fault_id).result()
+
+    def _due_ns(self, entry: Active, now_ns: int) -> int:
+        """Return when a fault is healed, or when to look at it again.
+
+        A cut link opens only when its ends can answer over it.
+        """
+        active = tuple(self.injector.active)
+        is_blocked = entry.traits.cuts_links and any(
+            other.traits.stops_process and not set(other.victims).isdisjoint(entry.victims)
+            for other in active
+        )
+        if is_blocked or entry.header.fault_id in self._healing:
+            return max(entry.due_ns, now_ns + _LISTEN_EVERY_NS)
+        return entry.due_ns
+
+    def _is_free(self, fault: Fault, victims: Sequence[Broker]) -> bool:
+        """Return whether a fault on brokers can be proven beside those in force.
+
+        Nobody answers for a broker that is down, and a link that is cut twice does not open when
+        one of the cuts is healed. A broker behind a cut can be stopped.
+        """
+        new = fault_traits(fault)
+        return all(
+            set(entry.victims).isdisjoint(victims)
+            or not (
+                entry.traits.stops_process
+                or (entry.traits.cuts_links and new.cuts_links)
+                or (new.stops_process and not entry.traits.cuts_links)
+            )
+            for entry in tuple(self.injector.active)
+        )
+
+    def _survives(self, fault: Fault, victims: Sequence[Broker]) -> bool:
+        """Return whether the contract survives a fault beside the data that is destroyed already.
+
+        What another broker holds is copied anew until every ISR is full again.
+        """
+        if self.destroys_at_most is None or not fault_traits(fault).destroys_data:
+            return True
+        if len(self._destroyed.union(victims)) > self.destroys_at_most and self._destroyed:
+            in_force = any(e.traits.destroys_data for e in tuple(self.injector.active))
+            if not in_force and self.has_full_isr():
+                self._destroyed.clear()
+        if len(self._destroyed.union(victims)) > self.destroys_at_most:
+            return False
+        self._destroyed.update(victims)
+        return True
 
     def _begin(self, waiting: "_Waiting", stop: threading.Event) -> None:
         step = waiting.step
@@ -175,6 +257,8 @@ class Nemesis:
         )  # fmt: skip
         try:
             victims = self._choose(waiting.fault_id, step, stop)
+        except HealFailed:
+            raise
         except KafkaChaosError as error:
             self.injector.refuse(header, error)
             return
@@ -192,9 +276,19 @@ class Nemesis:
         # A stream of its own for each fault, so that one more draw here shifts nothing elsewhere.
         random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311
         target = phrase(describe(step.target))
+
+        def somebody() -> tuple[Broker, ...]:
+            # Nobody may be there until what is in force has been healed.
+            self._heal_due()
+            victims = step.target.choose(self.injector.cluster, random)
+            is_free = self._is_free(step.fault, victims) and self._survives(step.fault, victims)
+            return victims if is_free else ()
+
+        now_ns = time.monotonic_ns()
+        in_force_ns = max((entry.due_ns for entry in tuple(self.injector.active)), default=now_ns)
         return wait_until(
-            lambda: step.target.choose(self.injector.cluster, random),
-            timeout_s=_VICTIM_S,
+            somebody,
+            timeout_s=max(0, in_force_ns - now_ns) / 1e9 + _VICTIM_S,
             interval_s=_CHOOSE_EVERY_S,
             stop=stop,
             what=f"somebody to hit: {target}",

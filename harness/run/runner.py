@@ -24,6 +24,7 @@ from harness.core.run_dir import REPLICA_LIMIT_BYTES, SCHEMA, Journal, RunDir, w
 from harness.core.wait import pause, wait_until
 from harness.core.workload import ClientSpec
 from harness.history.seal import seal
+from harness.machine.client_packages import ensure_client_package
 from harness.run.context import Phases, Run, RunContext
 from harness.run.monitor import Monitor
 from harness.run.sampler import Sampler
@@ -104,7 +105,10 @@ class Runner:
         topics = self.run.topics()
         names = [topic.name for topic in topics]
         phase = Phases(run_dir, self.progress)
+        client, packages = self.run.client, None
         with phase("start"):
+            if client is not None:
+                packages = ensure_client_package(client, say=self.progress.say)
             cluster = self.pool.acquire(self.run.cluster, run_dir, say=self.progress.say)
             stack.callback(self._dispose, cluster, phase)
             for topic in topics:
@@ -123,7 +127,7 @@ class Runner:
         context = RunContext(
             cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
             topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,
-            reasons=self._reasons,
+            reasons=self._reasons, client=client, packages=packages,
         )  # fmt: skip
         # Clients go before the cluster does, whatever happens above.
         stack.callback(context.abandon_clients)

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, WaitTimeout
-from harness.core.event import needs_of
 from harness.core.fault import describe
 from harness.core.run_dir import Journal
 from harness.core.scenario import Scenario, Step
@@ -26,7 +26,7 @@ from harness.run.cluster_watch import ClusterWatch
 from harness.run.context import RunContext
 from harness.run.group_watch import GroupWatch
 from harness.run.injector import Injector
-from harness.run.nemesis import Nemesis, plan, plan_json, step_json
+from harness.run.nemesis import Nemesis, never_heard, plan, plan_json, step_json
 
 _STEADY_S = 60.0
 _WORKING_S = 120.0
@@ -75,6 +75,7 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
         "max_at_once": scenario.max_at_once,
         "available_within_s": scenario.available_within_s,
         "lease_margin_s": scenario.lease_margin_s,
+        "client": _written(scenario.client),
     }
 
 
@@ -93,6 +94,11 @@ class ScenarioRun:
     def cluster(self) -> ClusterSpec:
         """What is started."""
         return self.scenario.cluster
+
+    @property
+    def client(self) -> ClientLibrary | None:
+        """The library of the client processes; None: the harness's own."""
+        return self.scenario.client
 
     @property
     def contract(self) -> Contract:
@@ -118,6 +124,7 @@ class ScenarioRun:
         return {
             "scenario": self.scenario.name,
             "workload": WORKLOADS.name_of(self.scenario.workload),
+            "client": _written(self.client),
             "provokes": sorted(self.scenario.provokes(self.contract)),
             "duration_s": self.scenario.duration_s,
             "available_within_s": self.scenario.available_within_s,
@@ -176,7 +183,8 @@ class ScenarioRun:
             seed=context.seed,
             max_at_once=self.scenario.max_at_once,
             has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
-            **({} if watch is None else {"listen": watch.listen}),
+            listen=never_heard if watch is None else watch.listen,
+            destroys_at_most=self.scenario.survivable_losses,
         )
         ending = threading.Event()
         failures: list[BaseException] = []
@@ -224,11 +232,15 @@ class ScenarioRun:
             return None
         return ClusterWatch(
             context.cluster,
-            needs=frozenset().union(*map(needs_of, events)),
+            events=events,
             topics=context.topics,
             group=workload.group if isinstance(workload, Grouped) else None,
             healed=lambda: injector.healed,
         )
+
+
+def _written(client: ClientLibrary | None) -> str | None:
+    return None if client is None else str(client)
 
 
 def _await_working(context: RunContext) -> None:

@@ -4,17 +4,30 @@ from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
 from faults.gc_pause import GcPause
+from faults.link import Link
 from faults.partition import Partition
-from faults.patterns import Alternation, LastInSync, Recovering, Relapse, Returned, Successor
+from faults.patterns import (
+    Alternation,
+    Blackout,
+    Divided,
+    LastInSync,
+    Recovering,
+    Relapse,
+    Returned,
+    Successor,
+)
 from faults.power_loss import PowerLoss
 from faults.targets import (
-    AllBrokers,
     Controller,
+    CoordinatorOf,
     FollowerOf,
     LastRestarted,
+    LeaderAndFollower,
     LeaderOf,
     Minority,
     RandomBroker,
+    TransactionCoordinatorOf,
+    TwoFollowers,
 )
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
@@ -31,7 +44,9 @@ def search() -> Scenario:
 
     Most windows in which a replicated log loses records are open for a second or less, right after
     an election or a return. Steps that wait for such an event fall into them; independent draws
-    hardly ever do. Two partitions are aimed at, all of them are hit: every broker leads some.
+    hardly ever do. Two partitions are aimed at, all of them are hit: every broker leads some. Where
+    the workload has a consumer group or transactions, so are their coordinators. Data is destroyed
+    on no more brokers at a time than the contract survives.
     """
     return Scenario(
         name="search",
@@ -48,6 +63,7 @@ def search() -> Scenario:
                 Partition(),
                 Partition(listener="replication"),
                 PowerLoss(),
+                Link(),
             ),
             targets=(
                 LeaderOf("orders", 0),
@@ -57,7 +73,10 @@ def search() -> Scenario:
                 RandomBroker(),
                 LastRestarted(),
                 Minority(),
-                AllBrokers(),
+                LeaderAndFollower("orders", 0),
+                TwoFollowers("orders", 0),
+                CoordinatorOf(),
+                TransactionCoordinatorOf(),
             ),
             patterns=(
                 Alone(),
@@ -67,9 +86,12 @@ def search() -> Scenario:
                 Relapse(),
                 LastInSync(),
                 Alternation(),
+                Divided(),
+                Blackout(),
             ),
             quiet_s=2.0,
         ),
         duration_s=90,
         max_at_once=3,
+        keeps_within_contract=True,
     )

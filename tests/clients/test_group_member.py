@@ -10,7 +10,6 @@ from harness.core.wait import wait_until
 from harness.core.workload import ClientSpec
 from harness.history.recorder import Recorder
 from harness.history.seal import seal
-from harness.lab.groups import offsets_partition
 from tests.clients.mock_kafka import (
     PARTITIONS,
     RUN_ID,
@@ -186,19 +185,22 @@ def test_a_member_that_is_asked_to_stop_finishes_the_poll_that_it_is_in(run: Run
     assert offsets(run, "committed")[-1] == len(given)
 
 
+def test_that_a_member_is_at_the_end_of_a_partition_is_no_error_of_its_poll(run: Run) -> None:
+    config = {**member("after-processing").settings["config"], "enable.partition.eof": True}
+    client = run.start(member("after-processing", poll_records=RECORDS + 10, config=config))
+    client.await_total("processed", RECORDS)
+
+    assert client.stop() == 0
+
+    seal(run.folder)
+    assert offsets(run, "processed") == list(range(RECORDS))
+    assert [row["detail"] for row in run.rows("event") if row["f"] == "error"] == []
+
+
 def test_a_way_to_commit_that_does_not_exist_is_refused(run: Run) -> None:
     client = run.start(member("sometimes"))
 
     assert client.process.wait(120) == 2
-
-
-@pytest.mark.parametrize(
-    ("group", "partition"),
-    # As jshell says; the last one's hash is Integer.MIN_VALUE, of which Utils.abs makes 0.
-    [("", 0), ("a", 1), ("orders", 3), ("ä-group", 0), ("polygenelubricants", 0)],
-)
-def test_a_group_is_kept_where_java_would_keep_it(group: str, partition: int) -> None:
-    assert offsets_partition(group, 6) == partition
 
 
 class FakeConsumer:

@@ -53,6 +53,8 @@ class FakeCluster:
     bootstrap: str = "fake:9092"
     leader: int | None = 1
     isr: tuple[int, ...] = (1, 2, 3)
+    leaders: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
     active_controller: int | None = 2
     log: list[str] = field(default_factory=list)
     current_lease: Lease | None = None
@@ -89,8 +91,11 @@ class FakeCluster:
         others = [Broker(node, f"controller-{node}") for node in self.controllers]
         return (*self.brokers, *others)
 
+    def partition_count(self, topic: str) -> int:
+        return self.partition_counts.get(topic, 0)
+
     def leader_of(self, topic: str, partition: int) -> Broker | None:
-        return self._broker(self.leader)
+        return self._broker(self.leaders.get((topic, partition), self.leader))
 
     def isr_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
         return tuple(b for b in self.brokers if b.node_id in self.isr)

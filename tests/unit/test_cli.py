@@ -53,6 +53,8 @@ def invoke(
         (("run", "--duration", "5 minutes"), "is not a duration"),
         (("run", "--duration", "2s"), "too short"),
         (("run", "--faults", "broker_kil"), "Did you mean 'broker_kill'"),
+        (("search", "--stop-at", "lost-writes"), "Did you mean 'lost-write'"),
+        (("search", "--stop-at", "duplicate", "--stop-at-first"), "leave out one of them"),
         (("run", "--faults", ","), "at least one fault"),
         (
             ("run", "--faults", "partition(listener=none)"),

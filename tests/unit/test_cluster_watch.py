@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from faults.events import BrokerAnswers, CommitsRest, Healed, LeaderElected
+from faults.events import (
+    BrokerAnswers,
+    CommitsRest,
+    CoordinatorElected,
+    Healed,
+    LeaderElected,
+)
 from harness.cluster.metadata import Watermark
 from harness.core.cluster import Broker
-from harness.core.event import Awaited, Event, Need
+from harness.core.coordinators import OFFSETS_TOPIC
+from harness.core.event import Awaited, Event
 from harness.core.view import PartitionState
 from harness.core.wait import wait_until
 from harness.run.cluster_watch import ClusterWatch
@@ -64,8 +71,8 @@ class Watched:
 
 
 @contextmanager
-def watching(cluster: Watched, *needs: Need, **more: Any) -> Iterator[ClusterWatch]:
-    watch = ClusterWatch(cluster, needs=needs, topics=["orders"], **more)  # type: ignore[arg-type]
+def watching(cluster: Watched, *events: Event, **more: Any) -> Iterator[ClusterWatch]:
+    watch = ClusterWatch(cluster, events=events, topics=["orders"], **more)  # type: ignore[arg-type]
     watch.start()
     try:
         yield watch
@@ -122,8 +129,9 @@ def test_a_broker_that_does_not_answer_is_missed_and_seen_to_come_back(cluster: 
 
 
 def test_a_high_watermark_that_stands_still_is_seen(cluster: Watched) -> None:
-    with watching(cluster, "committed") as watch:
-        rests = watch.listen(CommitsRest("orders", for_s=0.4))
+    rest = CommitsRest("orders", for_s=0.4)
+    with watching(cluster, rest) as watch:
+        rests = watch.listen(rest)
         cluster.says(1, leader=1, epoch=4)
 
         _comes(rests)
@@ -134,8 +142,7 @@ def test_a_high_watermark_that_stands_still_is_seen(cluster: Watched) -> None:
 @pytest.mark.parametrize(("event", "asks"), [(Healed(), False), (CommitsRest("orders"), True)])
 def test_only_what_events_need_is_asked(cluster: Watched, event: Event, asks: bool) -> None:
     counted = SimpleNamespace(healed=0)
-    needs: tuple[Need, ...] = ("committed",) if asks else ()
-    with watching(cluster, *needs, healed=lambda: counted.healed) as watch:
+    with watching(cluster, event, healed=lambda: counted.healed) as watch:
         cluster.says(1, leader=1, epoch=4)
         healed = watch.listen(Healed())
         counted.healed = 1
@@ -161,3 +168,73 @@ def test_zookeeper_tells_partitions_where_there_is_one(cluster: Watched) -> None
 
         _comes(elected)
         assert watch.view.answering == {1}
+
+
+@pytest.mark.parametrize("event", [CoordinatorElected("g"), LeaderElected(OFFSETS_TOPIC)])
+def test_zookeeper_is_asked_for_internal_topics_where_an_event_needs_them(
+    cluster: Watched, event: Event
+) -> None:
+    leaders = SimpleNamespace(now=1)
+    asked = set()
+
+    def partitions(topic: str, *, timeout_s: float) -> dict[tuple[str, int], PartitionState]:
+        asked.add(topic)
+        state = PartitionState(leader=leaders.now, isr=(1, 2), replicas=(1, 2))
+        return {(topic, 0): state}
+
+    cluster.zookeeper = SimpleNamespace(partitions=partitions)
+    with watching(cluster, event) as watch:
+        wait_until(lambda: watch.view.partitions, timeout_s=20, what="what ZooKeeper says")
+        elected = watch.listen(event)
+
+        leaders.now = 2
+
+        _comes(elected)
+    assert asked == {"orders", OFFSETS_TOPIC}
+
+
+def test_zookeeper_is_not_asked_for_topics_that_no_event_needs(cluster: Watched) -> None:
+    asked = set()
+
+    def partitions(topic: str, *, timeout_s: float) -> dict[tuple[str, int], PartitionState]:
+        asked.add(topic)
+        return {}
+
+    cluster.zookeeper = SimpleNamespace(partitions=partitions)
+    with watching(cluster, LeaderElected("orders")):
+        wait_until(lambda: asked, timeout_s=20, interval_s=0.01, what="a question")
+
+    assert asked == {"orders"}
+
+
+def test_the_election_of_a_coordinator_is_told_by_brokers(cluster: Watched) -> None:
+    def says(leader: int, epoch: int) -> None:
+        state = PartitionState(leader=leader, isr=(1, 2), replicas=(1, 2), leader_epoch=epoch)
+        cluster.told[1].states = {(OFFSETS_TOPIC, 0): state}
+        cluster.wait(1)
+
+    event = CoordinatorElected("g")
+    with watching(cluster, event) as watch:
+        says(1, 4)
+        elected = watch.listen(event)
+
+        says(2, 5)
+
+        _comes(elected)
+
+
+def test_high_watermarks_are_asked_of_the_topics_of_events_about_them(cluster: Watched) -> None:
+    asked: set[Any] = set()
+
+    def high_watermarks(places: Any, *, timeout_s: float) -> dict[Any, Watermark]:
+        asked.update(places)
+        return {}
+
+    cluster.high_watermarks = high_watermarks  # type: ignore[method-assign]
+    cluster.told[1].states = {
+        place: PartitionState(leader=1, isr=(1,), replicas=(1,)) for place in (PLACE, ("other", 0))
+    }
+    with watching(cluster, CommitsRest("other"), LeaderElected("orders")):
+        wait_until(lambda: asked, timeout_s=20, interval_s=0.01, what="a question")
+
+    assert asked == {("other", 0)}

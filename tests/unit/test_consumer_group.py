@@ -86,6 +86,19 @@ def test_librdkafka_takes_the_settings_of_every_assignor(assignor: Any) -> None:
         assert config["session.timeout.ms"] == SESSION_MS
 
 
+def test_members_are_told_of_the_ends_of_partitions_if_that_is_wanted() -> None:
+    name = "enable.partition.eof"
+    wanted = configure(
+        "mixed", Overrides(workload_name="consumer_group", workload={"partition_eof": "on"})
+    ).workload
+
+    assert isinstance(wanted, ConsumerGroup)
+    config = wanted.member(0).settings["config"]
+    Consumer({**config, "log_level": 0}).close()
+    assert config[name] is True
+    assert name not in ConsumerGroup().member(0).settings["config"]
+
+
 @pytest.mark.parametrize("kafka", ["0.10.2.2", "3.9.1"])
 def test_a_version_without_the_new_protocol_is_refused_for_it_alone(kafka: str) -> None:
     with pytest.raises(UsageError, match="KIP-848"):

@@ -28,17 +28,25 @@ from verifiers.run_folder.result import Report
 __all__ = ["machine"]
 
 
-def scenario_of(choice: Choice | None = None, *, scenario: str = "weak_spots") -> Scenario:
+def scenario_of(
+    choice: Choice | None = None, *, scenario: str = "weak_spots", client: str | None = None
+) -> Scenario:
     given = dict(choice or {})
-    overrides = Overrides(cluster={"kafka": given.pop("kafka", None)}, contract=given)
+    overrides = Overrides(
+        cluster={"kafka": given.pop("kafka", None)}, contract=given, client=client
+    )
     return configure(scenario, overrides)
 
 
 def run_matrix(
-    session: Session, *, scenario: str = "weak_spots", **dimensions: list[Any]
+    session: Session,
+    *,
+    scenario: str = "weak_spots",
+    client: str | None = None,
+    **dimensions: list[Any],
 ) -> ContractMatrix:
     scenarios, left_out = combine(
-        dimensions, lambda choice: scenario_of(choice, scenario=scenario), seed=1
+        dimensions, lambda choice: scenario_of(choice, scenario=scenario, client=client), seed=1
     )
     return run_contracts(scenarios, left_out, session, seed=1)[1]
 
@@ -164,7 +172,14 @@ def test_the_verdict_is_the_worst_and_unknown_while_a_contract_has_none(
     assert str(matrix.results[1].headlines["duplicated"]) == "2 FORBIDDEN"
 
 
-@pytest.mark.parametrize("other", [{"acks": ["0"]}, {"acks": ["1"], "scenario": "mixed"}])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"acks": ["0"]},
+        {"acks": ["1"], "scenario": "mixed"},
+        {"acks": ["1"], "client": "librdkafka:2.13.0"},
+    ],
+)
 def test_another_matrix_is_not_gone_on_with(
     machine: Machine, tmp_path: Path, other: dict[str, Any]
 ) -> None:

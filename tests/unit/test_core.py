@@ -153,3 +153,19 @@ def test_idempotence_follows_acks_unless_said() -> None:
 def test_clusters_that_cannot_be_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(UsageError):
         ClusterSpec(**settings)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("contract", "brokers"),
+    [
+        (Contract(min_isr=2), 1),
+        (Contract(min_isr=3), 2),
+        (Contract(min_isr=1), None),
+        (Contract(acks="1"), None),
+        (Contract(min_isr=2, unclean_election=True), None),
+    ],
+)
+def test_a_contract_says_how_many_losses_of_data_it_survives(
+    contract: Contract, brokers: int | None
+) -> None:
+    assert contract.survivable_losses == brokers

@@ -33,6 +33,11 @@ def _commands(text: str) -> list[list[str]]:
     return calls
 
 
+def _options_of_bench(name: str) -> set[str]:
+    source = ROOT / "tests" / "bench" / f"{name.replace('-', '_')}.py"
+    return set(re.findall(r'add_argument\(\s*"(--[\w-]+)"', source.read_text(encoding="utf-8")))
+
+
 def _python_blocks(text: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
@@ -74,6 +79,8 @@ def test_the_commands_that_a_document_shows_can_be_called(document: Path) -> Non
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
         options = {name for parameter in command.params for name in parameter.opts}
+        if command is group.commands["bench"]:
+            options |= _options_of_bench(words[0])
         given = {word.partition("=")[0] for word in words if word.startswith("--")}
         if command is group and words:
             unknown.append(words[0])

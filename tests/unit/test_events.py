@@ -10,15 +10,18 @@ from faults.events import (
     CommitsRest,
     CommitsResume,
     ControllerElected,
+    CoordinatorElected,
     GroupRebalances,
     Healed,
     IsrGrew,
     IsrShrank,
     LeaderElected,
+    TransactionCoordinatorElected,
     TransactionPrepared,
 )
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.errors import UsageError
-from harness.core.event import EVENTS, Event
+from harness.core.event import EVENTS, Event, topics_of
 from harness.core.view import CommittedEnd, PartitionState, View
 
 PLACE = ("orders", 0)
@@ -27,6 +30,28 @@ PLACE = ("orders", 0)
 def partition(leader: int | None, *isr: int, epoch: int | None = None) -> View:
     state = PartitionState(leader=leader, isr=isr, replicas=(1, 2, 3), leader_epoch=epoch)
     return View(partitions={PLACE: state})
+
+
+def coordinating(
+    topic: str, partitions: int, *, epoch: int | None = None, **leaders: int | None
+) -> View:
+    """An internal topic that broker 1 leads, but for some partitions: p5=2."""
+    return View(
+        partitions={
+            (topic, number): PartitionState(
+                leader=leaders.get(f"p{number}", 1), isr=(1,), replicas=(1,), leader_epoch=epoch
+            )
+            for number in range(partitions)
+        }
+    )
+
+
+def of_groups(partitions: int, *, epoch: int | None = None, **leaders: int | None) -> View:
+    return coordinating(OFFSETS_TOPIC, partitions, epoch=epoch, **leaders)
+
+
+def of_transactions(partitions: int, **leaders: int | None) -> View:
+    return coordinating(TRANSACTIONS_TOPIC, partitions, **leaders)
 
 
 def committed(offset: int, rested_s: float) -> View:
@@ -38,6 +63,8 @@ def group(state: str) -> View:
 
 
 FULL = partition(1, 1, 2, 3)
+# Java's hash lays both names into partition 5 of 6, and into partition 17 of 50.
+GROUP, ID = CoordinatorElected("orders-group"), TransactionCoordinatorElected("orders-group")
 
 CASES: list[tuple[Event, View, View, bool]] = [
     (LeaderElected("orders"), FULL, partition(2, 2, 3), True),
@@ -50,6 +77,20 @@ CASES: list[tuple[Event, View, View, bool]] = [
     (LeaderElected("orders"), View(), FULL, False),
     (ControllerElected(), View(controller=1), View(controller=2), True),
     (ControllerElected(), View(controller=1), View(controller=None), False),
+    (GROUP, of_groups(6), of_groups(6, p5=2), True),
+    (GROUP, of_groups(6), of_groups(6, p4=2), False),
+    (GROUP, of_groups(50), of_groups(50, p17=2), True),
+    (GROUP, of_groups(50), of_groups(50, p5=2), False),
+    (GROUP, of_groups(6), of_groups(6, p5=None), False),
+    (GROUP, of_groups(6, p5=None), of_groups(6), True),
+    (GROUP, of_groups(6, epoch=4), of_groups(6, epoch=5), True),
+    (GROUP, of_transactions(6), of_transactions(6, p5=2), False),
+    (GROUP, View(), of_groups(6), False),
+    (GROUP, View(), View(), False),
+    (CoordinatorElected(), of_groups(6), of_groups(6, p5=2), False),
+    (ID, of_transactions(6), of_transactions(6, p5=2), True),
+    (ID, of_transactions(6), of_transactions(6, p4=2), False),
+    (ID, of_groups(6), of_groups(6, p5=2), False),
     (IsrShrank("orders"), FULL, partition(1, 1, 2), True),
     (IsrShrank("orders"), partition(1, 1, 2), FULL, False),
     (IsrShrank("orders"), View(), partition(1, 1), False),
@@ -70,6 +111,7 @@ CASES: list[tuple[Event, View, View, bool]] = [
     (GroupRebalances("g"), group("STABLE"), group("PREPARING_REBALANCING"), True),
     (GroupRebalances("g"), group("PREPARING_REBALANCING"), group("COMPLETING_REBALANCING"), False),
     (GroupRebalances("g"), group("COMPLETING_REBALANCING"), group("STABLE"), False),
+    (GroupRebalances(), group("STABLE"), group("PREPARING_REBALANCING"), False),
     (TransactionPrepared(), View(prepared=3), View(prepared=4), True),
     (TransactionPrepared(), View(prepared=3), View(prepared=3), False),
 ]  # fmt: skip
@@ -92,3 +134,10 @@ def test_every_event_has_its_cases() -> None:
 def test_an_event_that_needs_a_time_refuses_none(make: Any) -> None:
     with pytest.raises(UsageError, match="more than 0 s"):
         make("orders", 0, 0)
+
+
+def test_an_event_says_whose_partitions_it_looks_at() -> None:
+    assert topics_of(LeaderElected("orders")) == {"orders"}
+    assert topics_of(GROUP) == {OFFSETS_TOPIC}
+    assert topics_of(ID) == topics_of(TransactionPrepared()) == {TRANSACTIONS_TOPIC}
+    assert topics_of(Healed()) == frozenset()

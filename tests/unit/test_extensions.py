@@ -75,7 +75,7 @@ class LostHost:
 class NewestFollower:
     """The in-sync follower with the highest id."""
 
-    traits: ClassVar[TargetTraits] = TargetTraits(needs_follower=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_followers=1)
 
     topic: str
 

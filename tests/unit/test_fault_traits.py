@@ -18,7 +18,14 @@ from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
-from faults.targets import FollowerOf, LeaderAndFollower, LeaderOf
+from faults.targets import (
+    CoordinatorOf,
+    FollowerOf,
+    LeaderAndFollower,
+    LeaderOf,
+    TransactionCoordinatorOf,
+    TwoFollowers,
+)
 from harness.core.cluster import Answer, Broker, Lease
 from harness.core.fault import (
     FAULTS,
@@ -26,6 +33,7 @@ from harness.core.fault import (
     Evidence,
     Fault,
     FaultTraits,
+    TargetTraits,
     fault_traits,
     recorded_traits,
     target_traits,
@@ -65,9 +73,17 @@ def test_every_fault_says_what_it_takes_to_count() -> None:
 
 
 def test_a_target_says_that_it_needs_a_follower() -> None:
-    assert target_traits(FollowerOf("orders")).needs_follower
-    assert target_traits(LeaderAndFollower("orders")).needs_follower
-    assert not target_traits(LeaderOf("orders")).needs_follower
+    assert target_traits(FollowerOf("orders")).needs_followers == 1
+    assert target_traits(LeaderAndFollower("orders")).needs_followers == 1
+    assert target_traits(TwoFollowers("orders")).needs_followers == 2
+    assert target_traits(LeaderOf("orders")).needs_followers == 0
+
+
+def test_a_target_says_that_it_needs_a_group_or_transactions_of_the_run() -> None:
+    assert target_traits(CoordinatorOf()) == TargetTraits(needs_group=True)
+    assert target_traits(TransactionCoordinatorOf()) == TargetTraits(needs_transactions=True)
+    for named in (CoordinatorOf("g"), TransactionCoordinatorOf("t"), LeaderOf("orders")):
+        assert target_traits(named) == TargetTraits()
 
 
 # -- the journal -----------------------------------------------------------------------------------

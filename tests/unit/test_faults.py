@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from itertools import chain, repeat
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
 from faults.client_link import ClientLink
+from faults.events import CoordinatorElected, TransactionCoordinatorElected
 from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
@@ -20,6 +22,7 @@ from faults.targets import (
     AllBrokers,
     BrokerOfId,
     Controller,
+    CoordinatorOf,
     FollowerOf,
     IsrDownTo,
     LastRestarted,
@@ -28,8 +31,10 @@ from faults.targets import (
     Majority,
     Minority,
     RandomBroker,
+    TransactionCoordinatorOf,
 )
 from harness.core.cluster import Answer, Broker, ClusterSpec, CutLog, Lease, ProcessState
+from harness.core.coordinators import coordinating_partition
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.fault import FAULTS, Fault, fault_traits
 from tests.unit.fake_cluster import FakeCluster
@@ -486,8 +491,6 @@ def test_every_fault_says_what_it_stands_for_and_for_what_not() -> None:
 
 
 def test_targets_choose_by_the_state_at_inject_time() -> None:
-    from random import Random
-
     cluster = FakeCluster(leader=2, isr=(2, 3), active_controller=3)
     random = Random(7)
 
@@ -499,9 +502,65 @@ def test_targets_choose_by_the_state_at_inject_time() -> None:
     assert len(AllBrokers().choose(cluster, random)) == 3
 
 
-def test_targets_of_several_brokers_count_them() -> None:
-    from random import Random
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    # As Java says; the last one's hash is Integer.MIN_VALUE, of which Utils.abs makes 0.
+    [
+        ("", 0), ("a", 1), ("orders", 3), ("ä-group", 0), ("orders-group", 5), ("transactor-0", 0),
+        ("search-1-0-group", 5), ("polygenelubricants", 0),
+    ],
+)  # fmt: skip
+def test_a_name_belongs_to_the_partition_that_java_would_say(name: str, partition: int) -> None:
+    assert coordinating_partition(name, 6) == partition
 
+
+@pytest.mark.parametrize(
+    ("target", "topic"),
+    [
+        (CoordinatorOf("orders-group"), "__consumer_offsets"),
+        (TransactionCoordinatorOf("orders-group"), "__transaction_state"),
+    ],
+)
+def test_a_coordinator_leads_the_partition_that_its_name_belongs_to(
+    target: CoordinatorOf | TransactionCoordinatorOf, topic: str
+) -> None:
+    few = FakeCluster(partition_counts={topic: 6}, leaders={(topic, 5): 3, (topic, 17): 2})
+    many = FakeCluster(partition_counts={topic: 50}, leaders={(topic, 5): 3, (topic, 17): 2})
+
+    assert [b.node_id for b in target.choose(few, Random(1))] == [3]
+    assert [b.node_id for b in target.choose(many, Random(1))] == [2]
+
+
+@pytest.mark.parametrize("target", [CoordinatorOf("g"), TransactionCoordinatorOf("t")])
+def test_nobody_coordinates_without_an_internal_topic_or_its_leader(
+    target: CoordinatorOf | TransactionCoordinatorOf,
+) -> None:
+    counts = {"__consumer_offsets": 1, "__transaction_state": 1}
+
+    assert target.choose(FakeCluster(), Random(1)) == ()
+    assert target.choose(FakeCluster(partition_counts=counts, leader=None), Random(1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (CoordinatorOf(), "names no group: write coordinator_of"),
+        (TransactionCoordinatorOf(), "names no transactional id: write transaction_coordinator_of"),
+    ],
+)
+def test_a_coordinator_of_no_name_is_refused(
+    target: CoordinatorOf | TransactionCoordinatorOf, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        target.choose(FakeCluster(), Random(1))
+
+
+def test_the_election_of_a_coordinator_is_that_of_its_name() -> None:
+    assert CoordinatorOf("g").election() == CoordinatorElected("g")
+    assert TransactionCoordinatorOf("t").election() == TransactionCoordinatorElected("t")
+
+
+def test_targets_of_several_brokers_count_them() -> None:
     three, five = FakeCluster(), FakeCluster(spec=ClusterSpec(brokers=5))
 
     assert [len(Minority().choose(cluster, Random(1))) for cluster in (three, five)] == [1, 2]
@@ -512,8 +571,6 @@ def test_targets_of_several_brokers_count_them() -> None:
 
 
 def test_an_isr_is_brought_down_to_what_is_asked_and_keeps_its_leader() -> None:
-    from random import Random
-
     cluster = FakeCluster(leader=2, isr=(3, 2, 1))
 
     alone = IsrDownTo(1, "orders").choose(cluster, Random(1))
@@ -526,8 +583,6 @@ def test_an_isr_is_brought_down_to_what_is_asked_and_keeps_its_leader() -> None:
 
 
 def test_a_broker_is_chosen_by_its_id_and_by_its_youth() -> None:
-    from random import Random
-
     cluster = FakeCluster()
     cluster.processes[2] = ProcessState(pid=900, start_ticks=8, state="S")
 
@@ -540,8 +595,6 @@ def test_a_broker_is_chosen_by_its_id_and_by_its_youth() -> None:
 
 
 def test_a_random_target_passes_over_the_dead() -> None:
-    from random import Random
-
     cluster = FakeCluster()
     cluster.processes[1] = cluster.processes[2] = None
 
@@ -549,8 +602,6 @@ def test_a_random_target_passes_over_the_dead() -> None:
 
 
 def test_targets_name_nobody_when_there_is_nobody() -> None:
-    from random import Random
-
     cluster = FakeCluster(leader=None, isr=(), active_controller=None)
 
     for target in (

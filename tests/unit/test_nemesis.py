@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from typing import Any
 import pytest
 
 from faults.broker_kill import BrokerKill
+from faults.broker_pause import BrokerPause
 from faults.events import Healed
 from faults.gc_pause import GcPause
-from faults.targets import LeaderOf
+from faults.link import Link
+from faults.power_loss import PowerLoss
+from faults.targets import AllBrokers, BrokerOfId, LeaderAndFollower, LeaderOf, RandomBroker
 from harness.core.cluster import Broker, Cluster, Lease
 from harness.core.errors import ClusterBroken, HealFailed
 from harness.core.event import Awaited, Event
@@ -49,6 +53,18 @@ def _instant(instant_time: list[float]) -> None:
     """No test here waits."""
 
 
+class Inline(Executor):
+    """Does what it is given at once: beside an instant clock nothing takes time."""
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(task(*args, **kwargs))
+        except HealFailed as error:
+            future.set_exception(error)
+        return future
+
+
 Run = Callable[..., None]
 
 
@@ -65,7 +81,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         **more: Any,
     ) -> None:
         injector = Injector(cluster=cluster, journal=journal, lease_margin_s=lease_margin_s)
-        settings = {"max_at_once": 1, "has_full_isr": lambda: True, **more}
+        settings = {"max_at_once": 1, "has_full_isr": lambda: True, "healers": Inline(), **more}
         nemesis = Nemesis(injector=injector, seed=7, **settings)
         nemesis.run(steps, stop or threading.Event())
 
@@ -294,3 +310,120 @@ def test_who_follows_an_event_does_not_wait_for_full_replicas(tmp_path: Path, ru
 
     assert events == ["+a", "-a", "+b", "-b"]
     assert len(asked) == 1
+
+
+def test_who_is_down_is_healed_while_the_next_step_waits_for_somebody_to_hit(
+    tmp_path: Path, run: Run
+) -> None:
+    cluster = FakeCluster()
+    everybody = Step(at_s=1, fault=BrokerKill(), target=AllBrokers(), hold_s=40)
+    somebody = Step(at_s=5, fault=BrokerKill(), target=RandomBroker(), hold_s=5)
+
+    run(cluster, [everybody, somebody], max_at_once=2)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert lines == [
+        ("1", "decided"), ("1", "injected"), ("1", "healed"),
+        ("2", "decided"), ("2", "injected"), ("2", "healed"),
+    ]  # fmt: skip
+
+
+def test_a_heal_that_fails_while_somebody_is_looked_for_ends_everything(
+    tmp_path: Path, run: Run
+) -> None:
+    class Stuck(BrokerKill):
+        def heal(self, cluster: Any, victims: Sequence[Broker]) -> Evidence:
+            raise ClusterBroken("no way back")
+
+    everybody = Step(at_s=1, fault=Stuck(), target=AllBrokers(), hold_s=10)
+    somebody = Step(at_s=5, fault=BrokerKill(), target=RandomBroker(), hold_s=5)
+
+    with pytest.raises(HealFailed, match="no way back"):
+        run(FakeCluster(), [everybody, somebody], max_at_once=2)
+
+
+def test_a_broker_that_is_down_is_hit_again_only_when_it_is_back(tmp_path: Path, run: Run) -> None:
+    cluster = FakeCluster()
+
+    run(cluster, [_step(BrokerKill(), 1, hold_s=20), _step(BrokerPause(), 2)], max_at_once=2)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert lines[:4] == [("1", "decided"), ("1", "injected"), ("1", "healed"), ("2", "decided")]
+
+
+def test_a_link_opens_when_its_ends_can_answer_over_it(tmp_path: Path, run: Run) -> None:
+    cluster = FakeCluster()
+    cut = Step(at_s=1, fault=Link(), target=LeaderAndFollower("orders"), hold_s=3)
+
+    run(cluster, [cut, _step(BrokerKill(), 2, hold_s=10)], max_at_once=2)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert lines == [
+        ("1", "decided"), ("1", "injected"), ("2", "decided"), ("2", "injected"),
+        ("2", "healed"), ("1", "healed"),
+    ]  # fmt: skip
+    assert all(line["evidence"]["observed"] for line in _journal(tmp_path) if "evidence" in line)
+
+
+def test_a_step_does_not_wait_for_a_heal_that_takes_long(run: Run) -> None:
+    events: list[str] = []
+
+    class Slow(Recorded):
+        def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            for _ in range(10_000_000):
+                if "+b" in events:
+                    break
+            return super().heal(cluster, victims)
+
+    steps = [_step(Slow("a", events), 1, hold_s=2), _step(Recorded("b", events), 9)]
+    run(FakeCluster(), steps, max_at_once=2, healers=ThreadPoolExecutor())
+
+    assert events[:2] == ["+a", "+b"]
+    assert sorted(events[2:]) == ["-a", "-b"]
+
+
+def test_links_are_healed_behind_all_else_when_a_run_is_stopped(run: Run) -> None:
+    stop = threading.Event()
+
+    class Stopping(BrokerKill):
+        def inject(self, cluster: Any, victims: Sequence[Broker]) -> Evidence:
+            stop.set()
+            return BrokerKill.inject(self, cluster, victims)
+
+    cluster = FakeCluster()
+    cut = Step(at_s=1, fault=Link(), target=LeaderAndFollower("orders"), hold_s=60)
+
+    run(cluster, [cut, _step(Stopping(), 2, hold_s=9)], stop, max_at_once=2)
+
+    opened = [line.split()[0] for line in cluster.log]
+    assert opened.index("start") < opened.index("mend")
+
+
+@pytest.mark.parametrize(("at_most", "gap"), [(1, "full"), (None, "at once")])
+def test_data_is_destroyed_on_no_more_brokers_than_the_contract_survives(
+    tmp_path: Path, run: Run, at_most: int | None, gap: str
+) -> None:
+    full = [False]
+    steps = [
+        Step(at_s=1, fault=PowerLoss(), target=BrokerOfId(1), hold_s=3),
+        Step(at_s=2, fault=PowerLoss(), target=BrokerOfId(2), hold_s=3),
+    ]
+
+    def has_full_isr() -> bool:
+        # The first step asks before it begins, and finds it so.
+        full.append(len(full) < 3 or len(full) > 20)
+        return full[-1]
+
+    run(FakeCluster(), steps, max_at_once=2, destroys_at_most=at_most, has_full_isr=has_full_isr)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert (lines.index(("1", "healed")) < lines.index(("2", "decided"))) is (gap == "full")
+    assert ("2", "healed") in lines
+
+
+def test_what_no_contract_survives_is_not_begun(tmp_path: Path, run: Run) -> None:
+    step = Step(at_s=1, fault=PowerLoss(), target=AllBrokers(), hold_s=3)
+
+    run(FakeCluster(), [step], max_at_once=2, destroys_at_most=1)
+
+    assert [line["event"] for line in _journal(tmp_path)] == ["decided", "failed"]

@@ -1,5 +1,7 @@
 """Patterns: what follows what, and draws that one more kind of fault leaves as they are."""
 
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,6 +12,8 @@ from faults.link import Link
 from faults.partition import Partition
 from faults.patterns import (
     Alternation,
+    Blackout,
+    Divided,
     LastInSync,
     Recovering,
     Relapse,
@@ -20,21 +24,25 @@ from faults.power_loss import PowerLoss
 from faults.targets import (
     AllBrokers,
     Controller,
+    CoordinatorOf,
     FollowerOf,
     IsrDownTo,
     LeaderAndFollower,
     LeaderOf,
     OutOfSync,
     RandomBroker,
+    TransactionCoordinatorOf,
+    TwoFollowers,
 )
 from harness.core.errors import UsageError
-from harness.core.fault import Fault, describe
+from harness.core.fault import Fault, Target, describe
 from harness.core.pattern import PATTERNS, Alone, Deck, Pattern, fitting
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix
 
 FAULTS: tuple[Fault, ...] = (BrokerKill(), BrokerStop(), Partition())
 TARGETS = (LeaderOf("orders", 0), LeaderOf("orders", 1), Controller(), RandomBroker())
+EVERYBODY = (*TARGETS, AllBrokers(), LeaderAndFollower("orders"), TwoFollowers("orders"))
 
 
 def deck(stream: str = "7") -> Deck:
@@ -45,15 +53,17 @@ def deck(stream: str = "7") -> Deck:
 @pytest.mark.parametrize("name", sorted(PATTERNS))
 def test_a_pattern_begins_with_the_fault_it_was_given(name: str, stream: str) -> None:
     pattern = PATTERNS[name]()
+    cards = replace(deck(stream), targets=EVERYBODY)
+    first = next(fault for fault in (BrokerStop(), Link()) if pattern.fits(fault, cards))
 
-    steps = pattern.steps(BrokerStop(), deck(stream))
+    steps = pattern.steps(first, cards)
 
-    assert steps[0].fault == BrokerStop()
-    assert steps[0].after is None
-    assert all(step.after is not None for step in steps[1:])
+    assert steps[0].fault == first
+    assert (steps[0].at_s, steps[0].after) == (0, None)
+    assert all(step.after is not None or step.at_s > 0 for step in steps[1:])
     assert all(0 <= step.after.delay_s <= 2 for step in steps if step.after)
     assert all(1.5 <= step.hold_s <= 15 for step in steps)
-    assert steps == pattern.steps(BrokerStop(), deck(stream))
+    assert steps == pattern.steps(first, cards)
 
 
 def _words(steps: tuple[Step, ...]) -> list[tuple[str, str]]:
@@ -76,6 +86,60 @@ def test_who_is_hit_and_after_what() -> None:
         ("isr_down_to", ""), ("leader_of", "isr_shrank"),
     ]  # fmt: skip
     assert [who for who, _ in _words(Alternation().steps(kill, cards))] == ["leader_of"] * 3
+    cards = replace(cards, targets=EVERYBODY)
+    assert _words(Divided().steps(Link(), cards)) == [
+        ("two_followers", ""), ("leader_of", ""), ("leader_of", "leader_elected"),
+    ]  # fmt: skip
+    assert _words(Blackout().steps(kill, cards)) == [("all", ""), ("leader_of", "leader_elected")]
+
+
+def test_a_division_lasts_until_the_second_leader_is_hit() -> None:
+    for number in range(20):
+        cards = replace(deck(str(number)), targets=EVERYBODY)
+        cut, first, second = Divided().steps(Link(), cards)
+
+        assert cut.hold_s >= first.at_s + first.hold_s
+        assert second.after is not None
+
+
+def test_only_who_takes_processes_away_blacks_out_and_only_a_link_divides() -> None:
+    cards = replace(deck(), targets=EVERYBODY)
+
+    assert Blackout().fits(BrokerKill(), cards)
+    assert not Blackout().fits(Partition(), cards)
+    assert not Blackout().fits(PowerLoss(), cards)
+    assert not LastInSync().fits(PowerLoss(), cards)
+    assert Divided().fits(Link(), cards)
+    assert not Divided().fits(BrokerKill(), cards)
+    assert not Divided().fits(Link(), deck())
+
+
+def test_crashes_and_losses_of_power_are_dealt_more_often() -> None:
+    faults = (BrokerKill(), PowerLoss(), BrokerStop(), Partition())
+    drawn = Counter(
+        replace(deck(str(number)), faults=faults).fault("next fault") for number in range(400)
+    )
+
+    # Three of eight each, and one of eight each.
+    assert min(drawn[BrokerKill()], drawn[PowerLoss()]) > 110
+    assert max(drawn[BrokerStop()], drawn[Partition()]) < 90
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "election"),
+    [
+        (CoordinatorOf("g"), "coordinator_elected"),
+        (TransactionCoordinatorOf("t"), "transaction_coordinator_elected"),
+    ],
+)
+def test_the_next_coordinator_is_hit_after_its_election(coordinator: Target, election: str) -> None:
+    cards = Deck(stream="7", faults=FAULTS, targets=(coordinator, RandomBroker()), hold_s=(1, 2))
+
+    first, second = Successor().steps(BrokerKill(), cards)
+
+    assert first.target == second.target == coordinator
+    assert second.after is not None
+    assert describe(second.after.event)["name"] == election
 
 
 @pytest.mark.parametrize("pattern", [Returned(), Relapse(), LastInSync()])

@@ -9,28 +9,36 @@ from pathlib import Path
 import pytest
 
 from faults.broker_kill import BrokerKill
+from faults.events import CoordinatorElected, GroupRebalances, TransactionCoordinatorElected
 from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from faults.targets import (
     BrokerOfId,
+    CoordinatorOf,
     FollowerOf,
     IsrDownTo,
     LeaderAndFollower,
     LeaderOf,
     Minority,
+    TransactionCoordinatorOf,
 )
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.described import parse_fault, parse_target
 from harness.core import schedule
 from harness.core.cluster import ClusterSpec
+from harness.core.contract import Contract
+from harness.core.coordinators import OFFSETS_TOPIC
 from harness.core.errors import UsageError
 from harness.core.fault import Fault, Target
 from harness.core.limits import noticed_within_s
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix, Script
+from harness.core.workload import TimeLimited
 from harness.run.nemesis import plan, plan_json
 from harness.run.scenario_run import ScenarioRun, settings_of
+from workloads.consumer_group import ConsumerGroup
+from workloads.send_poll import SendPoll
 from workloads.transactional import Transactional
 
 PLANS = """
@@ -171,6 +179,106 @@ def test_targets_and_holds_are_dealt_as_asked_and_dealt_again() -> None:
     assert plan_json(again, 7) == plan_json(scenario, 7)
 
 
+@pytest.mark.parametrize(
+    ("workload", "text", "target"),
+    [
+        ("consumer_group", "coordinator_of", CoordinatorOf("payments-group")),
+        ("consumer_group", "coordinator_of(other)", CoordinatorOf("other")),
+        ("transactional", "transaction_coordinator_of", TransactionCoordinatorOf("transactor-0")),
+        ("send_poll", "coordinator_of(orders-subscribers)", CoordinatorOf("orders-subscribers")),
+        ("send_poll", "leader_of(__consumer_offsets)", LeaderOf(OFFSETS_TOPIC)),
+    ],
+)
+def test_a_target_that_names_no_group_or_id_has_that_of_the_workload(
+    workload: str, text: str, target: Target
+) -> None:
+    asked = Overrides(
+        workload_name=workload, workload={"topic": "payments"}, targets=(text, "follower_of")
+    )
+
+    scenario = configure("mixed", asked)
+
+    assert isinstance(scenario.schedule, Mix)
+    assert scenario.schedule.targets == (target, FollowerOf("payments"))
+    again = Overrides(**json.loads(json.dumps(settings_of(scenario))))
+    assert plan_json(configure("mixed", again), 7) == plan_json(scenario, 7)
+
+
+@pytest.mark.parametrize(
+    ("workload", "text", "words"),
+    [
+        ("send_poll", "coordinator_of", "coordinator_of in --targets is of the run's group, and "
+         "the workload send_poll has none: write coordinator_of.group=…., or choose another"),
+        ("transactional", "coordinator_of", "the workload transactional has none"),
+        ("consumer_group", "transaction_coordinator_of", "the run's transactional id, and"),
+    ],
+)  # fmt: skip
+def test_a_target_of_a_group_or_id_that_there_is_not_is_refused(
+    workload: str, text: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        configure("mixed", Overrides(workload_name=workload, targets=(text,)))
+
+
+STEPS = (
+    {"fault": "broker_kill", "target": "coordinator_of", "hold_s": 5},
+    {"fault": "broker_kill", "target": "random", "hold_s": 5,
+     "after": {"event": "coordinator_elected"}},
+    {"fault": "broker_kill", "target": "random", "hold_s": 5,
+     "after": {"event": {"name": "group_rebalances", "parameters": {"group": None}}}},
+)  # fmt: skip
+
+
+def test_steps_that_name_no_group_have_that_of_the_workload() -> None:
+    scenario = configure("mixed", Overrides(workload_name="consumer_group", steps=STEPS))
+
+    first, second, third = plan(scenario, 7)
+    assert first.target == CoordinatorOf("orders-group")
+    assert second.after is not None
+    assert second.after.event == CoordinatorElected("orders-group")
+    assert third.after is not None
+    assert third.after.event == GroupRebalances("orders-group")
+
+
+def test_steps_that_name_no_transactional_id_have_the_first_of_the_workload() -> None:
+    event = {"event": "transaction_coordinator_elected"}
+    steps = ({**STEPS[1], "after": event},)
+
+    scenario = configure("mixed", Overrides(workload_name="transactional", steps=steps))
+
+    (step,) = plan(scenario, 7)
+    assert step.after is not None
+    assert step.after.event == TransactionCoordinatorElected("transactor-0")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_speaks_of_a_group_that_there_is_not_is_refused(
+    step: dict[str, object],
+) -> None:
+    with pytest.raises(UsageError, match="in a step is of the run's group"):
+        configure("mixed", Overrides(steps=(step,)))
+
+
+@pytest.mark.parametrize(
+    ("workload", "own"),
+    [
+        ("send_poll", set()),
+        ("consumer_group", {CoordinatorOf("orders-group")}),
+        ("transactional", {TransactionCoordinatorOf("transactor-0")}),
+    ],
+)
+def test_a_search_hits_the_coordinators_that_there_are(workload: str, own: set[Target]) -> None:
+    scenario = configure("search", Overrides(workload_name=workload))
+
+    assert isinstance(scenario.schedule, Mix)
+    targets = set(scenario.schedule.targets)
+    everywhere = configure("search", Overrides()).schedule
+    assert isinstance(everywhere, Mix)
+    assert targets - set(everywhere.targets) == own
+    hit = {step.target for seed in range(100) for step in plan(scenario, seed)}
+    assert own <= hit
+
+
 def test_a_script_takes_no_targets() -> None:
     with pytest.raises(UsageError, match="--targets and --hold cannot change it"):
         configure("weak_spots", Overrides(targets=("all",), hold_s=(1.0, 2.0)))
@@ -219,6 +327,66 @@ def test_limits_too_long_for_a_run_are_not_drawn_around(seed: int) -> None:
 
     assert all(4 <= step.hold_s <= 8 for step in mix.steps(seed, 60))
     assert any(step.hold_s > 9 for step in mix.steps(seed, 120))
+
+
+@pytest.mark.parametrize(
+    ("workload", "contract", "limits"),
+    [
+        (SendPoll(), Contract(), (5.0, 6.0, 10.0, 120.0)),
+        (SendPoll(subscribers=0), Contract(), (5.0, 10.0, 120.0)),
+        # One damage for all contracts, or their runs could not be compared.
+        (SendPoll(), Contract(acks="0"), (5.0, 6.0, 10.0, 120.0)),
+        (SendPoll(), Contract(acks="1", delivery_timeout_ms=8000), (2.0, 6.0, 8.0, 10.0)),
+        (ConsumerGroup(), Contract(), (5.0, 6.0, 10.0, 120.0)),
+        # The brokers decide on the session, and are asked for the same.
+        (ConsumerGroup(assignor="consumer"), Contract(), (5.0, 6.0, 10.0, 120.0)),
+        (Transactional(timeout_s=20), Contract(), (5.0, 6.0, 10.0, 20.0)),
+    ],
+)
+def test_a_workload_tells_the_limits_of_its_clients(
+    workload: TimeLimited, contract: Contract, limits: tuple[float, ...]
+) -> None:
+    assert workload.limits_s(contract) == limits
+
+
+def test_the_limits_of_the_workloads_clients_are_drawn_around() -> None:
+    scenario = configure("mixed", Overrides(workload_name="transactional"))
+
+    assert isinstance(scenario.schedule, Mix)
+    assert scenario.schedule.client_limits_s == (5.0, 6.0, 10.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "clients"), [((1.0,), (10.0, 11.0, 12.0)), ((1.0, 1.1, 1.2), (10.0,))]
+)
+def test_half_of_the_holds_go_by_clients_whichever_limits_are_more(
+    cluster: tuple[float, ...], clients: tuple[float, ...]
+) -> None:
+    mix = Mix(
+        faults=(BrokerKill(),), targets=(LeaderOf("orders"),), limits_s=cluster,
+        client_limits_s=(*clients, 900.0),
+    )  # fmt: skip
+
+    holds = [step.hold_s for seed in range(20) for step in mix.steps(seed, 1000)]
+
+    assert max(holds) <= 2.5 * max(clients)
+    by_clients = sum(hold > 4 for hold in holds)
+    assert 0.45 * len(holds) < by_clients < 0.55 * len(holds)
+
+
+def test_holds_go_by_the_cluster_alone_where_a_run_is_too_short_for_all_clients() -> None:
+    mix = Mix(
+        faults=(BrokerKill(),), targets=(LeaderOf("orders"),), limits_s=(3.0,),
+        client_limits_s=(60.0,),
+    )  # fmt: skip
+
+    assert all(1.5 <= step.hold_s <= 7.5 for seed in range(20) for step in mix.steps(seed, 60))
+
+
+@pytest.mark.parametrize("wrong", [{"limits_s": ()}, {"client_limits_s": (5.0, 0.0)}])
+def test_a_limit_of_no_time_is_refused(wrong: dict[str, tuple[float, ...]]) -> None:
+    with pytest.raises(UsageError, match="cannot be drawn around limits"):
+        Mix(faults=(BrokerKill(),), targets=(LeaderOf("orders"),), **wrong)  # type: ignore[arg-type]
 
 
 def test_a_run_too_short_for_one_fault_is_refused() -> None:

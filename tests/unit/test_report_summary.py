@@ -72,6 +72,26 @@ def test_a_failure_ends_with_the_command_that_reproduces_it(tmp_path: Path) -> N
     assert lines[-1] == "  again: kafka-chaos run mixed --seed 7 --duration 50s"
 
 
+def test_the_client_of_a_run_stands_beside_its_kafka(tmp_path: Path) -> None:
+    loaded = {"confluent-kafka": "2.13.2", "librdkafka": "2.13.1"}
+    folder = fixture.build(
+        tmp_path,
+        verdict=fixture.verdict_document(),
+        client="librdkafka:2.13.2",
+        client_versions=loaded,
+    )
+
+    lines = write_report(folder)
+
+    line = "mixed · Kafka 4.3.1 · librdkafka:2.13.2 · seed 7"
+    assert lines[1] == f"  {line}"
+    assert line in (folder / "summary.md").read_text()
+    assert 'name="client" value="librdkafka:2.13.2"' in (folder / "junit.xml").read_text()
+    page = (folder / "report.html").read_text()
+    assert line in page
+    assert "<td>librdkafka of the clients</td><td>2.13.1</td>" in page
+
+
 def test_a_valid_run_says_what_it_held_against_how_much_damage(tmp_path: Path) -> None:
     lines = write_report(fixture.valid(tmp_path))
 

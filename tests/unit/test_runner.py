@@ -18,6 +18,7 @@ from faults.targets import LeaderOf
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.metadata import Shortfall
 from harness.cluster.pool import ClusterPool
+from harness.core.client_library import ClientLibrary
 from harness.core.cluster import Broker, ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, HealFailed, WaitTimeout
@@ -117,6 +118,7 @@ class ShortRun:
     name: str = "short"
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     contract: Contract = field(default_factory=Contract)
+    client: ClientLibrary | None = None
     full_isr_within_s: float = 1.0
     partitions: int = 0
 

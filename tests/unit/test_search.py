@@ -67,6 +67,31 @@ def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None
     assert looked.is_over()
 
 
+@pytest.mark.parametrize(
+    ("anomalies", "over"),
+    [
+        ({"lost-write": AnomalyCount(count=3, permitted=False)}, True),
+        ({"lost-write": AnomalyCount(count=3, permitted=True)}, False),
+        ({"duplicate": AnomalyCount(count=3, permitted=False)}, False),
+    ],
+    ids=["the one that is named", "permitted", "another one"],
+)
+def test_a_search_for_named_anomalies_ends_at_these_and_repeats_nothing(
+    anomalies: Mapping[str, AnomalyCount], *, over: bool
+) -> None:
+    looked = search(stop_at=frozenset({"lost-write", "dirty-read"}))
+    cells = looked.cells()
+    first = next(cells)
+    looked.results = [
+        ScenarioResult(
+            settings=first.settings, verdict=Verdict.INVALID, reasons=(), anomalies=anomalies
+        )
+    ]
+
+    assert looked.is_over() is over
+    assert next(cells).settings["number"] == 2
+
+
 def test_the_summary_says_how_often_it_was_found_again(tmp_path: Path) -> None:
     verdicts = (Verdict.VALID, Verdict.INVALID, Verdict.VALID, Verdict.INVALID, Verdict.VALID)
     results = _run(search(), verdicts)
@@ -115,14 +140,14 @@ def test_what_is_given_is_not_drawn() -> None:
     flags = {"min_isr": 1, "broker_config": ["log.segment.bytes=70000"]}
 
     for number in range(30):
-        got = drawn(flags, 7, block=number, number=number, kafka="3.9.1")
+        got = drawn(flags, f"7/{number}", cluster=str(number), kafka="3.9.1")
         assert got["min_isr"] == 1
         assert [p for p in got["broker_config"] if "segment" in p] == flags["broker_config"]
 
 
 def test_a_property_that_a_version_lacks_is_not_drawn() -> None:
     of_2017, of_today = (
-        drawn({}, 7, block=0, number=1, kafka=kafka)["broker_config"]
+        drawn({}, "7/1", cluster="0", kafka=kafka)["broker_config"]
         for kafka in ("0.10.2.2", "4.3.1")
     )
 
@@ -140,8 +165,11 @@ def test_whatever_is_drawn_can_be_run(kafka: str) -> None:
     flags = {"scenario": "search", "kafka": kafka}
 
     for number in range(40):
-        scenario = scenario_of(drawn(flags, 7, block=number, number=number, kafka=kafka))
+        given = drawn(flags, f"7/{number}", cluster=str(number), kafka=kafka)
+        scenario = scenario_of(given)
         assert scenario.contract.min_isr <= scenario.contract.replication_factor
+        segment_bytes = int(dict(scenario.cluster.config)["log.segment.bytes"])
+        assert scenario.contract.batch_size_bytes < segment_bytes
 
 
 def test_without_draws_runs_differ_in_their_seeds_alone() -> None:
@@ -149,3 +177,13 @@ def test_without_draws_runs_differ_in_their_seeds_alone() -> None:
 
     assert len({str(cell.settings["flags"]) for cell in cells}) == 1
     assert len({cell.seed for cell in cells}) == 4
+
+
+def test_draws_that_contradict_what_was_given_are_left_out() -> None:
+    # A thousand records a second, two milliseconds each, are more than two members can process.
+    looked = search()
+    looked.flags = {**looked.flags, "workload": "consumer_group"}
+
+    cells = list(islice(looked.cells(), 6))
+
+    assert len(cells) == 6

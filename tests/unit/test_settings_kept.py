@@ -37,6 +37,7 @@ EVERYTHING = Overrides(
     max_at_once=2,
     available_within_s=30,
     lease_margin_s=12,
+    client="librdkafka:2.13.0",
 )  # fmt: skip
 
 
@@ -54,7 +55,12 @@ def folder_of(run: Run, store: Path, *, seed: int = 7) -> RunDir:
         ("mixed", EVERYTHING),
         ("weak_spots", Overrides(cluster={"kafka": "0.10.2.2"}, contract={"acks": "0"})),
         ("leader_cut_and_kill", Overrides(workload_name="transactional", contract={"acks": "all"})),
-        ("mixed", Overrides(workload_name="consumer_group", workload={"churn_s": 4})),
+        (
+            "mixed",
+            Overrides(
+                workload_name="consumer_group", workload={"churn_s": 4, "partition_eof": True}
+            ),
+        ),
         (
             "mixed",
             Overrides(cluster={"brokers": 1}, contract={"replication_factor": 1, "min_isr": 1}),
@@ -73,7 +79,17 @@ def test_a_run_is_repeated_with_every_setting_that_it_had(
     assert ScenarioRun(again).described() == ScenarioRun(scenario).described()
     assert (again.cluster, again.contract) == (scenario.cluster, scenario.contract)
     assert (again.workload, again.schedule) == (scenario.workload, scenario.schedule)
+    assert again.client == scenario.client
     assert ScenarioRun(again).plan_json(7) == ScenarioRun(scenario).plan_json(7)
+
+
+def test_a_run_from_before_clients_could_be_chosen_is_repeated(tmp_path: Path) -> None:
+    run_dir = folder_of(ScenarioRun(configure("mixed", Overrides())), tmp_path)
+    settings = run_dir.meta()["settings"]
+    del settings["client"]
+    run_dir.update(settings=settings)
+
+    assert repeated(run_dir)[0].client is None
 
 
 def test_a_run_of_a_compose_file_is_repeated_with_that_file(tmp_path: Path) -> None:

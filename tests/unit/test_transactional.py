@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, Producer
 
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from harness.core.workload import WORKLOADS
+from harness.core.workload import WORKLOADS, Transacting
 from workloads.transactional import Transactional
 
 
@@ -34,6 +34,15 @@ def test_a_workload_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_the_workload_is_registered_under_its_name() -> None:
     assert WORKLOADS["transactional"] is Transactional
+
+
+def test_the_transactional_ids_are_those_of_the_clients() -> None:
+    workload = Transactional(producers=2, transformers=1)
+
+    clients = [c for c in workload.clients(Contract()) if c.role == "producer"]
+    assert isinstance(workload, Transacting)
+    assert tuple(c.settings["transactional_id"] for c in clients) == workload.transactional_ids
+    assert len(set(workload.transactional_ids)) == 3
 
 
 def test_every_client_has_a_process_number_of_its_own_and_settings_in_json() -> None:

@@ -20,6 +20,7 @@ def write_junit(record: RunRecord, path: Path) -> None:
         "run": record.run,
         "seed": record.seed,
         "kafka": record.kafka,
+        **({"client": record.client} if record.client else {}),
         "contract": sentences.contract(record),
         "command": record.command,
     }

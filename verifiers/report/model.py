@@ -278,6 +278,7 @@ class RunRecord:
             with.
         plan: plan.json; None if there is none.
         claim: claim.json; None if the run tested none.
+        client: the library that was asked for of the clients; empty: the harness's own.
         group: what verdict.json says of the group whose members came and went; empty if none did.
         situations: what verdict.json says of each situation, by name; empty if it says nothing.
         adequacy: what became of each rule of adequacy, by name; empty if verdict.json says nothing.
@@ -311,6 +312,13 @@ class RunRecord:
     situations: Mapping[str, Mapping[str, Any]]
     adequacy: Mapping[str, Mapping[str, Any]]
     missing: tuple[str, ...]
+    client: str = ""
+
+    @property
+    def what(self) -> str:
+        """What was run, in a line: scenario, versions and seed."""
+        client = f" · {self.client}" if self.client else ""
+        return f"{self.scenario} · Kafka {self.kafka}{client} · seed {self.seed}"
 
     @property
     def min_isr(self) -> int | None:

@@ -58,7 +58,7 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         topics=tuple(fields.mappings(run, "topics")),
         provokes=fields.texts(run, "provokes"),
         phases=_phases(run, origin_ns),
-        versions={visible(k): visible(str(v)) for k, v in fields.mapping(run, "versions").items()},
+        versions=_versions(run),
         state=fields.text(run, "state") or "?",
         run_reasons=fields.texts(run, "reasons"),
         judgement=_judgement(verdict or {}, origin_ns),
@@ -73,7 +73,16 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         situations=_objects(verdict or {}, "situations"),
         adequacy=_objects(verdict or {}, "adequacy"),
         missing=tuple(missing),
+        client=fields.text(run, "client") or "",
     )
+
+
+def _versions(run: Json) -> dict[str, str]:
+    """Return the versions of the harness's packages, and of those that its clients have loaded."""
+    named = dict(fields.mapping(run, "versions"))
+    loaded = fields.mapping(run, "client_versions")
+    named |= {f"{name} of the clients": version for name, version in loaded.items()}
+    return {visible(name): visible(str(version)) for name, version in named.items()}
 
 
 def _objects(entry: Json, key: str) -> dict[str, dict[str, Any]]:

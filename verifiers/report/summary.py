@@ -17,7 +17,7 @@ def console_lines(record: RunRecord) -> list[str]:
     judgement = record.judgement
     lines = [
         f"{_SIGNS[judgement.verdict]} {judgement.verdict.name}  {_first_line(record)}",
-        f"  {record.scenario} · Kafka {record.kafka} · seed {record.seed}",
+        f"  {record.what}",
         f"  {sentences.contract(record)}",
         f"  {' · '.join(sentences.counts(record))}",
     ]
@@ -57,7 +57,7 @@ def markdown(record: RunRecord) -> str:
     lines = [
         f"### {sign} {judgement.verdict.name}: {_safe(_first_line(record))}",
         "",
-        _safe(f"{record.scenario} · Kafka {record.kafka} · seed {record.seed}"),
+        _safe(record.what),
         "",
         f"- {_safe(sentences.contract(record))}",
         f"- {_safe(' · '.join(sentences.counts(record)))}",

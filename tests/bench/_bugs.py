@@ -1,0 +1,192 @@
+"""Known bugs of Kafka and of its clients, as data: what an unscripted search has to find."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.core.errors import UsageError
+
+Side = Literal["affected", "fixed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """What is searched.
+
+    Attributes:
+        kafka: version of the brokers; None is the newest that we know.
+        client: of the clients, as `--client` takes it; None is the one that is installed.
+    """
+
+    kafka: str | None = None
+    client: str | None = None
+
+    @property
+    def arguments(self) -> list[str]:
+        """The flags of a search of it."""
+        kafka = ["--kafka", self.kafka] if self.kafka else []
+        return [*kafka, *(["--client", self.client] if self.client else [])]
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (self.kafka, self.client)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bug:
+    """A bug that is known.
+
+    Attributes:
+        id: its name here.
+        meaning: what goes wrong, in a phrase.
+        anomalies: as which it counts as found, where the contract forbids them.
+        affected: has it.
+        fixed: the nearest that does not; None if our clients reach none.
+        workload: what the clients do.
+        flags: of a search; they belong to the contract, the workload or the client, and never say
+            what is broken, when, or which broker properties are drawn.
+        goal_min: within how many minutes the median search has to find it; None: it is one of
+            those of which some single one has to be found within `OTHERS_GOAL_MIN`.
+    """
+
+    id: str
+    meaning: str
+    anomalies: tuple[str, ...]
+    affected: Version
+    fixed: Version | None
+    workload: str = "send_poll"
+    flags: tuple[str, ...] = ()
+    goal_min: float | None = None
+
+    def version(self, side: Side) -> Version:
+        """Return what is searched on a side.
+
+        Raises:
+            ValueError: our clients reach nothing that has it fixed.
+        """
+        version = self.affected if side == "affected" else self.fixed
+        if version is None:
+            raise ValueError(f"{self.id} has no fixed side.")
+        return version
+
+    def arguments(self, side: Side) -> list[str]:
+        """Return the flags of a search on a side: what is the same for all of its goes."""
+        return [
+            *self.version(side).arguments,
+            *("--workload", self.workload),
+            *self.flags,
+            *("--stop-at", ",".join(self.anomalies)),
+        ]
+
+
+OTHERS_GOAL_MIN = 60.0
+"""Of the bugs without a goal of their own the median search has to find one within an hour."""
+
+_BEFORE_KIP101, _SINCE_KIP101 = Version(kafka="0.10.2.2"), Version(kafka="0.11.0.3")
+
+_GROUP = ("--process-time", "1ms")
+"""With the default of 2 ms three members cannot keep up with the most that a search draws, 1000
+records a second, and the workload refuses that."""
+
+_ALL = (
+    Bug(
+        id="kip101-loss",
+        meaning="a follower cuts acknowledged records by its stale high watermark",
+        anomalies=("lost-write",),
+        affected=_BEFORE_KIP101,
+        fixed=_SINCE_KIP101,
+        goal_min=10,
+    ),
+    Bug(
+        id="kip101-divergence",
+        meaning="a leader keeps what lay above the high watermark",
+        anomalies=("replica-divergence",),
+        affected=_BEFORE_KIP101,
+        fixed=_SINCE_KIP101,
+        goal_min=15,
+    ),
+    Bug(
+        id="kip279",
+        meaning="the wrong answer to an unknown leader epoch (KAFKA-6361)",
+        anomalies=("replica-divergence",),
+        affected=Version(kafka="1.1.1"),
+        fixed=Version(kafka="2.0.1"),
+        # The contract under which the bug can be: one of two replicas leads alone, and the other
+        # one after it.
+        flags=(
+            *("--replication-factor", "2"),
+            *("--min-isr", "1"),
+            *("--unclean-election", "on"),
+        ),
+        goal_min=15,
+    ),
+    Bug(
+        id="kip966",
+        meaning="the last replica standing leads although it lost its tail",
+        anomalies=("lost-write", "inconsistent-offsets", "dirty-read"),
+        affected=Version(kafka="3.9.1"),
+        fixed=Version(kafka="4.1.2"),
+        # With min.insync.replicas=1 the last replica is a member of the ISR like any other.
+        flags=("--replication-factor", "3", "--min-isr", "2"),
+        goal_min=15,
+    ),
+    Bug(
+        id="kafka5600",
+        meaning="a new coordinator loads only the first part of the offsets",
+        anomalies=("lost-commit", "consume-repeat"),
+        affected=Version(kafka="0.11.0.0"),
+        fixed=Version(kafka="0.11.0.3"),
+        workload="consumer_group",
+        flags=_GROUP,
+        goal_min=15,
+    ),
+    Bug(
+        id="kafka17754",
+        meaning="a late EndTxn decides the next transaction",
+        anomalies=("G1a", "lost-write", "torn-transaction"),
+        affected=Version(kafka="3.8.0"),
+        # Brokers from 4.0 on are safe only with a client that speaks transaction version 2, and
+        # librdkafka does not.
+        fixed=None,
+        workload="transactional",
+    ),
+    Bug(
+        id="kafka10706",
+        meaning="conflicting leader epochs, and a truncation that never ends",
+        anomalies=("isr-not-whole",),
+        affected=Version(kafka="2.6.0"),
+        fixed=Version(kafka="2.6.1"),
+    ),
+    Bug(
+        id="kafka12890",
+        meaning="a group stays in CompletingRebalance",
+        anomalies=("group-stuck",),
+        affected=Version(kafka="2.8.0"),
+        fixed=Version(kafka="2.8.1"),
+        workload="consumer_group",
+        flags=_GROUP,
+    ),
+    Bug(
+        id="rdk4844",
+        meaning="librdkafka's batch consume() moves the position by two at the end of a partition",
+        anomalies=("consume-skip",),
+        affected=Version(client="librdkafka:2.13.0"),
+        fixed=Version(client="librdkafka:2.13.2"),
+        workload="consumer_group",
+        flags=_GROUP,
+        goal_min=15,
+    ),
+)
+
+BUGS: Mapping[str, Bug] = {bug.id: bug for bug in _ALL}
+
+
+def bugs_of(ids: list[str]) -> list[Bug]:
+    """Return the bugs of these names, all of them if there is none.
+
+    Raises:
+        UsageError: there is no such bug.
+    """
+    unknown = sorted(set(ids) - BUGS.keys())
+    if unknown:
+        raise UsageError(f"There is no bug {', '.join(unknown)}; known: {', '.join(BUGS)}.")
+    return [BUGS[name] for name in dict.fromkeys(ids)] if ids else list(BUGS.values())
