@@ -153,7 +153,7 @@ def _dealt(
 def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract, workload: Workload) -> Mix:
     """Leave out what cannot happen: no link of a single node can be cut, no follower of one copy.
 
-    Holds are drawn around the limits of the cluster, and of the workload's clients.
+    Holds are drawn around the limits of the cluster and, if asked for, of the workload's clients.
 
     Raises:
         UsageError: nothing is left of what was asked for.
@@ -167,12 +167,13 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract, workload: Workl
         raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
     followers = contract.replication_factor - 1
     targets = tuple(t for t in targets if target_traits(t).needs_followers <= followers)
+    client_limits_s = workload.limits_s(contract) if isinstance(workload, TimeLimited) else ()
     return replace(
         mix,
         faults=faults,
         targets=targets,
         limits_s=noticed_within_s(cluster),
-        client_limits_s=workload.limits_s(contract) if isinstance(workload, TimeLimited) else (),
+        client_limits_s=client_limits_s if mix.around_clients else (),
     )
 
 

@@ -60,6 +60,8 @@ class Mix:
             is too short to pass several times are left out; if none is left, holds last 4 to 8 s.
         client_limits_s: the limits of clients, likewise. As many holds are drawn around them as
             around those of the cluster, whichever are more.
+        around_clients: whether holds are drawn around the limits of the workload's clients too;
+            they are longer, so that fewer faults come.
         hold_s: shortest and longest hold, seconds, instead of holds around the limits.
         quiet_s: shortest gap between two patterns, and before the first, seconds.
     """
@@ -69,6 +71,7 @@ class Mix:
     patterns: tuple[Pattern, ...] = (Alone(),)
     limits_s: tuple[float, ...] = (9.0,)
     client_limits_s: tuple[float, ...] = ()
+    around_clients: bool = False
     hold_s: tuple[float, float] | None = None
     quiet_s: float = 3.0
 

@@ -90,6 +90,7 @@ def search() -> Scenario:
                 Blackout(),
             ),
             quiet_s=2.0,
+            around_clients=True,
         ),
         duration_s=90,
         max_at_once=3,

@@ -349,11 +349,21 @@ def test_a_workload_tells_the_limits_of_its_clients(
     assert workload.limits_s(contract) == limits
 
 
-def test_the_limits_of_the_workloads_clients_are_drawn_around() -> None:
-    scenario = configure("mixed", Overrides(workload_name="transactional"))
+@pytest.mark.parametrize(("name", "limits"), [("search", (5.0, 6.0, 10.0, 60.0)), ("mixed", ())])
+def test_a_search_draws_around_the_limits_of_the_workloads_clients(
+    name: str, limits: tuple[float, ...]
+) -> None:
+    scenario = configure(name, Overrides(workload_name="transactional"))
 
     assert isinstance(scenario.schedule, Mix)
-    assert scenario.schedule.client_limits_s == (5.0, 6.0, 10.0, 60.0)
+    assert scenario.schedule.client_limits_s == limits
+
+
+def test_every_fault_of_the_suites_mix_has_its_turn() -> None:
+    faults = ("broker_kill", "partition(listener=replication)", "broker_pause", "gc_pause")
+    scenario = configure("mixed", Overrides(faults=faults, duration_s=48))
+
+    assert len({step.fault for step in plan(scenario, 7)}) == len(faults)
 
 
 @pytest.mark.parametrize(
