@@ -6,12 +6,11 @@ independent draws hardly ever.
 
 from dataclasses import dataclass, replace
 
-from faults.broker_kill import BrokerKill
 from faults.events import BrokerAnswers, Healed, IsrGrew, IsrShrank
 from faults.targets import AllBrokers, FollowerOf, IsrDownTo, LeaderOf, OutOfSync, TwoFollowers
 from harness.core.event import Event
 from harness.core.fault import Fault, Target, fault_traits
-from harness.core.pattern import Deck, is_elected, pattern, pick
+from harness.core.pattern import Deck, is_elected, pattern
 from harness.core.scenario import After, Step
 
 _CUT_S = 1.0
@@ -160,7 +159,7 @@ class Divided:
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return the cut, which lasts longest, and both strokes."""
         followers = [target for target in deck.targets if isinstance(target, TwoFollowers)]
-        pair = pick(f"{deck.stream}/partition", followers)
+        pair = deck.one_of("partition", followers)
         leader = LeaderOf(pair.topic, pair.partition)
         hold_s = _longest(deck, "first hold")
         cut_s = _CUT_S + hold_s + deck.hold_s_of("hold")
@@ -217,10 +216,8 @@ def _has_partition(fault: Fault, deck: Deck) -> bool:
 
 
 def _partition(deck: Deck) -> LeaderOf:
-    leaders = tuple(target for target in deck.targets if isinstance(target, LeaderOf))
-    drawn = replace(deck, targets=leaders).target("partition", BrokerKill())
-    assert isinstance(drawn, LeaderOf)  # noqa: S101 (of these alone)
-    return drawn
+    leaders = [target for target in deck.targets if isinstance(target, LeaderOf)]
+    return deck.one_of("partition", leaders)
 
 
 def _longest(deck: Deck, draw: str) -> float:

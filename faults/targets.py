@@ -48,8 +48,7 @@ class FollowerOf:
 
     def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
         """Return one in-sync replica that is not the leader; nobody if there is none."""
-        leader = cluster.leader_of(self.topic, self.partition)
-        followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
+        _, followers = _leader_and_followers(cluster, self.topic, self.partition)
         return (_draw(followers, random),) if followers else ()
 
 
@@ -101,8 +100,7 @@ class TwoFollowers:
 
     def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
         """Return both; nobody while there are not so many."""
-        leader = cluster.leader_of(self.topic, self.partition)
-        followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
+        leader, followers = _leader_and_followers(cluster, self.topic, self.partition)
         return _draw_many(followers, 2, random) if leader and len(followers) >= 2 else ()
 
 
@@ -251,8 +249,7 @@ class IsrDownTo:
 
     def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:
         """Return in-sync followers, drawn; nobody while the ISR is not larger."""
-        leader = cluster.leader_of(self.topic, self.partition)
-        followers = [b for b in cluster.isr_of(self.topic, self.partition) if b != leader]
+        leader, followers = _leader_and_followers(cluster, self.topic, self.partition)
         surplus = len(followers) + 1 - self.replicas
         return _draw_many(followers, surplus, random) if leader and surplus > 0 else ()
 
@@ -290,6 +287,14 @@ class AllBrokers:
     def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return every broker."""
         return cluster.brokers
+
+
+def _leader_and_followers(
+    cluster: ClusterMetadata, topic: str, partition: int
+) -> tuple[Broker | None, list[Broker]]:
+    """Return who leads a partition, and who else is in sync."""
+    leader = cluster.leader_of(topic, partition)
+    return leader, [broker for broker in cluster.isr_of(topic, partition) if broker != leader]
 
 
 def _coordinator(cluster: ClusterMetadata, topic: str, name: str) -> tuple[Broker, ...]:

@@ -54,15 +54,15 @@ class Deck:
     def fault(self, draw: str) -> Fault:
         """Return a fault; one that needs the two ends of a link only where there is no other."""
         others = [fault for fault in self.faults if not fault_traits(fault).hits_pairs]
-        return pick(f"{self.stream}/{draw}", others or self.faults)
+        return self.one_of(draw, others or self.faults)
 
     def target(self, draw: str, fault: Fault) -> Target:
         """Return somebody whom a fault can hit."""
-        return pick(f"{self.stream}/{draw}", fitting(fault, self.targets))
+        return self.one_of(draw, fitting(fault, self.targets))
 
     def elected(self, draw: str) -> tuple[Target, Event]:
         """Return somebody who has a role by election, and the election of a successor."""
-        target = pick(f"{self.stream}/{draw}", [t for t in self.targets if is_elected(t)])
+        target = self.one_of(draw, [t for t in self.targets if is_elected(t)])
         assert isinstance(target, Elected)  # noqa: S101 (just asked)
         return target, target.election()
 
@@ -79,9 +79,9 @@ class Deck:
         random = Random(f"{self.stream}/{draw}")  # noqa: S311
         return round(_LONGEST_DELAY_S * random.random() ** 2, 2)
 
-    def one_of(self, draw: str, events: Sequence[Event]) -> Event:
-        """Return one of some events."""
-        return pick(f"{self.stream}/{draw}", events)
+    def one_of(self, draw: str, things: Sequence[_Thing]) -> _Thing:
+        """Return one of some faults, targets or events."""
+        return pick(f"{self.stream}/{draw}", things)
 
 
 @runtime_checkable

@@ -240,10 +240,11 @@ class Nemesis:
         """
         if self.destroys_at_most is None or not fault_traits(fault).destroys_data:
             return True
-        if len(self._destroyed.union(victims)) > self.destroys_at_most and self._destroyed:
+        if self._destroyed and len(self._destroyed.union(victims)) > self.destroys_at_most:
             in_force = any(e.traits.destroys_data for e in tuple(self.injector.active))
-            if not in_force and self.has_full_isr():
-                self._destroyed.clear()
+            if in_force or not self.has_full_isr():
+                return False
+            self._destroyed.clear()
         if len(self._destroyed.union(victims)) > self.destroys_at_most:
             return False
         self._destroyed.update(victims)
