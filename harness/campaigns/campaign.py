@@ -29,6 +29,10 @@ log = logging.getLogger(__name__)
 
 _ASKED, _MADE, _OWNER = "matrix.json", "made.jsonl", "owner"
 _LONGEST_PAUSE_S = 30.0
+SEED_RANGE = 1_000_000
+"""Seeds of runs are drawn below it: short enough to be typed."""
+RUNS_A_CLUSTER = 6
+"""So many runs in a row share a cluster, where what follows is drawn."""
 
 
 class Result(Protocol):

@@ -9,12 +9,11 @@ from typing import Any
 from harness.core.contract import Contract
 from verifiers.run_folder.result import AnomalyFinding, JudgedFault, OffenceExample, Report
 from verifiers.situations.loss_causes import kind_of_cause
+from verifiers.situations.situation import AFTERMATH_NS
 
 CONTROL_PREFIX = "control-"
 """How the name of a finding begins that was made in a run which must lose: it is never known."""
 
-_AFTERMATH_S = 15.0
-"""How long after its healing a fault may still bring an offence about, as with situations."""
 _UNEXPLAINED = "nothing known"
 _SEVERAL = "one of several faults"
 
@@ -150,7 +149,7 @@ def _faults_at(
 def _covers(fault: JudgedFault, at_s: float) -> bool:
     if fault.injected_at_s is None or fault.injected_at_s > at_s:
         return False
-    return fault.healed_at_s is None or at_s <= fault.healed_at_s + _AFTERMATH_S
+    return fault.healed_at_s is None or at_s <= fault.healed_at_s + AFTERMATH_NS / 1e9
 
 
 def _of_run(report: Report) -> str:

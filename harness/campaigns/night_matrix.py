@@ -8,7 +8,7 @@ from math import prod
 from random import Random
 from typing import Any
 
-from harness.campaigns.campaign import Cell
+from harness.campaigns.campaign import RUNS_A_CLUSTER, SEED_RANGE, Cell
 from harness.campaigns.night_log import CONTROL
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.core.errors import UsageError
@@ -17,8 +17,6 @@ from harness.run.nemesis import plan
 
 Flags = Mapping[str, Any]
 
-_SEED_RANGE = 1_000_000
-_RUNS_A_CLUSTER = 6
 _OWN_CLUSTER = ("kafka", "image", "compose", "brokers", "controllers", "metadata", "heap_mib")
 """Settings of which runs on one cluster have the same."""
 _CONTROL_KEEPS = (*_OWN_CLUSTER, "feature", "broker_config", "client")
@@ -137,7 +135,7 @@ class NightMatrix:
                 n for n, (flags, _) in enumerate(combinations)
                 if _key(flags, _OWN_CLUSTER) == cluster
             ]  # fmt: skip
-            for _ in range(_RUNS_A_CLUSTER):
+            for _ in range(RUNS_A_CLUSTER):
                 number = _furthest_behind(combinations, run, alike)
                 run[number] += 1
                 flags = combinations[number][0]
@@ -145,7 +143,7 @@ class NightMatrix:
 
     def _cell(self, number: int, flags: Flags, told: Flags, random: Random) -> Cell[ScenarioResult]:
         scenario = self.make(flags, f"night-{number}")
-        seed = random.randrange(_SEED_RANGE)
+        seed = random.randrange(SEED_RANGE)
         settings = {
             "number": number,
             **{name: _plain(value) for name, value in told.items() if value is not None},

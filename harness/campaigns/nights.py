@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Protocol
 
 from harness.campaigns.campaign import (
+    SEED_RANGE,
     Campaign,
     Cell,
     Session,
@@ -32,7 +33,6 @@ from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
 from verifiers.situations.situation import SITUATIONS
 
-_SEED_RANGE = 1_000_000
 _RESULTS = "runs.jsonl"
 
 
@@ -104,7 +104,7 @@ class Night:
             name = CONTROL if is_control else DEFAULT_SCENARIO
             contract = {"acks": "1", "min_isr": 2} if is_control else next(contracts)
             workload = None if is_control else self.workload
-            seed = random.randrange(_SEED_RANGE)
+            seed = random.randrange(SEED_RANGE)
             settings = {"scenario": name, **contract, "seed": seed, "workload": workload}
             scenario = self._configured(name, contract, topic=f"night-{number}")
             yield scenario_cell(

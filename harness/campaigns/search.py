@@ -10,7 +10,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from harness.campaigns.campaign import Campaign, Cell, Session, open_folder, run_campaign
+from harness.campaigns.campaign import (
+    RUNS_A_CLUSTER,
+    SEED_RANGE,
+    Campaign,
+    Cell,
+    Session,
+    open_folder,
+    run_campaign,
+)
 from harness.campaigns.draws import Flags, drawn, pairs_of
 from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
@@ -22,7 +30,6 @@ from harness.core.verdict import Verdict
 from harness.run.nemesis import plan
 from verifiers.situations.situation import SITUATIONS
 
-_RUNS_A_CLUSTER = 6
 _CANDIDATES = 12
 _REPEATS = 3
 
@@ -97,12 +104,12 @@ class Search:
 
     def _rarest(self, number: int) -> tuple[Flags, int]:
         """Return, of some settings and seeds, those with most of what was dealt least so far."""
-        cluster = f"{self.seed}/cluster {(number - 1) // _RUNS_A_CLUSTER}"
+        cluster = f"{self.seed}/cluster {(number - 1) // RUNS_A_CLUSTER}"
         best: tuple[float, Flags, int, dict[str, float]] | None = None
         refused: UsageError | None = None
         for candidate in range(_CANDIDATES):
             stream = f"{self.seed}/{number}/{candidate}"
-            seed = Random(f"{stream}/seed").randrange(1_000_000)  # noqa: S311
+            seed = Random(f"{stream}/seed").randrange(SEED_RANGE)  # noqa: S311
             flags: Flags = self.flags
             pairs: dict[str, float] = {}
             if self.draws:

@@ -7,7 +7,7 @@ from typing import Any
 from harness.core.registry import Registry
 from verifiers.situations.events import RunEvents
 
-_AFTERMATH_NS = 15_000_000_000
+AFTERMATH_NS = 15_000_000_000
 """How long after its healing a fault may still bring a situation about."""
 
 
@@ -65,7 +65,7 @@ def _faults_around(occurrences: Iterable[Occurrence], events: RunEvents) -> list
         in_force = {fault.id for fault in before if occurrence.at_ns <= fault.end_ns}
         if not in_force and before:
             latest = max(before, key=lambda fault: fault.end_ns)
-            if occurrence.at_ns <= latest.end_ns + _AFTERMATH_NS:
+            if occurrence.at_ns <= latest.end_ns + AFTERMATH_NS:
                 in_force = {latest.id}
         ids |= in_force
     return [fault.id for fault in events.faults if fault.id in ids]
