@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from harness.core.cluster import Answer, Broker, Links, Nodes, Processes, ProcessState
 from harness.core.errors import WaitTimeout
@@ -36,10 +37,22 @@ def await_answers(cluster: Nodes, victims: Sequence[Broker], *, timeout_s: float
     """
     for broker in victims:
         wait_until(
-            lambda broker=broker: set(answers(cluster, [broker]).values()) == {Answer.ANSWERED},  # type: ignore[misc]
+            partial(_has_answered, cluster, broker),
             timeout_s=timeout_s,
             what=f"node {broker.node_id} to answer",
         )
+
+
+def _has_answered(cluster: Nodes, broker: Broker) -> bool:
+    return set(answers(cluster, [broker]).values()) == {Answer.ANSWERED}
+
+
+def _has_answered_once_started(cluster: Processes, broker: Broker) -> bool:
+    # A start is lost on a supervisor whose JVM is still dying, and a broker whose place in
+    # ZooKeeper is still taken ends at once: told only once, either would stay down for ever.
+    if cluster.process_of(broker) is None:
+        cluster.start(broker)
+    return _has_answered(cluster, broker)
 
 
 def why_unseen(listeners: Mapping[int, Answer], *, answered: str = "") -> str:
@@ -75,14 +88,19 @@ def killed(cluster: Processes, victims: Sequence[Broker]) -> dict[int, ProcessSt
 
 
 def restarted(cluster: Processes, victims: Sequence[Broker]) -> Evidence:
-    """Start the JVMs; every victim must have a process again, and answer.
+    """Start the JVMs, again where one does not stay; each must have a process again, and answer.
 
     Raises:
         WaitTimeout: a victim does not answer.
     """
     for broker in victims:
         cluster.start(broker)
-    await_answers(cluster, victims, timeout_s=_RESTART_S)
+    for broker in victims:
+        wait_until(
+            partial(_has_answered_once_started, cluster, broker),
+            timeout_s=_RESTART_S,
+            what=f"node {broker.node_id} to answer",
+        )
     after = {b.node_id: cluster.process_of(b) for b in victims}
     return Evidence(
         "heal",

@@ -174,7 +174,7 @@ class Admin:
             # A new topic reaches the brokers one after the other, and any of them may be asked.
             seen = self._again(
                 lambda: self.topic_config(topic.name),
-                {KafkaError.UNKNOWN_TOPIC_OR_PART, *_HANDLE_LOST},
+                {KafkaError.UNKNOWN_TOPIC_OR_PART},
                 timeout_s,
             )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
@@ -297,21 +297,28 @@ class Admin:
             entries = self._entries(ResourceType.TOPIC, topic, timeout_s)
             own = {k: e.value or "" for k, e in entries.items() if _is_own(e)} | dict(settings)
             resource = ConfigResource(ResourceType.TOPIC, topic, set_config=own)
-            futures = self._client.alter_configs([resource], request_timeout=timeout_s)
-            self._result(next(iter(futures.values())), f"config of {topic}", timeout_s)
+            self._alter(self._client.alter_configs, resource, timeout_s)
         else:
             changes = [
                 ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
                 for key, value in settings.items()
             ]
             resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
-            futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
-            self._result(next(iter(futures.values())), f"config of {topic}", timeout_s)
+            self._alter(self._client.incremental_alter_configs, resource, timeout_s)
         wait_until(
             lambda: takes_effect(settings, self.topic_config(topic)),
             timeout_s=timeout_s,
             what=f"the changed configuration of topic {topic!r}",
         )
+
+    def _alter(
+        self, alter: Callable[..., Mapping[Any, Any]], resource: ConfigResource, timeout_s: float
+    ) -> None:
+        def ask() -> None:
+            (future,) = alter([resource], request_timeout=timeout_s).values()
+            self._result(future, f"config of {resource.name}", timeout_s)
+
+        self._again(ask, (), timeout_s)
 
     def elect_leader(
         self, topic: str, partition: int, *, unclean: bool, timeout_s: float = 30.0
@@ -332,33 +339,43 @@ class Admin:
         kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
         asked = TopicPartition(topic, partition)
         what = f"an election for {topic!r} {partition}"
-        # confluent-kafka 2.16 fails on every keyword here: its own time-outs must do.
-        future = self._client.elect_leaders(kind, [asked])
-        for error in self._result(future, what, timeout_s).values():
+
+        def ask() -> Mapping[TopicPartition, KafkaError | None]:
+            # confluent-kafka 2.16 fails on every keyword here: its own time-outs must do.
+            future = self._client.elect_leaders(kind, [asked])
+            answers: Mapping[TopicPartition, KafkaError | None] = self._result(
+                future, what, timeout_s
+            )
+            return answers
+
+        for error in self._again(ask, (), timeout_s).values():
             if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED:
                 raise ClusterBroken(f"Kafka did not manage {what}: {error.str()}")
 
     def _entries(self, kind: ResourceType, name: str, timeout_s: float) -> dict[str, ConfigEntry]:
         resource = ConfigResource(kind, name)
-        futures = self._client.describe_configs([resource], request_timeout=timeout_s)
-        entries: dict[str, ConfigEntry] = self._result(
-            next(iter(futures.values())), f"config of {name}", timeout_s
-        )
-        return entries
+
+        def ask() -> dict[str, ConfigEntry]:
+            futures = self._client.describe_configs([resource], request_timeout=timeout_s)
+            (future,) = futures.values()
+            entries: dict[str, ConfigEntry] = self._result(future, f"config of {name}", timeout_s)
+            return entries
+
+        return self._again(ask, (), timeout_s)
 
     def _describe(self, kind: ResourceType, name: str, timeout_s: float = 15.0) -> dict[str, str]:
         entries = self._entries(kind, name, timeout_s)
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
     def _again(self, ask: Callable[[], T], moved: Collection[int], timeout_s: float) -> T:
-        """Ask until the answer is no longer that somebody else must be asked.
+        """Ask until the answer is no longer that somebody else must be asked, or by another handle.
 
         Raises:
             ClusterBroken: it still was when the time was over, or the answer is another error.
         """
 
         def has_moved(error: BaseException) -> bool:
-            return isinstance(error, ClusterBroken) and _code(error) in moved
+            return isinstance(error, ClusterBroken) and _code(error) in {*moved, *_HANDLE_LOST}
 
         def refresh(seconds: float) -> None:
             self.broker_ids()  # brings the client's metadata up to date
@@ -395,11 +412,9 @@ _HANDLE_LOST = {KafkaError._DESTROY, KafkaError._DESTROY_BROKER}
 _ASK_CONTROLLER_AGAIN = {
     KafkaError.NOT_CONTROLLER,  # it was a moment ago, and other brokers still call it so
     KafkaError.INVALID_REPLICATION_FACTOR,
-    *_HANDLE_LOST,
 }
 _UNANSWERED = {*_HANDLE_LOST, KafkaError._TIMED_OUT}
 _ASK_ANOTHER = {
-    *_HANDLE_LOST,
     KafkaError._NOENT,  # librdkafka: "No leaders found"
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.LEADER_NOT_AVAILABLE,

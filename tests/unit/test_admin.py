@@ -111,7 +111,7 @@ def test_topics_are_deleted_where_brokers_do_so_by_default(
 class _MovingLeader:
     """A leader that has moved since the client last heard of it."""
 
-    def __init__(self, *answers: int | KafkaError) -> None:
+    def __init__(self, *answers: object) -> None:
         self._answers = iter(answers)
 
     def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
@@ -126,7 +126,7 @@ class _MovingLeader:
             answer = next(self._answers)
             if isinstance(answer, KafkaError):
                 raise KafkaException(answer)
-            return SimpleNamespace(offset=answer)
+            return SimpleNamespace(offset=answer) if isinstance(answer, int) else answer
 
         return dict.fromkeys(places, SimpleNamespace(result=result))
 
@@ -139,6 +139,21 @@ def test_the_end_of_a_log_is_asked_of_the_new_leader(
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: moving)
 
     assert Admin("127.0.0.1:1").end_offset("t", 0) == 7
+
+
+def test_a_configuration_is_asked_again_when_the_client_gave_up_its_handle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Forgetful(_MovingLeader):
+        def describe_configs(self, resources: Any, *, request_timeout: float) -> Any:
+            return self.list_offsets(resources, request_timeout=request_timeout)
+
+    lost = KafkaError(KafkaError._DESTROY_BROKER)
+    entry = SimpleNamespace(value="2")
+    forgetful = Forgetful(lost, lost, {"min.insync.replicas": entry})
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: forgetful)
+
+    assert Admin("127.0.0.1:1").broker_config(1) == {"min.insync.replicas": "2"}
 
 
 def test_an_end_that_nobody_may_tell_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -384,6 +384,24 @@ def test_a_stopped_broker_is_started_when_it_has_ended() -> None:
     assert BrokerStop().heal(leased, ONE).observed
 
 
+def test_a_broker_whose_start_was_lost_is_started_again() -> None:
+    class Deaf(FakeCluster):
+        starts = 0
+
+        def start(self, broker: Broker) -> None:
+            self.starts += 1
+            # The first is lost: the supervisor still waits for the end of the last JVM.
+            if self.starts > 1:
+                super().start(broker)
+
+    cluster = Deaf()
+    leased = cluster.leased(LEASE)
+    BrokerKill().inject(leased, ONE)
+
+    assert BrokerKill().heal(leased, ONE).observed
+    assert cluster.starts == 2
+
+
 def test_a_partition_of_an_idle_network_has_no_witness() -> None:
     leased = FakeCluster(is_idle=True).leased(LEASE)
 

@@ -17,8 +17,8 @@ PROC = Path("/proc")
 _TOOL_PACKAGES = ("kafka.tools.", "kafka.admin.", "org.apache.kafka.tools.", "kafka.docker.")
 _TOOL_ENDINGS = ("KafkaDockerWrapper", "KafkaReadyCommand", "ZookeeperReadyCommand")
 _PULSE_S = 0.005
-DEATH_S = 20.0
-"""So long may a killed process take to be gone and reaped, seconds."""
+DEATH_S = 45.0
+"""So long may a killed process take to be gone and reaped, seconds: a busy disk holds it."""
 STOP_S = 10.0
 """So long may a process take to be stopped or continued, seconds."""
 START_S = 5.0
@@ -146,7 +146,7 @@ def send(target: Process, name: str) -> int:
 
     Args:
         target: who gets it; a later process of the same pid never does.
-        name: SIGKILL (effect: the process is gone and reaped, waited for at most 20 s), SIGSTOP
+        name: SIGKILL (effect: the process is gone and reaped, waited for at most 45 s), SIGSTOP
             (state T, 10 s), SIGCONT (no longer T, 10 s), or another, which is not waited for.
 
     Returns:
