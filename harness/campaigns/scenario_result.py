@@ -259,7 +259,7 @@ def _without_run(
 def _headlines(
     contract: Contract, kafka: str, anomalies: Mapping[str, AnomalyCount], *, destroyed: bool
 ) -> dict[str, AnomalyCount]:
-    at = Circumstances(contract=contract, kafka=kafka, destroyed=destroyed)
+    at = Circumstances.planned(contract, kafka, destroys=destroyed)
     return {
         column: anomalies.get(name) or AnomalyCount(count=0, permitted=may_occur(name, at))
         for column, name in HEADLINES.items()

@@ -42,7 +42,7 @@ def circumstances(replicas: int, place: tuple[Any, ...]) -> Circumstances | None
         contract = Contract(replication_factor=replicas, **values)
     except UsageError:
         return None
-    return Circumstances(contract=contract, kafka=kafka, destroyed=destroyed)
+    return Circumstances.planned(contract, kafka, destroys=destroyed)
 
 
 @cache
@@ -153,8 +153,8 @@ def test_a_chapter_that_leaves_something_open_is_refused() -> None:
         ("G1a", "read_committed", {}, "3.9.1", False, "KAFKA-17754"),
         ("G1a", "read_uncommitted", {}, "3.9.1", True, "isolation.level"),
         ("G1a", None, {}, "3.9.1", False, "Adya"),
-        ("lost-write", None, {"acks": "1", "replication_factor": 1, "min_isr": 1}, "4.3.1", True,
-         "KIP-966"),
+        ("lost-write", "destroyed", {"acks": "1", "replication_factor": 1, "min_isr": 1}, "4.3.1",
+         True, "KIP-966"),
         ("dirty-read", None, {}, "unknown", False, "replication design"),
     ],
 )  # fmt: skip
@@ -162,9 +162,7 @@ def test_versions_decide_under_a_fault_that_destroys(
     anomaly: str, kind: str | None, contract: dict[str, Any], kafka: str, permitted: bool,
     source: str,
 ) -> None:  # fmt: skip
-    ruling = rule(
-        anomaly, kind, Circumstances(contract=Contract(**contract), kafka=kafka, destroyed=True)
-    )
+    ruling = rule(anomaly, kind, Circumstances.planned(Contract(**contract), kafka, destroys=True))
 
     assert (ruling.permitted, source in ruling.source) == (permitted, True), ruling
 
@@ -173,8 +171,9 @@ def test_a_single_replica_loses_nothing_by_a_kill_even_under_acks_1() -> None:
     alone = Contract(acks="1", replication_factor=1, min_isr=1, unclean_election=True)
     killed = Circumstances(contract=alone, kafka="4.3.1")
 
-    assert not rule("lost-write", None, killed).permitted
-    assert rule("lost-write", None, replace(killed, destroyed=True)).permitted
+    assert not rule("lost-write", "explained", killed).permitted
+    destroyed = replace(killed, destroyed=True, copies_destroyed=True)
+    assert rule("lost-write", "destroyed", destroyed).permitted
 
 
 # -- on paper --------------------------------------------------------------------------------------
@@ -209,7 +208,7 @@ def test_the_page_tells_every_row_and_marks_every_contract() -> None:
 @pytest.mark.parametrize(
     ("anomaly", "line"),
     [
-        ("lost-commit", "Permitted by unclean election, min.insync.replicas=1; else forbidden."),
+        ("lost-commit", "Permitted by unclean election, copies destroyed; else forbidden."),
         ("phantom", "Never permitted."),
         ("unseen", "No offence: it leaves the verdict UNKNOWN."),
     ],

@@ -1,4 +1,4 @@
-"""What a fault excuses: only one that was injected can have destroyed an acknowledged record."""
+"""What a fault explains: only one that was injected can have destroyed an acknowledged record."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from verifiers.checking.execution import Found
 from verifiers.judging.judgement import judge_findings
-from verifiers.run_folder.folder import read_run
+from verifiers.run_folder.folder import RunInput, read_run
 
 DECIDED = {
     "id": "1", "event": "decided", "time_ns": 1, "fault": "power_loss", "victims": [1],
@@ -17,24 +17,39 @@ DECIDED = {
 INJECTED = {"id": "1", "event": "injected", "time_ns": 2, "evidence": {"observed": True}}
 FAILED = {"id": "1", "event": "failed", "error": "The agent did not answer."}
 RUN = {
-    "schema": 1, "run": "r", "origin_ns": 0, "kafka": "4.3.1", "topics": [], "state": "complete",
+    "schema": 1, "run": "r", "origin_ns": 0, "kafka": "3.9.1", "topics": [], "state": "complete",
     "contract": {"acks": "all", "min_isr": 1, "replication_factor": 3, "idempotence": True},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("journal", "permitted"),
+    ("journal", "known"),
     [([DECIDED, INJECTED], True), ([DECIDED], False), ([DECIDED, FAILED], False), ([], False)],
     ids=["injected", "decided only", "decided and failed", "no fault"],
 )
-def test_a_loss_under_min_isr_1_is_permitted_only_if_a_fault_that_destroys_data_was_injected(
-    journal: list[dict[str, Any]], permitted: bool, tmp_path: Path
+def test_a_loss_is_that_of_a_last_replica_only_if_a_fault_that_destroys_data_was_injected(
+    journal: list[dict[str, Any]], known: bool, tmp_path: Path
 ) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(RUN), encoding="utf-8")
+    run = folder_with(journal, tmp_path)
+
+    judged = judge_findings(run, Found(counts={("lost-write", "explained"): 1}, examples={}))
+
+    assert not judged["lost-write"].permitted
+    assert ("last replica standing" in judged["lost-write"].why) is known
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_loss_of_what_no_copy_was_left_of_is_permitted(gone: bool, tmp_path: Path) -> None:
+    run = folder_with([DECIDED, INJECTED], tmp_path)
+    found = Found(counts={("lost-write", "destroyed"): 1, ("dirty-read", None): 1}, examples={})
+
+    judged = judge_findings(run, found, copies_destroyed=gone)
+
+    assert judged["lost-write"].permitted is judged["dirty-read"].permitted is gone
+
+
+def folder_with(journal: list[dict[str, Any]], path: Path) -> RunInput:
+    (path / "run.json").write_text(json.dumps(RUN), encoding="utf-8")
     lines = "".join(json.dumps(line) + "\n" for line in journal)
-    (tmp_path / "faults.jsonl").write_text(lines, encoding="utf-8")
-    found = Found(counts={("lost-write", None): 1}, examples={})
-
-    judged = judge_findings(read_run(tmp_path), found)
-
-    assert judged["lost-write"].permitted is permitted
+    (path / "faults.jsonl").write_text(lines, encoding="utf-8")
+    return read_run(path)

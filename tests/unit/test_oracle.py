@@ -20,6 +20,7 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         contract=Contract(**contract),
         kafka=at.get("kafka", "4.3.1"),
         destroyed=at.get("destroyed", False),
+        copies_destroyed=at.get("copies_destroyed", False),
     )
     return rule(anomaly, kind, circumstances).permitted
 
@@ -96,9 +97,18 @@ def test_some_things_no_contract_permits(anomaly: str, contract: dict[str, Any])
 
 
 def test_a_power_cut_may_take_what_lay_on_one_broker_only() -> None:
-    assert permitted("lost-write", None, LONELY, destroyed=True)
-    assert not permitted("lost-write", None, LONELY, destroyed=False)
-    assert not permitted("lost-write", None, SAFE, destroyed=True)
+    gone = {"destroyed": True, "copies_destroyed": True}
+    assert permitted("lost-write", "destroyed", LONELY, **gone)
+    assert permitted("lost-write", "destroyed", SAFE, **gone)
+    assert permitted("dirty-read", None, LONELY, **gone)
+    assert not permitted("dirty-read", None, LONELY, destroyed=True)
+
+
+def test_a_record_that_others_had_is_not_excused_by_copies_that_were_destroyed() -> None:
+    gone = {"destroyed": True, "copies_destroyed": True}
+
+    assert not permitted("lost-write", "explained", LONELY, **gone)
+    assert not permitted("lost-write", None, SAFE, **gone)
 
 
 @pytest.mark.parametrize("kafka", ["0.10.2.2", "0.9.0.1"])

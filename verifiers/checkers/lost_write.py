@@ -31,8 +31,9 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
         `held_by`, `lacking`, `cut_by`, `cut_to`, `cut_at_utc` and `cut_epoch` say which brokers
         still have it on disk and which do not, and who cut it where and when; `lost_by` the first
         thing that can have lost it. The kind is "unread" if every replica still has it, so that the
-        final read is wrong; else "explained", or "unexplained" if nothing can have lost it; null
-        where who led the partition is not known.
+        final read is wrong; "unexplained" if nothing can have lost it; "destroyed" if faults
+        destroyed every copy that its acknowledgement stands for; else "explained", or null where
+        who led the partition is not known.
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority.
     """
@@ -46,13 +47,17 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
     kind = (
         F.when(is_held, "unread")
         .when(F.col("causes").isNull(), "unexplained")
+        .when(F.col("destroyed"), "destroyed")
         .when(F.col("lost_by").isNotNull(), "explained")
     )
     return offences(found, kind=kind, time_ns="complete_ns", detail=send_details() | facts)
 
 
 def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
-    """Return the lost records that something can have lost: how many things, and the first."""
+    """Return the lost records that something can have lost: how many things, and the first.
+
+    `destroyed` tells whether one of them destroyed every copy.
+    """
     cause = F.broadcast(loss_causes)
     fits = (
         (absent["topic"] == cause["topic"])
@@ -68,5 +73,9 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     return (
         absent.join(cause, fits)
         .groupBy(absent["topic"], absent["value"])
-        .agg(F.count("*").alias("causes"), F.min_by("words", "at_ns").alias("lost_by"))
+        .agg(
+            F.count("*").alias("causes"),
+            F.min_by("words", "at_ns").alias("lost_by"),
+            F.bool_or("destroys").alias("destroyed"),
+        )
     )

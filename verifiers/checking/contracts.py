@@ -21,7 +21,7 @@ _SAFE = Contract(idempotence=True)
 
 
 def _at(contract: Contract, kafka: str = _NEW, *, destroyed: bool = False) -> Circumstances:
-    return Circumstances(contract=contract, kafka=kafka, destroyed=destroyed)
+    return Circumstances.planned(contract, kafka, destroys=destroyed)
 
 
 COLUMNS: Mapping[str, Circumstances] = {

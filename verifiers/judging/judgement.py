@@ -18,7 +18,11 @@ _FORBIDDEN = 2
 
 
 def judge_findings(
-    run: RunInput, found: Found, loss_causes: Mapping[str, int] | None = None
+    run: RunInput,
+    found: Found,
+    loss_causes: Mapping[str, int] | None = None,
+    *,
+    copies_destroyed: bool = False,
 ) -> dict[str, AnomalyFinding]:
     """Return every anomaly that was found, the worst first, each judged by its kinds.
 
@@ -26,11 +30,13 @@ def judge_findings(
         run: what was run.
         found: what the checkers found.
         loss_causes: the damage that lost records, in words, and how many each lost.
+        copies_destroyed: whether faults destroyed every copy that an acknowledgement stands for.
     """
     circumstances = Circumstances(
         contract=run.contract,
         kafka=run.kafka,
         destroyed=any(f.destroys_data for f in run.faults if f.injected_at_s is not None),
+        copies_destroyed=copies_destroyed,
     )
     findings: dict[str, AnomalyFinding] = {}
     names = {anomaly for anomaly, _ in found.counts}

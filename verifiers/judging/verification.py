@@ -41,6 +41,7 @@ from verifiers.scanning.causes import METRIC, Cause, causes, told
 from verifiers.scanning.throughput import Throughput
 from verifiers.scanning.throughput_scan import throughputs
 from verifiers.situations.effects import Latency, effects
+from verifiers.situations.loss_causes import copies_destroyed
 from verifiers.situations.situation import reached
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of
@@ -254,7 +255,12 @@ class Verification:
         )
         replicas = results.compared.verdict_on(member)
         located = results.located.get(member.number, {})
-        findings = judge_findings(run, found, located.get("causes", {}))
+        findings = judge_findings(
+            run,
+            found,
+            located.get("causes", {}),
+            copies_destroyed=copies_destroyed(loaded.events),
+        )
         events = loaded.events
         felt = effects(events, _latencies(lanes), {fault.id: fault.proven for fault in run.faults})
         # Where the timeline is not known, nothing can be said of what was not felt.

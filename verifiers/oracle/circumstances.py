@@ -16,11 +16,24 @@ class Circumstances:
         kafka: version of the brokers, as on Maven Central; one without numbers (brokers of a
             user's own that do not tell) counts as the newest.
         destroyed: whether a fault took away data that a broker had on its disk.
+        copies_destroyed: whether faults did so on every replica in the ISR of a partition, and on
+            min.insync.replicas of them or more.
     """
 
     contract: Contract
     kafka: str
     destroyed: bool = False
+    copies_destroyed: bool = False
+
+    @classmethod
+    def planned(cls, contract: Contract, kafka: str, *, destroys: bool) -> "Circumstances":
+        """Return what faults may bring about: one that destroys data may hit a lonely leader."""
+        return cls(
+            contract=contract,
+            kafka=kafka,
+            destroyed=destroys,
+            copies_destroyed=destroys and contract.min_isr == 1,
+        )
 
     def is_before(self, *version: int) -> bool:
         """Whether the brokers are older than a version."""
@@ -62,9 +75,9 @@ UNCLEAN = Condition(
     "unclean election on, and more than one replica",
     lambda at: at.contract.unclean_election and at.others_may_lead,
 )
-ALONE_AND_DESTROYED = Condition(
-    "min.insync.replicas=1, and a fault destroyed data on disk",
-    lambda at: at.contract.min_isr == 1 and at.destroyed,
+COPIES_DESTROYED = Condition(
+    "faults destroyed data on every replica in the ISR, min.insync.replicas or more",
+    lambda at: at.copies_destroyed,
 )
 SHOWN_ALONE_AND_DESTROYED = Condition(
     "Kafka before 3.7, and a fault destroyed data on disk",
@@ -77,7 +90,7 @@ LAST_REPLICA_DESTROYED = Condition(
 MAY_LOSE = Condition(
     "the contract permits lost-write",
     lambda at: any(
-        condition.holds(at) for condition in (ACKS_0, ACKS_1, UNCLEAN, ALONE_AND_DESTROYED)
+        condition.holds(at) for condition in (ACKS_0, ACKS_1, UNCLEAN, COPIES_DESTROYED)
     ),
 )
 MAY_REPEAT = Condition(

@@ -74,7 +74,7 @@ CLIENTS = (
                 source="librdkafka, as in its issues 4605 and 4849",
             ),
             reasons.unclean_election("sequence"),
-            reasons.single_copy("sequence"),
+            reasons.copies_destroyed("sequence"),
             forbidden(
                 "The contract forbids it, though brokers of 0.11 remember the last batch of an "
                 "idempotent producer only.",

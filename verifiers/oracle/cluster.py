@@ -12,7 +12,7 @@ CLUSTER = (
         kinds=("ended", "not-added", "forgotten", "overdue", "unmarked"),
         rows=(
             reasons.unclean_election(),
-            reasons.single_copy(),
+            reasons.copies_destroyed(),
             forbidden(
                 "The contract forbids it, though Kafka up to 3.9 is known for it: a late "
                 "request may add records to a transaction that has ended.",

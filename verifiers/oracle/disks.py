@@ -55,7 +55,7 @@ DISKS = (
         anomaly="hw-regression",
         means="Within one leader epoch a partition's high watermark went down.",
         rows=(
-            reasons.single_copy(),
+            reasons.copies_destroyed(),
             reasons.shown_by_one(),
             reasons.LAST_REPLICA,
             forbidden(

@@ -54,7 +54,7 @@ GROUPS = (
                 by="at-least-once processing",
             ),
             reasons.unclean_election(),
-            reasons.single_copy(),
+            reasons.copies_destroyed(),
             forbidden(
                 "Who commits before processing processes only what an acknowledged commit "
                 "covers, and a coordinator refuses the commits of members whose group has "
@@ -72,7 +72,7 @@ GROUPS = (
         means="A group was told of an earlier offset than one whose commit was acknowledged.",
         rows=(
             reasons.unclean_election(),
-            reasons.single_copy(),
+            reasons.copies_destroyed(),
             forbidden(_COMMIT_STAYS),
         ),
     ),

@@ -73,7 +73,7 @@ INTEGRITY = (
         means="Some records of a committed transaction can be read, and others never.",
         rows=(
             reasons.unclean_election(),
-            reasons.single_copy(),
+            reasons.copies_destroyed(),
             forbidden(_DECIDED_LATE, given=DECIDES_LATE),
             forbidden(
                 "A transaction is read in all its partitions or in none, and it is "

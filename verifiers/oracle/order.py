@@ -44,7 +44,7 @@ _IN_ONE_POLL = Reason(
 _MOVED: tuple[Row, ...] = (
     permitted(_REBALANCED, "subscribe", by="subscribing in a group"),
     permitted(_RESTARTED, given=UNCLEAN, by="unclean election"),
-    reasons.single_copy(),
+    reasons.copies_destroyed(),
     reasons.shown_by_one(),
     forbidden(_IN_ORDER),
 )
@@ -83,7 +83,7 @@ ORDER = (
         rows=(
             permitted(reasons.WRITTEN_AGAIN, given=MAY_REPEAT, by=_RETRYING),
             reasons.unclean_election("moved"),
-            reasons.single_copy("moved"),
+            reasons.copies_destroyed("moved"),
             reasons.shown_by_one("moved"),
             forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
             forbidden(

@@ -1,7 +1,7 @@
 """Reasons that several chapters give, and rows that several chapters have."""
 
 from verifiers.oracle.circumstances import (
-    ALONE_AND_DESTROYED,
+    COPIES_DESTROYED,
     CUTS_BY_HIGH_WATERMARK,
     LAST_REPLICA_DESTROYED,
     SHOWN_ALONE_AND_DESTROYED,
@@ -23,9 +23,9 @@ UNCLEAN_LEADER = Reason(
     "held is gone.",
     "Kafka documentation, unclean.leader.election.enable; KAFKA-1028",
 )
-ONE_COPY = Reason(
-    "With min.insync.replicas=1 an acknowledged record may lie on one broker only, and a fault of "
-    "this run destroyed data on disk: acknowledged is not flushed.",
+NO_COPY_LEFT = Reason(
+    "Acknowledged is not flushed: faults destroyed data on every replica in the ISR, and on as "
+    "many as min.insync.replicas demands of an acknowledged record.",
     "KIP-966",
 )
 EVERY_DISK_HAS_IT = Reason(
@@ -84,9 +84,9 @@ def unclean_election(*kinds: str) -> Row:
     return permitted(UNCLEAN_LEADER, *kinds, given=UNCLEAN, by="unclean election")
 
 
-def single_copy(*kinds: str) -> Row:
-    """Return the row that permits these kinds where one broker had the only copy and lost it."""
-    return permitted(ONE_COPY, *kinds, given=ALONE_AND_DESTROYED, by="min.insync.replicas=1")
+def copies_destroyed(*kinds: str) -> Row:
+    """Return the row that permits these kinds where faults destroyed every copy in the ISR."""
+    return permitted(NO_COPY_LEFT, *kinds, given=COPIES_DESTROYED, by="copies destroyed")
 
 
 def shown_by_one(*kinds: str) -> Row:

@@ -5,15 +5,23 @@ on its way there, when something happened to its partition: another replica beca
 went on without it, or the log was cut below it. A producer with acks=0 waits for nothing, so what
 it wrote into a connection may also die with the broker, or with the connection.
 
-Source: KIP-101 (whose log counts after an election), Kafka documentation, acks.
+A change of leader alone excuses nothing under acks=all: every member of the ISR has the record.
+What faults destroyed does, if it was all there was: every replica that was in the ISR then, and at
+least min.insync.replicas of them.
+
+Source: KIP-101 (whose log counts after an election), KIP-966 (acknowledged is not flushed), Kafka
+documentation, acks.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from verifiers.replicas.copied import Replica
+from verifiers.replicas.cuts import Cut
 from verifiers.situations.events import FaultSpan, LeaderChange, RunEvents
+from verifiers.timeline.partition_states import PartitionState
 
 _FOREVER_NS = (1 << 63) - 1
 _STALE_S = 30.0
@@ -39,15 +47,27 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
     """
     if not events.timeline.states:
         # Who led is not known: whatever is lost may have been lost by that.
-        return [_row(topic, _ANY_PARTITION, None) for topic in sorted(events.tested)]
+        destroys = events.run.contract.min_isr == 1 and any(cut.cause for _, cut in events.cuts)
+        return [
+            _row(topic, _ANY_PARTITION, None, destroys=destroys) for topic in sorted(events.tested)
+        ]
     starts = _epoch_starts(replicas)
     rows = [
         *(_of_change(events, change, starts) for change in _changes(events)),
-        *_of_cuts(events),
+        *(_of_cut(events, at_ns, cut) for at_ns, cut in events.cuts),
+        *_of_destroyed_copies(events, events.tested),
     ]
     if events.run.contract.acks == "0":
         rows += list(_of_faults(events))
     return rows
+
+
+def copies_destroyed(events: RunEvents) -> bool:
+    """Return whether faults destroyed every copy of some partition, of internal topics too."""
+    if not events.timeline.states:
+        return any(row["destroys"] for row in loss_causes(events, ()))
+    topics = {topic for topic, _ in events.timeline.states}
+    return any(True for _ in _of_destroyed_copies(events, topics))
 
 
 def kind_of_cause(words: str) -> str:
@@ -111,14 +131,67 @@ def _of_change(
     )
 
 
-def _of_cuts(events: RunEvents) -> Iterator[dict[str, Any]]:
-    for at_ns, cut in events.cuts:
-        by = f"{cut.cause} of broker {cut.broker}" if cut.cause else f"broker {cut.broker}"
-        words = (
-            f"{by} cut {cut.topic}-{cut.partition} to offset {cut.to:,} at "
-            f"{_seconds(events, at_ns)}"
-        )
-        yield _row(cut.topic, cut.partition, words, at_ns=at_ns, until_ns=at_ns, cut_to=cut.to)
+def _of_cut(events: RunEvents, at_ns: int, cut: Cut) -> dict[str, Any]:
+    by = f"{cut.cause} of broker {cut.broker}" if cut.cause else f"broker {cut.broker}"
+    words = (
+        f"{by} cut {cut.topic}-{cut.partition} to offset {cut.to:,} at {_seconds(events, at_ns)}"
+    )
+    return _row(cut.topic, cut.partition, words, at_ns=at_ns, until_ns=at_ns, cut_to=cut.to)
+
+
+def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each cut by a fault with which the last copies in the ISR were gone.
+
+    Cuts add up until the ISR is full again: from then on every replica has what the others have.
+    """
+    for partition, states in events.states(of=topics):
+        cuts: list[tuple[int, Cut]] = []
+        for at_ns, cut in events.cuts:
+            if not cut.cause or (cut.topic, cut.partition) != partition:
+                continue
+            if cuts and _is_full_between(events, states, cuts[-1][0], at_ns):
+                cuts.clear()
+            cuts.append((at_ns, cut))
+            if gone := _gone(events, states, cuts):
+                yield _of_cut(events, at_ns, cut) | {
+                    "until_ns": min(since_ns for since_ns, _ in gone),
+                    "cut_to": max(each.to for _, each in gone),
+                    "destroys": True,
+                }
+
+
+def _is_full_between(
+    events: RunEvents, states: Sequence[PartitionState], from_ns: int, to_ns: int
+) -> bool:
+    replicas = events.run.contract.replication_factor
+    return any(
+        len(state.isr) >= replicas and from_ns < state.after_ns and state.from_ns <= to_ns
+        for state in states
+    )
+
+
+def _gone(
+    events: RunEvents, states: Sequence[PartitionState], cuts: Sequence[tuple[int, Cut]]
+) -> Sequence[tuple[int, Cut]]:
+    """Return the cuts that destroyed every copy in the ISR at the last of them, none if one stayed.
+
+    Where the ISR has fewer members than an acknowledgement needs, the copies of those that had left
+    it count too.
+    """
+    at_ns, last = cuts[-1]
+    fault = events.fault_on(last.broker, at_ns)
+    since_ns = fault.decided_ns if fault else at_ns
+    hit = {cut.broker for _, cut in cuts}
+    needed = events.run.contract.min_isr
+    for state, following in zip_longest(states, states[1:]):
+        until_ns = following.from_ns if following else _FOREVER_NS
+        if state.after_ns > at_ns or until_ns < since_ns or not hit.issuperset(state.isr):
+            continue
+        if len(state.isr) >= needed:
+            return [each for each in cuts if each[1].broker in state.isr]
+        if len(hit) >= needed:
+            return cuts
+    return ()
 
 
 def _of_faults(events: RunEvents) -> Iterator[dict[str, Any]]:
@@ -140,10 +213,11 @@ def _of_faults(events: RunEvents) -> Iterator[dict[str, Any]]:
                 )
 
 
-def _row(topic: str, partition: int, words: str | None, **known: int | None) -> dict[str, Any]:
+def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[str, Any]:  # noqa: ANN401 (columns)
     """Return a row; a time or an offset that is not given bounds nothing."""
     bounds = {"at_ns": 0, "since_ns": 0, "until_ns": _FOREVER_NS, "cut_to": None}
-    return {"topic": topic, "partition": partition, "words": words, **bounds, **known}
+    row = {"topic": topic, "partition": partition, "words": words, "destroys": False}
+    return {**row, **bounds, **known}
 
 
 def _under(fault: FaultSpan | None) -> str:

@@ -104,12 +104,14 @@ LOSS_CAUSE_SCHEMA = struct(
     until_ns=LONG,
     cut_to=LONG,
     words=TEXT,
+    destroys=BOOL,
 )
 """One row per event that can have lost records of a partition (situations/loss_causes.py).
 
 It can have lost records that were acknowledged from `since_ns` on and invoked by `until_ns`, at
 offset `cut_to` or above if that is known. Partition -1 stands for all of the topic, and `words` are
-null where nobody knows what happened to it.
+null where nobody knows what happened to it. `destroys` says that faults had then destroyed every
+copy that an acknowledgement with acks=all stands for.
 """
 
 DEMAND_SCHEMA = struct(topic=TEXT, from_ns=LONG, to_ns=LONG, bound_ns=LONG)

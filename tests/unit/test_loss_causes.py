@@ -1,0 +1,87 @@
+"""When faults destroyed every copy that an acknowledgement with acks=all stands for."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.event_story import S, Story
+from verifiers.situations.loss_causes import copies_destroyed, loss_causes
+
+ALL = (1, 2, 3)
+State = tuple[float, int, tuple[int, ...]]
+Cut = tuple[float, int, int]
+"""When a fault cut which broker's log, and to which offset."""
+
+
+def story(path: Path, min_isr: int, states: list[State], cuts: list[Cut]) -> Story:
+    told = Story(path=path, min_isr=min_isr)
+    for at_s, leader, isr in states:
+        told.state(at_s, leader, isr)
+    for at_s, broker, to in cuts:
+        told.fault(at_s, at_s + 1, broker, cut={str(broker): {"orders-0": {"end_after": to}}})
+    return told
+
+
+@pytest.mark.parametrize(
+    ("min_isr", "states", "cuts", "until_s", "cut_to"),
+    [
+        (1, [(0, 1, ALL), (10, 1, (1,))], [(20, 1, 7)], 20, 7),
+        (2, [(0, 1, (1, 2))], [(20, 1, 7), (21, 2, 9)], 20, 9),
+        (2, [(0, 1, (1, 2)), (25, 2, (2,))], [(20, 1, 7), (30, 2, 5)], 20, 7),
+        (1, [(0, 1, (1, 2)), (15, 1, (1,))], [(10, 2, 9), (20, 1, 7)], 20, 7),
+    ],
+    ids=[
+        "the only one in the ISR",
+        "both in the ISR",
+        "one that had just left the ISR, then the last",
+        "one that had left the ISR is no copy where one is enough",
+    ],
+)
+def test_a_loss_of_every_copy_is_told(
+    min_isr: int, states: list[State], cuts: list[Cut], until_s: float, cut_to: int, tmp_path: Path
+) -> None:
+    events = story(tmp_path, min_isr, states, cuts).events()
+
+    (row,) = (row for row in loss_causes(events, ()) if row["destroys"])
+
+    assert (row["until_ns"], row["cut_to"]) == (until_s * S, cut_to)
+    assert row["words"].startswith("made_up of broker")
+    assert copies_destroyed(events)
+
+
+@pytest.mark.parametrize(
+    ("min_isr", "states", "cuts"),
+    [
+        (1, [(0, 1, ALL)], [(20, 1, 7)]),
+        (2, [(0, 1, (1,))], [(20, 1, 7)]),
+        (2, [(0, 1, ALL)], [(20, 1, 7), (21, 2, 9)]),
+        (2, [(0, 1, (1, 2)), (25, 1, ALL), (28, 2, (2,))], [(20, 1, 7), (30, 2, 5)]),
+        (1, [(0, 1, (1,)), (10, 1, ALL)], [(20, 1, 7)]),
+    ],
+    ids=[
+        "others in the ISR have it",
+        "one copy of the two that were promised",
+        "the third in the ISR has it",
+        "the ISR was full in between",
+        "it was alone long ago",
+    ],
+)
+def test_where_a_copy_is_left_nothing_excuses_a_loss(
+    min_isr: int, states: list[State], cuts: list[Cut], tmp_path: Path
+) -> None:
+    events = story(tmp_path, min_isr, states, cuts).events()
+
+    assert not any(row["destroys"] for row in loss_causes(events, ()))
+    assert not copies_destroyed(events)
+
+
+@pytest.mark.parametrize(("min_isr", "destroys"), [(1, True), (2, False)])
+def test_where_the_isr_is_not_known_one_cut_may_have_taken_the_only_copy(
+    min_isr: int, destroys: bool, tmp_path: Path
+) -> None:
+    events = story(tmp_path, min_isr, [], [(20, 1, 7)]).events()
+
+    (row,) = loss_causes(events, ())
+
+    assert (row["words"], row["destroys"]) == (None, destroys)
+    assert copies_destroyed(events) is destroys
