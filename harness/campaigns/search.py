@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -31,7 +31,17 @@ from harness.run.nemesis import plan
 from verifiers.situations.situation import SITUATIONS
 
 _CANDIDATES = 12
+_FIRST_TO_VARY = 5
 _REPEATS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Dealt:
+    """The settings and the seed of one run, and what they deal, in words."""
+
+    flags: Flags
+    seed: int
+    kinds: frozenset[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +69,7 @@ class Search:
     stop_at: frozenset[str] = frozenset()
     results: Sequence[ScenarioResult] = ()
     _dealt: Counter[str] = field(default_factory=Counter)
-    _dealt_to: dict[int, tuple[Flags, int]] = field(default_factory=dict)
+    _dealt_to: dict[int, _Dealt] = field(default_factory=dict)
 
     def cells(self) -> Iterator[Cell[ScenarioResult]]:
         """Yield runs; after a run that found something, that run again a few times."""
@@ -84,7 +94,7 @@ class Search:
     def _cell(self, number: int, *, again: int | None = None) -> Cell[ScenarioResult]:
         if number not in self._dealt_to:
             self._dealt_to[number] = self._rarest(number)
-        flags, seed = self._dealt_to[number]
+        flags, seed = self._dealt_to[number].flags, self._dealt_to[number].seed
         # Runs share clusters.
         scenario = self.make(flags, f"search-{number}-{again or 0}")
         settings = {
@@ -102,14 +112,29 @@ class Search:
             shares_cluster=True,
         )
 
-    def _rarest(self, number: int) -> tuple[Flags, int]:
-        """Return, of some settings and seeds, those with most of what was dealt least so far."""
+    def _rarest(self, number: int) -> _Dealt:
+        """Return, of some settings and seeds, those with most of what was dealt least so far.
+
+        What led to situations that few runs reached comes more often, and the plan of a run that
+        reached one for the first time comes once more, with other settings.
+        """
         cluster = f"{self.seed}/cluster {(number - 1) // RUNS_A_CLUSTER}"
-        best: tuple[float, Flags, int, dict[str, float]] | None = None
+        # The run before is not judged yet: with what is known of it the order would hang on time.
+        reached = {
+            int(result.settings["number"]): {s for s, times in result.situations.items() if times}
+            for result in _firsts(self.results)
+            if int(result.settings["number"]) < number - 1
+        }
+        promise = _promises({n: self._dealt_to[n].kinds for n in reached}, reached)
+        varied = self._dealt_to[number - 2].seed if _is_new(reached, number - 2) else None
+        best: _Dealt | None = None
+        most = 0.0
         refused: UsageError | None = None
         for candidate in range(_CANDIDATES):
             stream = f"{self.seed}/{number}/{candidate}"
-            seed = Random(f"{stream}/seed").randrange(SEED_RANGE)  # noqa: S311
+            seed = varied
+            if seed is None:
+                seed = Random(f"{stream}/seed").randrange(SEED_RANGE)  # noqa: S311
             flags: Flags = self.flags
             pairs: dict[str, float] = {}
             if self.draws:
@@ -122,13 +147,44 @@ class Search:
                 refused = error
                 continue
             kinds = pairs | _kinds(scenario, seed)
-            news = sum(1 / (1 + self._dealt[kind] / share) for kind, share in kinds.items())
-            if best is None or news > best[0]:
-                best = news, flags, seed, kinds
+            news = sum(
+                promise.get(kind, 1.0) / (1 + self._dealt[kind] / share)
+                for kind, share in kinds.items()
+            )
+            if best is None or news > most:
+                best, most = _Dealt(flags=flags, seed=seed, kinds=frozenset(kinds)), news
         if best is None:
             raise refused or UsageError("Nothing can be drawn.")
-        self._dealt.update(best[3].keys())
-        return best[1], best[2]
+        self._dealt.update(best.kinds)
+        return best
+
+
+def _promises(
+    dealt: Mapping[int, Collection[str]], reached: Mapping[int, Collection[str]]
+) -> dict[str, float]:
+    """Return how rare the situations were that runs with each kind reached; 1.0 is the mean.
+
+    Args:
+        dealt: what each run dealt, by its number.
+        reached: the situations that each of them reached.
+    """
+    times = Counter(name for names in reached.values() for name in names)
+    if not times:
+        return {}
+    mean = len(times) / len(reached)
+    rarity = {number: sum(1 / times[s] for s in names) / mean for number, names in reached.items()}
+    found: dict[str, list[float]] = {}
+    for number, kinds in dealt.items():
+        for kind in kinds:
+            found.setdefault(kind, []).append(rarity[number])
+    # One run more, of the mean, keeps a kind that was seen once from counting for much.
+    return {kind: (sum(of) + 1) / (len(of) + 1) for kind, of in found.items()}
+
+
+def _is_new(reached: Mapping[int, Collection[str]], number: int) -> bool:
+    """Return whether a run reached what no run before it did; the first few always do."""
+    before = {name for n, names in reached.items() if n < number for name in names}
+    return number > _FIRST_TO_VARY and not before.issuperset(reached.get(number, ()))
 
 
 def _firsts(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:

@@ -1,7 +1,8 @@
 """A search: what is drawn, what comes again, and when it is over."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,55 @@ def test_the_same_seed_searches_the_same_way() -> None:
 
     assert first == second
     assert len({settings["seed"] for settings in first}) == 8
+
+
+def _reach(looked: Search, runs: int, names: Callable[[int], Collection[str]]) -> None:
+    """Make runs, each of which reaches some situations, judged behind the next run."""
+    made: list[ScenarioResult] = []
+    for cell in islice(looked.cells(), runs):
+        number = int(cell.settings["number"])
+        looked.results = list(made)
+        made.append(replace(result(cell.settings), situations=dict.fromkeys(names(number), 1)))
+
+
+def _dealt(looked: Search, numbers: Iterable[int], word: str) -> int:
+    return sum(word in kind for n in numbers for kind in looked._dealt_to[n].kinds)
+
+
+def test_what_led_to_rare_situations_comes_more_often() -> None:
+    word = "power_loss on"
+    rare, plain = search(draws=False), search(draws=False)
+
+    _reach(rare, 20, lambda n: {"common", *({f"rare {n}"} if _dealt(rare, [n], word) else ())})
+    _reach(plain, 20, lambda _: {"common"})
+
+    assert _dealt(rare, range(8, 21), word) > _dealt(plain, range(8, 21), word) > 0
+
+
+def test_a_plan_that_reached_something_new_comes_once_more_with_other_settings() -> None:
+    looked = search()
+
+    _reach(looked, 9, lambda n: {"common", *({"new"} if n >= 6 else ())})
+
+    dealt = looked._dealt_to
+    assert [n for n in range(3, 10) if dealt[n].seed == dealt[n - 2].seed] == [8]
+    assert dealt[8].flags != dealt[6].flags
+
+
+def test_a_search_that_goes_on_deals_what_it_dealt_before() -> None:
+    def names(n: int) -> Collection[str]:
+        return {"common", f"of {n % 3}", f"since {n // 4}"}
+
+    first, again = search(), search()
+    _reach(first, 9, names)
+    # All results are known from the beginning, as after a resumption.
+    again.results = [
+        replace(result({"number": n}), situations=dict.fromkeys(names(n), 1)) for n in range(1, 9)
+    ]
+    for _ in islice(again.cells(), 9):
+        pass
+
+    assert again._dealt_to == first._dealt_to
 
 
 def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None:
