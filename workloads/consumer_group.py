@@ -63,6 +63,8 @@ class ConsumerGroup(Load):
         partition_eof: whether members are also told when they are at the end of a partition
             (`enable.partition.eof`): librdkafka hands that over among the records of a poll.
         commit_every: with after-processing, a commit after so many records, and at a poll's end.
+        commit_position: whether a commit names the consumer's own position, at a poll's end,
+            instead of the end of what was processed; with after-processing or before-processing.
         churn_s: a member joins, leaves or is killed about every so many seconds; 0: never.
     """
 
@@ -76,6 +78,7 @@ class ConsumerGroup(Load):
     poll_records: int = 50
     partition_eof: bool = False
     commit_every: int = 10
+    commit_position: bool = False
     churn_s: float = 5.0
 
     def __post_init__(self) -> None:
@@ -98,6 +101,11 @@ class ConsumerGroup(Load):
             poll_records=(1, _MOST_RECORDS),
             commit_every=(1, _MOST_RECORDS),
         )
+        if self.commit_position and self.commits.startswith("auto-"):
+            raise UsageError(
+                "What is committed automatically is what librdkafka has stored: with "
+                "--commit-position choose --commits after-processing or before-processing."
+            )
         if self.process_s < 0 or self.churn_s < 0:
             raise UsageError("Times to process, and between two moves, are 0 seconds or more.")
         if not self.rate_per_s or self.rate_per_s * self.process_s > _BUSIEST * self.subscribers:
@@ -231,6 +239,7 @@ class ConsumerGroup(Load):
             "poll_records": self.poll_records,
             "poll_s": 0.2,
             "commit_every": self.commit_every,
+            "commit_position": self.commit_position,
             "process_s": self.process_s,
             "interval_s": 0.5,
             "config": config,

@@ -23,6 +23,7 @@ and which of those it has processed no acknowledged commit of its own covers:
 import queue
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,10 @@ class MemberSettings(ClientSettings):
         poll_records: at most so many records a poll.
         poll_s: how long a poll gathers them, seconds.
         commit_every: see above.
+        commit_position: whether a commit names where the consumer says it is (`position`), as that
+            of an application that names no offsets does, instead of the end of what was processed.
+            It is made at a poll's end then, since before the position is ahead of the processing,
+            and after a poll that brought no record if the position is another one.
         process_s: how long the processing of a record takes, seconds.
         hold: where to stop and wait: {"before": "processing" or "commit", "count": n} is right
             before the n-th record is processed, or the n-th commit is made.
@@ -65,6 +70,7 @@ class MemberSettings(ClientSettings):
     poll_s: float
     commit_every: int
     process_s: float
+    commit_position: bool = False
     hold: dict[str, Any] | None = None
     audit: bool = False
 
@@ -134,6 +140,9 @@ class GroupMember(RecordingConsumer):
         self.recorder.flush()
         self.report()
         if not records:
+            if self._settings.commit_position:
+                moved = self._positions(self._committed).items() - self._committed.items()
+                self._owed |= dict(moved)
             if self._owed:
                 self._commit_owed()
             return
@@ -141,7 +150,8 @@ class GroupMember(RecordingConsumer):
         if self._settings.commits == "before-processing" and not self._commit(records):
             self._go_back(records)
             return
-        every = self._settings.commit_every
+        at_end_only = self._settings.commit_position
+        every = len(records) if at_end_only else self._settings.commit_every
         uncommitted: list[Message] = []
         for record in records:
             if not self._step("processing"):
@@ -192,8 +202,15 @@ class GroupMember(RecordingConsumer):
         """Commit to the end of these records; return whether that was acknowledged."""
         if not self._step("commit"):
             return False
-        self._owed |= {partition: offset + 1 for partition, offset in map(_place, records)}
+        ends = {partition: offset + 1 for partition, offset in map(_place, records)}
+        self._owed |= self._positions(ends) if self._settings.commit_position else ends
         return self._commit_owed()
+
+    def _positions(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the offsets that the consumer would read next, where it knows them."""
+        asked = [Place(self._topic, partition) for partition in sorted(partitions)]
+        told = self._consumer.position(asked)
+        return {place.partition: place.offset for place in told if place.offset >= 0}
 
     def _go_back(self, records: list[Message]) -> None:
         """Have records that could not be committed handed over again, by whoever has them then."""

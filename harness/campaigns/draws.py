@@ -24,12 +24,14 @@ class Draw:
         values: each as likely as the others.
         why: what the values make likelier.
         since: the first version that knows it.
+        workload: the only one that has it; empty: all have.
     """
 
     name: str
     values: Callable[[tuple[int, ...]], Sequence[Any]]
     why: str
     since: tuple[int, ...] = ()
+    workload: str = ""
 
 
 def _of(*values: Any) -> Callable[[tuple[int, ...]], Sequence[Any]]:  # noqa: ANN401 (any flag's)
@@ -98,6 +100,18 @@ RUNS: tuple[Draw, ...] = (
     Draw(name="compression", values=_of("none", "lz4"), why="batches that are opened late"),
     Draw(name="topic_partitions", values=_of(2, 6), why="idle partitions, and busy ones"),
     Draw(name="producers", values=_of(1, 3), why="one session, or several"),
+    Draw(
+        name="partition_eof",
+        values=_of(None, "on"),
+        why="the end of a partition is handed over among its records",
+        workload="consumer_group",
+    ),
+    Draw(
+        name="commit_position",
+        values=_of(None, "on"),
+        why="the client says what is committed, and not the application",
+        workload="consumer_group",
+    ),
 )
 """Drawn for each run: the contract, and the shape of the load."""
 
@@ -116,7 +130,7 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
     """
     version = numbers(kafka) or (999,)
     given = {name: value for name, value in flags.items() if value is not None}
-    for draw in RUNS:
+    for draw in _of_runs(flags):
         random = Random(f"{stream}/{draw.name}")  # noqa: S311
         given.setdefault(draw.name, random.choice(draw.values(version)))
     if flags.get("min_isr") is None:
@@ -135,6 +149,11 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
     return {**given, "broker_config": properties}
 
 
+def _of_runs(given: Flags) -> list[Draw]:
+    """Return what is drawn for each run of the workload that is given, or of any."""
+    return [draw for draw in RUNS if draw.workload in ("", given.get("workload"))]
+
+
 def pairs_of(flags: Flags, given: Flags, *, kafka: str) -> dict[str, float]:
     """Return each two settings of a run that were drawn, and how often they should come together.
 
@@ -148,7 +167,7 @@ def pairs_of(flags: Flags, given: Flags, *, kafka: str) -> dict[str, float]:
     """
     version = numbers(kafka) or (999,)
     shares = {}
-    for draw in RUNS:
+    for draw in _of_runs(given):
         if given.get(draw.name) is None:
             values, value = draw.values(version), flags[draw.name]
             shares[f"{draw.name}={value}"] = max(1, values.count(value)) / len(values)

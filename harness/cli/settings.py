@@ -266,6 +266,10 @@ SETTINGS: tuple[Setting, ...] = (
             "Whether a member is also told when it is at the end of a partition "
             "(enable.partition.eof); default: off."
         ),
+        commit_position=(
+            "Whether a member commits its consumer's own position, as after a commit that names "
+            "no offsets, instead of the end of what it processed; default: off."
+        ),
         churn_every="About how often a member joins, leaves or is killed: 5s.",
     ),
 )

@@ -22,6 +22,7 @@ from harness.machine.client_packages import ensure_client_package, reject_unknow
 from harness.run.context import Phases, RunContext
 from tests.clients.mock_kafka import RUN_ID, TOPIC, MockKafka
 from workloads.consumer_group import ConsumerGroup
+from workloads.group_config import Commits
 from workloads.record import encoder
 
 RECORDS = 40
@@ -70,10 +71,14 @@ def test_no_client_that_runs_another_library_is_let_work(context: RunContext, nu
         context.start_clients([specs[number]])
 
 
-def committed(context: RunContext) -> list[int]:
+def committed(context: RunContext, commits: Commits) -> list[int]:
     """Return what a member commits of partition 0 that has all of it and is told where it ends."""
     workload = ConsumerGroup(
-        topic=TOPIC, commits="auto-delivered", poll_records=RECORDS + 10, partition_eof=True
+        topic=TOPIC,
+        commits=commits,
+        poll_records=RECORDS + 10,
+        partition_eof=True,
+        commit_position=commits == "after-processing",
     )
     (member,) = context.start_clients([workload.member(0)])
     wait_until(
@@ -87,6 +92,7 @@ def committed(context: RunContext) -> list[int]:
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("commits", ["auto-delivered", "after-processing"])
 @pytest.mark.parametrize(("wanted", "end"), [("2.13.0", RECORDS + 1), ("2.13.2", RECORDS)])
 def test_the_librdkafka_that_was_asked_for_is_fetched_and_shows_its_own_defects(
     context: RunContext,
@@ -94,6 +100,7 @@ def test_the_librdkafka_that_was_asked_for_is_fetched_and_shows_its_own_defects(
     tmp_path: Path,
     wanted: str,
     end: int,
+    commits: Commits,
 ) -> None:
     """Source: librdkafka issue 4844, mended in 2.13.2: a partition's end counts as a record."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -101,7 +108,7 @@ def test_the_librdkafka_that_was_asked_for_is_fetched_and_shows_its_own_defects(
     reject_unknown_client(context.client, say=print)
     context.packages = ensure_client_package(context.client, say=print)
 
-    offsets = committed(context)
+    offsets = committed(context, commits)
     context.abandon_clients()
 
     assert offsets[-1] == end

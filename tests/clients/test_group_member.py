@@ -74,28 +74,41 @@ def offsets(run: Run, f: str, process: int = 200) -> list[int]:
     ]
 
 
-WAYS_TO_COMMIT = ("auto-delivered", "auto-stored", "before-processing", "after-processing")
+WAYS_TO_COMMIT = (
+    ("auto-delivered", False),
+    ("auto-stored", False),
+    ("before-processing", False),
+    ("after-processing", False),
+    ("after-processing", True),
+)
+"""What is committed, and whether it is the consumer's own position."""
 
 
 def test_a_member_processes_each_record_once_and_commits_them_all(run: Run) -> None:
-    # The mock cluster lets a group wait for three seconds: four groups wait side by side.
+    # The mock cluster lets a group wait for three seconds: the groups wait side by side.
     clients = {}
-    for process, commits in enumerate(WAYS_TO_COMMIT, start=200):
-        config = subscriber_config("read_uncommitted", group=commits)
-        spec = member(commits, process=process, config=config | {"auto.commit.interval.ms": 50})
+    for process, (commits, position) in enumerate(WAYS_TO_COMMIT, start=200):
+        group = f"{commits} {position}"
+        config = subscriber_config("read_uncommitted", group=group)
+        spec = member(
+            commits,
+            process=process,
+            config=config | {"auto.commit.interval.ms": 50},
+            commit_position=position,
+        )
         clients[process] = run.start(spec)
     for client in clients.values():
         client.await_total("processed", RECORDS)
 
-    assert [client.stop() for client in clients.values()] == [0, 0, 0, 0]
+    assert [client.stop() for client in clients.values()] == [0] * len(clients)
 
     seal(run.folder)
-    for process, commits in zip(clients, WAYS_TO_COMMIT, strict=True):
+    for process, (commits, position) in zip(clients, WAYS_TO_COMMIT, strict=True):
         assert offsets(run, "processed", process) == list(range(RECORDS)), commits
         assert offsets(run, "committed", process)[-1] == RECORDS, commits
         events = [row for row in run.rows("event") if row["process"] == process]
         (joined,) = [row for row in events if row["f"] == "subscribe"]
-        assert joined["detail"] == f"{commits} {commits}"
+        assert joined["detail"] == f"{commits} {commits} {position}"
         polls = [row for row in run.rows("poll") if row["process"] == process]
         given = {(row["op"], row["offset"]) for row in polls}
         done = {(row["op"], row["offset"]) for row in events if row["f"] == "processed"}
