@@ -77,6 +77,7 @@ class Cell(Generic[R]):
         shares_cluster: whether it may use the cluster of the run before.
         interpret: makes a result of the judged run, in another process.
         without_run: makes a result of a sentence, why there is no judged run, and of seconds.
+        again: makes the cell of a repetition, by its number; None if it is not to be repeated.
     """
 
     settings: Mapping[str, Any]
@@ -86,11 +87,12 @@ class Cell(Generic[R]):
     shares_cluster: bool
     interpret: Interpret[R]
     without_run: Callable[[str, float], R]
+    again: "Callable[[int], Cell[R]] | None" = None
 
     @property
     def key(self) -> str:
         """The settings as one text."""
-        return _key(self.settings)
+        return key_of(self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,10 +228,10 @@ class _Runs(Generic[R, S]):
         self.pool = ClusterPool(keeps=True)
         self._queue: JudgingQueue[tuple[Cell[R], float], R] = JudgingQueue(session.master)
         made, self._made_journal = _reopen(folder / _MADE)
-        self._made = {_key(line["settings"]): line for line in made}
+        self._made = {key_of(line["settings"]): line for line in made}
         results, self._journal = _reopen(folder / campaign.results_file)
         # What could not be run is tried again.
-        self._results = {_key(r.settings): r for r in map(campaign.read, results) if r.run}
+        self._results = {key_of(r.settings): r for r in map(campaign.read, results) if r.run}
         self._order: dict[str, int] = {}
         self._longest_run_s = self._longest_judging_s = 0.0
 
@@ -237,7 +239,8 @@ class _Runs(Generic[R, S]):
         """Write the summary of all results so far, and return it."""
         last = len(self._order) + 1
         results = sorted(
-            self._results.values(), key=lambda result: self._order.get(_key(result.settings), last)
+            self._results.values(),
+            key=lambda result: self._order.get(key_of(result.settings), last),
         )
         summary = self._campaign.summarize(results)
         summary.write(self._folder)
@@ -246,6 +249,9 @@ class _Runs(Generic[R, S]):
     def make(self) -> None:
         """Make the runs that are missing, as long as there is time."""
         begin = time.monotonic()
+        if self._results:
+            # What comes next may depend on what was found before.
+            self.write_summary()
         cells = self._campaign.cells
         total = f" of {len(cells)}" if isinstance(cells, Sized) else ""
         for number, cell in enumerate(cells, start=1):
@@ -337,7 +343,8 @@ class _Runs(Generic[R, S]):
         self._made_journal.close()
 
 
-def _key(settings: Mapping[str, Any]) -> str:
+def key_of(settings: Mapping[str, Any]) -> str:
+    """Return the settings of a cell as one text, the same for those that were written and read."""
     return json.dumps(settings, sort_keys=True)
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count, product
 from math import prod
 from random import Random
@@ -10,6 +11,7 @@ from typing import Any
 
 from harness.campaigns.campaign import RUNS_A_CLUSTER, SEED_RANGE, Cell
 from harness.campaigns.night_log import CONTROL
+from harness.campaigns.repetitions import AGAIN, topic_of, which
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.core.errors import UsageError
 from harness.core.scenario import Scenario
@@ -126,7 +128,9 @@ class NightMatrix:
             own = next(f for f, _ in combinations if _key(f, _OWN_CLUSTER) == key)
             common = {n: v for n, v in {**self.common, **own}.items() if n in _CONTROL_KEEPS}
             control = {**common, "scenario": CONTROL, "acks": "1", "min_isr": 2}
-            yield self._cell(next(numbers), control, {"kafka": own.get("kafka")}, random)
+            told, seed = {"kafka": own.get("kafka")}, random.randrange(SEED_RANGE)
+            # What it finds is what it must find.
+            yield replace(self._cell(next(numbers), control, told, seed), again=None)
         run = Counter[int]()
         while True:
             first = _furthest_behind(combinations, run, range(len(combinations)))
@@ -139,11 +143,13 @@ class NightMatrix:
                 number = _furthest_behind(combinations, run, alike)
                 run[number] += 1
                 flags = combinations[number][0]
-                yield self._cell(next(numbers), {**self.common, **flags}, flags, random)
+                seed = random.randrange(SEED_RANGE)
+                yield self._cell(next(numbers), {**self.common, **flags}, flags, seed)
 
-    def _cell(self, number: int, flags: Flags, told: Flags, random: Random) -> Cell[ScenarioResult]:
-        scenario = self.make(flags, f"night-{number}")
-        seed = random.randrange(SEED_RANGE)
+    def _cell(
+        self, number: int, flags: Flags, told: Flags, seed: int, again: int | None = None
+    ) -> Cell[ScenarioResult]:
+        scenario = self.make(flags, topic_of(number, again))
         settings = {
             "number": number,
             **{name: _plain(value) for name, value in told.items() if value is not None},
@@ -152,14 +158,16 @@ class NightMatrix:
             "min_isr": scenario.contract.min_isr,
             "workload": told.get("workload"),
             "seed": seed,
+            **({} if again is None else {AGAIN: again}),
         }
         words = ", ".join(f"{name}={value}" for name, value in told.items() if value is not None)
         return scenario_cell(
             scenario,
             settings=settings,
-            title=f"{scenario.name} {words} seed={seed}",
+            title=f"{scenario.name} {words} seed={seed}{which(again)}",
             seed=seed,
             shares_cluster=True,
+            again=partial(self._cell, number, flags, told, seed),
         )
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import count, cycle
 from pathlib import Path
 from random import Random
@@ -19,6 +20,7 @@ from harness.campaigns.campaign import (
 )
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
 from harness.campaigns.contracts import combine
+from harness.campaigns.fingerprint import Fingerprint
 from harness.campaigns.known import KnownFindings
 from harness.campaigns.night_findings import NightFinding, findings_of
 from harness.campaigns.night_index import write_index
@@ -26,6 +28,14 @@ from harness.campaigns.night_junit import write_junit
 from harness.campaigns.night_log import CONTROL, NightLog, NightRun, read_nights
 from harness.campaigns.pages import render, tally
 from harness.campaigns.prune import is_passing, reduce_run
+from harness.campaigns.repetitions import (
+    AGAIN,
+    firsts,
+    repetitions,
+    topic_of,
+    which,
+    with_repetitions,
+)
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.core.progress import Say
 from harness.core.run_dir import SCHEMA, canonical_json, read_lines, write_atomically
@@ -99,17 +109,32 @@ class Night:
         random = Random(self.seed)  # noqa: S311 (a schedule, not a secret)
         contracts = cycle(self.contracts())
         for number in count(1):
-            # The control's script has a contract, a workload and a length of its own.
-            is_control = number == 1
-            name = CONTROL if is_control else DEFAULT_SCENARIO
-            contract = {"acks": "1", "min_isr": 2} if is_control else next(contracts)
-            workload = None if is_control else self.workload
-            seed = random.randrange(SEED_RANGE)
-            settings = {"scenario": name, **contract, "seed": seed, "workload": workload}
-            scenario = self._configured(name, contract, topic=f"night-{number}")
-            yield scenario_cell(
-                scenario, settings=settings, title=title(settings), seed=seed, shares_cluster=True
-            )
+            contract = {"acks": "1", "min_isr": 2} if number == 1 else next(contracts)
+            yield self._cell(number, contract, random.randrange(SEED_RANGE))
+
+    def _cell(
+        self, number: int, contract: Mapping[str, Any], seed: int, again: int | None = None
+    ) -> Cell[ScenarioResult]:
+        # The control's script has a contract, a workload and a length of its own.
+        is_control = number == 1
+        name = CONTROL if is_control else DEFAULT_SCENARIO
+        workload = None if is_control else self.workload
+        settings = {
+            "scenario": name,
+            **contract,
+            "seed": seed,
+            "workload": workload,
+            **({} if again is None else {AGAIN: again}),
+        }
+        return scenario_cell(
+            self._configured(name, contract, topic=topic_of(number, again)),
+            settings=settings,
+            title=title(settings),
+            seed=seed,
+            shares_cluster=True,
+            # What the control finds is what it must find.
+            again=None if is_control else partial(self._cell, number, contract, seed),
+        )
 
     def contracts(self) -> list[dict[str, Any]]:
         """Return the contracts under which the workload can be run.
@@ -231,11 +256,23 @@ class NightSummary:
         """Return what is to be said of findings, a line each."""
         tonight = [
             f"{'known' if each.known else each.state} finding {each.fingerprint.id} in "
-            f"{each.tonight} run{'s' * (each.tonight != 1)}: {each.fingerprint.text}"
+            f"{each.tonight} run{'s' * (each.tonight != 1)}{self._again(each.fingerprint)}: "
+            f"{each.fingerprint.text}"
             for each in self.findings
             if each.tonight
         ]
         return [*tonight, *self.known.told(self.runs, night=self.name)]
+
+    def _again(self, fingerprint: Fingerprint) -> str:
+        """Return how often a finding came again in the repetitions of runs that showed it."""
+        again = [
+            repetition
+            for run in firsts(self.results)
+            if fingerprint in run.fingerprints
+            for repetition in repetitions(run, self.results)
+        ]
+        count = sum(fingerprint in repetition.fingerprints for repetition in again)
+        return f", again in {count} of {len(again)} repetitions" if again else ""
 
     def document(self) -> dict[str, Any]:
         """Return the summary as one JSON object."""
@@ -266,7 +303,8 @@ class NightSummary:
 def title(settings: Mapping[str, Any]) -> str:
     """Return the settings of a run in words."""
     kinds = " ".join(filter(None, (settings["scenario"], settings["workload"])))
-    return f"{kinds} acks={settings['acks']} min.isr={settings['min_isr']} seed={settings['seed']}"
+    contract = f"acks={settings['acks']} min.isr={settings['min_isr']}"
+    return f"{kinds} {contract} seed={settings['seed']}{which(settings.get(AGAIN))}"
 
 
 def spend_night(
@@ -300,10 +338,12 @@ def spend_night(
     log = NightLog(folder.parent, folder.name)
     before = [run for run in read_nights(folder.parent) if run.night < folder.name]
     reduced = set[str]()
+    judged: list[ScenarioResult] = []
 
     def summarize(results: Sequence[ScenarioResult]) -> NightSummary:
         # A process that was killed between the two files has a result without its line.
         log.add(results)
+        judged[:] = results
         if not keeps_all:
             fresh = [result for result in results if result.run not in reduced]
             _reduce_passing(fresh, folder.parent, session.progress.say)
@@ -315,7 +355,13 @@ def spend_night(
         )  # fmt: skip
 
     campaign = Campaign(
-        cells=night.with_seed(seed).cells(),
+        cells=with_repetitions(
+            night.with_seed(seed).cells(),
+            results=lambda: judged,
+            is_wanted=lambda run: (
+                run.verdict is Verdict.INVALID and not (known and known.covers(run))
+            ),
+        ),
         read=ScenarioResult.read,
         summarize=summarize,
         results_file=_RESULTS,

@@ -1,6 +1,6 @@
 """What came of a scenario that was run in a campaign."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -146,7 +146,13 @@ class ScenarioResult:
 
 
 def scenario_cell(
-    scenario: Scenario, *, settings: Mapping[str, Any], title: str, seed: int, shares_cluster: bool
+    scenario: Scenario,
+    *,
+    settings: Mapping[str, Any],
+    title: str,
+    seed: int,
+    shares_cluster: bool,
+    again: Callable[[int], Cell[ScenarioResult]] | None = None,
 ) -> Cell[ScenarioResult]:
     """Return the cell of a scenario; the other arguments are attributes of it."""
     return Cell(
@@ -157,6 +163,7 @@ def scenario_cell(
         shares_cluster=shares_cluster,
         interpret=partial(_of_run, settings, _Subject.of(scenario)),
         without_run=partial(_without_run, settings, scenario, seed),
+        again=again,
     )
 
 

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -21,6 +22,14 @@ from harness.campaigns.campaign import (
 )
 from harness.campaigns.draws import Flags, drawn, pairs_of
 from harness.campaigns.pages import render
+from harness.campaigns.repetitions import (
+    AGAIN,
+    REPEATS,
+    firsts,
+    repetitions,
+    topic_of,
+    with_repetitions,
+)
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.core.errors import UsageError
 from harness.core.fault import describe
@@ -32,7 +41,6 @@ from verifiers.situations.situation import SITUATIONS
 
 _CANDIDATES = 12
 _FIRST_TO_VARY = 5
-_REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,34 +81,31 @@ class Search:
 
     def cells(self) -> Iterator[Cell[ScenarioResult]]:
         """Yield runs; after a run that found something, that run again a few times."""
-        for number in count(1):
-            yield self._cell(number)
-            if self.stop_at:
-                # The other defects of a version are not what the time is meant for.
-                continue
-            for found in _found(self.results):
-                if not _repetitions(found, self.results):
-                    for again in range(1, _REPEATS + 1):
-                        yield self._cell(int(found.settings["number"]), again=again)
+        return with_repetitions(
+            map(self._cell, count(1)),
+            results=lambda: self.results,
+            # The other defects of a version are not what the time is meant for.
+            is_wanted=lambda run: run.verdict is Verdict.INVALID and not self.stop_at,
+        )
 
     def is_over(self) -> bool:
         """Return whether what is wanted was found, and repeated if that is wanted too."""
         if any(self.stop_at & _forbidden(found).keys() for found in _found(self.results)):
             return True
         return self.stop_at_first and any(
-            len(_repetitions(found, self.results)) >= _REPEATS for found in _found(self.results)
+            len(repetitions(found, self.results)) >= REPEATS for found in _found(self.results)
         )
 
-    def _cell(self, number: int, *, again: int | None = None) -> Cell[ScenarioResult]:
+    def _cell(self, number: int, again: int | None = None) -> Cell[ScenarioResult]:
         if number not in self._dealt_to:
             self._dealt_to[number] = self._rarest(number)
         flags, seed = self._dealt_to[number].flags, self._dealt_to[number].seed
         # Runs share clusters.
-        scenario = self.make(flags, f"search-{number}-{again or 0}")
+        scenario = self.make(flags, topic_of(number, again))
         settings = {
             "number": number,
             "seed": seed,
-            **({} if again is None else {"again": again}),
+            **({} if again is None else {AGAIN: again}),
             "flags": {name: value for name, value in flags.items() if value is not None},
         }
         which = f"repetition {again} of number {number}" if again else f"number {number}"
@@ -110,6 +115,7 @@ class Search:
             title=f"{which} · {scenario.contract} · seed {seed}",
             seed=seed,
             shares_cluster=True,
+            again=None if again else partial(self._cell, number),
         )
 
     def _rarest(self, number: int) -> _Dealt:
@@ -122,7 +128,7 @@ class Search:
         # The run before is not judged yet: with what is known of it the order would hang on time.
         reached = {
             int(result.settings["number"]): {s for s, times in result.situations.items() if times}
-            for result in _firsts(self.results)
+            for result in firsts(self.results)
             if int(result.settings["number"]) < number - 1
         }
         promise = _promises({n: self._dealt_to[n].kinds for n in reached}, reached)
@@ -141,7 +147,7 @@ class Search:
                 flags = drawn(self.flags, stream, cluster=cluster, kafka=self.kafka)
                 pairs = pairs_of(flags, self.flags, kafka=self.kafka)
             try:
-                scenario = self.make(flags, f"search-{number}-0")
+                scenario = self.make(flags, topic_of(number, None))
             except UsageError as error:
                 # Some draws contradict each other, or what was given.
                 refused = error
@@ -187,14 +193,9 @@ def _is_new(reached: Mapping[int, Collection[str]], number: int) -> bool:
     return number > _FIRST_TO_VARY and not before.issuperset(reached.get(number, ()))
 
 
-def _firsts(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
-    """Return the runs that repeat no other."""
-    return [result for result in results if "again" not in result.settings]
-
-
 def _found(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
     """Return the runs that found something forbidden, repetitions left out."""
-    return [result for result in _firsts(results) if result.verdict is Verdict.INVALID]
+    return [result for result in firsts(results) if result.verdict is Verdict.INVALID]
 
 
 def _forbidden(result: ScenarioResult) -> dict[str, int]:
@@ -204,12 +205,6 @@ def _forbidden(result: ScenarioResult) -> dict[str, int]:
         for name, each in result.anomalies.items()
         if each.count and not each.permitted
     }
-
-
-def _repetitions(run: ScenarioResult, results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
-    """Return the runs that repeat a run."""
-    number = run.settings["number"]
-    return [r for r in results if "again" in r.settings and r.settings["number"] == number]
 
 
 def _kinds(scenario: Scenario, seed: int) -> dict[str, float]:
@@ -249,7 +244,7 @@ class SearchSummary:
     @property
     def firsts(self) -> list[ScenarioResult]:
         """The runs that repeat no other."""
-        return _firsts(self.results)
+        return firsts(self.results)
 
     @property
     def verdict(self) -> Verdict:
@@ -273,7 +268,7 @@ class SearchSummary:
         """Each run that found something forbidden, and how many of its repetitions did."""
         entries = []
         for result in _found(self.results):
-            again = _repetitions(result, self.results)
+            again = repetitions(result, self.results)
             entries.append(
                 {
                     "run": result.run,

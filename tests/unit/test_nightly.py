@@ -11,6 +11,7 @@ from junitparser import JUnitXml
 
 from harness.campaigns.campaign import Session
 from harness.campaigns.configure import Overrides, configure
+from harness.campaigns.known import Known, KnownFindings
 from harness.campaigns.night_log import CONTROL
 from harness.campaigns.nights import Night, NightSummary, spend_night
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
@@ -20,6 +21,7 @@ from harness.core.verdict import Verdict
 from harness.run.runner import Runner
 from harness.run.scenario_run import ScenarioRun, settings_of
 from tests.unit.campaign_fixture import Machine, machine, report
+from verifiers.run_folder.result import Report
 from verifiers.situations.situation import SITUATIONS
 
 __all__ = ["machine"]
@@ -95,12 +97,12 @@ def test_runs_share_a_cluster_each_with_a_topic_that_its_faults_are_about(
 
     runs = [runner.run for runner in machine.runners]
     assert [topic.name for run in runs for topic in run.topics()] == [
-        "night-1", "night-2", "night-3", "night-4",
+        "run-1", "run-2", "run-3", "run-4",
     ]  # fmt: skip
     assert len({id(runner.pool) for runner in machine.runners}) == 1
     # The control has a cluster of its own kind.
     assert len({run.cluster for run in runs[1:]}) == 1
-    assert '"night-2"' in runs[1].plan_json(1)
+    assert '"run-2"' in runs[1].plan_json(1)
     assert '"orders"' not in runs[0].plan_json(1) + runs[1].plan_json(1)
 
 
@@ -229,3 +231,72 @@ def test_what_is_found_in_a_run_stands_in_the_summary(machine: Machine, tmp_path
     (entry,) = summary.document()["runs"]
     assert (entry["scenario"], entry["anomalies"]) == (CONTROL, {"lost-write": 12})
     assert summary.verdict is Verdict.VALID
+
+
+# -- what was found is run again -------------------------------------------------------------------
+
+
+def again(machine: Machine) -> list[bool]:
+    return ["again" in runner.run.topics()[0].name for runner in machine.runners]
+
+
+def lose_once(machine: Machine, number: int) -> None:
+    """Let a run lose what its contract forbids, and the second of its repetitions lose it again."""
+    losing = {f"run-{number}", f"run-{number}-again-2"}
+
+    def found(runner: Runner) -> Report:
+        if runner.run.topics()[0].name in losing:
+            return report(runner, Verdict.INVALID, lost_write=(3, False))
+        return report(runner)
+
+    machine.report = found
+
+
+def test_a_run_that_found_something_is_run_again_before_the_night_goes_on(
+    machine: Machine, tmp_path: Path
+) -> None:
+    lose_once(machine, 2)
+
+    summary = spend_night(Night(seed=7), ends_after(7, machine, Session(store=tmp_path)))
+
+    # It is judged behind the third run.
+    assert again(machine) == [False, False, False, True, True, True, False, False]
+    found, *repeated = (machine.runners[n] for n in (1, 3, 4, 5))
+    assert {runner.seed for runner in repeated} == {found.seed}
+    assert {runner.run.contract for runner in repeated} == {found.run.contract}
+    assert any("again in 1 of 3 repetitions" in line for line in summary.told())
+    titles = [line for line in summary.lines() if "again, 2 of 3" in line]
+    assert len(titles) == 1
+
+
+def test_what_is_known_is_not_run_again(machine: Machine, tmp_path: Path) -> None:
+    lose_once(machine, 2)
+    first = spend_night(Night(seed=7), ends_after(3, machine, Session(store=tmp_path / "a")))
+    (fingerprint,) = {f for r in first.results for f in r.fingerprints}
+    known = KnownFindings(entries=(Known(fingerprint=fingerprint.id, why="KAFKA-1"),))
+    machine.runners.clear()
+
+    spend_night(Night(seed=7), ends_after(4, machine, Session(store=tmp_path / "b")), known=known)
+
+    assert again(machine) == [False] * 5
+
+
+def test_a_night_that_goes_on_makes_the_repetitions_that_are_missing(
+    machine: Machine, tmp_path: Path
+) -> None:
+    lose_once(machine, 2)
+    spend_night(Night(seed=7), ends_after(4, machine, Session(store=tmp_path)))
+    machine.runners.clear()
+
+    spend_night(Night(seed=7), ends_after(3, machine, Session(store=tmp_path, resume=True)))
+
+    names = [runner.run.topics()[0].name for runner in machine.runners]
+    assert names[:3] == ["run-2-again-2", "run-2-again-3", "run-4"]
+
+
+def test_a_control_is_not_run_again_for_what_it_must_lose(machine: Machine, tmp_path: Path) -> None:
+    lose_once(machine, 1)
+
+    spend_night(Night(seed=7), ends_after(3, machine, Session(store=tmp_path)))
+
+    assert again(machine) == [False] * 4
