@@ -18,7 +18,13 @@ from harness.campaigns.conduct import record_run
 from harness.campaigns.judging_queue import Interpret, JudgingQueue
 from harness.cluster import cleanup
 from harness.cluster.pool import ClusterPool
-from harness.core.errors import HealFailed, KafkaChaosError, UsageError
+from harness.core.errors import (
+    ClusterBroken,
+    EnvironmentBroken,
+    HealFailed,
+    KafkaChaosError,
+    UsageError,
+)
 from harness.core.progress import Progress
 from harness.core.run_dir import Journal, RunDir, canonical_json, read_lines, write_atomically
 from harness.core.wait import pause
@@ -76,7 +82,8 @@ class Cell(Generic[R]):
         seed: draws its plan.
         shares_cluster: whether it may use the cluster of the run before.
         interpret: makes a result of the judged run, in another process.
-        without_run: makes a result of a sentence, why there is no judged run, and of seconds.
+        without_run: makes a result of a sentence, why there is no judged run, of seconds, and of
+            whether the run could not even be made for want of something on this machine.
         again: makes the cell of a repetition, by its number; None if it is not to be repeated.
     """
 
@@ -86,7 +93,7 @@ class Cell(Generic[R]):
     seed: int
     shares_cluster: bool
     interpret: Interpret[R]
-    without_run: Callable[[str, float], R]
+    without_run: Callable[[str, float, bool], R]
     again: "Callable[[int], Cell[R]] | None" = None
 
     @property
@@ -327,7 +334,13 @@ class _Runs(Generic[R, S]):
     def _fail(self, cell: Cell[R], verb: str, error: KafkaChaosError, *, seconds: float) -> None:
         reason = f"The run could not be {verb}: {error}"
         log.warning("%s: %s", cell.title, reason)
-        self._keep(cell, cell.without_run(reason, round(seconds, 1)))
+        # A cluster that does not start may be Kafka's own doing.
+        by_machine = (
+            verb == "made"
+            and isinstance(error, EnvironmentBroken)
+            and not isinstance(error, ClusterBroken)
+        )
+        self._keep(cell, cell.without_run(reason, round(seconds, 1), by_machine))
 
     def _keep(self, cell: Cell[R], result: R) -> None:
         self._results[cell.key] = result

@@ -108,8 +108,14 @@ def claim_result(
     return concluded
 
 
-def without_run(run: ClaimRun, reason: str, seconds: float) -> ClaimResult:
+def without_run(
+    run: ClaimRun,
+    reason: str,
+    seconds: float,
+    by_machine: bool = False,  # noqa: FBT001, FBT002 (as every cell's)
+) -> ClaimResult:
     """Return the result of a run that could not be made, or not be judged, and why."""
+    del by_machine  # a claim that was not tried is UNKNOWN, whatever the reason
     return _result(run, unknown(reason), seconds)
 
 

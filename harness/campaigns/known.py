@@ -103,10 +103,13 @@ class KnownFindings:
         return entry.until is not None and entry.until < self.today
 
     def verdict(self, result: ScenarioResult) -> Verdict:
-        """Return what a run contributes to the verdict of its night.
+        """Return what a run contributes to the verdict of its night; none at all is VALID.
 
+        A run that this machine could not make says nothing.
         An INVALID run whose findings are all known contributes what is left without them.
         """
+        if result.by_machine:
+            return Verdict.VALID
         if result.verdict is not Verdict.INVALID or not self.covers(result):
             return result.verdict
         return Verdict.UNKNOWN if result.doubts else Verdict.VALID

@@ -11,7 +11,8 @@ from markupsafe import Markup
 from harness.campaigns.known import KnownFindings
 from harness.campaigns.night_findings import NightFinding, State, findings_of
 from harness.campaigns.night_log import NIGHTS, NightRun, nights_of
-from harness.campaigns.pages import render, tally
+from harness.campaigns.pages import render
+from harness.campaigns.scenario_result import tally_of
 from harness.campaigns.small_lines import Point, small_line
 from harness.core.errors import UsageError
 from harness.core.run_dir import write_atomically
@@ -123,7 +124,7 @@ class Index:
         return NightRow(
             name=night,
             verdict=self.known.verdict_of_night([run.result for run in runs]),
-            runs=tally("run", [run.result.verdict for run in runs], Verdict),
+            runs=tally_of([run.result for run in runs]),
             under_fault=_under_fault(runs),
             acked_per_s=_acked_per_s(runs),
             findings=findings,

@@ -1,6 +1,7 @@
 """A night: runs of many contracts and seeds until its time is spent, and one summary."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -26,7 +27,7 @@ from harness.campaigns.night_findings import NightFinding, findings_of
 from harness.campaigns.night_index import write_index
 from harness.campaigns.night_junit import write_junit
 from harness.campaigns.night_log import CONTROL, NightLog, NightRun, read_nights
-from harness.campaigns.pages import render, tally
+from harness.campaigns.pages import render
 from harness.campaigns.prune import is_passing, reduce_run
 from harness.campaigns.repetitions import (
     AGAIN,
@@ -36,7 +37,7 @@ from harness.campaigns.repetitions import (
     which,
     with_repetitions,
 )
-from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.campaigns.scenario_result import ScenarioResult, scenario_cell, tally_of
 from harness.core.progress import Say
 from harness.core.run_dir import SCHEMA, canonical_json, read_lines, write_atomically
 from harness.core.scenario import Scenario
@@ -209,7 +210,7 @@ class NightSummary:
     @property
     def tally(self) -> str:
         """How many runs ended how, and how many situations they have reached."""
-        runs = tally("run", [result.verdict for result in self.results], Verdict)
+        runs = tally_of(self.results)
         if not self.results:
             return runs
         reached = sum(bool(each["count"]) for each in self.situations.values())
@@ -246,7 +247,7 @@ class NightSummary:
     def lines(self) -> list[str]:
         """Return the summary for a console."""
         rows = [
-            f"{result.verdict.name:<8} {title(result.settings):<58} {result.seconds:5.0f} s  "
+            f"{result.ended:<8} {title(result.settings):<58} {result.seconds:5.0f} s  "
             f"{result.found}"
             for result in self.results
         ]
@@ -261,7 +262,14 @@ class NightSummary:
             for each in self.findings
             if each.tonight
         ]
-        return [*tonight, *self.known.told(self.runs, night=self.name)]
+        lacking = Counter(
+            reason for result in self.results if result.by_machine for reason in result.reasons
+        )
+        machine = [
+            f"not run, {count} time{'s' * (count != 1)}: {reason}"
+            for reason, count in lacking.items()
+        ]
+        return [*tonight, *self.known.told(self.runs, night=self.name), *machine]
 
     def _again(self, fingerprint: Fingerprint) -> str:
         """Return how often a finding came again in the repetitions of runs that showed it."""

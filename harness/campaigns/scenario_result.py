@@ -1,6 +1,6 @@
 """What came of a scenario that was run in a campaign."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from harness.campaigns.conduct import RunResult
 from harness.campaigns.field_values import read_dataclass
 from harness.campaigns.fingerprint import Fingerprint, fingerprints
 from harness.campaigns.measured import Measured, measure
+from harness.campaigns.pages import tally
 from harness.core.contract import Contract
 from harness.core.fault import fault_traits
 from harness.core.run_dir import SCHEMA
@@ -69,6 +70,8 @@ class ScenarioResult:
         control: whether the damage must cause an anomaly.
         measured: what the run measured.
         run: name of the run's folder; empty if there was no run.
+        by_machine: whether there was none because this machine lacks something: an engine, an
+            image, room on a disk. That says nothing about Kafka.
         seconds: how long it took, verification included.
     """
 
@@ -91,10 +94,16 @@ class ScenarioResult:
     control: bool = False
     measured: Measured = field(default_factory=Measured)
     run: str = ""
+    by_machine: bool = False
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.verdict.name}: {self.found}"
+        return f"{self.ended}: {self.found}"
+
+    @property
+    def ended(self) -> str:
+        """The verdict, or that there was nothing to judge."""
+        return "NOT RUN" if self.by_machine else self.verdict.name
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -131,6 +140,7 @@ class ScenarioResult:
             "felt": self.felt,
             "fingerprints": [each.id for each in self.fingerprints],
             "run": self.run or None,
+            "by_machine": self.by_machine,
             "seconds": self.seconds,
         }
 
@@ -143,6 +153,14 @@ class ScenarioResult:
         """
         verdict = Verdict.__members__.get(str(document.get("verdict")))
         return read_dataclass(cls, {**document, "verdict": verdict})
+
+
+def tally_of(results: Sequence[ScenarioResult]) -> str:
+    """Return how many runs ended how, and how many could not be made on this machine."""
+    made = [result.verdict for result in results if not result.by_machine]
+    told = tally("run", made, Verdict)
+    lacking = len(results) - len(made)
+    return f"{told}, {lacking} NOT RUN" if lacking else told
 
 
 def scenario_cell(
@@ -244,7 +262,12 @@ def _reached_under(report: Report) -> dict[str, tuple[str, ...]]:
 
 
 def _without_run(
-    settings: Mapping[str, Any], scenario: Scenario, seed: int, reason: str, seconds: float
+    settings: Mapping[str, Any],
+    scenario: Scenario,
+    seed: int,
+    reason: str,
+    seconds: float,
+    by_machine: bool,  # noqa: FBT001 (as every cell's)
 ) -> ScenarioResult:
     steps = plan(scenario, seed)
     destroyed = any(fault_traits(step.fault).destroys_data for step in steps)
@@ -259,6 +282,7 @@ def _without_run(
         workload=WORKLOADS.name_of(scenario.workload),
         contract=contract,
         control=bool(scenario.provokes(contract)),
+        by_machine=by_machine,
         seconds=seconds,
     )
 

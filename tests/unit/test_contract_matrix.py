@@ -203,7 +203,7 @@ def unmade(choice: Choice | None = None) -> ScenarioResult:
     cell = scenario_cell(
         scenario, settings=settings_of(scenario), title="", seed=1, shares_cluster=False
     )
-    return cell.without_run("It did not start.", 3.0)
+    return cell.without_run("It did not start.", 3.0, False)
 
 
 def table_of(*results: ScenarioResult, left_out: dict[str, str] | None = None) -> ContractMatrix:

@@ -16,7 +16,7 @@ from harness.campaigns.night_log import CONTROL
 from harness.campaigns.nights import Night, NightSummary, spend_night
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
 from harness.cluster import cleanup
-from harness.core.errors import UsageError
+from harness.core.errors import ClusterBroken, EnvironmentBroken, KafkaChaosError, UsageError
 from harness.core.verdict import Verdict
 from harness.run.runner import Runner
 from harness.run.scenario_run import ScenarioRun, settings_of
@@ -300,3 +300,57 @@ def test_a_control_is_not_run_again_for_what_it_must_lose(machine: Machine, tmp_
     spend_night(Night(seed=7), ends_after(3, machine, Session(store=tmp_path)))
 
     assert again(machine) == [False] * 4
+
+
+# -- what this machine cannot run ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [(EnvironmentBroken("no room"), Verdict.VALID), (ClusterBroken("mute"), Verdict.UNKNOWN)],
+    ids=["for want of room on the disk", "a cluster that does not start"],
+)
+def test_what_the_machine_could_not_run_is_no_doubt_about_kafka(
+    machine: Machine, tmp_path: Path, error: KafkaChaosError, verdict: Verdict
+) -> None:
+    session = ends_after(3, machine, Session(store=tmp_path))
+    stops = machine.during
+
+    def during(runner: Runner) -> None:
+        stops(runner)
+        if len(machine.runners) == 2:
+            raise error
+
+    machine.during = during
+
+    summary = spend_night(Night(seed=7), session)
+
+    by_machine = verdict is Verdict.VALID
+    assert summary.verdict is verdict
+    assert ("2 VALID, 0 UNKNOWN, 0 INVALID, 1 NOT RUN" in summary.tally) is by_machine
+    assert any("not run, 1 time: " in line and "no room" in line for line in summary.told()) is (
+        by_machine
+    )
+    suites = JUnitXml.fromfile(str(only(tmp_path) / "junit.xml"))
+    ends = [type(end).__name__ for suite in suites for case in suite for end in case.result]
+    assert ends == ["Skipped" if by_machine else "Error"]
+
+
+def only(store: Path) -> Path:
+    (folder,) = store.glob("*-nightly-7")
+    return folder
+
+
+def test_a_night_in_which_the_machine_could_run_nothing_is_unknown(
+    machine: Machine, tmp_path: Path
+) -> None:
+    session = ends_after(2, machine, Session(store=tmp_path))
+    stops = machine.during
+
+    def during(runner: Runner) -> None:
+        stops(runner)
+        raise EnvironmentBroken("no engine")
+
+    machine.during = during
+
+    assert spend_night(Night(seed=7), session).verdict is Verdict.UNKNOWN
