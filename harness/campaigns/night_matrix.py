@@ -10,7 +10,8 @@ from random import Random
 from typing import Any
 
 from harness.campaigns.campaign import RUNS_A_CLUSTER, SEED_RANGE, Cell
-from harness.campaigns.night_log import CONTROL
+from harness.campaigns.night_log import CONTROL, NightRun, nights_of
+from harness.campaigns.rarity import promises
 from harness.campaigns.repetitions import AGAIN, topic_of, which
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.core.errors import UsageError
@@ -21,6 +22,10 @@ Flags = Mapping[str, Any]
 
 _OWN_CLUSTER = ("kafka", "image", "compose", "brokers", "controllers", "metadata", "heap_mib")
 """Settings of which runs on one cluster have the same."""
+_LOOK_BACK = 30
+"""Nights."""
+_MOST_AHEAD = 2.0
+"""Rounds."""
 _CONTROL_KEEPS = (*_OWN_CLUSTER, "feature", "broker_config", "client")
 """What the control, whose contract and damage are its own, has of a night."""
 
@@ -114,11 +119,15 @@ class NightMatrix:
                 found.append((flags, prod(choice.weight for choice in chosen)))
         return found, left_out
 
-    def cells(self) -> Iterator[Cell[ScenarioResult]]:
+    def cells(self, before: Sequence[NightRun] = ()) -> Iterator[Cell[ScenarioResult]]:
         """Yield a control for each version, then combinations by their weights, without an end.
 
         Of all combinations the next one is that which lags furthest behind its weight; six runs in
-        a row are on one cluster.
+        a row are on one cluster. Those that earlier nights did not come to are first, and those
+        whose runs reached what few others did weigh more.
+
+        Args:
+            before: the runs of earlier nights.
         """
         combinations, _ = self.combinations()
         random = Random(self.seed)  # noqa: S311 (a schedule, not a secret)
@@ -131,7 +140,11 @@ class NightMatrix:
             told, seed = {"kafka": own.get("kafka")}, random.randrange(SEED_RANGE)
             # What it finds is what it must find.
             yield replace(self._cell(next(numbers), control, told, seed), again=None)
-        run = Counter[int]()
+        run, promise = _seen(combinations, before)
+        combinations = [
+            (flags, weight * promise.get(str(n), 1.0))
+            for n, (flags, weight) in enumerate(combinations)
+        ]
         while True:
             first = _furthest_behind(combinations, run, range(len(combinations)))
             cluster = _key(combinations[first][0], _OWN_CLUSTER)
@@ -141,7 +154,7 @@ class NightMatrix:
             ]  # fmt: skip
             for _ in range(RUNS_A_CLUSTER):
                 number = _furthest_behind(combinations, run, alike)
-                run[number] += 1
+                run[number] += 1.0
                 flags = combinations[number][0]
                 seed = random.randrange(SEED_RANGE)
                 yield self._cell(next(numbers), {**self.common, **flags}, flags, seed)
@@ -171,8 +184,37 @@ class NightMatrix:
         )
 
 
+def _seen(
+    combinations: Sequence[tuple[Flags, float]], before: Sequence[NightRun]
+) -> tuple[dict[int, float], Mapping[str, float]]:
+    """Return how many runs combinations are ahead, by number, and how rare was what they reached.
+
+    Whoever is ahead of the others lets them have two rounds by their weights, and no more.
+    """
+    run = Counter[int]()
+    dealt: dict[int, set[str]] = {}
+    reached: dict[int, set[str]] = {}
+    last = set(nights_of(before)[-_LOOK_BACK:])
+    for index, each in enumerate(before):
+        if each.night not in last or not each.result.run:
+            continue
+        settings = each.result.settings
+        for number, (flags, _) in enumerate(combinations):
+            if settings.get("scenario") != CONTROL and _fits(flags, settings):
+                run[number] += 1
+                dealt[index] = {str(number)}
+                reached[index] = {name for name, n in each.result.situations.items() if n}
+    ahead = {n: run[n] / weight for n, (_, weight) in enumerate(combinations)}
+    fewest = min(ahead.values())
+    waits = {
+        n: min(ahead[n] - fewest, _MOST_AHEAD) * weight
+        for n, (_, weight) in enumerate(combinations)
+    }
+    return waits, promises(dealt, reached)
+
+
 def _furthest_behind(
-    combinations: Sequence[tuple[Flags, float]], run: Mapping[int, int], among: Sequence[int]
+    combinations: Sequence[tuple[Flags, float]], run: Mapping[int, float], among: Sequence[int]
 ) -> int:
     """Return the number of the combination that was run least for its weight, the first of such."""
     return min(among, key=lambda number: (run.get(number, 0) + 1) / combinations[number][1])
@@ -183,7 +225,7 @@ def _fits(entry: Flags, flags: Flags) -> bool:
 
 
 def _word(value: Any) -> str:  # noqa: ANN401 (any flag's)
-    return "" if value is None else str(value).strip()
+    return "" if value is None else str(_plain(value)).strip()
 
 
 def _key(flags: Flags, names: Sequence[str]) -> tuple[str, ...]:

@@ -67,8 +67,8 @@ class Asked(Protocol):
     def with_seed(self, seed: int) -> "Asked":
         """Return the same with another seed."""
 
-    def cells(self) -> Iterator[Cell[ScenarioResult]]:
-        """Yield the runs, the control first, without an end."""
+    def cells(self, before: Sequence[NightRun] = ()) -> Iterator[Cell[ScenarioResult]]:
+        """Yield the runs, the control first, without an end; `before` are those of other nights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,9 @@ class Night:
         """Return the same with another seed."""
         return replace(self, seed=seed)
 
-    def cells(self) -> Iterator[Cell[ScenarioResult]]:
+    def cells(self, before: Sequence[NightRun] = ()) -> Iterator[Cell[ScenarioResult]]:
         """Yield the control, then every contract with ever new seeds, without an end."""
+        del before  # six contracts are soon through
         random = Random(self.seed)  # noqa: S311 (a schedule, not a secret)
         contracts = cycle(self.contracts())
         for number in count(1):
@@ -364,7 +365,7 @@ def spend_night(
 
     campaign = Campaign(
         cells=with_repetitions(
-            night.with_seed(seed).cells(),
+            night.with_seed(seed).cells(before),
             results=lambda: judged,
             is_wanted=lambda run: (
                 run.verdict is Verdict.INVALID and not (known and known.covers(run))

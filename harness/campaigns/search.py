@@ -22,6 +22,7 @@ from harness.campaigns.campaign import (
 )
 from harness.campaigns.draws import Flags, drawn, pairs_of
 from harness.campaigns.pages import render
+from harness.campaigns.rarity import promises
 from harness.campaigns.repetitions import (
     AGAIN,
     REPEATS,
@@ -131,7 +132,7 @@ class Search:
             for result in firsts(self.results)
             if int(result.settings["number"]) < number - 1
         }
-        promise = _promises({n: self._dealt_to[n].kinds for n in reached}, reached)
+        promise = promises({n: self._dealt_to[n].kinds for n in reached}, reached)
         varied = self._dealt_to[number - 2].seed if _is_new(reached, number - 2) else None
         best: _Dealt | None = None
         most = 0.0
@@ -163,28 +164,6 @@ class Search:
             raise refused or UsageError("Nothing can be drawn.")
         self._dealt.update(best.kinds)
         return best
-
-
-def _promises(
-    dealt: Mapping[int, Collection[str]], reached: Mapping[int, Collection[str]]
-) -> dict[str, float]:
-    """Return how rare the situations were that runs with each kind reached; 1.0 is the mean.
-
-    Args:
-        dealt: what each run dealt, by its number.
-        reached: the situations that each of them reached.
-    """
-    times = Counter(name for names in reached.values() for name in names)
-    if not times:
-        return {}
-    mean = len(times) / len(reached)
-    rarity = {number: sum(1 / times[s] for s in names) / mean for number, names in reached.items()}
-    found: dict[str, list[float]] = {}
-    for number, kinds in dealt.items():
-        for kind in kinds:
-            found.setdefault(kind, []).append(rarity[number])
-    # One run more, of the mean, keeps a kind that was seen once from counting for much.
-    return {kind: (sum(of) + 1) / (len(of) + 1) for kind, of in found.items()}
 
 
 def _is_new(reached: Mapping[int, Collection[str]], number: int) -> bool:

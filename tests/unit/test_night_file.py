@@ -3,21 +3,23 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.campaigns.campaign import Session
+from harness.campaigns.campaign import Cell, Session
 from harness.campaigns.configure import Overrides, configure
-from harness.campaigns.night_log import CONTROL
+from harness.campaigns.night_log import CONTROL, NightRun
 from harness.campaigns.night_matrix import NightMatrix
 from harness.campaigns.nights import spend_night
+from harness.campaigns.scenario_result import ScenarioResult
 from harness.cli import main as cli
 from harness.cli.night_file import TEMPLATE, read_night
 from harness.core.errors import UsageError
+from harness.core.verdict import Verdict
 from harness.run.runner import Runner
 from harness.run.scenario_run import ScenarioRun, settings_of
 from tests.unit.campaign_fixture import Machine, machine
@@ -74,6 +76,45 @@ def test_combinations_are_run_by_their_weights_and_none_is_left_to_chance(
     # Transactions need acks=all, and are excluded with one of the mixes.
     assert len(kinds) == 2 * (2 * 2 + 1)
     assert ("4.3.1", "all", "transactional", "partition") not in kinds
+
+
+def nights(cells: Sequence[Cell[ScenarioResult]], *, rare: str = "") -> list[NightRun]:
+    """Return the runs of one night, of which those with these faults reached what is rare."""
+    return [
+        NightRun(
+            night="20261120T000000-nightly-7",
+            result=ScenarioResult(
+                settings=cell.settings, verdict=Verdict.VALID, reasons=(), run=f"r-{n}",
+                situations={"common": 1, f"rare {n}": int(cell.settings.get("faults") == rare)},
+            ),
+        )
+        for n, cell in enumerate(cells)
+    ]  # fmt: skip
+
+
+def kind(cell: Cell[ScenarioResult]) -> tuple[Any, ...]:
+    return tuple(cell.settings.get(name) for name in ("kafka", "acks", "workload", "faults"))
+
+
+def test_what_earlier_nights_did_not_come_to_is_run_first(read: Callable[..., NightMatrix]) -> None:
+    alike = read(SMALL.replace('"4.3.1": 3', '"4.3.1": 1'))
+    first = [*islice(alike.cells(), 2 + 6)]
+
+    second = [*islice(alike.cells(nights(first)), 2 + 4)]
+
+    assert {kind(cell) for cell in first[2:]}.isdisjoint(kind(cell) for cell in second[2:])
+
+
+def test_what_reached_rare_situations_is_run_more_often(read: Callable[..., NightMatrix]) -> None:
+    first = [*islice(read().cells(), 2 + 60)]
+    faults = first[2].settings["faults"]
+
+    plain, rare = (
+        sum(cell.settings.get("faults") == faults for cell in islice(read().cells(before), 2 + 60))
+        for before in (nights(first), nights(first, rare=faults))
+    )
+
+    assert rare > 1.2 * plain
 
 
 def test_runs_of_one_cluster_follow_each_other(read: Callable[..., NightMatrix]) -> None:
