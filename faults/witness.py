@@ -14,7 +14,8 @@ PROBE_S = 1.0
 _DEATH_S = 10.0
 _RESTART_S = 180.0
 _TRAFFIC_S = 10.0
-_MENDED_S = 10.0
+_MENDED_S = 60.0
+"""A broker that is just being started accepts nothing while its JVM loads, seconds."""
 
 
 def answers(
