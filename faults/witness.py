@@ -1,6 +1,6 @@
 """Witnesses that faults share: whether a broker answers, and whether a link carries packets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 
@@ -36,9 +36,15 @@ def await_answers(cluster: Nodes, victims: Sequence[Broker], *, timeout_s: float
     Raises:
         WaitTimeout: one did not, within so many seconds for each.
     """
+    _await_each(victims, partial(_has_answered, cluster), timeout_s=timeout_s)
+
+
+def _await_each(
+    victims: Sequence[Broker], has_answered: Callable[[Broker], bool], *, timeout_s: float
+) -> None:
     for broker in victims:
         wait_until(
-            partial(_has_answered, cluster, broker),
+            partial(has_answered, broker),
             timeout_s=timeout_s,
             what=f"node {broker.node_id} to answer",
         )
@@ -96,12 +102,7 @@ def restarted(cluster: Processes, victims: Sequence[Broker]) -> Evidence:
     """
     for broker in victims:
         cluster.start(broker)
-    for broker in victims:
-        wait_until(
-            partial(_has_answered_once_started, cluster, broker),
-            timeout_s=_RESTART_S,
-            what=f"node {broker.node_id} to answer",
-        )
+    _await_each(victims, partial(_has_answered_once_started, cluster), timeout_s=_RESTART_S)
     after = {b.node_id: cluster.process_of(b) for b in victims}
     return Evidence(
         "heal",

@@ -150,8 +150,7 @@ class GroupMember(RecordingConsumer):
         if self._settings.commits == "before-processing" and not self._commit(records):
             self._go_back(records)
             return
-        at_end_only = self._settings.commit_position
-        every = len(records) if at_end_only else self._settings.commit_every
+        every = len(records) if self._settings.commit_position else self._settings.commit_every
         uncommitted: list[Message] = []
         for record in records:
             if not self._step("processing"):

@@ -72,6 +72,21 @@ S = TypeVar("S", bound=Summary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unmade:
+    """Why a cell has no judged run.
+
+    Attributes:
+        reason: in a sentence.
+        seconds: how long it was tried.
+        by_machine: whether the run could not even be made for want of something on this machine.
+    """
+
+    reason: str
+    seconds: float
+    by_machine: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(Generic[R]):
     """One run of a campaign.
 
@@ -82,8 +97,7 @@ class Cell(Generic[R]):
         seed: draws its plan.
         shares_cluster: whether it may use the cluster of the run before.
         interpret: makes a result of the judged run, in another process.
-        without_run: makes a result of a sentence, why there is no judged run, of seconds, and of
-            whether the run could not even be made for want of something on this machine.
+        without_run: makes a result where there is no judged run.
         again: makes the cell of a repetition, by its number; None if it is not to be repeated.
     """
 
@@ -93,7 +107,7 @@ class Cell(Generic[R]):
     seed: int
     shares_cluster: bool
     interpret: Interpret[R]
-    without_run: Callable[[str, float, bool], R]
+    without_run: Callable[[Unmade], R]
     again: "Callable[[int], Cell[R]] | None" = None
 
     @property
@@ -340,7 +354,8 @@ class _Runs(Generic[R, S]):
             and isinstance(error, EnvironmentBroken)
             and not isinstance(error, ClusterBroken)
         )
-        self._keep(cell, cell.without_run(reason, round(seconds, 1), by_machine))
+        unmade = Unmade(reason=reason, seconds=round(seconds, 1), by_machine=by_machine)
+        self._keep(cell, cell.without_run(unmade))
 
     def _keep(self, cell: Cell[R], result: R) -> None:
         self._results[cell.key] = result

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from harness.campaigns.campaign import Unmade
 from harness.campaigns.conduct import RunResult
 from harness.campaigns.field_values import read_dataclass
 from harness.core.run_dir import SCHEMA, RunDir, canonical_json, read_lines, write_atomically
@@ -108,15 +109,9 @@ def claim_result(
     return concluded
 
 
-def without_run(
-    run: ClaimRun,
-    reason: str,
-    seconds: float,
-    by_machine: bool = False,  # noqa: FBT001, FBT002 (as every cell's)
-) -> ClaimResult:
+def without_run(run: ClaimRun, unmade: Unmade) -> ClaimResult:
     """Return the result of a run that could not be made, or not be judged, and why."""
-    del by_machine  # a claim that was not tried is UNKNOWN, whatever the reason
-    return _result(run, unknown(reason), seconds)
+    return _result(run, unknown(unmade.reason), unmade.seconds)
 
 
 def _result(run: ClaimRun, finding: Finding, seconds: float) -> ClaimResult:

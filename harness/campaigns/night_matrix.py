@@ -12,7 +12,7 @@ from typing import Any
 from harness.campaigns.campaign import RUNS_A_CLUSTER, SEED_RANGE, Cell
 from harness.campaigns.night_log import CONTROL, NightRun, nights_of
 from harness.campaigns.rarity import promises
-from harness.campaigns.repetitions import AGAIN, topic_of, which
+from harness.campaigns.repetitions import numbered, topic_of, which
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.core.errors import UsageError
 from harness.core.scenario import Scenario
@@ -142,8 +142,7 @@ class NightMatrix:
             yield replace(self._cell(next(numbers), control, told, seed), again=None)
         run, promise = _seen(combinations, before)
         combinations = [
-            (flags, weight * promise.get(str(n), 1.0))
-            for n, (flags, weight) in enumerate(combinations)
+            (flags, weight * promise.get(n, 1.0)) for n, (flags, weight) in enumerate(combinations)
         ]
         while True:
             first = _furthest_behind(combinations, run, range(len(combinations)))
@@ -154,7 +153,7 @@ class NightMatrix:
             ]  # fmt: skip
             for _ in range(RUNS_A_CLUSTER):
                 number = _furthest_behind(combinations, run, alike)
-                run[number] += 1.0
+                run[number] += 1
                 flags = combinations[number][0]
                 seed = random.randrange(SEED_RANGE)
                 yield self._cell(next(numbers), {**self.common, **flags}, flags, seed)
@@ -171,12 +170,11 @@ class NightMatrix:
             "min_isr": scenario.contract.min_isr,
             "workload": told.get("workload"),
             "seed": seed,
-            **({} if again is None else {AGAIN: again}),
         }
         words = ", ".join(f"{name}={value}" for name, value in told.items() if value is not None)
         return scenario_cell(
             scenario,
-            settings=settings,
+            settings=numbered(settings, again),
             title=f"{scenario.name} {words} seed={seed}{which(again)}",
             seed=seed,
             shares_cluster=True,
@@ -186,13 +184,13 @@ class NightMatrix:
 
 def _seen(
     combinations: Sequence[tuple[Flags, float]], before: Sequence[NightRun]
-) -> tuple[dict[int, float], Mapping[str, float]]:
+) -> tuple[dict[int, float], Mapping[int, float]]:
     """Return how many runs combinations are ahead, by number, and how rare was what they reached.
 
     Whoever is ahead of the others lets them have two rounds by their weights, and no more.
     """
     run = Counter[int]()
-    dealt: dict[int, set[str]] = {}
+    dealt: dict[int, set[int]] = {}
     reached: dict[int, set[str]] = {}
     last = set(nights_of(before)[-_LOOK_BACK:])
     for index, each in enumerate(before):
@@ -202,7 +200,7 @@ def _seen(
         for number, (flags, _) in enumerate(combinations):
             if settings.get("scenario") != CONTROL and _fits(flags, settings):
                 run[number] += 1
-                dealt[index] = {str(number)}
+                dealt[index] = {number}
                 reached[index] = {name for name, n in each.result.situations.items() if n}
     ahead = {n: run[n] / weight for n, (_, weight) in enumerate(combinations)}
     fewest = min(ahead.values())

@@ -32,6 +32,7 @@ from harness.campaigns.prune import is_passing, reduce_run
 from harness.campaigns.repetitions import (
     AGAIN,
     firsts,
+    numbered,
     repetitions,
     topic_of,
     which,
@@ -121,13 +122,8 @@ class Night:
         is_control = number == 1
         name = CONTROL if is_control else DEFAULT_SCENARIO
         workload = None if is_control else self.workload
-        settings = {
-            "scenario": name,
-            **contract,
-            "seed": seed,
-            "workload": workload,
-            **({} if again is None else {AGAIN: again}),
-        }
+        own = {"scenario": name, **contract, "seed": seed, "workload": workload}
+        settings = numbered(own, again)
         return scenario_cell(
             self._configured(name, contract, topic=topic_of(number, again)),
             settings=settings,
@@ -337,6 +333,7 @@ def spend_night(
         HealFailed: something may still be broken; nothing more was run.
     """
     night.reject()
+    known = known or KnownFindings()
     asked: dict[str, Any] = {"schema": SCHEMA, **night.asked()}
     if night.seed is None:
         del asked["seed"]
@@ -360,16 +357,14 @@ def spend_night(
         return NightSummary(
             seed=seed, budget_s=session.budget_s, results=results,
             elapsed_s=time.monotonic() - begin, earlier=earlier, name=folder.name,
-            before=before, known=known or KnownFindings(),
+            before=before, known=known,
         )  # fmt: skip
 
     campaign = Campaign(
         cells=with_repetitions(
             night.with_seed(seed).cells(before),
             results=lambda: judged,
-            is_wanted=lambda run: (
-                run.verdict is Verdict.INVALID and not (known and known.covers(run))
-            ),
+            is_wanted=lambda run: run.verdict is Verdict.INVALID and not known.covers(run),
         ),
         read=ScenarioResult.read,
         summarize=summarize,

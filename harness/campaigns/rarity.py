@@ -1,12 +1,15 @@
 """What runs led to situations that few others reached: it is to come more often."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 
 def promises(
-    dealt: Mapping[int, Collection[str]], reached: Mapping[int, Collection[str]]
-) -> dict[str, float]:
+    dealt: Mapping[int, Collection[K]], reached: Mapping[int, Collection[str]]
+) -> dict[K, float]:
     """Return how rare the situations were that runs with each kind reached; 1.0 is the mean.
 
     Args:
@@ -18,7 +21,7 @@ def promises(
         return {}
     mean = len(times) / len(reached)
     rarity = {number: sum(1 / times[s] for s in names) / mean for number, names in reached.items()}
-    found: dict[str, list[float]] = {}
+    found: dict[K, list[float]] = {}
     for number, kinds in dealt.items():
         for kind in kinds:
             found.setdefault(kind, []).append(rarity[number])

@@ -1,6 +1,7 @@
 """Runs that found something are made again at once: how often it comes again tells what it is."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from harness.campaigns.campaign import Cell, key_of
 from harness.campaigns.scenario_result import ScenarioResult
@@ -35,6 +36,11 @@ def with_repetitions(
             waiting.remove(made)
             if made.again is not None and is_wanted(result):
                 yield from map(made.again, range(1, REPEATS + 1))
+
+
+def numbered(settings: Mapping[str, Any], again: int | None) -> dict[str, Any]:
+    """Return the settings of a run, or of its repetition of that number."""
+    return {**settings} if again is None else {**settings, AGAIN: again}
 
 
 def topic_of(number: int, again: int | None) -> str:

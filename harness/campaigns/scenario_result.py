@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from harness.campaigns.campaign import Cell
+from harness.campaigns.campaign import Cell, Unmade
 from harness.campaigns.conduct import RunResult
 from harness.campaigns.field_values import read_dataclass
 from harness.campaigns.fingerprint import Fingerprint, fingerprints
@@ -262,12 +262,7 @@ def _reached_under(report: Report) -> dict[str, tuple[str, ...]]:
 
 
 def _without_run(
-    settings: Mapping[str, Any],
-    scenario: Scenario,
-    seed: int,
-    reason: str,
-    seconds: float,
-    by_machine: bool,  # noqa: FBT001 (as every cell's)
+    settings: Mapping[str, Any], scenario: Scenario, seed: int, unmade: Unmade
 ) -> ScenarioResult:
     steps = plan(scenario, seed)
     destroyed = any(fault_traits(step.fault).destroys_data for step in steps)
@@ -275,15 +270,15 @@ def _without_run(
     return ScenarioResult(
         settings=settings,
         verdict=Verdict.UNKNOWN,
-        reasons=(reason,),
+        reasons=(unmade.reason,),
         headlines=_headlines(contract, kafka, {}, destroyed=destroyed),
         faults=len(steps),
         kafka=kafka,
         workload=WORKLOADS.name_of(scenario.workload),
         contract=contract,
         control=bool(scenario.provokes(contract)),
-        by_machine=by_machine,
-        seconds=seconds,
+        by_machine=unmade.by_machine,
+        seconds=unmade.seconds,
     )
 
 

@@ -24,9 +24,9 @@ from harness.campaigns.draws import Flags, drawn, pairs_of
 from harness.campaigns.pages import render
 from harness.campaigns.rarity import promises
 from harness.campaigns.repetitions import (
-    AGAIN,
     REPEATS,
     firsts,
+    numbered,
     repetitions,
     topic_of,
     with_repetitions,
@@ -77,7 +77,6 @@ class Search:
     stop_at_first: bool = False
     stop_at: frozenset[str] = frozenset()
     results: Sequence[ScenarioResult] = ()
-    _dealt: Counter[str] = field(default_factory=Counter)
     _dealt_to: dict[int, _Dealt] = field(default_factory=dict)
 
     def cells(self) -> Iterator[Cell[ScenarioResult]]:
@@ -100,19 +99,19 @@ class Search:
     def _cell(self, number: int, again: int | None = None) -> Cell[ScenarioResult]:
         if number not in self._dealt_to:
             self._dealt_to[number] = self._rarest(number)
-        flags, seed = self._dealt_to[number].flags, self._dealt_to[number].seed
+        dealt = self._dealt_to[number]
+        flags, seed = dealt.flags, dealt.seed
         # Runs share clusters.
         scenario = self.make(flags, topic_of(number, again))
         settings = {
             "number": number,
             "seed": seed,
-            **({} if again is None else {AGAIN: again}),
             "flags": {name: value for name, value in flags.items() if value is not None},
         }
         which = f"repetition {again} of number {number}" if again else f"number {number}"
         return scenario_cell(
             scenario,
-            settings=json.loads(json.dumps(settings, default=str)),
+            settings=json.loads(json.dumps(numbered(settings, again), default=str)),
             title=f"{which} · {scenario.contract} · seed {seed}",
             seed=seed,
             shares_cluster=True,
@@ -132,6 +131,7 @@ class Search:
             for result in firsts(self.results)
             if int(result.settings["number"]) < number - 1
         }
+        dealt = Counter(kind for each in self._dealt_to.values() for kind in each.kinds)
         promise = promises({n: self._dealt_to[n].kinds for n in reached}, reached)
         varied = self._dealt_to[number - 2].seed if _is_new(reached, number - 2) else None
         best: _Dealt | None = None
@@ -155,14 +155,12 @@ class Search:
                 continue
             kinds = pairs | _kinds(scenario, seed)
             news = sum(
-                promise.get(kind, 1.0) / (1 + self._dealt[kind] / share)
-                for kind, share in kinds.items()
+                promise.get(kind, 1.0) / (1 + dealt[kind] / share) for kind, share in kinds.items()
             )
             if best is None or news > most:
                 best, most = _Dealt(flags=flags, seed=seed, kinds=frozenset(kinds)), news
         if best is None:
             raise refused or UsageError("Nothing can be drawn.")
-        self._dealt.update(best.kinds)
         return best
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.campaigns.campaign import Session
+from harness.campaigns.campaign import Session, Unmade
 from harness.campaigns.claim_result import ClaimResult, claim_result, merge_results, without_run
 from harness.campaigns.claims import ClaimMatrix, run_claims
 from harness.campaigns.conduct import RunResult
@@ -171,8 +171,9 @@ def judged_as(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Ou
     def claim_result(result: RunResult, seconds: float, *, name: str) -> ClaimResult:
         kafka = result.report.kafka
         run = ClaimRun(name=name, claim=simple(), kafka=kafka)
+        concluded = without_run(run, Unmade(reason="Seen.", seconds=seconds))
         return replace(
-            without_run(run, "Seen.", seconds), metadata="kraft", run=result.run_dir.name,
+            concluded, metadata="kraft", run=result.run_dir.name,
             outcome=outcomes.get(kafka, Outcome.CONFIRMED), started_utc="2026-11-21T10:00:00Z",
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from harness.campaigns.campaign import Session
+from harness.campaigns.campaign import Session, Unmade
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.contracts import Choice, ContractMatrix, combine, run_contracts, settings_of
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult, scenario_cell
@@ -203,7 +203,7 @@ def unmade(choice: Choice | None = None) -> ScenarioResult:
     cell = scenario_cell(
         scenario, settings=settings_of(scenario), title="", seed=1, shares_cluster=False
     )
-    return cell.without_run("It did not start.", 3.0, False)
+    return cell.without_run(Unmade(reason="It did not start.", seconds=3.0))
 
 
 def table_of(*results: ScenarioResult, left_out: dict[str, str] | None = None) -> ContractMatrix:

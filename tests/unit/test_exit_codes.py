@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from harness.campaigns.campaign import Unmade
 from harness.campaigns.claim_result import ClaimResult, without_run
 from harness.campaigns.conduct import RunResult
 from harness.cli import main as cli
@@ -225,7 +226,8 @@ def test_claims_end_as_their_worst_outcome(
 ) -> None:
     def claim_result(result: RunResult, seconds: float, *, name: str) -> ClaimResult:
         run = ClaimRun(name=name, claim=find_claim(name)[1], kafka=result.report.kafka)
-        return replace(without_run(run, "Seen.", seconds), run=result.run_dir.name, outcome=outcome)
+        concluded = without_run(run, Unmade(reason="Seen.", seconds=seconds))
+        return replace(concluded, run=result.run_dir.name, outcome=outcome)
 
     monkeypatch.setattr("harness.campaigns.claims.claim_result", claim_result)
 

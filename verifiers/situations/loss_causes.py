@@ -47,7 +47,7 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
     """
     if not events.timeline.states:
         # Who led is not known: whatever is lost may have been lost by that.
-        destroys = events.run.contract.min_isr == 1 and any(cut.cause for _, cut in events.cuts)
+        destroys = _may_have_destroyed(events)
         return [
             _row(topic, _ANY_PARTITION, None, destroys=destroys) for topic in sorted(events.tested)
         ]
@@ -65,9 +65,14 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
 def copies_destroyed(events: RunEvents) -> bool:
     """Return whether faults destroyed every copy of some partition, of internal topics too."""
     if not events.timeline.states:
-        return any(row["destroys"] for row in loss_causes(events, ()))
+        return _may_have_destroyed(events)
     topics = {topic for topic, _ in events.timeline.states}
     return any(True for _ in _of_destroyed_copies(events, topics))
+
+
+def _may_have_destroyed(events: RunEvents) -> bool:
+    """Return whether a fault may have destroyed the only copy, where no ISR is known."""
+    return events.run.contract.min_isr == 1 and any(cut.cause for _, cut in events.cuts)
 
 
 def kind_of_cause(words: str) -> str:
@@ -154,7 +159,7 @@ def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[d
             cuts.append((at_ns, cut))
             if gone := _gone(events, states, cuts):
                 yield _of_cut(events, at_ns, cut) | {
-                    "until_ns": min(since_ns for since_ns, _ in gone),
+                    "until_ns": min(gone_ns for gone_ns, _ in gone),
                     "cut_to": max(each.to for _, each in gone),
                     "destroys": True,
                 }
