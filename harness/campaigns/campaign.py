@@ -126,6 +126,7 @@ class Campaign(Generic[R, S]):
         summarize: sums up all results so far, in the order of the cells.
         results_file: name of the file of JSON lines, one a result.
         is_over: asked after each result: whether no further run is wanted.
+        waits: whether a run is judged before the next one is chosen, which depends on it.
     """
 
     cells: Iterable[Cell[R]]
@@ -133,6 +134,7 @@ class Campaign(Generic[R, S]):
     summarize: Callable[[Sequence[R]], S]
     results_file: str = "runs.jsonl"
     is_over: Callable[[], bool] = lambda: False
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +300,7 @@ class _Runs(Generic[R, S]):
                     pause(min(_LONGEST_PAUSE_S, self._session.budget_s / 20), self._session.stop)
             self._longest_run_s = max(self._longest_run_s, time.monotonic() - run_begin)
             # One run is judged behind the next, and no more: results are not to lag behind.
-            self.take_results(leave=1)
+            self.take_results(leave=0 if self._campaign.waits else 1)
 
     def _fits(self, spent_s: float) -> bool:
         """Return whether one more run, and all that is not judged yet, is done in time."""

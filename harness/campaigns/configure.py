@@ -81,7 +81,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     )
     workload = _workload(scenario, overrides)
     topics = [getattr(each, "topic", None) for each in (scenario.workload, workload)]
-    schedule: Schedule = _on_topic(scenario.schedule, *topics)
+    schedule: Schedule = on_topic(scenario.schedule, *topics)
     schedule = _dealt(name, schedule, overrides, topic=topics[1])
     schedule = _with_own_names(schedule, workload, is_asked=overrides.targets is not None)
     cluster = _cluster(
@@ -192,7 +192,7 @@ def _possible(mix: Mix, workload: Workload) -> Mix:
     return replace(mix, targets=tuple(filter(is_possible, mix.targets)))
 
 
-def _on_topic(schedule: Schedule, old: str | None, new: str | None) -> Schedule:
+def on_topic(schedule: Schedule, old: str | None, new: str | None) -> Schedule:
     """Return a schedule that speaks of another topic."""
     changed: Schedule = _changed(
         schedule, lambda name, value: new if name == "topic" and value == old else value

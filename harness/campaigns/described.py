@@ -133,6 +133,17 @@ def _made(
     return made
 
 
+def call(described: Mapping[str, Any]) -> str:
+    """Return the text from which the `parse_` functions make what was described again."""
+    values = {
+        name: ("on" if value else "off") if isinstance(value, bool) else value
+        for name, value in described["parameters"].items()
+        if value not in (None, (), [])
+    }
+    text = ", ".join(f"{name}={value}" for name, value in values.items())
+    return f"{described['name']}({text})" if text else str(described["name"])
+
+
 def parse_step(given: Mapping[str, Any], *, topic: str | None = None) -> Step:
     """Return the step that plan.json describes; its faults, targets and events may be texts too.
 

@@ -93,10 +93,15 @@ def fingerprints(
         )
         for name, finding in report.anomalies.items()
         if finding.forbidden
-        for kind in finding.forbidden_kinds or tuple(finding.kinds) or ("",)
+        for kind in forbidden_kinds(finding)
         for damage in _explanations(report, finding, kind, origin_ns)
     ]
     return tuple(dict.fromkeys(found))
+
+
+def forbidden_kinds(finding: AnomalyFinding) -> tuple[str, ...]:
+    """Return the kinds of a forbidden anomaly that the contract forbids; "" stands for no kind."""
+    return finding.forbidden_kinds or tuple(finding.kinds) or ("",)
 
 
 def contract_class(contract: Contract) -> str:
@@ -140,13 +145,14 @@ def _faults_at(
         if example.time_ns is None:
             continue
         at_s = (example.time_ns - origin_ns) / 1e9
-        around = [fault for fault in report.faults if _covers(fault, at_s)]
+        around = [fault for fault in report.faults if covers(fault, at_s)]
         if around:
             found[max(around, key=lambda fault: fault.injected_at_s or 0.0).name] += 1
     return found
 
 
-def _covers(fault: JudgedFault, at_s: float) -> bool:
+def covers(fault: JudgedFault, at_s: float) -> bool:
+    """Return whether a fault was in force at a time of the run, or had just been healed."""
     if fault.injected_at_s is None or fault.injected_at_s > at_s:
         return False
     return fault.healed_at_s is None or at_s <= fault.healed_at_s + AFTERMATH_NS / 1e9

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from harness.cli import console
+from harness.cli.bisect import bisect
 from harness.cli.claims import claims
 from harness.cli.index import index
 from harness.cli.matrix import matrix
@@ -38,6 +39,7 @@ from harness.cli.options import (
 from harness.cli.process import INTERRUPTED, is_wrong_usage, stoppable
 from harness.cli.prune import prune
 from harness.cli.search import search
+from harness.cli.shrink import shrink
 from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.registry import Registry, first_sentence
@@ -322,6 +324,8 @@ def init(
 app.command("index", cls=ConfiguredCommand)(index)
 app.command("prune", cls=ConfiguredCommand)(prune)
 app.command("search", cls=RunningCommand)(search)
+app.command("shrink", cls=ConfiguredCommand)(shrink)
+app.command("bisect", cls=ConfiguredCommand)(bisect)
 
 
 @app.command(

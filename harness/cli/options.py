@@ -124,6 +124,14 @@ Plots = Annotated[
 WwDeps = Annotated[
     bool, option("--ww-deps", help="Op histories: a write depends on the one before it in the log.")
 ]
+Anomaly = Annotated[
+    str | None,
+    typer.Option(
+        "--anomaly",
+        metavar="ANOMALY",
+        help="Which of the run's forbidden anomalies is meant; default: the worst.",
+    ),
+]
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, such as runs/latest.")]
 
 

@@ -1,14 +1,18 @@
 """Scenario files: settings of an experiment and, if it has some, its steps, in YAML."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.campaigns.described import parse_event, parse_fault, parse_target
+from harness.campaigns.described import call, parse_event, parse_fault, parse_target
+from harness.cli.settings import flags_of
 from harness.cli.yaml_file import Mistake, Place, nearest, read_yaml, reject
 from harness.core.duration import parse_duration_s
 from harness.core.errors import UsageError
+from harness.core.fault import describe
+from harness.core.scenario import Scenario, Step
 
 _STEPS = "steps"
 _PARTS: Mapping[str, Callable[[str], object]] = {
@@ -22,6 +26,37 @@ _PARTS: Mapping[str, Callable[[str], object]] = {
 }
 """What a step may hold, and what reads it; a topic that is not named is the run's."""
 _NEEDED = ("fault", "target", "hold")
+
+
+def scenario_text(scenario: Scenario, seed: int) -> str:
+    """Return a scenario file from which `run` makes an experiment again, with the same steps.
+
+    Args:
+        scenario: the experiment, on the topic of the registered scenario of its name.
+        seed: of the run.
+    """
+    import yaml
+
+    document = {**flags_of(scenario), "seed": seed, _STEPS: []}
+    document[_STEPS] = [_written(step) for step in scenario.schedule.steps(seed, math.inf)]
+    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def _written(step: Step) -> dict[str, Any]:
+    after = step.after
+    waits = after and {
+        "after": call(describe(after.event)),
+        **({"delay": f"{after.delay_s:g}s"} if after.delay_s else {}),
+        "within": f"{after.within_s:g}s",
+    }
+    return {
+        **({"at": f"{step.at_s:g}s"} if step.at_s else {}),
+        **(waits or {}),
+        "fault": call(describe(step.fault)),
+        "target": call(describe(step.target)),
+        "hold": f"{step.hold_s:g}s",
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from harness.core.contract import Contract
 from harness.core.duration import parse_duration_s, parse_range_s
 from harness.core.errors import UsageError
 from harness.core.scenario import Scenario
-from harness.core.workload import Workload
+from harness.core.workload import WORKLOADS, Workload
 from workloads.consumer_group import ConsumerGroup
 from workloads.send_poll import SendPoll
 
@@ -113,6 +113,20 @@ class Setting:
                 return tuple(self._pair(text) for text in value)
             case "text":
                 return value
+
+    def written(self, value: Any) -> Any:  # noqa: ANN401 (whatever a field holds)
+        """Return the value of the field as a file has it; None if it cannot be written there.
+
+        Settings that list calls are left out: their place is taken by steps.
+        """
+        match self.takes:
+            case "duration" if value:
+                return f"{value}ms" if self.field.endswith("_ms") else f"{value:g}s"
+            case "pairs" if value:
+                return [f"{key}={own}" for key, own in value]
+            case "text" if value is not None:
+                return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+        return None
 
     def _pair(self, text: str) -> tuple[str, str]:
         key, sign, value = (part.strip() for part in text.partition("="))
@@ -275,6 +289,33 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
+
+
+def flags_of(scenario: Scenario) -> dict[str, Any]:
+    """Return the settings that make a scenario, as a file has them; its steps are left out."""
+    own: dict[type, Any] = {ClusterSpec: scenario.cluster, Contract: scenario.contract}
+    own[Overrides] = {
+        "workload_name": WORKLOADS.name_of(scenario.workload),
+        "duration_s": scenario.duration_s,
+        "max_at_once": scenario.max_at_once,
+        "available_within_s": scenario.available_within_s,
+        "lease_margin_s": scenario.lease_margin_s,
+        "client": None if scenario.client is None else str(scenario.client),
+    }
+    flags: dict[str, Any] = {"scenario": scenario.name}
+    for setting in SETTINGS:
+        part = own.get(setting.owner, scenario.workload)
+        value = (
+            part.get(setting.field)
+            if isinstance(part, dict)
+            else (getattr(part, setting.field, None))
+        )
+        of_file = scenario.cluster.compose is not None and setting.owner is ClusterSpec
+        if of_file and setting.field != "compose":
+            continue
+        if (text := setting.written(value)) is not None:
+            flags[setting.name.replace("_", "-")] = text
+    return flags
 
 
 def scenario_of(flags: Flags, *, topic: str | None = None) -> Scenario:
