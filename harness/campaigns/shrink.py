@@ -333,9 +333,7 @@ class ShrinkSummary:
     def lines(self) -> list[str]:
         """Return the summary for a console."""
         if self.smallest is None or self.before is None:
-            return [
-                f"{self.finding} was not shown again: {self.first} runs of {self.run} as it was."
-            ]
+            return [f"{self.finding} was not shown again: by {self.first} runs of {self.run}."]
         lines = [
             f"{self.finding} of {self.run}, Kafka {self.kafka}: shown by {self.first} runs as it "
             f"was; {self.tried} candidates, {self.runs} runs, {self.elapsed_s / 60:.0f} min"

@@ -41,11 +41,11 @@ def bisect(
     from harness.campaigns.configure import repeated
     from harness.campaigns.trials import Finding
     from harness.machine.images import kafka_versions
-    from verifiers.run_folder.result import read_report
+    from verifiers.run_folder.result import read_verdict
 
     run_dir = RunDir.open(path)
     scenario, seed = repeated(run_dir)
-    finding = Finding.of(run_dir, read_report(run_dir), anomaly)
+    finding = Finding.of(run_dir, read_verdict(run_dir), anomaly)
     bad = bad or scenario.cluster.kafka
     for version in (bad, good):
         on_release(scenario, version)  # What cannot be run there is refused at once.

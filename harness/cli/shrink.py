@@ -32,11 +32,11 @@ def shrink(
     from harness.campaigns.shrink import Shrink, run_shrink, suspects
     from harness.campaigns.trials import Finding
     from harness.cli.scenario_file import scenario_text
-    from verifiers.run_folder.result import read_report
+    from verifiers.run_folder.result import read_verdict
 
     run_dir = RunDir.open(path)
     scenario, seed = repeated(run_dir)
-    report = read_report(run_dir)
+    report = read_verdict(run_dir)
     finding = Finding.of(run_dir, report, anomaly)
     console.say(f"looking for {finding} in ever smaller experiments")
     shrunk = Shrink(
