@@ -339,7 +339,7 @@ def bench(
         str,
         typer.Argument(
             help="verify, verify-small, verify-runs, verify-ops, op-cycles, segments, recording, "
-            "throughput, start-up, faults or power."
+            "throughput, start-up, faults, reactions or power."
         ),
     ],
 ) -> None:
