@@ -124,7 +124,8 @@ class Nemesis:
         seed: the seed of the run; draws of victims come from a stream of their own.
         max_at_once: how many faults may be in force at one time.
         has_full_isr: whether every ISR is full after earlier faults; asked before each fault
-            that begins alone, unless it follows an event.
+            that begins alone, unless it follows an event. Beside faults that are only being healed
+            a fault is alone: these are waited for.
         listen: begins to listen for an event; only asked if steps wait for some.
         destroys_at_most: on so many brokers data may be destroyed before every ISR is full again;
             None for any number.
@@ -167,7 +168,9 @@ class Nemesis:
                     if now_ns >= next_ns[-1]:
                         # Its own effect may be what the next one waits for.
                         self._listen_for(waiting[1:2])
-                        self._begin(waiting.pop(0), stop)
+                        begun = waiting.pop(0)
+                        self._begin(begun, stop)
+                        self._keep_distances(begun, waiting, begin_ns)
                         continue
                 pause((min(next_ns, default=0) - time.monotonic_ns()) / 1e9, stop)
         finally:
@@ -178,6 +181,25 @@ class Nemesis:
                 self.injector.heal_all()
             finally:
                 self._raise_failures()
+
+    def _keep_distances(
+        self, begun: "_Waiting", waiting: Sequence["_Waiting"], begin_ns: int
+    ) -> None:
+        """Move what is planned within the hold of a fault as far as that came late.
+
+        A broker is to lose its power so many seconds after it was cut off, not so many seconds
+        after the beginning.
+        """
+        step = begun.step
+        (late_ns,) = [
+            entry.due_ns - int((step.hold_s + step.at_s) * 1e9) - begin_ns
+            for entry in tuple(self.injector.active)
+            if entry.header.fault_id == begun.fault_id
+        ] or [0]
+        for entry in waiting:
+            if entry.step.after is None and entry.step.at_s < step.at_s + step.hold_s:
+                planned_ns = begin_ns + int(entry.step.at_s * 1e9)
+                entry.due_ns = max(entry.due_ns, planned_ns + late_ns)
 
     def _listen_for(self, waiting: Sequence["_Waiting"]) -> None:
         for entry in waiting:
@@ -265,11 +287,21 @@ class Nemesis:
             return
         self.injector.inject(header, victims)
 
+    def _nothing_is_held(self) -> bool:
+        """Return whether nothing is in force but what is being healed, or is to be."""
+        now_ns = time.monotonic_ns()
+        return all(entry.due_ns <= now_ns for entry in tuple(self.injector.active))
+
+    def _is_over(self) -> bool:
+        """Return whether everything was healed, and the cluster has recovered."""
+        self._heal_due()
+        return not self.injector.active and self.has_full_isr()
+
     def _choose(self, fault_id: str, step: Step, stop: threading.Event) -> tuple[Broker, ...]:
-        if not self.injector.active and step.after is None:
+        if step.after is None and self._nothing_is_held():
             try:
                 wait_until(
-                    self.has_full_isr, timeout_s=_FULL_ISR_S, interval_s=0.3, stop=stop,
+                    self._is_over, timeout_s=_FULL_ISR_S, interval_s=0.3, stop=stop,
                     what="full in-sync replicas after the fault before",
                 )  # fmt: skip
             except WaitTimeout as error:

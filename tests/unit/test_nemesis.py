@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,22 @@ class Inline(Executor):
         except HealFailed as error:
             future.set_exception(error)
         return future
+
+
+class Slowly(Executor):
+    """Does what it is given once it was asked often enough whether that is done."""
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        class Late(Future[Any]):
+            asked = 0
+
+            def done(self) -> bool:
+                self.asked += 1
+                if self.asked == 10:
+                    self.set_result(task(*args, **kwargs))
+                return super().done()
+
+        return Late()
 
 
 Run = Callable[..., None]
@@ -365,21 +381,57 @@ def test_a_link_opens_when_its_ends_can_answer_over_it(tmp_path: Path, run: Run)
     assert all(line["evidence"]["observed"] for line in _journal(tmp_path) if "evidence" in line)
 
 
-def test_a_step_does_not_wait_for_a_heal_that_takes_long(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("after", "order"),
+    [
+        (After(event=Healed(), within_s=0.01), ["?", "+a", "+b", "-a", "-b"]),
+        (None, ["?", "+a", "-a", "?", "+b", "-b"]),
+    ],
+    ids=["follows an event", "begins alone"],
+)
+def test_only_who_follows_an_event_does_not_wait_for_a_heal_that_takes_long(
+    after: After | None, order: list[str], run: Run
+) -> None:
     events: list[str] = []
 
-    class Slow(Recorded):
-        def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
-            for _ in range(10_000_000):
-                if "+b" in events:
-                    break
-            return super().heal(cluster, victims)
+    def has_full_isr() -> bool:
+        events.append("?")
+        return True
 
-    steps = [_step(Slow("a", events), 1, hold_s=2), _step(Recorded("b", events), 9)]
-    run(FakeCluster(), steps, max_at_once=2, healers=ThreadPoolExecutor())
+    steps = [
+        _step(Recorded("a", events), 1, hold_s=2),
+        replace(_step(Recorded("b", events), 3.01), after=after),
+    ]
+    run(FakeCluster(), steps, max_at_once=2, has_full_isr=has_full_isr, healers=Slowly())
 
-    assert events[:2] == ["+a", "+b"]
-    assert sorted(events[2:]) == ["-a", "-b"]
+    assert events == order
+
+
+def test_a_step_keeps_its_distance_from_the_fault_in_whose_hold_it_begins(
+    tmp_path: Path, run: Run, instant_time: list[float]
+) -> None:
+    class Late(Recorded):
+        def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            instant_time[0] += 20  # Until it is seen to be in force.
+            return super().inject(cluster, victims)
+
+    events: list[str] = []
+    steps = [
+        _step(Late("cut", events), 10, hold_s=19),
+        _step(Recorded("power", events), 25, hold_s=6),
+        _step(Recorded("other", events), 60, hold_s=6),
+    ]
+    begin_s = time.monotonic()
+
+    run(FakeCluster(), steps, max_at_once=2)
+
+    in_force_s = [
+        line["time_ns"] / 1e9 - begin_s
+        for line in _journal(tmp_path)
+        if line["event"] == "injected"
+    ]
+    assert in_force_s == [pytest.approx(at_s, abs=0.2) for at_s in (30, 45, 60)]
+    assert events == ["+cut", "+power", "-cut", "-power", "+other", "-other"]
 
 
 def test_links_are_healed_behind_all_else_when_a_run_is_stopped(run: Run) -> None:

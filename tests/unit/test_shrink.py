@@ -337,3 +337,22 @@ def test_another_release_gets_what_it_can_do() -> None:
     assert "inter.broker.protocol.version" not in dict(on.cluster.config)
     with pytest.raises(UsageError, match="idempotent"):
         on_release(replace(of, contract=replace(of.contract, idempotence=True)), "0.10.2.2")
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_it"),
+    [
+        (Fingerprint(anomaly="lost-write", kind="unexplained"), True),
+        (Fingerprint(anomaly="lost-write", kind="destroyed"), False),
+        (Fingerprint(anomaly="duplicate", kind="unexplained"), False),
+    ],
+    ids=lambda value: getattr(value, "text", ""),
+)
+def test_only_the_same_anomaly_in_the_same_kinds_is_the_finding(
+    shown: Fingerprint, *, is_it: bool
+) -> None:
+    result = ScenarioResult(
+        settings={}, verdict=Verdict.INVALID, reasons=(), fingerprints=(shown,), run="r"
+    )
+
+    assert LOST.is_in(result) is is_it
