@@ -1,12 +1,17 @@
 """The result of a verification: the report of a run, and the file `verdict.json`."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
+from harness.core.errors import HistoryUnreadable, UsageError
+from harness.core.run_dir import SCHEMA, RunDir, canonical_json, write_atomically
 from harness.core.verdict import Verdict
+
+VERDICT = "verdict.json"
+"""Name of the file in the folder of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,9 +188,68 @@ class Report:
             del document["group"]
         return document
 
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "Report":
+        """Return the report whose document this is: what `to_json` has made, or verdict.json.
+
+        Raises:
+            HistoryUnreadable: it is no report.
+        """
+        # Only who reads a report again needs pydantic, and it takes a tenth of a second to import.
+        from pydantic import ValidationError
+
+        if document.get("schema") != SCHEMA:
+            raise HistoryUnreadable(
+                f"A report has the schema {SCHEMA}, this has {document.get('schema')!r}."
+            )
+        own = {each.name for each in fields(JudgedFault)}
+        faults = document.get("faults")
+        effects = {
+            fault.get("id"): effect
+            for fault in (faults if isinstance(faults, list) else ())
+            if isinstance(fault, Mapping)
+            and (effect := {name: value for name, value in fault.items() if name not in own})
+        }
+        verdict = Verdict.__members__.get(str(document.get("verdict")))
+        try:
+            report: Report = _adapter().validate_python(
+                {**document, "verdict": verdict, "effects": effects}
+            )
+        except ValidationError as error:
+            raise HistoryUnreadable(f"This is no report: {error}") from error
+        return report
+
+
+@cache
+def _adapter() -> Any:  # noqa: ANN401 (pydantic is imported where it is needed)
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Report)
+
 
 def write_verdict(run_dir: Path, report: Report) -> Path:
     """Write verdict.json into the run's folder, atomically, and return its path."""
-    path = run_dir / "verdict.json"
+    path = run_dir / VERDICT
     write_atomically(path, canonical_json(report.to_json()))
     return path
+
+
+def read_verdict(run_dir: RunDir) -> Report:
+    """Return the report in the verdict.json of a run that was judged; Spark is not needed.
+
+    Raises:
+        UsageError: the run has no verdict yet.
+        HistoryUnreadable: verdict.json is damaged.
+    """
+    if not (run_dir.path / VERDICT).is_file():
+        raise UsageError(
+            f"{run_dir.path} has no verdict yet: `kafka-chaos verify {run_dir.path}` gives it one."
+        )
+    document = run_dir.read_json(VERDICT)
+    try:
+        return Report.read(document)
+    except HistoryUnreadable as error:
+        raise HistoryUnreadable(
+            f"{run_dir.path / VERDICT} cannot be read ({error}): `kafka-chaos verify "
+            f"{run_dir.path}` writes it again."
+        ) from error
