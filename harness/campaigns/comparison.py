@@ -4,12 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from markupsafe import Markup
+
+from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import ScenarioResult
 from harness.campaigns.sides import Side, kind_of
+from harness.campaigns.small_ranges import small_ranges
 from harness.campaigns.spread import FEWEST, LEVEL, Share, Spread, Values, chance, spreads
-from harness.core.run_dir import SCHEMA
+from harness.core.errors import UsageError
+from harness.core.run_dir import SCHEMA, write_atomically
 from harness.core.verdict import Verdict
 from verifiers.report import units
 
@@ -117,6 +123,17 @@ class QuantityRow:
             return "no difference beyond chance"
         return self.quantity.more if self.sign > 0 else self.quantity.less
 
+    def cells(self) -> list[str]:
+        """Return it as a row: name, either side, ratio, and how B is."""
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        return [self.quantity.name, self._cell(self.a), self._cell(self.b), ratio, self.words]
+
+    def _cell(self, spread: Spread | None) -> str:
+        if spread is None:
+            return "—"
+        median, low, high = map(self.quantity.say, (spread.median, spread.low, spread.high))
+        return f"{median} ({low} to {high}), {spread.n} in {units.counted(spread.runs, 'run')}"
+
     def document(self) -> dict[str, Any]:
         """Return it as a JSON object."""
         return {
@@ -155,6 +172,17 @@ class AnomalyRow:
         if self.b.count:
             return "only B" if self.a.of else "no such runs of A"
         return "only A" if self.b.of else "no such runs of B"
+
+    def cells(self, a: str, b: str) -> list[str]:
+        """Return it as a row: what, either side, and who shows it; the sides have these names."""
+        text = f"{self.id}: {self.text}" if self.forbidden else self.text
+        shown_by: str = self.shown_by
+        if shown_by != "both":
+            shown_by = f"{shown_by[:-1]}{a if shown_by.endswith('A') else b}"
+        return [
+            text, str(self.a), str(self.b),
+            f"FORBIDDEN, {shown_by}" if self.forbidden else "permitted",
+        ]  # fmt: skip
 
     def document(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -257,6 +285,31 @@ class Comparison:
         if told:
             return [f"no difference beyond chance in {', '.join(told)}"]
         return ["too few runs to compare times and throughput"]
+
+    def about(self) -> list[list[str]]:
+        """Return how many runs each side has and how long they were, as rows: name, either side."""
+        a, b = self.a.about(), self.b.about()
+        return [[name, words, b[name]] for name, words in a.items()]
+
+    def anomalies(self) -> list[list[str]]:
+        """Return findings and what is permitted as rows: what, either side, and who shows it."""
+        return [row.cells(self.a.name, self.b.name) for row in (*self.findings, *self.permitted)]
+
+    def write_page(self, path: Path) -> None:
+        """Write it as one page, which needs no network.
+
+        Raises:
+            UsageError: the page cannot be written there.
+        """
+
+        def ranges(row: QuantityRow) -> Markup:
+            sides = ((self.a.name, row.a), (self.b.name, row.b))
+            return small_ranges(sides, what=row.quantity.name, say=row.quantity.say)
+
+        try:
+            write_atomically(path, render("compare.html.j2", comparison=self, ranges=ranges))
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written ({error.strerror}).") from error
 
     def document(self) -> dict[str, Any]:
         """Return it as a JSON object."""

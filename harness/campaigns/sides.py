@@ -15,6 +15,7 @@ from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.run_dir import RunDir, read_lines
 from harness.core.verdict import Verdict
 from harness.core.version import numbers
+from verifiers.report import units
 
 _RUNS = "runs.jsonl"
 _VERSION = re.compile(r"\d+(\.\d+)+")
@@ -84,6 +85,17 @@ class Side:
     def under_fault_s(self) -> float:
         """For how long of that some proven fault was in force, seconds."""
         return sum(run.measured.under_fault_s for run in self.compared)
+
+    def about(self) -> dict[str, str]:
+        """Return how many runs it has and how long they were, in words, by what that is."""
+        left = ", ".join(f"{why}: {count}" for why, count in self.not_compared.items() if count)
+        return {
+            "compared": self.tally,
+            "left out": left or "none",
+            "Kafka": ", ".join(self.kafka),
+            "under load": units.span(self.load_s),
+            "under fault": units.span(self.under_fault_s),
+        }
 
     def document(self) -> dict[str, Any]:
         """Return it as a JSON object, the runs by their names alone."""

@@ -78,6 +78,12 @@ class Share:
         high = betaincinv(self.count + 1, missing, 1 - _TAIL) if missing else 1.0
         return float(low), float(high)
 
+    def __str__(self) -> str:
+        if not self.of:
+            return "no such run"
+        low, high = self.interval
+        return f"{self.count} of {self.of} ({low:.0%} to {high:.0%})"
+
 
 def spreads(a: Values, b: Values) -> tuple[Spread | None, Spread | None]:
     """Return the spread of each side, over the strata in which both have measured something.

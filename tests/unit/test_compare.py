@@ -27,6 +27,7 @@ from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
 from harness.run.scenario_run import ScenarioRun
+from tests.unit.test_night_index import tree_of
 from tests.unit.test_report_document import whole_report
 from verifiers.run_folder.result import write_verdict
 
@@ -471,6 +472,27 @@ def test_the_command_says_it_and_ends_with_its_verdict(
     assert (LOSS.text in err) == (code == 1)
     assert ("FORBIDDEN, only 4.3.1" in err) == (code == 1)
     assert document["a"]["kafka"] == ["3.9.1"]
+
+
+def test_the_page_needs_no_network_and_escapes_what_it_shows(
+    invoke: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    odd = Fingerprint(anomaly="lost-write", kind="<script>", workload="send_poll")
+    times = recovering([(8.0,), (9.0,), (12.0,)])
+    written(tmp_path / "runs", "20261101-x", *clean(6, kafka="3.9.1"), ran(odd, seed=9), *times)
+    written(tmp_path / "runs", "20261102-x", ran(kafka="3.9.1", recoveries_s=(3.0,), seed=8))
+
+    ended, _, err = invoke("3.9.1", "4.3.1", "--page", "page.html")
+
+    assert ended == 1
+    assert err.endswith("page: page.html")
+    page = (tmp_path / "page.html").read_text()
+    tree = tree_of(page)
+    assert not tree.links
+    assert not {"script", "link", "img", "iframe"} & tree.tags
+    assert "3.9.1: 3.0\u202fs (3.0\u202fs to 3.0\u202fs)" in page
+    assert "FORBIDDEN, only 4.3.1" in page
+    assert invoke("3.9.1", "4.3.1", "--page", "nowhere/page.html")[0] == 2
 
 
 def test_the_command_refuses_what_is_not_there(
