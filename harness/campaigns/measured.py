@@ -31,6 +31,8 @@ class Measured:
         recoveries_s: of each fault after which it was seen, the time from its healing until all
             ISRs were full, seconds.
         elections_s: of each fault that hit leaders, the time until others led, seconds.
+        shrinks_s: of each fault whose victims left the ISRs that they were in, the time until the
+            last had, seconds.
         timing_s: seconds by phase, the verification's own included.
         versions: of what made and judged it, by name.
     """
@@ -42,6 +44,7 @@ class Measured:
     faults: Mapping[str, FaultCounts] = field(default_factory=dict)
     recoveries_s: tuple[float, ...] = ()
     elections_s: tuple[float, ...] = ()
+    shrinks_s: tuple[float, ...] = ()
     timing_s: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,6 +61,7 @@ def measure(result: RunResult) -> Measured:
         faults=_by_kind(report),
         recoveries_s=tuple(_seconds(reactions, "recover_s")),
         elections_s=tuple(_seconds(reactions, "elect_s")),
+        shrinks_s=tuple(_seconds(reactions, "shrink_s")),
         timing_s=dict(report.timing_s),
         versions={str(name): str(version) for name, version in meta.get("versions", {}).items()},
     )

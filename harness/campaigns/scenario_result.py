@@ -12,15 +12,16 @@ from harness.campaigns.fingerprint import Fingerprint, fingerprints
 from harness.campaigns.measured import Measured, measure
 from harness.campaigns.pages import tally
 from harness.core.contract import Contract
+from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import fault_traits
-from harness.core.run_dir import SCHEMA
+from harness.core.run_dir import SCHEMA, RunDir
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
 from harness.core.workload import WORKLOADS
 from harness.run.nemesis import plan
 from harness.run.scenario_run import ScenarioRun
 from verifiers.oracle import Circumstances, may_occur
-from verifiers.run_folder.result import Report
+from verifiers.run_folder.result import Report, read_verdict
 
 HEADLINES = {"lost": "lost-write", "duplicated": "duplicate", "reordered": "nonmonotonic-send"}
 """The columns of the table of contracts, and the anomalies that they count."""
@@ -153,6 +154,39 @@ class ScenarioResult:
         """
         verdict = Verdict.__members__.get(str(document.get("verdict")))
         return read_dataclass(cls, {**document, "verdict": verdict})
+
+
+def stored_result(run_dir: RunDir) -> ScenarioResult:
+    """Return what came of a run that was judged before, from its run.json and verdict.json.
+
+    It is what a campaign would have kept of the run; its settings are the scenario and the seed.
+
+    Raises:
+        UsageError: the run has no verdict yet, or it was the run of a claim.
+        HistoryUnreadable: one of the files is damaged.
+    """
+    run = run_dir.meta()
+    if "claim" in run:
+        raise UsageError(
+            f"{run_dir.path} is the run of a claim, whose script breaks the cluster its own way: "
+            "name runs of scenarios."
+        )
+    report = read_verdict(run_dir)
+    try:
+        subject = _Subject(
+            contract=read_dataclass(Contract, run["settings"]["contract"]),
+            workload=run["workload"],
+            control=run["scenario"] if run["provokes"] else "",
+        )
+    except (KeyError, TypeError) as error:
+        raise HistoryUnreadable(
+            f"{run_dir.path / 'run.json'} does not say what was run ({error!r}): restore it, or "
+            "run again."
+        ) from error
+    result = RunResult(run_dir=run_dir, report=report)
+    seconds = measure(result).made_s + report.timing_s.get("verify", 0.0)
+    settings = {"scenario": run["scenario"], "seed": run.get("seed")}
+    return _of_run(settings, subject, result, seconds)
 
 
 def tally_of(results: Sequence[ScenarioResult]) -> str:

@@ -15,6 +15,7 @@ import typer
 from harness.cli import console
 from harness.cli.bisect import bisect
 from harness.cli.claims import claims
+from harness.cli.compare import compare
 from harness.cli.index import index
 from harness.cli.matrix import matrix
 from harness.cli.nightly import nightly
@@ -321,6 +322,7 @@ def init(
     console.say(f"{file} is written: change it, then `kafka-chaos nightly {file} --budget 8h`.")
 
 
+app.command("compare", cls=ConfiguredCommand)(compare)
 app.command("index", cls=ConfiguredCommand)(index)
 app.command("prune", cls=ConfiguredCommand)(prune)
 app.command("search", cls=RunningCommand)(search)

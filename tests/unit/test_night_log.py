@@ -135,7 +135,12 @@ def _measured(runner: Runner) -> Report:
         faults=(hit("1", 3, 9), hit("2", 7, 12), hit("3", 20, 25), hit("4", 30, 60, proven=False)),
         effects={"1": {"felt": "felt"}, "2": {"felt": "unfelt"}},
         timing_s={"start": 8.0, "steady": 2.0, "faults": 40.0, "verify": 9.0},
-        timeline={"faults": {"1": {"recover_s": 4.0, "elect_s": 1.5}, "2": {"recover_s": None}}},
+        timeline={
+            "faults": {
+                "1": {"recover_s": 4.0, "elect_s": 1.5, "shrink_s": 3.5},
+                "2": {"recover_s": None},
+            }
+        },
     )
 
 
@@ -151,6 +156,7 @@ def test_time_under_two_faults_counts_once_and_an_unproven_fault_not_at_all(
     assert measured.load_s == 42.0
     assert measured.recoveries_s == (4.0,)
     assert measured.elections_s == (1.5,)
+    assert measured.shrinks_s == (3.5,)
     assert measured.faults == {"power_loss": FaultCounts(planned=4, proven=3, felt=1)}
 
 
