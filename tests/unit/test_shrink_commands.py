@@ -44,7 +44,7 @@ def invoke(
     return run
 
 
-def stored(store: Path, verdict: Verdict = Verdict.INVALID, **anomalies: tuple[int, bool]) -> Path:
+def stored(store: Path, verdict: Verdict = Verdict.INVALID, **anomalies: Any) -> Path:
     """Store the run of a mix under FLAGS that ended like this, and return its folder."""
     run_dir = RunDir.create(store, scenario="mixed", seed=7)
     runner = Runner(run=ScenarioRun(scenario_of(FLAGS)), seed=7, store=store)
