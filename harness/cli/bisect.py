@@ -6,10 +6,9 @@ import typer
 
 from harness.cli import console
 from harness.cli.options import DEFAULT_STORE, Anomaly, Json, Master, Resume, RunFolder, Store
-from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.session import campaign_session, end
 from harness.cli.settings import option
-from harness.core.duration import parse_duration_s
-from harness.core.run_dir import RunDir, canonical_json
+from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
 
 
@@ -37,7 +36,6 @@ def bisect(
     until it is clear whether it shows the finding. Good may be older or newer than bad.
     """
     from harness.campaigns.bisect import Bisect, on_release, run_bisect
-    from harness.campaigns.campaign import Session
     from harness.campaigns.configure import repeated
     from harness.campaigns.trials import Finding
     from harness.machine.images import kafka_versions
@@ -53,14 +51,8 @@ def bisect(
         scenario=scenario, seed=seed, finding=finding, releases=kafka_versions(console.say),
         bad=bad, good=good,
     )  # fmt: skip
-    with stoppable() as stop, console.live_progress() as progress:
-        session = Session(
-            store=store, resume=resume, master=master, progress=progress, stop=stop,
-            budget_s=parse_duration_s(budget),
-        )  # fmt: skip
+    with campaign_session(store=store, resume=resume, master=master, budget=budget) as session:
         summary = run_bisect(bisected, run_dir.name, session)
     console.print_lines(summary.lines())
-    if as_json:
-        typer.echo(canonical_json(summary.document()), nl=False)
-    answered = 0 if bisected.is_answered else Verdict.UNKNOWN.exit_code
-    raise typer.Exit(INTERRUPTED if stop.is_set() else answered)
+    verdict = Verdict.VALID if bisected.is_answered else Verdict.UNKNOWN
+    end(session, summary.document(), verdict.exit_code, as_json=as_json)

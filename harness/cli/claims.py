@@ -8,7 +8,7 @@ import typer
 
 from harness.cli import console
 from harness.cli.options import DEFAULT_STORE, Json, KafkaList, Keep, Master, Resume, Store
-from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.session import campaign_session, end
 from harness.cli.settings import SETTINGS, option
 from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.cluster import ClusterSpec
@@ -89,7 +89,6 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Put claims to the test on versions of Kafka; ends in one page, HTML and Markdown."""
-    from harness.campaigns.campaign import Session
     from harness.campaigns.claims import run_claims
     from harness.lab.claim import CLAIMS, find_claim
     from harness.machine.images import DEFAULT_KAFKA, reject_unknown_kafka
@@ -98,21 +97,17 @@ def run(
         raise UsageError("Name the claims to run, or give --all: `kafka-chaos claims` lists them.")
     chosen = dict(find_claim(word) for word in ids or list(CLAIMS))
     versions = tuple(word.strip() for word in (kafka or DEFAULT_KAFKA).split(",") if word.strip())
-    with stoppable() as stop, console.live_progress() as progress:
+    with campaign_session(
+        store=store, resume=resume, master=master, keep_cluster=keep_cluster
+    ) as session:
         for version in versions:
-            reject_unknown_kafka(version, say=progress.say)
-        session = Session(
-            store=store, resume=resume, master=master, keep_cluster=keep_cluster,
-            progress=progress, stop=stop,
-        )  # fmt: skip
+            reject_unknown_kafka(version, say=session.progress.say)
         folder, matrix = run_claims(chosen, versions, session, seed=seed)
     for result in matrix.results:
         console.say(f"{result.outcome:<9} {result.number:>3} {result.claim} · Kafka {result.kafka}")
         console.say(f"              expected: {result.expected}. {result.words}")
     console.say(f"the matrix: {folder / 'matrix.html'}")
-    if as_json:
-        typer.echo(json.dumps(matrix.document(folder), indent=2, ensure_ascii=False))
-    raise typer.Exit(INTERRUPTED if stop.is_set() else matrix.exit_code)
+    end(session, matrix.document(folder), matrix.exit_code, as_json=as_json)
 
 
 @claims.command("page", cls=ConfiguredCommand)

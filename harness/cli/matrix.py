@@ -1,14 +1,11 @@
 """The command `kafka-chaos matrix`: the same damage under many contracts, one table."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-import typer
-
 from harness.cli import console
 from harness.cli.options import DEFAULT_STORE, VARIED, Json, Keep, Master, Resume, Store, contracts
-from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.session import campaign_session, end
 from harness.cli.settings import BY_NAME, Flags, scenario_of
 
 _SEED = 1
@@ -25,7 +22,6 @@ def matrix(
     as_json: Json = False,
 ) -> None:
     """Do the same damage under each of many contracts; ends in one table, linked to the runs."""
-    from harness.campaigns.campaign import Session
     from harness.campaigns.conduct import reject_unknown_versions
     from harness.campaigns.configure import DEFAULT_SCENARIO as DEFAULT_MIX
     from harness.campaigns.contracts import DEFAULT_SCENARIO, combine, run_contracts
@@ -40,21 +36,18 @@ def matrix(
     scenarios, left_out = combine(
         dimensions, lambda choice: scenario_of({**common, **choice}), seed=seed
     )
-    with stoppable() as stop, console.live_progress() as progress:
+    with campaign_session(
+        store=store, resume=resume, master=master, keep_cluster=keep_cluster
+    ) as session:
+        say = session.progress.say
         for choice, why in left_out.items():
-            progress.say(f"left out: {choice}: {why}")
+            say(f"left out: {choice}: {why}")
         for each in {each.cluster.kafka: each for each in scenarios}.values():
-            reject_unknown_versions(each.cluster, each.client, say=progress.say)
-        session = Session(
-            store=store, resume=resume, master=master, keep_cluster=keep_cluster,
-            progress=progress, stop=stop,
-        )  # fmt: skip
+            reject_unknown_versions(each.cluster, each.client, say=say)
         folder, run = run_contracts(scenarios, left_out, session, seed=seed)
     console.print_table(run.heads, [run.cells(result) for result in run.results])
     console.say(f"{run.verdict.name}  {run.tally}, of {run.wanted} contracts")
     for reason in run.reasons():
         console.say(f"  {reason}")
     console.say(f"  table: {folder / 'matrix.html'}")
-    if as_json:
-        typer.echo(json.dumps(run.document(folder), indent=2, ensure_ascii=False))
-    raise typer.Exit(INTERRUPTED if stop.is_set() else run.verdict.exit_code)
+    end(session, run.document(folder), run.verdict.exit_code, as_json=as_json)

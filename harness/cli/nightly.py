@@ -20,11 +20,11 @@ from harness.cli.options import (
     WorkloadName,
     new_seed,
 )
-from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.session import campaign_session, end
 from harness.cli.settings import Flags, option
 from harness.core.duration import parse_duration_s
 from harness.core.errors import KafkaChaosError, UsageError
-from harness.core.run_dir import SCHEMA, canonical_json
+from harness.core.run_dir import SCHEMA
 
 if TYPE_CHECKING:
     from harness.campaigns.night_matrix import NightMatrix
@@ -67,7 +67,6 @@ def nightly(
     as_json: Json = False,
 ) -> None:
     """Run contracts, or a matrix of your own, until the budget is spent; the control first."""
-    from harness.campaigns.campaign import Session
     from harness.campaigns.nights import Asked, Night, spend_night
     from harness.cli.known_file import known_findings
     from harness.cli.on_finish import command_of, give
@@ -85,26 +84,19 @@ def nightly(
     else:
         given = {"kafka": kafka, "workload": workload, "client": client, "duration": duration}
         night = _night_of(file, context, given, seed)
-    budget_s = parse_duration_s(budget)
-    with stoppable() as stop, console.live_progress() as progress:
-        session = Session(
-            store=store, resume=resume, master=master, progress=progress, stop=stop,
-            budget_s=budget_s,
-        )  # fmt: skip
+    with campaign_session(store=store, resume=resume, master=master, budget=budget) as session:
         try:
             summary = spend_night(night, session, known=findings, keeps_all=keep == "all")
         except KafkaChaosError as error:
             # Where nothing was started, whoever started it is told by the exit code.
             if command is not None and not isinstance(error, UsageError):
                 told = {"schema": SCHEMA, "verdict": None, "error": str(error)}
-                give(told, command, say=progress.say)
+                give(told, command, say=session.progress.say)
             raise
     console.print_lines(summary.lines())
     if command is not None:
         give(summary.document(), command, say=console.say)
-    if as_json:
-        typer.echo(canonical_json(summary.document()), nl=False)
-    raise typer.Exit(INTERRUPTED if stop.is_set() else summary.verdict.exit_code)
+    end(session, summary.document(), summary.verdict.exit_code, as_json=as_json)
 
 
 def _night_of(file: Path, context: typer.Context, given: Flags, seed: int | None) -> "NightMatrix":

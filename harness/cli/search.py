@@ -15,11 +15,9 @@ from harness.cli.options import (
     experiments,
     new_seed,
 )
-from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.session import campaign_session, end
 from harness.cli.settings import Flags, option, scenario_of
-from harness.core.duration import parse_duration_s
 from harness.core.errors import UsageError
-from harness.core.run_dir import canonical_json
 
 _SCENARIO = "search"
 
@@ -54,7 +52,6 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Look for what nobody has scripted: short runs with other settings, damage and load each."""
-    from harness.campaigns.campaign import Session
     from harness.campaigns.conduct import reject_unknown_versions
     from harness.campaigns.search import Search, run_search
     from verifiers.checking.checker import CHECKERS
@@ -79,14 +76,10 @@ def search(
         stop_at_first=stop_at_first,
         stop_at=wanted,
     )
-    with stoppable() as stop, console.live_progress() as progress:
-        reject_unknown_versions(first.cluster, first.client, say=progress.say)
-        session = Session(
-            store=store, resume=resume, master=master, keep_cluster=keep_cluster,
-            progress=progress, stop=stop, budget_s=parse_duration_s(budget),
-        )  # fmt: skip
+    with campaign_session(
+        store=store, resume=resume, master=master, keep_cluster=keep_cluster, budget=budget
+    ) as session:
+        reject_unknown_versions(first.cluster, first.client, say=session.progress.say)
         summary = run_search(looked, session)
     console.print_lines(summary.lines())
-    if as_json:
-        typer.echo(canonical_json(summary.document()), nl=False)
-    raise typer.Exit(INTERRUPTED if stop.is_set() else summary.verdict.exit_code)
+    end(session, summary.document(), summary.verdict.exit_code, as_json=as_json)

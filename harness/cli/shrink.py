@@ -2,14 +2,11 @@
 
 from typing import Annotated
 
-import typer
-
 from harness.cli import console
 from harness.cli.options import DEFAULT_STORE, Anomaly, Json, Master, Resume, RunFolder, Store
-from harness.cli.process import INTERRUPTED, stoppable
+from harness.cli.session import campaign_session, end
 from harness.cli.settings import option
-from harness.core.duration import parse_duration_s
-from harness.core.run_dir import RunDir, canonical_json, write_atomically
+from harness.core.run_dir import RunDir, write_atomically
 from harness.core.verdict import Verdict
 
 
@@ -27,7 +24,6 @@ def shrink(
     Every candidate is run until it is clear whether it still shows the finding. The smallest is
     left as a plan and as a scenario file, with how often it shows the finding.
     """
-    from harness.campaigns.campaign import Session
     from harness.campaigns.configure import repeated
     from harness.campaigns.shrink import Shrink, run_shrink, suspects
     from harness.campaigns.trials import Finding
@@ -43,18 +39,12 @@ def shrink(
         scenario=scenario, seed=seed, finding=finding,
         suspects=suspects(report, finding, run_dir.meta().get("origin_ns")),
     )  # fmt: skip
-    with stoppable() as stop, console.live_progress() as progress:
-        session = Session(
-            store=store, resume=resume, master=master, progress=progress, stop=stop,
-            budget_s=parse_duration_s(budget),
-        )  # fmt: skip
+    with campaign_session(store=store, resume=resume, master=master, budget=budget) as session:
         summary, folder = run_shrink(shrunk, run_dir.name, session)
     console.print_lines(summary.lines())
     if (smallest := shrunk.smallest) is not None:
         file = folder / "shrunk.yaml"
         write_atomically(file, scenario_text(smallest.scenario, seed))
         console.say(f"  again: kafka-chaos run {file}")
-    if as_json:
-        typer.echo(canonical_json(summary.document()), nl=False)
-    reproduced = 0 if summary.is_reproduced else Verdict.UNKNOWN.exit_code
-    raise typer.Exit(INTERRUPTED if stop.is_set() else reproduced)
+    verdict = Verdict.VALID if summary.is_reproduced else Verdict.UNKNOWN
+    end(session, summary.document(), verdict.exit_code, as_json=as_json)
