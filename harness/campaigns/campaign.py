@@ -34,6 +34,8 @@ from harness.run.runner import KeepCluster, Runner
 log = logging.getLogger(__name__)
 
 _ASKED, _MADE, _OWNER = "matrix.json", "made.jsonl", "owner"
+RESULTS = "runs.jsonl"
+"""Name of the file of JSON lines, one a result, in the folder of most campaigns."""
 _LONGEST_PAUSE_S = 30.0
 SEED_RANGE = 1_000_000
 """Seeds of runs are drawn below it: short enough to be typed."""
@@ -132,7 +134,7 @@ class Campaign(Generic[R, S]):
     cells: Iterable[Cell[R]]
     read: Callable[[Mapping[str, Any]], R]
     summarize: Callable[[Sequence[R]], S]
-    results_file: str = "runs.jsonl"
+    results_file: str = RESULTS
     is_over: Callable[[], bool] = lambda: False
     waits: bool = False
 
@@ -202,6 +204,11 @@ def asked_in(folder: Path) -> dict[str, Any]:
     """Return what the campaign of a folder was asked for."""
     document: dict[str, Any] = json.loads((folder / _ASKED).read_text(encoding="utf-8"))
     return document
+
+
+def runs_in(folder: Path) -> frozenset[str]:
+    """Return the names of the runs of a campaign's folder that were judged so far."""
+    return frozenset(str(line.get("run")) for line in read_lines(folder / RESULTS))
 
 
 def _remove_leftovers(folder: Path, session: Session) -> None:

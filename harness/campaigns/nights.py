@@ -18,6 +18,7 @@ from harness.campaigns.campaign import (
     asked_in,
     open_folder,
     run_campaign,
+    runs_in,
 )
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
 from harness.campaigns.contracts import combine
@@ -39,13 +40,12 @@ from harness.campaigns.repetitions import (
     with_repetitions,
 )
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell, tally_of
+from harness.campaigns.time_spent import TimeSpent
 from harness.core.progress import Say
-from harness.core.run_dir import SCHEMA, canonical_json, read_lines, write_atomically
+from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
 from verifiers.situations.situation import SITUATIONS
-
-_RESULTS = "runs.jsonl"
 
 
 class Asked(Protocol):
@@ -211,17 +211,13 @@ class NightSummary:
         if not self.results:
             return runs
         reached = sum(bool(each["count"]) for each in self.situations.values())
-        share = self.under_fault_share
-        under = "" if share is None else f" · {share:.0%} of the time under fault"
-        return f"{runs}{under} · {reached} of {len(self.situations)} situations"
+        situations = f"{reached} of {len(self.situations)} situations"
+        return " · ".join(filter(None, (runs, str(self.time_spent), situations)))
 
     @property
-    def under_fault_share(self) -> float | None:
-        """For how much of the time some proven fault was in force under load; None if unknown."""
-        made = [result for result in self.results if result.run not in self.earlier]
-        if not self.elapsed_s or not made:
-            return None
-        return sum(result.measured.under_fault_s for result in made) / self.elapsed_s
+    def time_spent(self) -> TimeSpent:
+        """How much of the time clients worked, and some fault was in force."""
+        return TimeSpent.of(self.results, self.elapsed_s, earlier=self.earlier)
 
     @property
     def situations(self) -> dict[str, dict[str, Any]]:
@@ -290,9 +286,7 @@ class NightSummary:
             "seed": self.seed,
             "budget_s": self.budget_s,
             "elapsed_s": round(self.elapsed_s, 1),
-            "under_fault_share": None
-            if self.under_fault_share is None
-            else round(self.under_fault_share, 3),
+            **self.time_spent.document(),
             "situations": self.situations,
             "runs": [result.in_summary() for result in self.results],
         }
@@ -339,7 +333,7 @@ def spend_night(
         del asked["seed"]
     folder = open_folder(session, f"*-nightly-{asked.get('seed', '*')}", asked)
     seed = int(asked_in(folder)["seed"])
-    earlier = frozenset(str(line.get("run")) for line in read_lines(folder / _RESULTS))
+    earlier = runs_in(folder)
     begin = time.monotonic()
     log = NightLog(folder.parent, folder.name)
     before = [run for run in read_nights(folder.parent) if run.night < folder.name]
@@ -368,7 +362,6 @@ def spend_night(
         ),
         read=ScenarioResult.read,
         summarize=summarize,
-        results_file=_RESULTS,
     )
     try:
         summary = run_campaign(campaign, folder, session)

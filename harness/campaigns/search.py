@@ -19,6 +19,7 @@ from harness.campaigns.campaign import (
     Session,
     open_folder,
     run_campaign,
+    runs_in,
 )
 from harness.campaigns.draws import Flags, drawn, pairs_of
 from harness.campaigns.pages import render
@@ -32,6 +33,7 @@ from harness.campaigns.repetitions import (
     with_repetitions,
 )
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.campaigns.time_spent import TimeSpent
 from harness.core.errors import UsageError
 from harness.core.fault import describe
 from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
@@ -211,12 +213,14 @@ class SearchSummary:
         kafka: version of the brokers.
         elapsed_s: since it began, or went on, seconds.
         results: in the order of the runs.
+        earlier: names of the runs that were made before it went on.
     """
 
     seed: int
     kafka: str
     elapsed_s: float
     results: Sequence[ScenarioResult]
+    earlier: frozenset[str] = frozenset()
 
     @property
     def firsts(self) -> list[ScenarioResult]:
@@ -260,19 +264,27 @@ class SearchSummary:
         return entries
 
     @property
+    def time_spent(self) -> TimeSpent:
+        """How much of the time clients worked, and some fault was in force."""
+        return TimeSpent.of(self.results, self.elapsed_s, earlier=self.earlier)
+
+    @property
     def runs_an_hour(self) -> float:
         """Runs, repetitions among them, in an hour."""
-        return 3600 * len(self.results) / self.elapsed_s if self.elapsed_s else 0.0
+        return self.time_spent.runs_an_hour
 
     def lines(self) -> list[str]:
         """Return the summary for a console."""
         reached = sum(map(bool, self.situations.values()))
         verdicts = Counter(result.verdict.name for result in self.firsts)
         tally = ", ".join(f"{verdicts[v.name]} {v.name}" for v in Verdict if verdicts[v.name])
-        lines = [
-            f"{self.verdict.name}  {len(self.firsts)} runs ({tally}) on Kafka {self.kafka} · "
-            f"{self.runs_an_hour:.0f} an hour · {reached} of {len(self.situations)} situations"
-        ]
+        told = (
+            f"{self.verdict.name}  {len(self.firsts)} runs ({tally}) on Kafka {self.kafka}",
+            f"{self.runs_an_hour:.0f} an hour",
+            str(self.time_spent),
+            f"{reached} of {len(self.situations)} situations",
+        )
+        lines = [" · ".join(filter(None, told))]
         for entry in self.found:
             forbidden = ", ".join(f"{name} ×{n:,}" for name, n in entry["forbidden"].items())
             lines.append(
@@ -292,6 +304,7 @@ class SearchSummary:
             "seed": self.seed,
             "elapsed_s": round(self.elapsed_s, 1),
             "runs_an_hour": round(self.runs_an_hour, 1),
+            **self.time_spent.document(),
             "found": self.found,
             "situations": self.situations,
             "runs": [result.in_summary() for result in self.results],
@@ -319,13 +332,14 @@ def run_search(search: Search, session: Session) -> SearchSummary:
         "flags": {name: str(value) for name, value in search.flags.items() if value is not None},
     }
     folder = open_folder(session, f"*-search-{search.seed}", asked)
+    earlier = runs_in(folder)
     begin = time.monotonic()
 
     def summarize(results: Sequence[ScenarioResult]) -> SearchSummary:
         search.results = results
         return SearchSummary(
             seed=search.seed, kafka=search.kafka, elapsed_s=time.monotonic() - begin,
-            results=results,
+            results=results, earlier=earlier,
         )  # fmt: skip
 
     campaign = Campaign(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.campaigns.campaign import key_of
+from harness.campaigns.campaign import RESULTS, key_of
 from harness.campaigns.fingerprint import contract_class
 from harness.campaigns.night_log import NIGHTS, read_nights
 from harness.campaigns.repetitions import AGAIN
@@ -17,7 +17,6 @@ from harness.core.verdict import Verdict
 from harness.core.version import numbers
 from verifiers.report import units
 
-_RUNS = "runs.jsonl"
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 
@@ -147,17 +146,17 @@ def read_side(name: str, store: Path) -> Side:
     if (folder / "run.json").is_file():
         run_dir = RunDir.open(folder)
         return Side(name=run_dir.name, kind="run", runs=(stored_result(run_dir),))
-    if not (folder / _RUNS).is_file():
+    if not (folder / RESULTS).is_file():
         raise UsageError(
             f"{folder} holds neither a run (run.json) nor the runs of a night, of a search or of a "
-            f"matrix of contracts ({_RUNS})."
+            f"matrix of contracts ({RESULTS})."
         )
     try:
-        runs = _last(("", ScenarioResult.read(line)) for line in read_lines(folder / _RUNS))
+        runs = _last(("", ScenarioResult.read(line)) for line in read_lines(folder / RESULTS))
     except HistoryUnreadable as error:
-        raise HistoryUnreadable(f"{folder / _RUNS} cannot be read: {error}") from error
+        raise HistoryUnreadable(f"{folder / RESULTS} cannot be read: {error}") from error
     if not runs:
-        raise UsageError(f"{folder / _RUNS} is empty: no run was judged yet.")
+        raise UsageError(f"{folder / RESULTS} is empty: no run was judged yet.")
     return Side(name=folder.resolve().name, kind="campaign", runs=runs)
 
 

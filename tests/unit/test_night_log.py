@@ -182,9 +182,9 @@ def test_a_night_says_for_how_much_of_its_time_faults_were_in_force(
         earlier=frozenset({"before"}),
     )  # fmt: skip
 
-    assert night.under_fault_share == 0.5
-    assert "50% of the time under fault" in night.lines()[0]
-    assert night.document()["under_fault_share"] == 0.5
+    assert "150% of the time under load, 50% under fault" in night.lines()[0]
+    document = night.document()
+    assert (document["under_load_share"], document["under_fault_share"]) == (1.5, 0.5)
 
 
 @pytest.mark.parametrize("key", ["versions", "phases"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.campaigns.draws import BROKERS, RUNS, drawn
+from harness.campaigns.measured import Measured
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
 from harness.campaigns.search import Search, SearchSummary
 from harness.cli.settings import BY_NAME, scenario_of
@@ -158,6 +159,23 @@ def test_the_summary_says_how_often_it_was_found_again(tmp_path: Path) -> None:
     summary.write(tmp_path)
     assert "found again 1 of 3 times" in (tmp_path / "summary.md").read_text()
     assert json.loads((tmp_path / "summary.json").read_text())["runs"][1]["number"] == 2
+
+
+def test_the_summary_says_how_the_time_since_it_went_on_was_spent() -> None:
+    results = [
+        replace(result({"number": n}), run=f"r{n}", measured=Measured(load_s=60, under_fault_s=30))
+        for n in (1, 2, 3)
+    ]
+
+    summary = SearchSummary(
+        seed=7, kafka="3.9.1", elapsed_s=200, results=results, earlier=frozenset({"r1"})
+    )
+
+    assert summary.runs_an_hour == 36
+    assert "60% of the time under load, 30% under fault" in summary.lines()[0]
+    assert summary.document()["under_load_share"] == 0.6
+    nothing = SearchSummary(seed=7, kafka="3.9.1", elapsed_s=9, results=[])
+    assert "under load" not in nothing.lines()[0]
 
 
 @pytest.mark.parametrize(
