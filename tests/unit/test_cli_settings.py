@@ -20,23 +20,6 @@ from harness.run.scenario_run import ScenarioRun
 Invoke = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def invoke(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Invoke:
-    """Run the command line in an empty folder and return exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kafka-chaos", *words])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(exit_.value.code or 0), out, " ".join(err.split())
-
-    return run
-
-
 RUNNING = [("claims", "run", "18"), ("nightly",), ("bench", "start-up")]
 
 

@@ -1,7 +1,6 @@
 """compare: planted differences are told, chance is not called one, and like is held to like."""
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from harness.campaigns.repetitions import AGAIN
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult, scenario_cell
 from harness.campaigns.sides import Side, read_side
 from harness.campaigns.spread import LEVEL, Share, chance, spreads
-from harness.cli import main as cli
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.run_dir import RunDir
@@ -432,22 +430,6 @@ def test_a_run_without_a_verdict_and_one_of_a_claim_are_refused(tmp_path: Path) 
 # -- the command -----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def invoke(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kafka-chaos", "compare", *words])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(exit_.value.code or 0), out, " ".join(err.split())
-
-    return run
-
-
 @pytest.mark.parametrize(
     ("runs", "code"),
     [(clean(6), 0), ([*clean(5), ran(LOSS, seed=5)], 1), (clean(2), 3)],
@@ -462,7 +444,7 @@ def test_the_command_says_it_and_ends_with_its_verdict(
     store = tmp_path / "runs"
     written(store, "20261101-x", *clean(6, kafka="3.9.1"), *runs)
 
-    ended, out, err = invoke("3.9", "4.3.1", "--json")
+    ended, out, err = invoke("compare", "3.9", "4.3.1", "--json")
 
     document = json.loads(out)
     assert ended == code, err
@@ -482,7 +464,7 @@ def test_the_page_needs_no_network_and_escapes_what_it_shows(
     written(tmp_path / "runs", "20261101-x", *clean(6, kafka="3.9.1"), ran(odd, seed=9), *times)
     written(tmp_path / "runs", "20261102-x", ran(kafka="3.9.1", recoveries_s=(3.0,), seed=8))
 
-    ended, _, err = invoke("3.9.1", "4.3.1", "--page", "page.html")
+    ended, _, err = invoke("compare", "3.9.1", "4.3.1", "--page", "page.html")
 
     assert ended == 1
     assert err.endswith("page: page.html")
@@ -492,13 +474,13 @@ def test_the_page_needs_no_network_and_escapes_what_it_shows(
     assert not {"script", "link", "img", "iframe"} & tree.tags
     assert "3.9.1: 3.0\u202fs (3.0\u202fs to 3.0\u202fs)" in page
     assert "FORBIDDEN, only 4.3.1" in page
-    assert invoke("3.9.1", "4.3.1", "--page", "nowhere/page.html")[0] == 2
+    assert invoke("compare", "3.9.1", "4.3.1", "--page", "nowhere/page.html")[0] == 2
 
 
 def test_the_command_refuses_what_is_not_there(
     invoke: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
-    ended, out, err = invoke("3.9", "4.3.1")
+    ended, out, err = invoke("compare", "3.9", "4.3.1")
 
     assert (ended, out) == (2, "")
     assert err.startswith("UsageError: No night has run Kafka 3.9;")

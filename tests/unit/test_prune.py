@@ -237,22 +237,6 @@ def test_a_night_reduces_the_runs_that_pass_unless_all_are_to_be_kept(
 # -- the command -----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def invoke(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kafka-chaos", "prune", *words])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(exit_.value.code or 0), out, " ".join(err.split())
-
-    return run
-
-
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -267,7 +251,7 @@ def test_what_cannot_be_pruned_is_refused(
 ) -> None:
     (tmp_path / "runs").mkdir()
 
-    code, _, err = invoke(*words)
+    code, _, err = invoke("prune", *words)
 
     assert code == 2
     assert reason in err
@@ -279,7 +263,7 @@ def test_the_command_says_what_it_freed(
     stored(tmp_path / "runs", "run")
     stored(tmp_path / "runs", "bad", verdict="INVALID")
 
-    code, out, err = invoke("--older", "1s", "--json")
+    code, out, err = invoke("prune", "--older", "1s", "--json")
 
     assert code == 0
     assert json.loads(out)["runs"] == ["run"]

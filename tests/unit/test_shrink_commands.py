@@ -1,14 +1,12 @@
 """The commands shrink and bisect, from the run's folder to the file that is left."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.cli import main as cli
 from harness.cli.settings import scenario_of
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
@@ -20,28 +18,17 @@ from tests.unit.campaign_fixture import machine as machine
 from verifiers.run_folder.result import write_verdict
 
 Invoke = Callable[..., tuple[int, str, str]]
-FLAGS = {"kafka": "3.9.1", "duration": "90s", "hold": "4s-6s", "faults": "broker_kill",
-         "brokers": 4, "producers": 3}  # fmt: skip
 
 
-@pytest.fixture
-def invoke(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Invoke:
-    """Run the command line in an empty folder and return exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def _releases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "harness.machine.images.kafka_versions", lambda _: ["3.8.1", "3.9.1", "4.0.0", "4.1.1"]
     )
 
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kafka-chaos", *words])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(exit_.value.code or 0), out, " ".join(err.split())
 
-    return run
+FLAGS = {"kafka": "3.9.1", "duration": "90s", "hold": "4s-6s", "faults": "broker_kill",
+         "brokers": 4, "producers": 3}  # fmt: skip
 
 
 def stored(store: Path, verdict: Verdict = Verdict.INVALID, **anomalies: Any) -> Path:
