@@ -183,10 +183,12 @@ def _possible(mix: Mix, workload: Workload) -> Mix:
     Only for targets of the scenario's own: whoever asks for a target by name means it.
     """
 
+    has_group, has_transactions = isinstance(workload, Grouped), isinstance(workload, Transacting)
+
     def is_possible(target: Target) -> bool:
         traits = target_traits(target)
-        return (isinstance(workload, Grouped) or not traits.needs_group) and (
-            isinstance(workload, Transacting) or not traits.needs_transactions
+        return (has_group or not traits.needs_group) and (
+            has_transactions or not traits.needs_transactions
         )
 
     return replace(mix, targets=tuple(filter(is_possible, mix.targets)))

@@ -24,10 +24,10 @@ def field_values(kind: type, values: Mapping[str, Any], *, owner: str) -> dict[s
         UsageError: there is no such field, or its type does not allow the value.
     """
     # Only who changes something needs pydantic, and it takes a tenth of a second to import.
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     given = {name: value for name, value in values.items() if value is not None}
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     known = [field.name for field in fields(kind)]
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -37,7 +37,7 @@ def field_values(kind: type, values: Mapping[str, Any], *, owner: str) -> dict[s
     typed = {}
     for name, value in given.items():
         try:
-            typed[name] = TypeAdapter(hints[name]).validate_python(value)
+            typed[name] = _adapter(hints[name]).validate_python(value)
         except ValidationError as error:
             reasons = dict.fromkeys(
                 entry["msg"].replace("Input should", "it should") for entry in error.errors()
@@ -61,8 +61,11 @@ def read_dataclass(kind: type[T], document: Mapping[str, Any]) -> T:
     return instance
 
 
+_hints = cache(get_type_hints)
+
+
 @cache
-def _adapter(kind: type) -> Any:  # noqa: ANN401 (pydantic is imported where it is needed)
+def _adapter(kind: Any) -> Any:  # noqa: ANN401 (any type; pydantic is imported where it is needed)
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

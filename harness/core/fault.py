@@ -101,15 +101,19 @@ class Target(Protocol):
         """Return the victims; empty if there is nobody to hit now."""
 
 
+# Plans ask for traits by the ten thousand.
+_DEFAULT_FAULT, _DEFAULT_TARGET = FaultTraits(), TargetTraits()
+
+
 def fault_traits(fault: Fault) -> FaultTraits:
     """Return the traits that a fault declares, or the default ones."""
-    traits: FaultTraits = getattr(fault, "traits", FaultTraits())
+    traits: FaultTraits = getattr(fault, "traits", _DEFAULT_FAULT)
     return traits
 
 
 def target_traits(target: Target) -> TargetTraits:
     """Return the traits that a target declares, or the default ones."""
-    traits: TargetTraits = getattr(target, "traits", TargetTraits())
+    traits: TargetTraits = getattr(target, "traits", _DEFAULT_TARGET)
     return traits
 
 
@@ -124,7 +128,7 @@ def recorded_traits(decided: Mapping[str, Any]) -> FaultTraits:
         known = {entry.name for entry in fields(FaultTraits)}
         return FaultTraits(**{key: value for key, value in recorded.items() if key in known})
     name = str(decided.get("fault"))
-    return getattr(FAULTS[name], "traits", FaultTraits()) if name in FAULTS else FaultTraits()
+    return getattr(FAULTS[name], "traits", _DEFAULT_FAULT) if name in FAULTS else _DEFAULT_FAULT
 
 
 def describe(thing: object) -> dict[str, Any]:

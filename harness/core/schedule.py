@@ -128,10 +128,10 @@ class Mix:
 
     def _drawn(self, seed: int, duration_s: float) -> Iterator[tuple[Step, ...]]:
         """Yield the steps of one pattern after the other, without end."""
-        deck, number = self._deck(duration_s), 0
+        deck, pairs, number = self._deck(duration_s), self._pairs(), 0
         while True:
             order = []
-            for pattern, fault in self._pairs():
+            for pattern, fault in pairs:
                 kinds = [phrase(describe(kind)) for kind in (pattern, fault)]
                 name = "/".join([str(seed), str(number), *kinds])
                 order.append((lot(name, fault), name, pattern, fault))
