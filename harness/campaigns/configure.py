@@ -182,7 +182,6 @@ def _possible(mix: Mix, workload: Workload) -> Mix:
 
     Only for targets of the scenario's own: whoever asks for a target by name means it.
     """
-
     has_group, has_transactions = isinstance(workload, Grouped), isinstance(workload, Transacting)
 
     def is_possible(target: Target) -> bool:
