@@ -22,8 +22,19 @@ _SILENT = {
 }
 
 
-def answers(described: Described, found: OpFound, checked: OpChecked) -> dict[str, Answer]:
-    """Return what became of each rule of adequacy in one history, by name."""
+_DAMAGE_UNKNOWN = (
+    "An op history says nothing about damage: whether that explains a loss which the contract "
+    "permits, who wrote it must know."
+)
+
+
+def answers(
+    described: Described, found: OpFound, checked: OpChecked, *, contract: bool = False
+) -> dict[str, Answer]:
+    """Return what became of each rule of adequacy in one history, by name.
+
+    With a `contract` losses may be permitted.
+    """
     known = {
         "load-met-damage": _sent(described, found),
         "readers-read": _polled(described),
@@ -31,6 +42,8 @@ def answers(described: Described, found: OpFound, checked: OpChecked) -> dict[st
         "one-value-one-fate": _unique(found),
     }
     silent = {name: not_applicable(why) for name, why in _SILENT.items()}
+    if contract:
+        silent["losses-explained"] = not_applicable(_DAMAGE_UNKNOWN)
     every = silent | known
     return {name: every[name] for name in RULES if name in every}
 

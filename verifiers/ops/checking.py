@@ -4,10 +4,11 @@ import inspect
 import json
 import logging
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -51,12 +52,13 @@ class OpExample:
 class OpFound:
     """The findings in one history: offences by anomaly, and at most 32 examples of each.
 
-    `repeated` is how many values were sent more than once to one key; what was measured is never an
-    offence.
+    `kinds` are those of the offences, None for offences of no kind. `repeated` is how many values
+    were sent more than once to one key; what was measured is never an offence.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[OpExample, ...]] = field(default_factory=dict)
+    kinds: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
     repeated: int = 0
     measured: Measured = field(default_factory=Measured)
 
@@ -250,8 +252,8 @@ def _bare(rows: DataFrame, name: str) -> DataFrame:
 
 
 def _first(plans: Sequence[DataFrame]) -> list[Any]:
-    """Return the first offences of each anomaly and history, each with the total count."""
-    alike = Window.partitionBy("run", "anomaly")
+    """Return the first offences of each anomaly, kind and history, each with its kind's count."""
+    alike = Window.partitionBy("run", "anomaly", "kind")
     order = alike.orderBy(
         F.col("detail") == "{}", F.col("key").asc_nulls_last(), "op", "value", "detail"
     )
@@ -265,25 +267,34 @@ def _first(plans: Sequence[DataFrame]) -> list[Any]:
 
 
 def _by_run(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> dict[int, OpFound]:
-    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    kinds: dict[tuple[int, str], set[str | None]] = defaultdict(set)
     examples: dict[tuple[int, str], list[OpExample]] = defaultdict(list)
     records: dict[int, dict[str, list[Mapping[str, Any]]]] = defaultdict(dict)
-    for row in sorted(rows, key=lambda row: (row["run"], row["anomaly"], row["rank"])):
+    in_order = itemgetter("run", "anomaly", "rank")
+    for row in sorted(rows, key=lambda row: (*in_order(row), row["kind"] or "")):
         detail = json.loads(row["detail"])
         measure = measure_of(row["anomaly"])
         if measure is not None:
             records[row["run"]].setdefault(measure, []).append(detail)
             continue
         detail = {name: _fact(fact) for name, fact in detail.items()}
-        counts[row["run"]][row["anomaly"]] = row["count"]
+        if row["kind"] not in kinds[row["run"], row["anomaly"]]:
+            kinds[row["run"], row["anomaly"]].add(row["kind"])
+            counts[row["run"]][row["anomaly"]] += row["count"]
         examples[row["run"], row["anomaly"]].append(
             OpExample(key=row["key"], value=row["value"], op=row["op"], detail=detail)
         )
     return {
         run: OpFound(
             counts={name: count for name, count in counts[run].items() if name[0] != "\0"},
-            examples={name: tuple(examples[run, name]) for name in counts[run] if name[0] != "\0"},
-            repeated=counts[run].get(_REPEATED, 0),
+            examples={
+                name: tuple(examples[run, name][:MOST_EXAMPLES])
+                for name in counts[run]
+                if name[0] != "\0"
+            },
+            kinds={name: frozenset(kinds[run, name]) for name in counts[run] if name[0] != "\0"},
+            repeated=counts[run][_REPEATED],
             measured=Measured(records=records[run], crashes=unmeasured),
         )
         for run in {*counts, *records}

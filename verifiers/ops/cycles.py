@@ -177,7 +177,7 @@ def search_edges(edges: pa.Table) -> pa.Table:
             columns["run"].append(offence.run)
             columns["op"].append(offence.ops[0])
             columns["detail"].append(json.dumps(detail))
-    columns["key"] = columns["value"] = [None] * len(columns["run"])
+    columns["key"] = columns["value"] = columns["kind"] = [None] * len(columns["run"])
     return pa.table(columns, schema=to_arrow_schema(CYCLES_SCHEMA))
 
 

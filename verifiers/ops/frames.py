@@ -94,7 +94,7 @@ def frames_of(
         "ops": ops,
         "mops": histories.mops,
         "values": values_of_topics(shared.values, shared.committed),
-        "slots": _slots(shared.log),
+        "slots": _slots(shared.log, shared.values),
         "txns": ops.select(F.col("run").alias("process"), F.col("op").alias("txn"), "type"),
         "txn_reads": _own_reads(reads),
         "steps": told,
@@ -137,6 +137,7 @@ def as_op_anomalies(anomaly: str, found: DataFrame) -> DataFrame:
         "key": F.substr("topic", separator + 1),
         "value": F.col("value"),
         "op": op,
+        "kind": F.col("kind"),
         "detail": F.to_json(facts),
     }
     return in_columns(found, NAMED_ANOMALY_SCHEMA, given)
@@ -211,16 +212,27 @@ def values_of_topics(values: DataFrame, committed: DataFrame) -> DataFrame:
     return _in(known, _VALUES, given, facts)
 
 
-def _slots(log: DataFrame) -> DataFrame:
-    crowded = log.where(F.col("lowest") != F.col("highest")).groupBy(
-        "run", "key", "offset", "index"
+def _slots(log: DataFrame, values: DataFrame) -> DataFrame:
+    """Return the offsets with several values (SLOTS_SCHEMA).
+
+    Read of these are those that an OK op polled at any offset: a value that was acknowledged and
+    then lost is not among them.
+    """
+    read = values.select("run", "key", "value", F.col("reader").isNotNull().alias("was_read"))
+    crowded = log.where(F.col("lowest") != F.col("highest")).join(read, ["run", "key", "value"])
+    given_out = F.when(F.col("was_read"), F.col("value"))
+    rows = crowded.groupBy("run", "key", "offset", "index").agg(
+        F.sort_array(F.collect_set("value")).alias("values"),
+        F.min(given_out).alias("read_low"),
+        F.max(given_out).alias("read_high"),
     )
-    rows = crowded.agg(F.sort_array(F.collect_set("value")).alias("values"))
     given = {
         "topic": _topic(),
         "offset": F.col("offset"),
         "low": F.element_at("values", 1),
         "high": F.element_at("values", -1),
+        "read_low": F.col("read_low"),
+        "read_high": F.col("read_high"),
     }
     facts = _facts(offset="offset", index="index", values=F.to_json("values"))
     return _in(rows, SLOTS_SCHEMA, given, facts)
@@ -282,6 +294,8 @@ def _told(steps: DataFrame, log: DataFrame) -> DataFrame:
         "skipped": F.when(is_skip, F.col("delta") - 1).otherwise(0),
         "position": F.col("place"),
         "prev_position": before,
+        # The oracle knows it of sends: the log that a lost record was acknowledged in was cut off.
+        "kind": F.when((F.col("kind") == "send") & F.col("unread"), "lost"),
     }
     more = [F.col("kind").alias("step"), F.col("type"), F.col("delta")]
     rows = _with_skipped(steps.where(is_skip), log).unionByName(

@@ -1,9 +1,10 @@
 """The judgement of op histories: which anomalies are permitted, and the verdict."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from harness.core.contract import Contract
 from harness.core.run_dir import SCHEMA
 from harness.core.verdict import Verdict
 from verifiers.adequacy.rule import Answer, reasons_of
@@ -11,6 +12,8 @@ from verifiers.ops.adequacy import EMPTY, answers
 from verifiers.ops.checking import OpChecked, OpExample, OpFound
 from verifiers.ops.description import Described
 from verifiers.ops.measured import Measured
+from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.table import rule
 
 _WRITES_MIX = "Kafka's transactions do not isolate their writes from each other"
 _ALWAYS = {
@@ -21,6 +24,8 @@ _ALWAYS = {
 _SUBSCRIBED = dict.fromkeys(
     ("poll-skip", "nonmonotonic-poll"), "under --subscribe a rebalance may move a consumer"
 )
+_LOSSES = ("lost-write", "unseen")
+"""Without a timeline one cannot tell kinds of losses; and what nobody read may as well be lost."""
 _LOG_ORDER = dict.fromkeys(
     ("G1c", "G1c-process", "G1c-realtime", "PL-2-cycle-exists", "strong-PL-2-cycle-exists"),
     "with --ww-deps writes that mix close such cycles",
@@ -32,20 +37,35 @@ class OpOptions:
     """The options that permit further anomalies.
 
     With `subscribe` rebalances could move consumers between ops; with `ww_deps` a write depends on
-    the one before it in the log.
+    the one before it in the log; a `contract` permits what it permits in a run of the newest Kafka
+    in which no fault destroyed data on disk.
     """
 
     subscribe: bool = False
     ww_deps: bool = False
+    contract: Contract | None = None
 
-    def permitted(self) -> Mapping[str, str]:
-        """Return the anomalies that do not make a history INVALID, each with the reason."""
+    def permits(self, name: str, kinds: Iterable[str | None] = (None,)) -> str | None:
+        """Return why an anomaly does not make a history INVALID; None if it does.
+
+        Args:
+            name: of the anomaly.
+            kinds: those of its offences.
+        """
         permitted = dict(_ALWAYS)
         if self.subscribe:
             permitted |= _SUBSCRIBED
         if self.ww_deps:
             permitted |= _LOG_ORDER
-        return permitted
+        if name in permitted or self.contract is None:
+            return permitted.get(name)
+        circumstances = Circumstances.planned(self.contract, "", destroys=False)
+        rulings = (
+            [rule(_LOSSES[0], None, circumstances)]
+            if name in _LOSSES
+            else [rule(name, kind, circumstances) for kind in kinds]
+        )
+        return rulings[0].why if all(ruling.permitted for ruling in rulings) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +140,11 @@ class HistoryVerdict:
             "metrics": {} if self.measured is None else self.measured.to_json(),
             "checkers": dict(self.checkers),
             "adequacy": {name: answer.to_json() for name, answer in self.adequacy.items()},
-            "options": {"subscribe": self.options.subscribe, "ww-deps": self.options.ww_deps},
+            "options": {
+                "subscribe": self.options.subscribe,
+                "ww-deps": self.options.ww_deps,
+                "contract": None if (given := self.options.contract) is None else asdict(given),
+            },
             "replicas": {},
             "timing_s": dict(self.timing_s),
         }
@@ -135,19 +159,19 @@ def judge_history(
     timing_s: Mapping[str, float],
 ) -> HistoryVerdict:
     """Return the verdict on one history, by what is known of its file and was found in it."""
-    permitted = options.permitted()
+    permits = {name: options.permits(name, found.kinds.get(name, (None,))) for name in found.counts}
     anomalies = {
         name: OpFinding(
             count=count,
-            permitted=name in permitted,
-            why=permitted.get(name, _unknown(name)),
+            permitted=permits[name] is not None,
+            why=permits[name] or _unknown(name, options),
             examples=found.examples.get(name, ()),
         )
         for name, count in found.counts.items()
     }
     bad = [name for name in sorted(anomalies) if not anomalies[name].permitted and name != EMPTY]
     reasons = tuple(f"{name}: {anomalies[name].count} found." for name in bad)
-    adequacy = answers(described, found, checked)
+    adequacy = answers(described, found, checked, contract=options.contract is not None)
     reasons += tuple(reasons_of(adequacy))
     if described.problems:
         reasons = _malformed(history, described)
@@ -166,8 +190,10 @@ def judge_history(
     )
 
 
-def _unknown(name: str) -> str:
-    return "nothing depends on anything: nothing was shown" if name == EMPTY else "never permitted"
+def _unknown(name: str, options: OpOptions) -> str:
+    if name == EMPTY:
+        return "nothing depends on anything: nothing was shown"
+    return "never permitted" if options.contract is None else "not permitted by the contract"
 
 
 def _malformed(history: str, described: Described) -> tuple[str, ...]:

@@ -24,18 +24,24 @@ def suspicious_steps(mops: DataFrame, values: DataFrame) -> DataFrame:
         delta: its distance from the value before in the version order: 1 is in order, and 1 stands
             also for values without a place there, or without a value before.
         place: where the version order has it; -1 if nowhere.
+        unread: whether no OK op polled it, or none polled the value before.
         from_place, to_place: where its writer, and the op, stand in the history (edges.py).
         backward: whether the op stands before the writer of what it polled.
     """
     known = values.select(
-        *_VALUE, "writer", "writer_type", F.col("place").alias("from_place"), "last"
+        *_VALUE,
+        "writer",
+        "writer_type",
+        F.col("place").alias("from_place"),
+        "last",
+        F.col("reader").isNull().alias("unread"),
     )
     placed = mops.drop("offset").join(known, _VALUE)
     order = Window.partitionBy("run", "process", "kind", "key").orderBy("op", "position")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     moves = (F.col("type") == "ok") | ((F.col("kind") == "send") & (F.col("type") == "info"))
 
-    step = F.struct("op", "value", "place")
+    step = F.struct("op", "value", "place", "unread")
     far = F.last(F.when(moves, step), ignorenulls=True).over(before)
     compared = (
         placed.withColumn("place", F.coalesce("last", F.lit(-1)))
@@ -50,6 +56,7 @@ def suspicious_steps(mops: DataFrame, values: DataFrame) -> DataFrame:
         "before": reference["value"],
         "delta": F.coalesce(delta, F.lit(1)),
         "to_place": place_of(),
+        "unread": F.col("unread") | F.coalesce(reference["unread"], F.lit(False)),
     }
     found = compared.withColumns(named).drop("near", "far", "last", "invoked")
     polled = F.col("kind") == "poll"

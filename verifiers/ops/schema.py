@@ -99,10 +99,21 @@ FILE
 """
 
 NAMED_ANOMALY_SCHEMA = declared(
-    "key", "value", "op", anomaly=TEXT, run=INT, key=TEXT, value=LONG, op=LONG, detail=TEXT
+    "key",
+    "value",
+    "op",
+    "kind",
+    anomaly=TEXT,
+    run=INT,
+    key=TEXT,
+    value=LONG,
+    op=LONG,
+    kind=TEXT,
+    detail=TEXT,
 )
 """What is found in op histories: one row per offence.
 
 `key` and `value` say which value, `op` which op (the index of its completion) shows it; each may be
-null. `detail` is a JSON object with what else a person wants to know.
+null. `kind` is what the oracle tells kinds of an anomaly by, null if nothing does. `detail` is a
+JSON object with what else a person wants to know.
 """
