@@ -125,6 +125,9 @@ if TYPE_CHECKING:
     from harness.lab.lab import Lab as Lab
     from kafka_chaos.clusters import Chaos as Chaos
     from kafka_chaos.clusters import launch as launch
+    from kafka_chaos.recorder import Recorder as Recorder
+    from kafka_chaos.records import Read as Read
+    from kafka_chaos.records import Sent as Sent
     from kafka_chaos.runs import run as run
     from kafka_chaos.runs import verify as verify
     from verifiers.checking.checker import Severity as Severity

@@ -2,18 +2,21 @@
 
 import logging
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harness.campaigns.conduct import RunResult, conduct, judge
 from harness.campaigns.configure import Overrides, configure
-from harness.campaigns.stored_runs import kind_of, name_or_path, open_run
+from harness.campaigns.stored_runs import Named, kind_of, name_or_path, open_run
+from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.progress import Progress, Say
 from harness.core.scenario import Scenario
 from harness.run.runner import KeepCluster, Runner
 from harness.run.scenario_run import ScenarioRun
+from kafka_chaos.records import Read, RecordHistory, Sent
 
 if TYPE_CHECKING:
     from verifiers.ops.judgement import HistoryVerdict
@@ -70,47 +73,80 @@ def run(
     return conduct(runner)
 
 
-def verify(
-    path: Path | str,
+def verify(  # noqa: PLR0913 (what may be verified, and how)
+    path: Path | str | None = None,
     *,
+    sent: Iterable[Sent] | None = None,
+    read: Iterable[Read] | None = None,
+    contract: Contract | None = None,
     master: str | None = None,
     exact: bool = False,
     subscribe: bool = False,
     ww_deps: bool = False,
     say: Say = _LOG.info,
 ) -> "Report | HistoryVerdict":
-    """Return the verdict on a run folder or on an op history; no cluster is needed.
+    """Return the verdict on a run folder, an op history, or records; no cluster is needed.
 
     The verdict and the report in a run folder are written again.
 
     Args:
         path: the folder of a run, or an op history in JSON lines (docs/op-history.md); a text may
             be the URI of one (docs/scaling.md).
+        sent: in place of a path: all records that were sent to some topics, those of each producer
+            in the order in which it sent them. Two of one value in one partition leave the verdict
+            UNKNOWN.
+        read: with `sent`: the records that were read there, those of each consumer in the order in
+            which it was given them. What is not among them counts as not read, so some consumer
+            must have read everything.
+        contract: of an op history or records: what producers were promised. Anomalies that it
+            permits leave the verdict VALID; None permits none. A loss that it permits by damage is
+            permitted whether or not there was any. A run folder has a contract of its own.
         master: a Spark master; None is this machine.
         exact: look at every record, however long the history is.
-        subscribe: of an op history: a rebalance may have moved consumers.
+        subscribe: of an op history or records: a rebalance may have moved consumers.
         ww_deps: of an op history: a write depends on the one before it in the log.
         say: called with sentences about what is being done.
 
     Returns:
-        `verdict`, its `reasons`, and `anomalies` by name, each with its count and examples.
+        `verdict`, its `reasons`, and `anomalies` by name, each with its count and examples. An
+        example of records has the `record`'s own value.
 
     Raises:
-        UsageError: there is no such path, or the folder is none of a run.
+        UsageError: there is no such path, the folder is none of a run, or what is asked for does
+            not go together.
         HistoryUnreadable: what was recorded in the run folder is damaged.
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
+
+    def judged(history: Named) -> "HistoryVerdict":
+        from verifiers.ops.job import verify_histories
+        from verifiers.ops.judgement import OpOptions
+
+        options = OpOptions(subscribe=subscribe, ww_deps=ww_deps, contract=contract)
+        (verdict,) = verify_histories(
+            [history], options=options, master=master, exact=exact, say=say
+        )
+        return verdict
+
+    if path is None:
+        if sent is None or read is None:
+            raise UsageError(
+                "verify takes the path of what was recorded, or both sent= and read=: records that "
+                "were sent, and what was read."
+            )
+        records = RecordHistory(sent, read)
+        with TemporaryDirectory(prefix="kafka-chaos-records-") as folder:
+            return records.named(judged(records.write(Path(folder) / "records.jsonl")))
+    if sent is not None or read is not None:
+        raise UsageError("verify takes a path, or sent= and read=, not both.")
     named = name_or_path(path)
     kind = kind_of(named, master=master)
     if kind == "folder":
+        if contract is not None:
+            raise UsageError(f"{path} is the folder of a run, which has a contract of its own.")
         with TemporaryDirectory(prefix="kafka-chaos-run-") as fetched:
             run_dir = open_run(named, Path(fetched))
             return judge(run_dir, master=master, progress=Progress(say=say), exact=exact).report
     if kind is None:
         raise UsageError(f"There is no file or folder {path}.")
-    from verifiers.ops.job import verify_histories
-    from verifiers.ops.judgement import OpOptions
-
-    options = OpOptions(subscribe=subscribe, ww_deps=ww_deps)
-    (verdict,) = verify_histories([named], options=options, master=master, exact=exact, say=say)
-    return verdict
+    return judged(named)
