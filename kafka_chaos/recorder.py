@@ -38,10 +38,10 @@ class Recorder:
     """Records what clients do, as an op history (docs/op-history.md); use it as a context manager.
 
     Wrap each client in one line: `producer = recorder.producer(Producer(config))`. Every record
-    gets a header `kafka-chaos-id`, 13 to 19 digits, by which it is known again when it is read;
-    brokers store headers since Kafka 0.11. Records without it, which others wrote, are left out and
-    counted (`foreign`). A record with the header that no recorded producer sent is a `phantom`, so
-    a topic must be new when a recording begins.
+    gets a header `kafka-chaos-id`, a number of up to 19 digits, by which it is known again when it
+    is read; brokers store headers since Kafka 0.11. Records without it, which others wrote, are
+    left out and counted (`foreign`). A record with the header that no recorded producer sent is a
+    `phantom`, so a topic must be new when a recording begins.
 
     A history is complete when everything was read from the beginning to the end: `read_all`.
     """

@@ -1,21 +1,23 @@
 """Verdicts on what clients of a mock cluster did, and on records that a program tells of."""
 
+import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from harness.core.contract import Contract
 from harness.core.verdict import Verdict
+from harness.core.wait import wait_until
 from kafka_chaos import Read, Recorder, Sent, verify
-from tests.clients.mock_kafka import TOPIC, MockKafka
+from tests.clients.mock_kafka import PARTITIONS, TOPIC, MockKafka
 from verifiers.ops.judgement import HistoryVerdict
 
 
 @pytest.fixture(scope="module")
 def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A history of two producers, all of whose records were read."""
+    """A history of three producers, all of whose records were read; one heard of no delivery."""
     kafka, path = MockKafka(), tmp_path_factory.mktemp("recorded") / "history.jsonl"
     config = {"bootstrap.servers": kafka.bootstrap, "log_level": 0}
     with Recorder(path, process=1) as recorder:
@@ -24,26 +26,42 @@ def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
             for number in range(30):
                 producer.produce(TOPIC, b"payload", key=str(number))
             assert producer.flush(120) == 0
+        in_doubt = recorder.producer(Producer(config))
+        in_doubt.produce(TOPIC, b"delivered, and nobody asks")
+        wait_until(lambda: _records(kafka) == 61, timeout_s=120, what="all records")
         recorder.read_all(config, TOPIC)
         verdict = recorder.verify(master="local[2]")
     assert verdict.verdict is Verdict.VALID, verdict.reasons
-    assert verdict.to_json()["counts"]["acked"] == verdict.to_json()["counts"]["read"] == 60
+    counts = verdict.to_json()["counts"]
+    assert (counts["acked"], counts["indeterminate"], counts["read"]) == (60, PARTITIONS, 61)
     return path
+
+
+def _records(kafka: MockKafka) -> int:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "counts"})
+    places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+    ends = [consumer.get_watermark_offsets(place, timeout=120)[1] for place in places]
+    consumer.close()
+    return sum(ends)
 
 
 def test_a_record_that_is_missing_from_the_reads_of_a_history_is_lost(
     recorded: Path, tmp_path: Path
 ) -> None:
-    lines = recorded.read_text().splitlines()
-    first = next(n for n, line in enumerate(lines) if '"ok","value":[["poll",{"orders-' in line)
-    head, records = lines[first].split(":[[", 2)[0:2], lines[first].split(":[[", 2)[2]
-    # Not the first of the partition, so that something is known to lie before it.
-    kept, _, rest = records.partition("],[")
-    _, _, rest = rest.partition("],[")
-    lines[first] = ":[[".join([*head, f"{kept}],[{rest}"])
-    (tmp_path / "lossy.jsonl").write_text("\n".join(lines) + "\n")
+    events = [json.loads(line) for line in recorded.read_text().splitlines()]
+    polled = [
+        records
+        for event in events
+        if event["f"] == "poll" and event["type"] == "ok"
+        for records in event["value"][0][1].values()
+    ]
+    longest = max(polled, key=len)
+    # Not the last, so that something is known to lie behind it.
+    del longest[len(longest) // 2]
+    path = tmp_path / "lossy.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
 
-    verdict = verify(tmp_path / "lossy.jsonl", master="local[2]")
+    verdict = verify(path, master="local[2]")
 
     assert verdict.verdict is Verdict.INVALID
     assert verdict.anomalies["lost-write"].count == 1
