@@ -21,11 +21,8 @@ _SILENT = {
     "one-clock": "An op history does not say whose clocks its times were read from.",
 }
 
-
-_DAMAGE_UNKNOWN = (
-    "An op history says nothing about damage: whether that explains a loss which the contract "
-    "permits, who wrote it must know."
-)
+LOSSES = ("lost-write", "unseen")
+"""Without a timeline one cannot tell kinds of losses; and what nobody read may as well be lost."""
 
 
 def answers(
@@ -33,7 +30,7 @@ def answers(
 ) -> dict[str, Answer]:
     """Return what became of each rule of adequacy in one history, by name.
 
-    With a `contract` losses may be permitted.
+    With a `contract` losses may be permitted, and then nothing in the history explains them.
     """
     known = {
         "load-met-damage": _sent(described, found),
@@ -43,9 +40,18 @@ def answers(
     }
     silent = {name: not_applicable(why) for name, why in _SILENT.items()}
     if contract:
-        silent["losses-explained"] = not_applicable(_DAMAGE_UNKNOWN)
+        known["losses-explained"] = _explained(found)
     every = silent | known
     return {name: every[name] for name in RULES if name in every}
+
+
+def _explained(found: OpFound) -> Answer:
+    lost = sum(found.counts.get(name, 0) for name in LOSSES)
+    reasons = [
+        f"{lost} acknowledged values were lost, or read by nobody. The contract may permit that, "
+        "but an op history says nothing about damage that would explain it."
+    ]
+    return judged(reasons if lost else (), lost=lost)
 
 
 def _sent(described: Described, found: OpFound) -> Answer:

@@ -8,7 +8,7 @@ from harness.core.contract import Contract
 from harness.core.run_dir import SCHEMA
 from harness.core.verdict import Verdict
 from verifiers.adequacy.rule import Answer, reasons_of
-from verifiers.ops.adequacy import EMPTY, answers
+from verifiers.ops.adequacy import EMPTY, LOSSES, answers
 from verifiers.ops.checking import OpChecked, OpExample, OpFound
 from verifiers.ops.description import Described
 from verifiers.ops.measured import Measured
@@ -24,8 +24,6 @@ _ALWAYS = {
 _SUBSCRIBED = dict.fromkeys(
     ("poll-skip", "nonmonotonic-poll"), "under --subscribe a rebalance may move a consumer"
 )
-_LOSSES = ("lost-write", "unseen")
-"""Without a timeline one cannot tell kinds of losses; and what nobody read may as well be lost."""
 _LOG_ORDER = dict.fromkeys(
     ("G1c", "G1c-process", "G1c-realtime", "PL-2-cycle-exists", "strong-PL-2-cycle-exists"),
     "with --ww-deps writes that mix close such cycles",
@@ -61,8 +59,8 @@ class OpOptions:
             return permitted.get(name)
         circumstances = Circumstances.planned(self.contract, "", destroys=False)
         rulings = (
-            [rule(_LOSSES[0], None, circumstances)]
-            if name in _LOSSES
+            [rule(LOSSES[0], None, circumstances)]
+            if name in LOSSES
             else [rule(name, kind, circumstances) for kind in kinds]
         )
         return rulings[0].why if all(ruling.permitted for ruling in rulings) else None
