@@ -23,7 +23,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from harness.cluster.metadata import Watermark
 from harness.cluster.zookeeper import ZooKeeper
 from harness.core.cluster import TopicSpec
-from harness.core.errors import ClusterBroken, UsageError
+from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.version import (
     FIRST_DELETIONS,
     FIRST_ELECTIONS,
@@ -162,9 +162,8 @@ class Admin:
                 # A request whose answer was lost may have been carried out.
                 if is_unanswered and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                     return
-                # A controller hears of a broker that has just registered a little later.
                 is_short = _code(error) == KafkaError.INVALID_REPLICATION_FACTOR
-                if is_short and topic.replication_factor <= len(self.broker_ids()):
+                if is_short and self._has_brokers(topic.replication_factor):
                     raise ClusterBroken(str(error)) from error.__cause__
                 raise
 
@@ -178,6 +177,22 @@ class Admin:
                 timeout_s,
             )
             reject_ignored_config(f"topic {topic.name!r}", wanted, seen)
+
+    def _has_brokers(self, count: int) -> bool:
+        """Return whether there are so many brokers.
+
+        The controller, and each broker that may be asked, hears a little later of one that has just
+        registered.
+        """
+        try:
+            wait_until(
+                lambda: len(self.broker_ids()) >= count,
+                timeout_s=_REGISTERED_S,
+                what=f"{count} brokers to be registered",
+            )
+        except WaitTimeout:
+            return False
+        return True
 
     def delete_topics(self, names: Collection[str], *, timeout_s: float = 30.0) -> None:
         """Delete topics, where brokers do so unless told otherwise.
@@ -405,6 +420,9 @@ class Admin:
 
 _ANSWER_S = 10.0
 """A controller that has not answered by then may have moved: the next one is asked."""
+
+_REGISTERED_S = 5.0
+"""A broker that has just registered is known to every other one by then, seconds."""
 
 _HANDLE_LOST = {KafkaError._DESTROY, KafkaError._DESTROY_BROKER}
 """librdkafka learned the broker's id while it asked, and went on with another handle of it."""

@@ -1,6 +1,7 @@
 """Whoever must be asked may have changed since the client last heard of it."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,13 +21,15 @@ class _YoungCluster:
         self._answers: Iterator[int | None] = iter(answers)
         self._refuses = list(refuses)
         self.known: int | None = None
+        self.brokers: Iterator[int] = repeat(2)
 
     def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
         del topic, timeout
         self.known = next(self._answers)
         if self.known is None:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
-        return SimpleNamespace(controller_id=self.known, brokers={1: ..., 2: ...})
+        brokers = dict.fromkeys(range(1, 1 + next(self.brokers)))
+        return SimpleNamespace(controller_id=self.known, brokers=brokers)
 
     def create_topics(self, topics: Any, *, request_timeout: float) -> Any:
         del request_timeout
@@ -75,13 +78,27 @@ def test_a_topic_is_asked_for_again_where_another_answer_is_to_be_expected(
     assert not young._refuses
 
 
+def test_a_broker_that_not_every_other_knows_yet_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, instant_time: list[float]
+) -> None:
+    del instant_time
+    young = _YoungCluster(*[1] * 9, refuses=[KafkaError.INVALID_REPLICATION_FACTOR])
+    young.brokers = chain([1] * 4, repeat(2))
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
+
+    Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=2))
+
+    assert not young._refuses
+
+
 @pytest.mark.parametrize(
     "refusal", [KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.TOPIC_ALREADY_EXISTS]
 )
-def test_a_topic_that_cannot_be_is_refused_at_once(
-    monkeypatch: pytest.MonkeyPatch, refusal: int
+def test_a_topic_that_cannot_be_is_not_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, instant_time: list[float], refusal: int
 ) -> None:
-    young = _YoungCluster(*[1] * 5, refuses=[refusal] * 2)
+    del instant_time
+    young = _YoungCluster(*[1] * 500, refuses=[refusal] * 2)
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
 
     with pytest.raises(UsageError, match="Kafka refuses topic 't'"):
