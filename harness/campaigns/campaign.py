@@ -207,8 +207,8 @@ def asked_in(folder: Path) -> dict[str, Any]:
 
 
 def runs_in(folder: Path) -> frozenset[str]:
-    """Return the names of the runs of a campaign's folder that were judged so far."""
-    return frozenset(str(line.get("run")) for line in read_lines(folder / RESULTS))
+    """Return the names of the runs that a campaign has made so far, judged or not."""
+    return frozenset(str(line.get("run")) for line in read_lines(folder / _MADE))
 
 
 def _remove_leftovers(folder: Path, session: Session) -> None:

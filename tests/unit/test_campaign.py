@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from harness.campaigns.campaign import Campaign, Cell, Session, open_folder, run_campaign
+from harness.campaigns.campaign import (
+    Campaign,
+    Cell,
+    Session,
+    open_folder,
+    run_campaign,
+    runs_in,
+)
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.judging_queue import JudgingQueue
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
@@ -233,6 +240,9 @@ def test_a_run_that_was_made_and_not_judged_is_only_judged(
         patch.setattr(Queue, "finished", ended_from_outside)
         with pytest.raises(EnvironmentBroken):
             spend(Session(store=tmp_path), cells(1))
+    (folder,) = tmp_path.glob("test-*")
+    # The time that goes on from here was not spent on it.
+    assert runs_in(folder) == set(machine.made)
 
     assert spend(Session(store=tmp_path, resume=True), cells(1)) == [1]
     assert seeds(machine) == [1]
