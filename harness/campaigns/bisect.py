@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaigns.campaign import Campaign, Cell, Session, open_folder, run_campaign
+from harness.campaigns.configure import with_topic
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
-from harness.campaigns.shrink import with_topic
 from harness.campaigns.trials import Finding, Tally, Trials, still_missed, write_summary
-from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
 from harness.core.run_dir import SCHEMA
 from harness.core.scenario import Scenario
@@ -179,8 +178,8 @@ class Bisect:
 def on_release(scenario: Scenario, kafka: str) -> Scenario:
     """Return an experiment on another release of Kafka, with what that one can do.
 
-    Properties that name a release are left out, and so is an explicit place of the metadata that
-    the release does not have.
+    Properties and features that belong to a release are left out, and so is an explicit place of
+    the metadata that the release does not have.
 
     Raises:
         UsageError: the contract cannot be kept by the release, or the cluster is a user's own.
@@ -196,14 +195,12 @@ def on_release(scenario: Scenario, kafka: str) -> Scenario:
         metadata == "zookeeper" and version >= FIRST_WITHOUT_ZOOKEEPER
     ):
         metadata = None
-    spec = ClusterSpec(
+    spec = replace(
+        cluster,
         kafka=kafka,
-        brokers=cluster.brokers,
-        controllers=cluster.controllers,
         metadata=metadata,
-        heap_mib=cluster.heap_mib,
+        features=(),
         config=tuple((key, value) for key, value in cluster.config if key not in _OF_A_RELEASE),
-        tuned=cluster.tuned,
     )
     return replace(scenario, cluster=spec, contract=scenario.contract.kept_by(kafka))
 

@@ -81,7 +81,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     )
     workload = _workload(scenario, overrides)
     topics = [getattr(each, "topic", None) for each in (scenario.workload, workload)]
-    schedule: Schedule = on_topic(scenario.schedule, *topics)
+    schedule: Schedule = _on_topic(scenario.schedule, *topics)
     schedule = _dealt(name, schedule, overrides, topic=topics[1])
     schedule = _with_own_names(schedule, workload, is_asked=overrides.targets is not None)
     cluster = _cluster(
@@ -193,7 +193,17 @@ def _possible(mix: Mix, workload: Workload) -> Mix:
     return replace(mix, targets=tuple(filter(is_possible, mix.targets)))
 
 
-def on_topic(schedule: Schedule, old: str | None, new: str | None) -> Schedule:
+def with_topic(scenario: Scenario, topic: str) -> Scenario:
+    """Return a scenario whose workload and steps speak of another topic."""
+    workload: Any = scenario.workload
+    return replace(
+        scenario,
+        workload=replace(workload, topic=topic),
+        schedule=_on_topic(scenario.schedule, workload.topic, topic),
+    )
+
+
+def _on_topic(schedule: Schedule, old: str | None, new: str | None) -> Schedule:
     """Return a schedule that speaks of another topic."""
     changed: Schedule = _changed(
         schedule, lambda name, value: new if name == "topic" and value == old else value

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaigns.campaign import Campaign, Cell, Session, open_folder, run_campaign
-from harness.campaigns.configure import on_topic
+from harness.campaigns.configure import with_topic
 from harness.campaigns.fingerprint import covers
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.campaigns.trials import Finding, Tally, Trials, write_summary
@@ -200,16 +200,6 @@ def _with_steps(scenario: Scenario, steps: Sequence[Step]) -> Scenario:
 
 def _wait_s(step: Step) -> float:
     return 0.0 if step.after is None else step.after.delay_s + step.after.within_s
-
-
-def with_topic(scenario: Scenario, topic: str) -> Scenario:
-    """Return a scenario whose workload and steps speak of another topic."""
-    workload: Any = scenario.workload
-    return replace(
-        scenario,
-        workload=replace(workload, topic=topic),
-        schedule=on_topic(scenario.schedule, workload.topic, topic),
-    )
 
 
 # -- what is made smaller once no step can be left out -----------------------------------------

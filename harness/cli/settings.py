@@ -294,26 +294,21 @@ BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 def flags_of(scenario: Scenario) -> dict[str, Any]:
     """Return the settings that make a scenario, as a file has them; its steps are left out."""
     own: dict[type, Any] = {ClusterSpec: scenario.cluster, Contract: scenario.contract}
-    own[Overrides] = {
-        "workload_name": WORKLOADS.name_of(scenario.workload),
-        "duration_s": scenario.duration_s,
-        "max_at_once": scenario.max_at_once,
-        "available_within_s": scenario.available_within_s,
-        "lease_margin_s": scenario.lease_margin_s,
-        "client": None if scenario.client is None else str(scenario.client),
-    }
+    own[Overrides] = Overrides(
+        workload_name=WORKLOADS.name_of(scenario.workload),
+        duration_s=scenario.duration_s,
+        max_at_once=scenario.max_at_once,
+        available_within_s=scenario.available_within_s,
+        lease_margin_s=scenario.lease_margin_s,
+        client=None if scenario.client is None else str(scenario.client),
+    )
     flags: dict[str, Any] = {"scenario": scenario.name}
     for setting in SETTINGS:
         part = own.get(setting.owner, scenario.workload)
-        value = (
-            part.get(setting.field)
-            if isinstance(part, dict)
-            else (getattr(part, setting.field, None))
-        )
         of_file = scenario.cluster.compose is not None and setting.owner is ClusterSpec
         if of_file and setting.field != "compose":
             continue
-        if (text := setting.written(value)) is not None:
+        if (text := setting.written(getattr(part, setting.field, None))) is not None:
             flags[setting.name.replace("_", "-")] = text
     return flags
 

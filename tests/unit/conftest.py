@@ -12,10 +12,10 @@ Invoke = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def invoke(
+def invoke_raw(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Invoke:
-    """Run the command line in an empty folder; return exit code, stdout, and stderr in one line."""
+    """Run the command line in an empty folder and return exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> tuple[int, str, str]:
@@ -23,6 +23,17 @@ def invoke(
         with pytest.raises(SystemExit) as exit_:
             cli.main()
         out, err = capfd.readouterr()
-        return int(exit_.value.code or 0), out, " ".join(err.split())
+        return int(exit_.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def invoke(invoke_raw: Invoke) -> Invoke:
+    """Run the command line likewise; stderr comes in one line, however it was wrapped."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code, out, err = invoke_raw(*words)
+        return code, out, " ".join(err.split())
 
     return run
