@@ -7,11 +7,12 @@ from harness.core.cluster import Broker
 from harness.core.contract import Contract
 from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.clients import patient
 from harness.lab.expectations import all_of, sees
 from harness.lab.finding import Test
 from harness.lab.lab import Lab
 
-PARKED_S = 10.0
+PARKED_S = 10
 _SOON_S = 5.0
 _WRITTEN_DOWN_S = 0.5
 
@@ -19,9 +20,11 @@ _WRITTEN_DOWN_S = 0.5
 def script(lab: Lab) -> None:
     """Write one batch to an idle partition whose followers' fetches are parked."""
     a, _, c = lab.brokers
-    warm = lab.produce("warm-up", 10)
+    # A new partition may be fetched only once the fetch that was parked before it ends.
+    producer = lab.producer(config=patient(3 * PARKED_S))
+    warm = producer.send("warm-up", 10)
     lab.await_high_watermark(warm.end_offset, on=lab.brokers)
-    batch = lab.produce("batch", 10)
+    batch = producer.send("batch", 10)
     lab.require(batch.end_offset is not None, "the offsets of the batch were not told")
     leader_s = lab.sees(_has(lab, a, batch.end_offset), within_s=PARKED_S)
     lab.require(lab.log_end(c) == batch.end_offset, "the follower does not have the batch")
@@ -61,7 +64,7 @@ def hw_two_rounds() -> Claim:
         source="KAFKA-8443, KAFKA-9952; KIP-101",
         contract=Contract(acks="all", min_isr=2),
         config=lambda _: {
-            "replica.fetch.wait.max.ms": str(int(PARKED_S * 1000)),
+            "replica.fetch.wait.max.ms": str(PARKED_S * 1000),
             "replica.lag.time.max.ms": "60000",
             "replica.high.watermark.checkpoint.interval.ms": str(int(_WRITTEN_DOWN_S * 1000)),
         },

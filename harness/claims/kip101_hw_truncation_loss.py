@@ -5,6 +5,7 @@ import time
 from harness.core.contract import Contract
 from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.clients import patient
 from harness.lab.expectations import keeps_all, loses
 from harness.lab.lab import Lab
 
@@ -18,7 +19,7 @@ def script(lab: Lab) -> None:
     cut = lab.cut(a, [c], quiet=True)
     # A new partition is fetched only once the fetch that was parked before it ends: a producer that
     # grew impatient meanwhile would write its first records twice.
-    producer = lab.producer(config={"request.timeout.ms": 3 * PARKED_S * 1000})
+    producer = lab.producer(config=patient(3 * PARKED_S))
     warm = producer.send("warm-up", 10)
     lab.await_high_watermark(warm.end_offset, on=(a, b, c))
     begin = time.monotonic()

@@ -3,11 +3,12 @@
 from harness.core.contract import Contract
 from harness.core.version import Versions
 from harness.lab.claim import Claim, Expectation, claim
+from harness.lab.clients import patient
 from harness.lab.expectations import all_of, appends_in_doubt, keeps_all, repeats, sees
 from harness.lab.finding import Test
 from harness.lab.lab import Lab
 
-REQUEST_TIMEOUT_MS = 14_000
+REQUEST_TIMEOUT_S = 14
 """Longer than twice the lag limit: the ISR shrinks while the write waits."""
 
 
@@ -17,8 +18,8 @@ def script(lab: Lab) -> None:
     lab.produce("shared", 10)
     consumer = lab.consumer()
     consumer.await_polled(10)
-    patient = {"request.timeout.ms": REQUEST_TIMEOUT_MS, "socket.timeout.ms": 60_000}
-    once, again = (lab.producer(config=patient, retries=retries) for retries in (0, 100))
+    config = patient(REQUEST_TIMEOUT_S)
+    once, again = (lab.producer(config=config, retries=retries) for retries in (0, 100))
     once.send("warm", 1)
     again.send("warm too", 1)
     cut = lab.cut(a, (b,))

@@ -20,6 +20,15 @@ POLL_S = 0.05
 _MOST = 100
 
 
+def patient(seconds: int) -> dict[str, int]:
+    """Return the settings of a producer that sends nothing again for so long.
+
+    A leader waits for its followers for `request.timeout.ms`; librdkafka for the leader, for
+    `socket.timeout.ms`, which has to be the longer one for the leader's answer to arrive.
+    """
+    return {"request.timeout.ms": 1000 * seconds, "socket.timeout.ms": 2000 * seconds}
+
+
 def await_precondition(
     condition: Callable[[], object],
     *,
