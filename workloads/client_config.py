@@ -29,6 +29,13 @@ _COMMON: Config = {
     "topic.metadata.refresh.fast.interval.ms": 100,
 }
 
+PRODUCER_NICENESS = 10
+"""A producer leaves nine tenths of a busy processor to the brokers beside it.
+
+With five requests unanswered and more records to send, librdkafka's threads ask for an answer
+without a pause: a core for each broker that is slow, which the brokers would lack, and be slower
+(docs/findings.md).
+"""
 
 _LIMITS = (
     "delivery.timeout.ms",

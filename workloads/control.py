@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from harness.core.errors import KafkaChaosError
+from harness.core.niceness import give_way
 from harness.core.wait import pause
 from harness.history.recorder import Recorder
 from workloads.settings import ClientSettings, read_settings
@@ -104,11 +105,13 @@ def _order_in(line: bytes) -> dict[str, Any] | None:
     return order if isinstance(order, dict) and "do" in order and "order" in order else None
 
 
-def main(run: Callable[[S, Control], None], kind: type[S]) -> NoReturn:
+def main(run: Callable[[S, Control], None], kind: type[S], *, niceness: int = 0) -> NoReturn:
     """Run a client from the command line: `python -m MODULE SETTINGS_FILE`; never returns.
 
     A setting that is missing or wrong, and a history that cannot be written, end it with their
     exit codes.
+
+    `niceness` is the client's own, beside brokers on the same machine.
 
     The process ends without waiting for anything: librdkafka's clean-up may wait for brokers that
     a fault has frozen, and all that matters is already on disk.
@@ -117,6 +120,7 @@ def main(run: Callable[[S, Control], None], kind: type[S]) -> NoReturn:
     try:
         settings = read_settings(kind, json.loads(Path(sys.argv[1]).read_text()))
         control = Control(settings.interval_s)
+        give_way(niceness)
         calm_collector()
         control.listen()
         if library := loaded_library():

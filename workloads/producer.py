@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.core.op import sequence_of
 from harness.history.sends import SendRecorder
+from workloads.client_config import PRODUCER_NICENESS
 from workloads.control import Control, main
 from workloads.errors import words_of
 from workloads.outcome import REFUSED, outcome_of
@@ -284,4 +285,4 @@ def run(settings: ProducerSettings, control: Control) -> None:
 
 
 if __name__ == "__main__":
-    main(run, ProducerSettings)
+    main(run, ProducerSettings, niceness=PRODUCER_NICENESS)

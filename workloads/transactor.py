@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from harness.core.op import sequence_of
 from harness.history.transactions import Delivery, TxnRecorder
+from workloads.client_config import PRODUCER_NICENESS
 from workloads.control import Control, main
 from workloads.outcome import REFUSED
 from workloads.producer import Pace
@@ -347,4 +348,4 @@ def run(settings: TransactorSettings, control: Control) -> None:
 
 
 if __name__ == "__main__":
-    main(run, TransactorSettings)
+    main(run, TransactorSettings, niceness=PRODUCER_NICENESS)

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from harness.campaigns.conduct import RunResult, judge
 from harness.core.errors import EnvironmentBroken, KafkaChaosError
+from harness.core.niceness import give_way
 from harness.core.run_dir import RunDir
 
 _NICENESS = 5
@@ -96,7 +97,8 @@ def _judge(run_dir: RunDir, interpret: Interpret[R], seconds: float, master: str
 
 def _prepare_process() -> None:
     """Give way to all other processes, leave Ctrl-C to the parent, and end when the parent does."""
-    os.nice(_NICENESS)
+    os.setsid()
+    give_way(_NICENESS)
     # The parent waits for the run that is being judged.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -9,6 +9,7 @@ from harness.lab.clients import patient
 from harness.lab.expectations import keeps_all, loses
 from harness.lab.lab import Lab
 
+DOOMED = 100
 PARKED_S = 15
 """So long a follower may be kept from hearing what is committed: the leader dies within it."""
 
@@ -19,12 +20,14 @@ def script(lab: Lab) -> None:
     cut = lab.cut(a, [c], quiet=True)
     # A new partition is fetched only once the fetch that was parked before it ends: a producer that
     # grew impatient meanwhile would write its first records twice.
-    producer = lab.producer(config=patient(3 * PARKED_S))
+    producer = lab.producer(config={**patient(3 * PARKED_S), "batch.num.messages": DOOMED})
     warm = producer.send("warm-up", 10)
     lab.await_high_watermark(warm.end_offset, on=(a, b, c))
     begin = time.monotonic()
-    doomed = producer.send("doomed", 100)
-    lab.require(doomed.acked == 100, f"only {doomed.acked} of 100 records were acknowledged")
+    doomed = producer.send("doomed", DOOMED)
+    lab.require(
+        doomed.acked == DOOMED, f"only {doomed.acked} of {DOOMED} records were acknowledged"
+    )
     # A follower's parked fetch has brought it the records, and not yet that they are committed.
     lab.kill(b)
     lab.require(
@@ -56,8 +59,8 @@ def kip101_hw_truncation_loss() -> Claim:
         "it asks for the leader's epochs first.",
         source="KIP-101, scenario 1; KAFKA-1211",
         # The batch must reach the followers with one fetch: with a second one they would hear that
-        # its first part is committed.
-        contract=Contract(acks="all", min_isr=2, linger_ms=200),
+        # its first part is committed. So it is sent when it is full, however slow the machine is.
+        contract=Contract(acks="all", min_isr=2, linger_ms=5000),
         # B leads first: it is the preferred leader, and A comes next.
         assignment=((2, 1, 3),),
         # Parked fetches let a follower's high watermark stay behind after an idle batch.
