@@ -46,6 +46,8 @@ class ProducerSettings(SendingSettings):
         keyed: give the value as key instead, and let the partitioner choose by its hash.
         sticky: give no key instead: the partitioner stays with a partition for a while.
         headers: how many headers each record has.
+        quiet_s: each partition in its turn is sent nothing for so long, seconds; with one partition
+            every other turn is its own. 0: none ever.
         single_attempt: whether an error reported is the only attempt's (`workloads.outcome`).
         flush_s: how long to wait for what is under way when told to stop, seconds.
     """
@@ -54,6 +56,7 @@ class ProducerSettings(SendingSettings):
     keyed: bool = False
     sticky: bool = False
     headers: int = 0
+    quiet_s: float = 0.0
     single_attempt: bool
     flush_s: float
 
@@ -112,7 +115,12 @@ class SendingProducer:
         return sequence_of((self._chunk or self._block).start)
 
     def send(self, count: int) -> int:
-        """Send up to `count` records; return how many were, fewer if librdkafka's queue is full."""
+        """Send up to `count` records; return how many were.
+
+        They are fewer if librdkafka's queue is full, or if the only partition is quiet.
+        """
+        if self._settings.partitions == 1 and self._quiet() is not None:
+            return 0
         sent = 0
         while sent < count:
             if not self._chunk:
@@ -155,11 +163,14 @@ class SendingProducer:
         topic, partitions, keyed = settings.topic, settings.partitions, settings.keyed
         lowest, sticky = settings.first_partition, settings.sticky
         skip = values.start - self._encoded_from
+        quiet = self._quiet()
         key = None
         if self._headers:
             produce = partial(produce, headers=self._headers)
         for value, payload in zip(values, self._payloads[skip : skip + len(values)], strict=True):
             place = lowest + value % partitions
+            if place == quiet:
+                place = lowest + (value + 1) % partitions
             if keyed:
                 # A place of -1 lets the partitioner choose by the key.
                 key, place = str(value), -1
@@ -172,6 +183,14 @@ class SendingProducer:
             except KafkaException as error:
                 self._refused(value, place, error.args[0])
         return len(values)
+
+    def _quiet(self) -> int | None:
+        """Return the partition that is sent nothing now; all producers of it agree."""
+        settings = self._settings
+        if not settings.quiet_s:
+            return None
+        turn = int(time.monotonic() / settings.quiet_s) % max(2, settings.partitions)
+        return settings.first_partition + turn if turn < settings.partitions else None
 
     def poll(self, wait_s: float) -> None:
         """Serve delivery reports, waiting at most so long for one; replace a producer that died."""
@@ -276,7 +295,7 @@ def run(settings: ProducerSettings, control: Control) -> None:
         due, wait_s = pace.due()
         sent = producer.send(due)
         pace.sent(sent)
-        # A full queue is given time; otherwise reports are served without waiting.
+        # What found no room is given time; otherwise reports are served without waiting.
         producer.poll(_POLL_S if sent < due else min(wait_s, _POLL_S))
         producer.recorder.flush_if_due()
         control.report(producer.recorder)

@@ -44,6 +44,9 @@ class SendPoll(Load):
         partitioning: who chooses the partition: "turn", each in turn; "hash", the partitioner by
             the record's key (as keyed); "sticky", the partitioner, one for a while.
         headers: so many headers a record.
+        quiet_s: each partition in its turn is sent nothing for so long, seconds: an idle follower
+            knows an old high watermark, and the first record after it finds whatever happened
+            meanwhile. 0: never.
         seek_s: each of the consumers (not the subscribers) goes back about every so many seconds;
             0: never.
         isolation: `isolation.level` of everyone who reads.
@@ -54,6 +57,7 @@ class SendPoll(Load):
     keyed: bool = False
     partitioning: Partitioning = "turn"
     headers: int = 0
+    quiet_s: float = 0.0
     seek_s: float = 0.0
     isolation: Isolation = "read_committed"
     read_stall_s: float = 60.0
@@ -83,6 +87,12 @@ class SendPoll(Load):
             )
         if self.keyed and self.partitioning == "sticky":
             raise UsageError("A record with a key goes by its hash: choose keyed or sticky.")
+        if self.quiet_s < 0:
+            raise UsageError(f"Quiet for {self.quiet_s:g} s: choose 0 (never) or more.")
+        if self.quiet_s and (self.keyed or self.partitioning != "turn"):
+            raise UsageError(
+                "Which partition is quiet, the producer decides: with quiet, partitioning is turn."
+            )
         if self.seek_s < 0:
             raise UsageError(f"A seek every {self.seek_s:g} s: choose 0 (never) or more.")
         if min(self.read_limit_s, self.read_stall_s) <= 0:
@@ -111,6 +121,7 @@ class SendPoll(Load):
             "keyed": self.keyed or self.partitioning == "hash",
             "sticky": self.partitioning == "sticky",
             "headers": self.headers,
+            "quiet_s": self.quiet_s,
             "rate_per_s": self.rate_per_s / self.producers,
             "record_size_bytes": self.record_size_bytes,
             "single_attempt": single_attempt(contract),

@@ -74,7 +74,7 @@ class SendingSettings(ClientSettings):
     """What every client that sends is told.
 
     Attributes:
-        partitions: how many; partition = value modulo partitions.
+        partitions: how many.
         rate_per_s: records a second; 0 is as fast as the client can.
         record_size_bytes: length of a record's value.
     """

@@ -154,7 +154,7 @@ def parse_step(given: Mapping[str, Any], *, topic: str | None = None) -> Step:
     Raises:
         UsageError: something is missing, unknown, or no value of its kind.
     """
-    known = {"at_s", "hold_s", "fault", "target", "after", "id"}
+    known = {"at_s", "hold_s", "fault", "target", "after", "id", "pattern"}
     if surplus := sorted(set(given) - known):
         raise UsageError(f"A step has no {', '.join(surplus)}: it has {', '.join(sorted(known))}.")
     if missing := [name for name in ("fault", "target", "hold_s") if name not in given]:
@@ -164,6 +164,7 @@ def parse_step(given: Mapping[str, Any], *, topic: str | None = None) -> Step:
         fault=parse_fault(given["fault"]),
         target=parse_target(given["target"], topic=topic),
         after=None if after is None else _after(after, topic),
+        pattern=str(given.get("pattern", "")),
         **_seconds(given, ("at_s", "hold_s"), default_s=0.0),
     )
 

@@ -24,7 +24,7 @@ class Draw:
         values: each as likely as the others.
         why: what the values make likelier.
         since: the first version that knows it.
-        workload: the only one that has it; empty: all have.
+        workload: the only one that has it, be it chosen or the default; empty: all have.
     """
 
     name: str
@@ -101,6 +101,12 @@ RUNS: tuple[Draw, ...] = (
     Draw(name="topic_partitions", values=_of(2, 6), why="idle partitions, and busy ones"),
     Draw(name="producers", values=_of(1, 3), why="one session, or several"),
     Draw(
+        name="quiet",
+        values=_of(None, None, "3s", "15s"),
+        why="a follower knows an old high watermark, and a lone record comes after it",
+        workload="send_poll",
+    ),
+    Draw(
         name="partition_eof",
         values=_of(None, "on"),
         why="the end of a partition is handed over among its records",
@@ -151,7 +157,8 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
 
 def _of_runs(given: Flags) -> list[Draw]:
     """Return what is drawn for each run of the workload that is given, or of any."""
-    return [draw for draw in RUNS if draw.workload in ("", given.get("workload"))]
+    workload = given.get("workload") or "send_poll"
+    return [draw for draw in RUNS if draw.workload in ("", workload)]
 
 
 def pairs_of(flags: Flags, given: Flags, *, kafka: str) -> dict[str, float]:

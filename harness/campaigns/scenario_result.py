@@ -64,6 +64,7 @@ class ScenarioResult:
         faults: how many were planned.
         situations: by name, how often the run reached each; those that it did not are 0.
         reached_under: by situation, the names of the faults under which it was reached.
+        reached_by: by situation, the names of the patterns that those faults were part of.
         fingerprints: what tells each forbidden thing that was found from other findings.
         kafka: version of the brokers.
         workload: what the clients did.
@@ -88,6 +89,7 @@ class ScenarioResult:
     faults: int = 0
     situations: Mapping[str, int] = field(default_factory=dict)
     reached_under: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reached_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fingerprints: tuple[Fingerprint, ...] = ()
     kafka: str = ""
     workload: str = ""
@@ -267,7 +269,8 @@ def _of_run(
         felt=sum(effect.get("felt") == "felt" for effect in report.effects.values()),
         faults=len(report.faults),
         situations={name: entry["count"] for name, entry in report.situations.items()},
-        reached_under=_reached_under(report),
+        reached_under=_under(report, {fault.id: fault.name for fault in report.faults}),
+        reached_by=_under(report, _patterns(result.run_dir)),
         fingerprints=fingerprints(
             report,
             contract=subject.contract,
@@ -285,14 +288,30 @@ def _of_run(
     )
 
 
-def _reached_under(report: Report) -> dict[str, tuple[str, ...]]:
-    """Return, by situation, the names of the faults under which it was reached."""
-    names = {fault.id: fault.name for fault in report.faults}
+def _under(report: Report, names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return, by situation that was reached, what the faults under which it was are called.
+
+    Args:
+        report: of the run.
+        names: by a fault's id; one that has none is left out.
+    """
     return {
-        name: tuple(sorted({names.get(fault_id, fault_id) for fault_id in entry["faults"]}))
+        name: tuple(sorted({names[fault_id] for fault_id in entry["faults"] if fault_id in names}))
         for name, entry in report.situations.items()
         if entry["count"]
     }
+
+
+def _patterns(run_dir: RunDir) -> dict[str, str]:
+    """Return which pattern each fault of a run was drawn with, by the fault's id.
+
+    A plan that cannot be read is told elsewhere: by the report.
+    """
+    try:
+        steps = run_dir.read_json("plan.json").get("steps", ())
+    except HistoryUnreadable:
+        return {}
+    return {step["id"]: step["pattern"] for step in steps if step.get("pattern")}
 
 
 def _without_run(

@@ -245,6 +245,15 @@ class SearchSummary:
         return dict(sorted(counts.items(), key=lambda item: (item[1], item[0])))
 
     @property
+    def patterns(self) -> dict[str, dict[str, int]]:
+        """In how many runs each pattern led to each situation that was reached, the most first."""
+        counts = {
+            name: Counter(p for result in self.results for p in result.reached_by.get(name, ()))
+            for name in self.situations
+        }
+        return {name: dict(each.most_common()) for name, each in counts.items() if each}
+
+    @property
     def found(self) -> list[dict[str, Any]]:
         """Each run that found something forbidden, and how many of its repetitions did."""
         entries = []
@@ -307,6 +316,7 @@ class SearchSummary:
             **self.time_spent.document(),
             "found": self.found,
             "situations": self.situations,
+            "patterns": self.patterns,
             "runs": [result.in_summary() for result in self.results],
         }
 

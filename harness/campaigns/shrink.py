@@ -96,8 +96,9 @@ class Shrink:
 
     def _candidates(self) -> Generator[Candidate, bool, None]:
         # Steps that are written out are the same in every candidate that keeps them. The topic is
-        # the one that a plan or a scenario file is read for.
-        written = Script(script=plan(self.scenario, self.seed))
+        # the one that a plan or a scenario file is read for. What is left of a pattern is none.
+        steps = plan(self.scenario, self.seed)
+        written = Script(script=tuple(replace(step, pattern="") for step in steps))
         registered: Any = SCENARIOS[self.scenario.name]().workload
         begin = with_topic(replace(self.scenario, schedule=written), registered.topic)
         if not (yield self._next("as it was", begin)):

@@ -168,6 +168,7 @@ _FIELDS = {
     "rate": "rate_per_s",
     "record_size": "record_size_bytes",
     "seek_every": "seek_s",
+    "quiet": "quiet_s",
     "process_time": "process_s",
     "churn_every": "churn_s",
 }
@@ -255,6 +256,7 @@ SETTINGS: tuple[Setting, ...] = (
         partitioning="Who chooses a record's partition.",
         compression="compression.type of the producers.",
         headers="Headers of each record.",
+        quiet="How long each partition in its turn is sent nothing: 10s; default: never.",
         seek_every=(
             "About how often each consumer goes back to earlier offsets: 5s; default: never."
         ),

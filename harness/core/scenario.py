@@ -53,6 +53,8 @@ class Step:
         target: who is hit; decided at inject time.
         hold_s: how long it lasts from when it was seen to be in force, seconds.
         after: what it waits for, if not for the time alone.
+        pattern: name of the pattern that it was drawn with; empty: with none. Steps that differ in
+            it alone do the same.
     """
 
     at_s: float
@@ -60,6 +62,7 @@ class Step:
     target: Target
     hold_s: float
     after: After | None = None
+    pattern: str = field(default="", compare=False)
 
     def words(self) -> tuple[str, str, str, str]:
         """Return when, what, whom and for how long, for people."""

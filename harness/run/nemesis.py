@@ -65,6 +65,7 @@ def step_json(step: Step) -> dict[str, Any]:
         "fault": describe(step.fault),
         "target": describe(step.target),
         **(waits or {}),
+        **({"pattern": step.pattern} if step.pattern else {}),
     }
 
 

@@ -68,6 +68,25 @@ def test_nothing_of_a_killed_producer_is_unaccounted_for(run: Run) -> None:
     assert "crash" in {event["f"] for event in run.rows("event") if event["process"] == 0}
 
 
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+def test_each_partition_is_quiet_in_its_turn(run: Run, partitions: int) -> None:
+    producer = run.start(PRODUCER, rate_per_s=500, partitions=partitions, quiet_s=0.4)
+    # Two rounds: what is quiet first, or last, has no record on one side.
+    producer.await_total("ok", 2 * max(2, partitions) * 200)
+
+    assert producer.stop() == 0
+
+    seal(run.folder)
+    sends = run.rows("send")
+    assert {row["type"] for row in sends} == {"ok"}
+    for partition in range(partitions):
+        times = sorted(row["invoke_ns"] for row in sends if row["partition"] == partition)
+        quiet_ns, last = max((later - earlier, earlier) for earlier, later in pairwise(times))
+        assert quiet_ns >= 0.35e9
+        meanwhile = {row["partition"] for row in sends if last < row["invoke_ns"] < last + quiet_ns}
+        assert bool(meanwhile) is (partitions > 1)
+
+
 def test_a_producer_whose_harness_died_ends_by_itself(run: Run) -> None:
     producer = run.start(PRODUCER)
     producer.await_total("ok", 1)

@@ -17,13 +17,19 @@ from harness.campaigns.fingerprint import Fingerprint
 from harness.campaigns.measured import Measured
 from harness.campaigns.night_log import NightLog
 from harness.campaigns.repetitions import AGAIN
-from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult, scenario_cell
+from harness.campaigns.scenario_result import (
+    AnomalyCount,
+    ScenarioResult,
+    scenario_cell,
+    stored_result,
+)
 from harness.campaigns.sides import Side, read_side
 from harness.campaigns.spread import LEVEL, Share, chance, spreads
 from harness.core.contract import Contract
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
+from harness.run.nemesis import plan_json
 from harness.run.scenario_run import ScenarioRun
 from tests.unit.test_night_index import tree_of
 from tests.unit.test_report_document import whole_report
@@ -359,6 +365,20 @@ def written(store: Path, night: str, *runs: ScenarioResult) -> None:
     log = NightLog(store, night)
     log.add(runs)
     log.close()
+
+
+def test_a_result_says_by_which_patterns_a_situation_was_reached(tmp_path: Path) -> None:
+    run_dir, kept = stored(tmp_path)
+    reached = {name: under for name, under in kept.reached_under.items() if under}
+    assert reached
+    assert not any(kept.reached_by.values())
+
+    scenario = configure("mixed", Overrides(duration_s=600))
+    planned = plan_json(scenario, 3)
+    (run_dir.path / "plan.json").write_text(planned)
+
+    again = stored_result(run_dir)
+    assert {name for name, by in again.reached_by.items() if by == ("alone",)} == set(reached)
 
 
 def test_a_stored_run_is_what_a_campaign_would_have_kept_of_it(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from harness.campaigns.draws import BROKERS, RUNS, drawn
 from harness.campaigns.measured import Measured
+from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
 from harness.campaigns.search import Search, SearchSummary
 from harness.cli.settings import BY_NAME, scenario_of
@@ -100,6 +101,25 @@ def test_a_search_that_goes_on_deals_what_it_dealt_before() -> None:
         pass
 
     assert again._dealt_to == first._dealt_to
+
+
+def test_a_situation_is_told_with_the_patterns_that_led_to_it() -> None:
+    reached = [("alone",), ("alone", "relapse"), ()]
+    results = [
+        replace(
+            result({"number": n, "seed": n}),
+            situations={"isr-of-one": len(by)},
+            reached_by={"isr-of-one": by},
+        )
+        for n, by in enumerate(reached, start=1)
+    ]
+
+    summary = SearchSummary(seed=7, kafka="4.3.1", elapsed_s=60.0, results=results)
+
+    assert summary.patterns == {"isr-of-one": {"alone": 2, "relapse": 1}}
+    assert summary.document()["patterns"] == summary.patterns
+    text = render("search.md.j2", summary=summary)
+    assert "| isr-of-one | 2 | alone ×2 relapse ×1 |" in text
 
 
 def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None:

@@ -31,6 +31,9 @@ from workloads.transactional import Transactional
         {"keyed": True, "partitioning": "sticky"},
         {"headers": -1},
         {"headers": 101},
+        {"quiet_s": -1},
+        {"quiet_s": 3, "partitioning": "sticky"},
+        {"quiet_s": 3, "keyed": True},
         {"seek_s": -1},
     ],
 )
