@@ -136,8 +136,8 @@ class Mix:
                 name = "/".join([str(seed), str(number), *kinds])
                 order.append((lot(name, fault), name, pattern, fault))
             for _, name, pattern, fault in sorted(order, key=lambda entry: entry[:2], reverse=True):
-                steps = pattern.steps(fault, replace(deck, stream=name))
-                yield tuple(replace(step, pattern=describe(pattern)["name"]) for step in steps)
+                steps, kind = pattern.steps(fault, replace(deck, stream=name)), describe(pattern)
+                yield tuple(replace(step, pattern=kind["name"]) for step in steps)
             number += 1
 
     def _deck(self, duration_s: float = math.inf) -> Deck:
