@@ -29,6 +29,8 @@ def elsewhere(spark: SparkSession) -> Iterator[None]:
     settings.set("fs.defaultFS", before)
 
 
+# By day the run folder of the last test lies on another file system too.
+@pytest.mark.nightly
 @pytest.mark.usefixtures("elsewhere")
 def test_a_run_folder_is_judged_whatever_the_default_file_system_is(tmp_path: Path) -> None:
     one = write_everything(tmp_path / "one")
