@@ -21,7 +21,7 @@ from verifiers.judging import job, verification
 from verifiers.judging.job import verify
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 
-HISTORIES = int(os.environ.get("DRAWN_HISTORIES", "300"))
+HISTORIES = int(os.environ.get("DRAWN_HISTORIES", "200"))
 FIRST_SEED = int(os.environ.get("DRAWN_SEED", "0"))
 """So many are drawn, of seeds from the second on; thousands at night, and others each night."""
 

@@ -210,6 +210,8 @@ def test_a_folder_that_cannot_be_judged_spoils_no_other(tmp_path: Path) -> None:
     assert reports[3].verdict is Verdict.INVALID
 
 
+# By day the choice is asked for alone, in the unit tests.
+@pytest.mark.nightly
 @pytest.mark.usefixtures("spark")
 def test_long_runs_have_a_job_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "FEW_ROWS", 100)
