@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
@@ -28,6 +28,8 @@ _MOST_RECORDS = 10_000
 _AUDITOR = FIRST_READER + 50
 _BUSIEST = 0.5
 _FIRST_MOVE_S = 2.0
+_EVERYONE = 0.5
+"""Of so many rounds of moves one is that all members go at once."""
 _LINGER_S = 0.5
 """Longer than the interval of automatic commits: what was handed over is committed meanwhile."""
 _IN_THE_ACT: Mapping[Commits, Act] = {
@@ -196,36 +198,59 @@ class ConsumerGroup(Load):
     def moves(self, random: Random, duration_s: float) -> Sequence[Move]:
         """Return who comes and goes: of four moves two join, one leaves and one is killed.
 
-        One member always stays, and never are there more than two more than at the beginning. The
-        first death and every other one after it are laid where the member has something in hand.
+        With them one member always stays, and never are there more than two more than at the
+        beginning. After four moves comes, as often as not, a fifth: all members leave or are killed
+        at once, and as many as there were at the beginning join right after. The first death of one
+        member, and every other one after it, is laid where it has something in hand.
         """
         if not self.churn_s:
             return ()
         moves: list[Move] = []
-        deck: list[MoveKind] = []
+        deck: list[MoveKind | Literal["everyone"]] = []
         there, joined, deaths = self.subscribers, self.subscribers, 0
-        at_s = _FIRST_MOVE_S + random.uniform(0, self.churn_s / 2)
-        while at_s < duration_s and joined < _MOST_MEMBERS:
+        time_s = _FIRST_MOVE_S + random.uniform(0, self.churn_s / 2)
+        while time_s < duration_s and joined < _MOST_MEMBERS:
+            at_s = round(time_s, 1)
             if not deck:
                 deck = ["join", "join", "leave", "crash"]
                 random.shuffle(deck)
+                if random.random() < _EVERYONE and joined + self.subscribers + 2 <= _MOST_MEMBERS:
+                    # Taken from the end, so after the others.
+                    deck.insert(0, "everyone")
             # Somebody has to stay; a deck that has taken all but one still holds those who join.
-            kind: MoveKind = "join" if there < 2 and "join" in deck else deck[-1]
+            kind = "join" if there < 2 and "join" in deck else deck[-1]
             deck.remove(kind)
-            before: Act | None = None
-            count, linger_s = 1, 0.0
-            if kind == "crash":
-                deaths += 1
-                if deaths % 2:
-                    before, count = _IN_THE_ACT[self.commits], random.randint(1, 5)
-                    linger_s = _LINGER_S if self.commits.startswith("auto-") else 0.0
-            joined += kind == "join"
-            there += 1 if kind == "join" else -1
-            moves.append(
-                Move(at_s=round(at_s, 1), kind=kind, before=before, count=count, linger_s=linger_s)
-            )
-            at_s += self.churn_s * random.uniform(0.6, 1.4)
+            if kind == "everyone":
+                moves += self._gone_and_back(random, at_s)
+                joined, there = joined + self.subscribers, self.subscribers
+            elif kind == "crash":
+                deaths, there = deaths + 1, there - 1
+                moves.append(self._death(random, at_s, in_the_act=deaths % 2 == 1))
+            else:
+                joined += kind == "join"
+                there += 1 if kind == "join" else -1
+                moves.append(Move(at_s=at_s, kind=kind))
+            time_s += self.churn_s * random.uniform(0.6, 1.4)
         return tuple(moves)
+
+    def _death(self, random: Random, at_s: float, *, in_the_act: bool) -> Move:
+        if not in_the_act:
+            return Move(at_s=at_s, kind="crash")
+        return Move(
+            at_s=at_s,
+            kind="crash",
+            before=_IN_THE_ACT[self.commits],
+            count=random.randint(1, 5),
+            linger_s=_LINGER_S if self.commits.startswith("auto-") else 0.0,
+        )
+
+    def _gone_and_back(self, random: Random, at_s: float) -> list[Move]:
+        """Return the moves by which nobody is left, and as many as at the beginning come anew."""
+        kind: MoveKind = random.choice(("leave", "crash"))
+        return [
+            Move(at_s=at_s, kind=kind, everyone=True),
+            *(Move(at_s=at_s, kind="join") for _ in range(self.subscribers)),
+        ]
 
     def _member_settings(self) -> dict[str, Any]:
         config = member_config(

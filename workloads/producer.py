@@ -30,6 +30,8 @@ _ENCODED = 512
 """Records made at once; few enough to stay in the processor's cache until they are sent."""
 _STAMPED = 32
 """Records that share one time of invocation; flat out, they leave within some 30 µs."""
+_RENEWED_WITHIN_S = 2.0
+"""So long at most nothing is sent while a producer whose time is over gets rid of its records."""
 _HEADER = b"kafka-chaos"
 _CATCH_UP_S = 1.0
 """After a stop longer than this the rate starts anew, instead of sending all that was missed."""
@@ -48,6 +50,7 @@ class ProducerSettings(SendingSettings):
         headers: how many headers each record has.
         quiet_s: each partition in its turn is sent nothing for so long, seconds; with one partition
             every other turn is its own. 0: none ever.
+        life_s: after so long a new producer goes on, seconds. 0: one producer sends all.
         single_attempt: whether an error reported is the only attempt's (`workloads.outcome`).
         flush_s: how long to wait for what is under way when told to stop, seconds.
     """
@@ -57,6 +60,7 @@ class ProducerSettings(SendingSettings):
     sticky: bool = False
     headers: int = 0
     quiet_s: float = 0.0
+    life_s: float = 0.0
     single_attempt: bool
     flush_s: float
 
@@ -107,6 +111,8 @@ class SendingProducer:
         self._fatal: KafkaError | None = None
         self._headers = [(f"header-{n}", _HEADER) for n in range(settings.headers)]
         self._delivered = self._delivery_callback()
+        self._in_doubt = False
+        self._born_s = time.monotonic()
         self._producer = self._open()
 
     @property
@@ -193,8 +199,14 @@ class SendingProducer:
         return settings.first_partition + turn if turn < settings.partitions else None
 
     def poll(self, wait_s: float) -> None:
-        """Serve delivery reports, waiting at most so long for one; replace a producer that died."""
+        """Serve delivery reports, waiting at most so long for one; replace a producer that died.
+
+        One whose time is over is replaced as well.
+        """
         self._serve(wait_s)
+        life_s = self._settings.life_s
+        if self._fatal is None and life_s and time.monotonic() > self._born_s + life_s:
+            self._renew()
         if self._fatal is not None:
             self._rebuild(self._fatal)
 
@@ -253,6 +265,7 @@ class SendingProducer:
     def _failed(self, error: KafkaError, message: Message) -> None:
         (value,) = values_of([message])
         kind = outcome_of(error.code(), single=self._settings.single_attempt)
+        self._in_doubt = True
         place = message.partition()
         # An unassigned partition is shown as -1.
         partition = place if place is not None and place >= 0 else None
@@ -264,6 +277,22 @@ class SendingProducer:
         # _FATAL does not say why: what has said so already counts.
         if self._fatal is None and (error.fatal() or error.code() == KafkaError._FATAL):
             self._fatal = error
+
+    def _renew(self) -> None:
+        """Replace a producer whose time is over, when nothing of it is under way any more.
+
+        So order is promised across this, unless the outcome of a send is not known: its request may
+        yet be appended. A producer that does not get rid of its records in time lives once more.
+        """
+        end_s = time.monotonic() + _RENEWED_WITHIN_S
+        self.drain(lambda: end_s - time.monotonic())
+        self._born_s = time.monotonic()
+        if len(self._producer) or self._fatal is not None:
+            return
+        if self._in_doubt:
+            self.recorder.event("error", op=self.used, detail="new producer: its time was over")
+            self._in_doubt = False
+        self._producer = self._open()
 
     def _rebuild(self, fatal: KafkaError) -> None:
         """Replace a producer that librdkafka has declared dead by a new one.

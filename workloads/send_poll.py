@@ -23,6 +23,7 @@ FIRST_PRODUCER, FIRST_CONSUMER, FIRST_SUBSCRIBER, FIRST_READER = 0, 100, 200, 30
 
 _MOST_CLIENTS = 100
 _MOST_RECORD_BYTES = 900_000
+_SHORTEST_LIFE_S = 1.0
 _MOST_READERS = 2
 _MOST_HEADERS = 100
 
@@ -47,6 +48,8 @@ class SendPoll(Load):
         quiet_s: each partition in its turn is sent nothing for so long, seconds: an idle follower
             knows an old high watermark, and the first record after it finds whatever happened
             meanwhile. 0: never.
+        producer_life_s: after so many seconds each producer is replaced by a new one of the same
+            settings, with a session of its own. 0: never.
         seek_s: each of the consumers (not the subscribers) goes back about every so many seconds;
             0: never.
         isolation: `isolation.level` of everyone who reads.
@@ -58,6 +61,7 @@ class SendPoll(Load):
     partitioning: Partitioning = "turn"
     headers: int = 0
     quiet_s: float = 0.0
+    producer_life_s: float = 0.0
     seek_s: float = 0.0
     isolation: Isolation = "read_committed"
     read_stall_s: float = 60.0
@@ -93,6 +97,11 @@ class SendPoll(Load):
             raise UsageError(
                 "Which partition is quiet, the producer decides: with quiet, partitioning is turn."
             )
+        if self.producer_life_s and self.producer_life_s < _SHORTEST_LIFE_S:
+            raise UsageError(
+                f"Producers that live for {self.producer_life_s:g} s: choose 0 (all the run) or "
+                f"{_SHORTEST_LIFE_S:g} or more."
+            )
         if self.seek_s < 0:
             raise UsageError(f"A seek every {self.seek_s:g} s: choose 0 (never) or more.")
         if min(self.read_limit_s, self.read_stall_s) <= 0:
@@ -122,6 +131,7 @@ class SendPoll(Load):
             "sticky": self.partitioning == "sticky",
             "headers": self.headers,
             "quiet_s": self.quiet_s,
+            "life_s": self.producer_life_s,
             "rate_per_s": self.rate_per_s / self.producers,
             "record_size_bytes": self.record_size_bytes,
             "single_attempt": single_attempt(contract),

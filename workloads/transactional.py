@@ -14,6 +14,8 @@ _MOST_CLIENTS = 50
 _MOST_SENDS = 1000
 _MOST_TIMEOUT_S = 900.0
 """`transaction.max.timeout.ms` of a broker, by default."""
+_MOST_THINKING = 10
+"""A transaction rests for at most so many times its timeout: it was aborted long ago by then."""
 _LEFT_OPEN_S = 30.0
 
 
@@ -40,6 +42,8 @@ class Transactional(Load):
         takeover_share: the share in which another client takes over, 0 to 1.
         timeout_s: `transaction.timeout.ms`, in seconds: what a client leaves open, the coordinator
             aborts so long after it was begun, and nobody reads beyond it before.
+        think_s: one transaction in ten rests for up to so many seconds in its middle; above
+            `timeout_s`, some are aborted by their coordinator meanwhile. 0: none.
     """
 
     transformers: int = 1
@@ -51,6 +55,7 @@ class Transactional(Load):
     abort_share: float = 0.1
     takeover_share: float = 0.05
     timeout_s: float = 60.0
+    think_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Reject what cannot be run.
@@ -77,6 +82,11 @@ class Transactional(Load):
             raise UsageError(
                 f"A transaction timeout of {self.timeout_s:g} s: choose 1 to {_MOST_TIMEOUT_S:g} "
                 "(what brokers allow)."
+            )
+        if not 0 <= self.think_s <= _MOST_THINKING * self.timeout_s:
+            raise UsageError(
+                f"Transactions that rest for up to {self.think_s:g} s: choose 0 to "
+                f"{_MOST_THINKING * self.timeout_s:g}, {_MOST_THINKING} times their timeout."
             )
 
     def refuse(self, contract: Contract, *, kafka: str) -> None:
@@ -118,6 +128,7 @@ class Transactional(Load):
             "abort_share": self.abort_share,
             "takeover_share": self.takeover_share,
             "timeout_s": self.timeout_s,
+            "think_s": self.think_s,
             "config": self._producing(contract),
         }
         transactors = [

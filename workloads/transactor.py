@@ -34,6 +34,8 @@ MOST_WAIT_S = 0.05
 
 _REPORT_S = 5.0
 """How long to wait for the first delivery before an abort or a takeover, seconds."""
+_THINKING = 0.1
+"""So large a share of transactions rests: the others make the load."""
 _LATE_SENDS = 2
 """So many records a zombie sends after it was taken over."""
 
@@ -49,6 +51,7 @@ class TransactorSettings(SendingSettings):
         takeover_share: in how many a second client takes over the transactional id before the
             commit is tried, 0 to 1.
         timeout_s: `transaction.timeout.ms`, in seconds.
+        think_s: one transaction in ten rests for up to so long after a step, seconds.
         consume: librdkafka's settings of a consumer, for a client that polls as well and commits
             its offsets in its transactions.
     """
@@ -58,6 +61,7 @@ class TransactorSettings(SendingSettings):
     abort_share: float
     takeover_share: float
     timeout_s: float
+    think_s: float = 0.0
     consume: dict[str, Any] | None = None
 
     @property
@@ -160,6 +164,9 @@ class Transactor:
         if self._consumer is not None:
             mops += ["poll"] * random.randint(1, 2)
             random.shuffle(mops)
+        if self._settings.think_s and random.random() < _THINKING:
+            # Before its first step the coordinator knows nothing of a transaction.
+            mops.insert(random.randint(1, len(mops)), "think")
         fate = self._draw_fate()
         attempt = self._attempt = Attempt(number=self.recorder.begin())
         committed, error = False, None
@@ -168,6 +175,8 @@ class Transactor:
             for mop in mops:
                 if mop == "send":
                     self._send(producer, attempt)
+                elif mop == "think":
+                    self._think(producer)
                 elif self._consumer is not None:
                     self._consumer.take()
                 producer.serve(0.0)
@@ -215,6 +224,12 @@ class Transactor:
             )
         else:
             attempt.sent.add(value)
+
+    def _think(self, producer: TransactionalProducer) -> None:
+        """Let time pass with the transaction open, as an application that computes."""
+        end = time.monotonic() + self._random.uniform(0, self._settings.think_s)
+        while time.monotonic() < end and not self._control.stop.is_set() and self._keep_waiting():
+            producer.serve(MOST_WAIT_S)
 
     def _finish(self, producer: TransactionalProducer, attempt: Attempt, fate: Fate) -> bool:
         """Bring the transaction to its end; return whether its commit was acknowledged."""

@@ -107,6 +107,24 @@ RUNS: tuple[Draw, ...] = (
         workload="send_poll",
     ),
     Draw(
+        name="producer_life",
+        values=_of(None, None, "3s"),
+        why="brokers know many producers, and new ones while they recover",
+        workload="send_poll",
+    ),
+    Draw(
+        name="transaction_timeout",
+        values=_of("60s", "60s", "10s"),
+        why="coordinators abort what faults or applications delay",
+        workload="transactional",
+    ),
+    Draw(
+        name="think_time",
+        values=_of(None, None, "3s", "30s"),
+        why="transactions are open while faults come, and beyond their timeout",
+        workload="transactional",
+    ),
+    Draw(
         name="partition_eof",
         values=_of(None, "on"),
         why="the end of a partition is handed over among its records",

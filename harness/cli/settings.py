@@ -18,6 +18,7 @@ from harness.core.scenario import Scenario
 from harness.core.workload import WORKLOADS, Workload
 from workloads.consumer_group import ConsumerGroup
 from workloads.send_poll import SendPoll
+from workloads.transactional import Transactional
 
 Flags = Mapping[str, Any]
 """What was given for each setting, by its name; None where nothing was."""
@@ -169,6 +170,9 @@ _FIELDS = {
     "record_size": "record_size_bytes",
     "seek_every": "seek_s",
     "quiet": "quiet_s",
+    "producer_life": "producer_life_s",
+    "transaction_timeout": "timeout_s",
+    "think_time": "think_s",
     "process_time": "process_s",
     "churn_every": "churn_s",
 }
@@ -257,12 +261,21 @@ SETTINGS: tuple[Setting, ...] = (
         compression="compression.type of the producers.",
         headers="Headers of each record.",
         quiet="How long each partition in its turn is sent nothing: 10s; default: never.",
+        producer_life="How long until a new producer takes a producer's place: 5s; default: never.",
         seek_every=(
             "About how often each consumer goes back to earlier offsets: 5s; default: never."
         ),
         producers="Producer processes.",
         consumers="Consumer processes that take all partitions (assign).",
         subscribers="Consumer processes in a group (subscribe).",
+    ),
+    *_settings(
+        Transactional,
+        "What the clients of --workload transactional do",
+        transaction_timeout="transaction.timeout.ms: 10s; default: 60s.",
+        think_time=(
+            "How long one transaction in ten rests in its middle, at most: 30s; default: 0."
+        ),
     ),
     *_settings(
         ConsumerGroup,

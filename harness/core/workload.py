@@ -108,6 +108,7 @@ class Move:
             or a commit.
         count: crash before the count-th such step from then on.
         linger_s: how long the member waits at the step before it is killed, seconds.
+        everyone: whether all members go at once, so that none is left, instead of one.
     """
 
     at_s: float
@@ -115,6 +116,7 @@ class Move:
     before: Act | None = None
     count: int = 1
     linger_s: float = 0.0
+    everyone: bool = False
 
 
 @runtime_checkable

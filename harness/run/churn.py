@@ -185,18 +185,27 @@ class Churn:
         # A stream of its own for each, as the nemesis has for its victims.
         random = Random(f"{self._context.seed}/{number}/member")  # noqa: S311
         try:
-            client = wait_until(
-                lambda: self._victim(random, move),
+            victims = wait_until(
+                lambda: self._victims(random, move),
                 timeout_s=_VICTIM_S,
                 interval_s=_TICK_S,
                 stop=self._stop,
-                what="a second member of the group, so that one is left",
+                what="all members to be in the group"
+                if move.everyone
+                else "a second member of the group, so that one is left",
             )
         except WaitTimeout as error:
             self._decide(number, move.kind, None, at_s=move.at_s)
             self._note("failed", id=number, error=str(error))
             return
-        self._decide(number, move.kind, client, at_s=move.at_s)
+        ids = [f"{number}.{place}" for place in range(1, len(victims) + 1)]
+        numbered = dict(zip(ids if move.everyone else [number], victims, strict=True))
+        for id_, client in numbered.items():
+            self._decide(id_, move.kind, client, at_s=move.at_s)
+        for id_, client in numbered.items():
+            self._part_with(id_, move, client)
+
+    def _part_with(self, number: str, move: Move, client: ClientProcess) -> None:
         if move.kind == "leave":
             self._say(client, "leaves")
             client.ask_to_stop()
@@ -219,24 +228,26 @@ class Churn:
         self._say(client, "joins")
         self._made(number, "join", client)
 
-    def _victim(self, random: Random, move: Move) -> ClientProcess | None:
-        """Return one of those that are in the group, if another one is."""
+    def _victims(self, random: Random, move: Move) -> list[ClientProcess]:
+        """Return one of those that are in the group, if another one is; or all, if all are."""
         self._observe()
-        there = [
+        running = [
             client
             for client in self._members
-            if client.is_running
-            and client.spec.process not in self._leaving
-            and client.spec.process in self._present
+            if client.is_running and client.spec.process not in self._leaving
         ]
+        # Who was not seen to come cannot be seen to go.
+        there = [client for client in running if client.spec.process in self._present]
+        if move.everyone:
+            return there if len(there) == len(running) else []
         if len(there) < 2:
-            return None
+            return []
         if move.before is not None:
             # Who has no partition has nothing in hand.
             owners = self._last.members if self._last else {}
             busy = [c for c in there if owners.get(client_id(c.spec.process))]
             there = busy or there
-        return random.choice(there)
+        return [random.choice(there)]
 
     def _hold(self, client: ClientProcess, move: Move) -> dict[str, int] | None:
         """Let a member stop at a step, and return what it has in hand; None if it did not."""

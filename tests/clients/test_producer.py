@@ -230,13 +230,86 @@ def test_wrong_settings_end_with_one_sentence_and_exit_code_2(run: Run) -> None:
     assert "'topic' is 7 and should be a str" in (run.folder / "0.log").read_text()
 
 
-def test_a_fatal_error_raised_from_a_poll_replaces_the_producer(run: Run, tmp_path: Path) -> None:
+def here(bootstrap: str, folder: Path, *, life_s: float = 0.0, **config: Any) -> SendingProducer:
+    """Return a producer in this process."""
     settings = ProducerSettings(
-        run_id=RUN_ID, seed=7, process=9, history=str(tmp_path / "9.frames"),
-        bootstrap=run.kafka.bootstrap, topic=TOPIC, partitions=1, record_size_bytes=100,
-        single_attempt=False, flush_s=5.0, config={**producer_config(Contract()), "log_level": 0},
+        run_id=RUN_ID, seed=7, process=9, history=str(folder / "9.frames"),
+        bootstrap=bootstrap, topic=TOPIC, partitions=1, record_size_bytes=100, life_s=life_s,
+        single_attempt=False, flush_s=5.0,
+        config={**producer_config(Contract()), "log_level": 0, **config},
     )  # fmt: skip
-    producer = SendingProducer(settings)
+    return SendingProducer(settings)
+
+
+def rows_here(folder: Path, table: bytes) -> list[dict[str, Any]]:
+    """Return what was written of a producer in this process."""
+    return [
+        row
+        for _, batch in read_frames(folder / "9.frames")
+        if (batch.schema.metadata or {}).get(b"table") == table
+        for row in batch.to_pylist()
+    ]
+
+
+def test_a_producer_whose_time_is_over_is_replaced_when_its_records_are_sent(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workloads.producer._RENEWED_WITHIN_S", 60.0)
+    producer = here(run.kafka.bootstrap, tmp_path, life_s=1e-9)
+    first = producer._producer
+    assert producer.send(50) == 50
+
+    producer.poll(0.0)
+
+    second = producer._producer
+    assert second is not first
+    assert len(producer.recorder.pending) == 0
+    assert producer.send(50) == 50
+    producer.drain(lambda: 60.0)
+    producer.recorder.close(used=producer.used)
+    events = rows_here(tmp_path, b"event")
+    assert not [event for event in events if event["f"] == "error"]
+    sends = rows_here(tmp_path, b"send")
+    assert len(sends) == 100
+    offsets = [row["offset"] for row in sorted(sends, key=lambda row: row["value"])]
+    assert offsets == sorted(offsets)
+
+
+def test_a_producer_that_does_not_get_rid_of_its_records_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workloads.producer._RENEWED_WITHIN_S", 0.05)
+    producer = here("127.0.0.1:9", tmp_path, life_s=1e-9)
+    first = producer._producer
+    producer.send(1)
+
+    producer.poll(0.0)
+
+    assert producer._producer is first
+    assert len(producer.recorder.pending) == 1
+
+
+def test_the_order_of_sends_is_not_promised_across_a_new_producer_if_one_is_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workloads.producer._RENEWED_WITHIN_S", 60.0)
+    config = {"delivery.timeout.ms": 300, "request.timeout.ms": 100}
+    producer = here("127.0.0.1:9", tmp_path, life_s=1e-9, **config)
+    first = producer._producer
+    producer.send(3)
+
+    producer.poll(0.0)
+
+    assert producer._producer is not first
+    producer.recorder.close(used=producer.used)
+    renewed = [event for event in rows_here(tmp_path, b"event") if event["op"] is not None]
+    assert [(event["f"], event["op"]) for event in renewed if event["f"] == "error"] == [
+        ("error", 3)
+    ]
+
+
+def test_a_fatal_error_raised_from_a_poll_replaces_the_producer(run: Run, tmp_path: Path) -> None:
+    producer = here(run.kafka.bootstrap, tmp_path)
     recorder = producer.recorder
     producer.send(3)
     dying = producer._producer
@@ -258,11 +331,5 @@ def test_a_fatal_error_raised_from_a_poll_replaces_the_producer(run: Run, tmp_pa
     producer.drain(lambda: 5.0)
     recorder.close(used=producer.used)
     assert len(recorder.pending) == 0
-    told = [
-        event["detail"]
-        for _, batch in read_frames(Path(settings.history))
-        if (batch.schema.metadata or {}).get(b"table") == b"event"
-        for event in batch.to_pylist()
-        if event["f"] == "fatal"
-    ]
+    told = [row["detail"] for row in rows_here(tmp_path, b"event") if row["f"] == "fatal"]
     assert told == ["_FATAL: out of order sequence"]

@@ -92,6 +92,30 @@ def test_a_killed_client_leaves_its_transaction_and_its_sends_in_doubt(run: Run)
     assert not committed & {row["txn"] for row in sends if row["type"] == "info"}
 
 
+def test_one_transaction_in_ten_rests_in_its_middle_until_the_client_is_told_to_stop(
+    run: Run,
+) -> None:
+    client = run.start(SENDING, abort_share=0.0, rate_per_s=500, think_s=1.0)
+    client.await_total("committed", 60)
+
+    assert client.stop() == 0
+
+    seal(run.folder)
+    txns = run.rows("txn")
+    took_s = [(row["complete_ns"] - row["invoke_ns"]) / 1e9 for row in txns]
+    rested = [seconds for seconds in took_s if seconds > 0.1]
+    assert {row["type"] for row in txns} == {"ok"}
+    assert len(txns) / 30 < len(rested) < len(txns) / 4
+    assert max(rested) > 0.5
+
+    endless = run.start(
+        SENDING, history=str(run.folder / "1.frames"), abort_share=0.0, think_s=600.0
+    )
+    # Whatever it says first, soon one of its transactions rests.
+    endless.await_total("committed", 0)
+    assert endless.stop() == 0
+
+
 def test_the_seed_draws_what_transactions_do(run: Run) -> None:
     fates = []
     for process in (0, 1):

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import pytest
 from harness.core.errors import ClusterBroken
 from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
-from harness.core.workload import ClientSpec, Move
+from harness.core.workload import ClientSpec, Move, MoveKind
 from harness.run.churn import Churn, client_id
 from harness.run.context import RunContext
 from harness.run.group_watch import GroupView, GroupWatch
@@ -81,11 +81,13 @@ class FakeWatch:
         self.context = context
         self.blind = False
         self.strangers: tuple[str, ...] = ()
+        self.hidden: int | None = None
         self._asked_ns = 0
 
     @property
     def view(self) -> GroupView:
         there = [c for c in self.context.clients if c.is_running or self.blind]
+        there = [client for client in there if client.spec.process != self.hidden]
         self._asked_ns = max(self._asked_ns, time.monotonic_ns() + 1)
         return GroupView(
             asked_ns=self._asked_ns,
@@ -216,6 +218,35 @@ def test_the_last_member_is_never_taken_away(tmp_path: Path) -> None:
     assert last.process is None
     assert last.error is not None
     assert sum(client.is_running for client in context.clients) == 1
+
+
+@pytest.mark.parametrize(("kind", "code"), [("leave", 0), ("crash", -9)])
+def test_all_members_go_at_once_and_are_seen_to_be_gone_when_others_come(
+    tmp_path: Path, kind: MoveKind, code: int
+) -> None:
+    context, watch = make(tmp_path)
+
+    run(context, watch, Move(at_s=1, kind=kind, everyone=True), Move(at_s=1, kind="join"))
+
+    group = recorded(context)
+    assert [(move.id, move.kind) for move in group.moves[2:]] == [
+        ("m3.1", kind), ("m3.2", kind), ("m4", "join"),
+    ]  # fmt: skip
+    assert all(move.seen for move in group.moves)
+    assert group.why_not() == []
+    assert [client.exit_code for client in context.clients] == [code, code, None]
+
+
+def test_nobody_goes_as_long_as_one_of_all_was_not_seen_to_come(tmp_path: Path) -> None:
+    context, watch = make(tmp_path)
+    context.clients[1].spec = replace(context.clients[1].spec, process=299)
+    watch.hidden = 299
+
+    run(context, watch, Move(at_s=1, kind="crash", everyone=True))
+
+    last = recorded(context).moves[-1]
+    assert "all members to be in the group" in (last.error or "")
+    assert all(client.is_running for client in context.clients)
 
 
 def test_an_interrupted_run_makes_no_more_moves(tmp_path: Path) -> None:

@@ -119,12 +119,27 @@ def moves(seed: int, duration_s: float = 300, **changes: Any) -> list[Move]:
 @pytest.mark.parametrize("subscribers", [2, 3])
 def test_one_member_always_stays_and_never_are_there_many_more(seed: int, subscribers: int) -> None:
     there = [subscribers]
+    emptied = []
     for move in moves(seed, subscribers=subscribers):
-        there.append(there[-1] + (1 if move.kind == "join" else -1))
+        if move.everyone:
+            emptied.append(len(there))
+        there.append(0 if move.everyone else there[-1] + (1 if move.kind == "join" else -1))
 
     assert len(there) > 30
-    assert min(there) >= 1
+    # Whom all have left, as many come back to at once.
+    assert emptied
+    for place in emptied:
+        assert there[place : place + subscribers + 1] == [*range(subscribers + 1)]
+    left = [count for count in there if count == 0]
+    assert len(left) == len(emptied)
     assert max(there) <= subscribers + 2
+
+
+def test_a_group_is_left_by_all_in_order_and_by_force() -> None:
+    all_at_once = {move.kind for seed in range(10) for move in moves(seed) if move.everyone}
+
+    assert all_at_once == {"leave", "crash"}
+    assert not any(move.before for move in moves(3) if move.everyone)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -140,7 +155,11 @@ def test_half_a_minute_sees_members_join_leave_and_die(seed: int) -> None:
     ("commits", "act"), [("before-processing", "processing"), ("after-processing", "commit")]
 )
 def test_the_first_death_catches_a_member_with_something_in_hand(commits: Any, act: str) -> None:
-    deaths = [move.before for move in moves(3, commits=commits) if move.kind == "crash"]
+    deaths = [
+        move.before
+        for move in moves(3, commits=commits)
+        if move.kind == "crash" and not move.everyone
+    ]
 
     assert deaths[:4] == [act, None, act, None]
 

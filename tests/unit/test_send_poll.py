@@ -32,6 +32,8 @@ from workloads.transactional import Transactional
         {"headers": -1},
         {"headers": 101},
         {"quiet_s": -1},
+        {"producer_life_s": -1},
+        {"producer_life_s": 0.5},
         {"quiet_s": 3, "partitioning": "sticky"},
         {"quiet_s": 3, "keyed": True},
         {"seek_s": -1},

@@ -25,6 +25,8 @@ from workloads.transactional import Transactional
         {"abort_share": 0.6, "takeover_share": 0.5},
         {"timeout_s": 0.5},
         {"timeout_s": 901},
+        {"think_s": -1},
+        {"think_s": 101, "timeout_s": 10},
     ],
 )
 def test_a_workload_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
