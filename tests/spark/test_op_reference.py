@@ -19,7 +19,7 @@ from verifiers.spark.session import tuned
 HISTORIES = int(os.environ.get("DRAWN_HISTORIES", "150"))
 FIRST_SEED = int(os.environ.get("DRAWN_SEED", "0"))
 """So many are drawn, of seeds from the second on; thousands at night, and others each night."""
-DIVIDED = 25
+DIVIDED = 15
 
 
 def drawn(count: int) -> list[list[dict[str, Any]]]:

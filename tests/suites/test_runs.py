@@ -82,7 +82,7 @@ def test_transactions_are_whole_and_zombies_fenced(run_scenario: RunScenario) ->
         # that waits for a coordinator that was replaced gives up sooner than after a minute.
         workload={"takeover_share": 0.3, "timeout_s": 20},
         faults=("broker_kill", "partition"),
-        duration_s=40,
+        duration_s=32,
     )
 
     path = outcome.run_dir.path
