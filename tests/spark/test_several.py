@@ -99,6 +99,7 @@ EVERYTHING = {
 
 DIVERGING = "diverging"
 
+
 def write(runs: Mapping[str, Folder], into: Path) -> dict[str, Path]:
     return {name: runs[name].write(into / name.replace(" ", "-")) for name in runs}
 
