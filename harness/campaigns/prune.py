@@ -18,8 +18,8 @@ from harness.core.verdict import Verdict
 
 KEPT = frozenset(
     {
-        "verdict.json", "report.html", "plan.json", "faults.jsonl", "run.json", "summary.md",
-        "junit.xml",
+        "verdict.json", "report.html", "plan.json", "faults.jsonl", "faults.csv", "run.json",
+        "summary.md", "junit.xml",
         # The cluster of a night lives longer than the run that started it, and is removed by this.
         "compose.yaml",
     }

@@ -42,6 +42,7 @@ from harness.cli.prune import prune
 from harness.cli.search import search
 from harness.cli.shrink import shrink
 from harness.cli.sources import ConfiguredCommand, RunningCommand
+from harness.cli.up import up
 from harness.core.errors import KafkaChaosError, UsageError
 from harness.core.registry import Registry, first_sentence
 from harness.core.run_dir import REPLICA_LIMIT_BYTES, RunDir, canonical_json
@@ -327,6 +328,7 @@ app.command("index", cls=ConfiguredCommand)(index)
 app.command("prune", cls=ConfiguredCommand)(prune)
 app.command("search", cls=RunningCommand)(search)
 app.command("shrink", cls=ConfiguredCommand)(shrink)
+app.command("up", cls=ConfiguredCommand)(up)
 app.command("bisect", cls=ConfiguredCommand)(bisect)
 
 

@@ -11,18 +11,22 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def stoppable() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C (or SIGTERM) sets; the second interrupts at once."""
+def stoppable(
+    first: str = "SIGNAL: the load is stopped, everything healed, and what was recorded is "
+    "verified. Again: heal only.",
+) -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C (or SIGTERM) sets; the second interrupts at once.
+
+    Args:
+        first: what is said then, with the signal's name for SIGNAL.
+    """
     stop = threading.Event()
 
     def handle(number: int, _: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        console.say(
-            f"{signal.Signals(number).name}: the load is stopped, everything healed, and what was "
-            "recorded is verified. Again: heal only."
-        )
+        console.say(first.replace("SIGNAL", signal.Signals(number).name))
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

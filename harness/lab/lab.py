@@ -37,6 +37,7 @@ from harness.lab.clients import (
 )
 from harness.lab.groups import LabGroup
 from harness.run.context import RunContext
+from harness.run.fault_journal import FaultJournal
 from harness.run.injector import Active, Header, Injector
 from verifiers.replicas.checkpoints import epochs_in, offsets_in
 from verifiers.replicas.isr_changes import IsrChange, isr_changes_in
@@ -63,7 +64,7 @@ class Lab:
     def __init__(self, context: RunContext, contract: Contract) -> None:
         self._context = context
         self._contract = contract
-        self._faults = Journal(context.run_dir.path / "faults.jsonl")
+        self._faults = FaultJournal(context.run_dir.path)
         self._notes = Journal(context.run_dir.path / "lab.jsonl")
         self._injector = Injector(
             cluster=context.cluster, journal=self._faults, tell=context.progress.say

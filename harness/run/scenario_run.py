@@ -15,7 +15,6 @@ from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.errors import ClusterBroken, WaitTimeout
 from harness.core.fault import describe
-from harness.core.run_dir import Journal
 from harness.core.scenario import Scenario, Step
 from harness.core.schedule import Mix, Script
 from harness.core.wait import wait_until
@@ -24,6 +23,7 @@ from harness.run.churn import Churn
 from harness.run.client_process import ClientProcess
 from harness.run.cluster_watch import ClusterWatch
 from harness.run.context import RunContext
+from harness.run.fault_journal import FaultJournal
 from harness.run.group_watch import GroupWatch
 from harness.run.injector import Injector
 from harness.run.nemesis import Nemesis, never_heard, plan, plan_json, step_json
@@ -170,7 +170,7 @@ class ScenarioRun:
         fails, or when a client has ended by itself.
         """
         steps = plan(self.scenario, context.seed)
-        journal = Journal(context.run_dir.path / "faults.jsonl")
+        journal = FaultJournal(context.run_dir.path)
         injector = Injector(
             cluster=context.cluster,
             journal=journal,

@@ -85,6 +85,9 @@ class Cluster(FakeCluster):
     def high_watermarks(self, _: Any) -> dict[Any, Any]:
         return {}
 
+    def replica_ends(self, _: Any) -> list[Any]:
+        return []
+
     def log_ends(self, _: str) -> dict[int, int]:
         return {}
 

@@ -1,0 +1,24 @@
+"""The run of a scenario whose cluster others use: they are told where it answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.run.context import RunContext
+from harness.run.scenario_run import ScenarioRun
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun(ScenarioRun):
+    """Tells where the cluster answers before anything is broken, then goes on as any run.
+
+    Attributes:
+        ready: called with the bootstrap servers, `host:port,…`.
+    """
+
+    ready: Callable[[str], None]
+
+    def carry_out(self, context: RunContext) -> None:
+        """Tell where the cluster answers, and break it."""
+        self.ready(context.cluster.bootstrap)
+        # A class with slots is made anew: `super()` would speak of the first one.
+        ScenarioRun.carry_out(self, context)
