@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,31 @@ from harness.campaigns.pages import render, tally
 from harness.core.errors import UsageError
 from harness.core.run_dir import SCHEMA, write_atomically
 from harness.core.version import numbers
-from harness.lab.claim import Claim
+from harness.lab.claim import Claim, Subject, claims_by_subject
 from harness.lab.claim_run import ClaimRun
 from harness.lab.finding import Outcome
+
+_ELSE: Subject = "something else"
+
+Row = dict[str, list[ClaimResult]]
+"""What came of one claim, by version; each cell has all results, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Two versions next to each other of which a claim expects different things, and saw them.
+
+    Attributes:
+        before: the older version.
+        since: the younger one.
+        was: what came of the claim on the older one.
+        now: on the younger one.
+    """
+
+    before: str
+    since: str
+    was: ClaimResult
+    now: ClaimResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +69,9 @@ class ClaimMatrix:
         return sorted(set(map(_column, self.results)), key=lambda name: (numbers(name), name))
 
     @property
-    def rows(self) -> list[dict[str, list[ClaimResult]]]:
+    def rows(self) -> list[Row]:
         """The results by version of each claim, in the order of the catalogue."""
-        rows: dict[int, dict[str, list[ClaimResult]]] = {}
+        rows: dict[int, Row] = {}
         for result in sorted(self.results, key=lambda result: result.started_utc):
             rows.setdefault(result.number, {}).setdefault(_column(result), []).append(result)
         versions = self.versions
@@ -56,6 +79,33 @@ class ClaimMatrix:
             {version: row[version] for version in versions if version in row}
             for _, row in sorted(rows.items())
         ]
+
+    @property
+    def subjects(self) -> dict[str, list[Row]]:
+        """The rows of each subject; those of claims that are there no more come last."""
+        grouped = {subject: set(named) for subject, named in claims_by_subject().items()}
+        rows: dict[str, list[Row]] = {subject: [] for subject in (*grouped, _ELSE)}
+        for row in self.rows:
+            name = next(iter(row.values()))[-1].claim
+            rows[next((s for s in grouped if name in grouped[s]), _ELSE)].append(row)
+        return {subject: found for subject, found in rows.items() if found}
+
+    @property
+    def changes(self) -> list[Change]:
+        """Where neighbouring versions differ, each having done what is expected of it."""
+        found = []
+        for row in self.rows:
+            confirmed = [
+                (version, cell[-1])
+                for version, cell in row.items()
+                if cell[-1].outcome is Outcome.CONFIRMED
+            ]
+            found += [
+                Change(before=before, since=since, was=was, now=now)
+                for (before, was), (since, now) in pairwise(confirmed)
+                if was.expected != now.expected
+            ]
+        return sorted(found, key=lambda change: (numbers(change.since), change.now.number))
 
     @property
     def tally(self) -> str:

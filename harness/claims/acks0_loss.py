@@ -34,6 +34,7 @@ def acks0_loss() -> Claim:
     """
     return Claim(
         number=17,
+        subject="acks and min.insync.replicas",
         sentence="With acks=0 a producer is told that records are sent which no broker has ever "
         "read; it learns no offset, and never that they are lost.",
         source="Kafka's documentation of the producer's acks",

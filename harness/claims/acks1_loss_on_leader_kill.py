@@ -27,6 +27,7 @@ def acks1_loss_on_leader_kill() -> Claim:
     """With acks=1, records that only the leader had are lost with it, though acknowledged."""
     return Claim(
         number=18,
+        subject="acks and min.insync.replicas",
         sentence="With acks=1, records that only the leader had are lost with it, though they "
         "were acknowledged; min.insync.replicas does not help.",
         source="Kafka's documentation of the producer's acks",

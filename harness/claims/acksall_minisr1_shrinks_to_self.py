@@ -52,6 +52,7 @@ def acksall_minisr1_shrinks_to_self() -> Claim:
     """
     return Claim(
         number=20,
+        subject="acks and min.insync.replicas",
         sentence="With min.insync.replicas=1 acks=all degrades to one copy: while its only holder "
         "is down the partition has no leader, and what it had not flushed is lost with its power.",
         source="Kafka's documentation of min.insync.replicas; KIP-966",

@@ -48,6 +48,7 @@ def acksall_minisr2_no_loss() -> Claim:
     """
     return Claim(
         number=21,
+        subject="acks and min.insync.replicas",
         sentence="With three replicas, acks=all, min.insync.replicas=2 and unclean election off, "
         "no single fault loses an acknowledged record.",
         source="Kafka's documentation of the producer's acks and of min.insync.replicas",

@@ -70,6 +70,7 @@ def autocommit_at_least_once_sync() -> Claim:
     """Java's automatic commit loses nothing in a single-threaded loop; librdkafka's does."""
     return Claim(
         number=62,
+        subject="consumer groups",
         sentence="With automatic commits, a Java consumer that processes in its polling thread "
         "passes no record over when it is killed, since only what earlier polls gave is committed; "
         "librdkafka commits what it has handed over, and passes over what was in hand, unless "

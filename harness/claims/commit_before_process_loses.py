@@ -43,6 +43,7 @@ def commit_before_process_loses() -> Claim:
     """Commit first and lose, process first and repeat: by exactly what was in hand."""
     return Claim(
         number=63,
+        subject="consumer groups",
         sentence="A group member that commits before it processes loses exactly what it had in "
         "hand when it is killed; one that processes before it commits repeats exactly that.",
         source="Kafka's documentation, message delivery semantics",

@@ -102,6 +102,7 @@ def coordinator_kill() -> Claim:
     )
     return Claim(
         number=65,
+        subject="consumer groups",
         sentence="When the coordinator of a group is killed, no acknowledged commit is lost, the "
         "group goes on at the next coordinator, and it does not rebalance as long as the members' "
         "session outlasts the failover.",

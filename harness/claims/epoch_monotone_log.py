@@ -45,6 +45,7 @@ def epoch_monotone_log() -> Claim:
     """In every log epochs never fall, agree with the checkpoint, and name one batch."""
     return Claim(
         number=8,
+        subject="leader epochs",
         sentence="In every replica's log the epoch of the batches never falls with the offset and "
         "agrees with the leader-epoch-checkpoint, and one epoch and offset name one batch on "
         "all replicas.",

@@ -50,6 +50,7 @@ def fetch_session_after_bounce() -> Claim:
     """
     return Claim(
         number=44,
+        subject="fetch sessions",
         sentence="A leader that restarts has forgotten all fetch sessions; its followers open new "
         "ones with a full fetch, and no record is skipped.",
         source="KIP-227 (1.1.0); KAFKA-9137",

@@ -77,6 +77,7 @@ def fetch_session_eviction() -> Claim:
     """
     return Claim(
         number=43,
+        subject="fetch sessions",
         sentence="max.incremental.fetch.session.cache.slots bounds the fetch sessions: fetchers "
         "beyond it fetch in full and lose nothing, and may take the slot of a session which was "
         "idle for 120 s.",

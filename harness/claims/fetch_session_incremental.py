@@ -63,6 +63,7 @@ def fetch_session_incremental() -> Claim:
     """
     return Claim(
         number=42,
+        subject="fetch sessions",
         sentence="Since 1.1 a follower keeps one fetch session with each leader and names only "
         "what has changed, so the fetches of an idle cluster are nearly empty; before, each named "
         "every partition.",

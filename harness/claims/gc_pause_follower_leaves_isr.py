@@ -104,6 +104,7 @@ def gc_pause_follower_leaves_isr() -> Claim:
     """
     return Claim(
         number=34,
+        subject="the ISR",
         sentence="Garbage collection that stops a follower for longer than "
         "replica.lag.time.max.ms costs it its place in the ISR, and until then acks=all waits; "
         "a short one does not.",

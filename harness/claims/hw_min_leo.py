@@ -94,6 +94,7 @@ def hw_min_leo() -> Claim:
     """
     return Claim(
         number=38,
+        subject="log end and high watermark",
         sentence="The high watermark is the least log end in the ISR: it never lies above that of "
         "a member, and passes that of a follower which has left.",
         source="kafka.cluster.Partition, maybeIncrementLeaderHW; KIP-101",

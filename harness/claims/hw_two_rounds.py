@@ -58,6 +58,7 @@ def hw_two_rounds() -> Claim:
     """
     return Claim(
         number=41,
+        subject="log end and high watermark",
         sentence="A follower learns of a new high watermark with the fetch after the one that "
         "brought the records; on an idle partition that is a whole replica.fetch.wait.max.ms "
         "later, but for 2.4 and 2.5.",

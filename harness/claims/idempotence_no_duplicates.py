@@ -54,6 +54,7 @@ def idempotence_no_duplicates() -> Claim:
     """The same damage repeats what a plain producer sent, and nothing of an idempotent one."""
     return Claim(
         number=51,
+        subject="idempotence and order",
         sentence="An idempotent producer writes each record once and in order, whatever it has to "
         "retry, also across the death of the leader.",
         source="KIP-98; KAFKA-5494",

@@ -40,6 +40,7 @@ def idle_partition_does_not_shrink() -> Claim:
     """
     return Claim(
         number=32,
+        subject="the ISR",
         sentence="Since 2.1 a follower that has all that its leader has stays in the ISR, however "
         "long it is silent, and leaves at the first look after the next write; before, silence "
         "was enough.",

@@ -75,6 +75,7 @@ def inflight_reorder() -> Claim:
     """
     return Claim(
         number=52,
+        subject="idempotence and order",
         sentence="With several requests in flight and no idempotence a retry lets later records "
         "pass; with one request in flight, or idempotence, the order is kept.",
         source="Kafka's documentation of max.in.flight.requests.per.connection",

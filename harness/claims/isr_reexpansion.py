@@ -79,6 +79,7 @@ def isr_reexpansion() -> Claim:
     """
     return Claim(
         number=35,
+        subject="the ISR",
         sentence="A follower that has fallen behind comes back into the ISR once its log reaches "
         "the high watermark, and not before; 120 s are enough when it can fetch again.",
         source="kafka.cluster.Partition, maybeExpandIsr; KAFKA-7128",

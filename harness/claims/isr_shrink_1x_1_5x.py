@@ -125,6 +125,7 @@ def isr_shrink_1x_1_5x() -> Claim:
     """
     return Claim(
         number=31,
+        subject="the ISR",
         sentence="A follower that is cut off leaves the ISR between 1 and 1.5 times "
         "replica.lag.time.max.ms after it last caught up: the leader looks every half of that.",
         source="kafka.server.ReplicaManager: isr-expiration",

@@ -41,6 +41,7 @@ def kafka7415_epoch_on_election() -> Claim:
     """Since 2.0.1 a new leader records its epoch and log end at election, before any append."""
     return Claim(
         number=7,
+        subject="leader epochs",
         sentence="A new leader records its epoch and the end of its log when it is elected, even "
         "if nothing is ever written in that epoch; up to 2.0.0 the entry appeared with the "
         "first append.",

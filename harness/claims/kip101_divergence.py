@@ -54,6 +54,7 @@ def kip101_divergence() -> Claim:
     """Two replicas in the ISR hold different records at one offset for ever, up to 0.10.2."""
     return Claim(
         number=3,
+        subject="leader epochs",
         sentence="When two replicas crash and the one that lost its unflushed end comes back "
         "first, both end up in the ISR with different records at the same offsets, for ever; "
         "since 0.11 the other one cuts its log by leader epoch and they converge.",

@@ -54,6 +54,7 @@ def kip101_hw_truncation_loss() -> Claim:
     """A follower of a new leader cuts its log to its own stale high watermark, up to 0.10.2."""
     return Claim(
         number=1,
+        subject="leader epochs",
         sentence="A follower that follows a new leader cuts its log to its own stale high "
         "watermark, so a record that was acknowledged and fully replicated can vanish; since 0.11 "
         "it asks for the leader's epochs first.",

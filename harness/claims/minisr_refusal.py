@@ -42,6 +42,7 @@ def minisr_refusal() -> Claim:
     """
     return Claim(
         number=22,
+        subject="acks and min.insync.replicas",
         sentence="While the ISR is smaller than min.insync.replicas, acks=all is refused with "
         "NOT_ENOUGH_REPLICAS and nothing is appended; acks=1 and acks=0 are still taken. Since 3.7 "
         "no more replicas are asked for than the partition has.",

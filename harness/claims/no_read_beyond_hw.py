@@ -75,6 +75,7 @@ def no_read_beyond_hw() -> Claim:
     """
     return Claim(
         number=40,
+        subject="log end and high watermark",
         sentence="A consumer is given nothing beyond the high watermark: what a leader alone has "
         "waits until its followers have it or have left the ISR.",
         source="Kafka's documentation, replication: committed messages; KAFKA-9835",

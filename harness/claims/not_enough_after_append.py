@@ -64,6 +64,7 @@ def not_enough_after_append() -> Claim:
     """
     return Claim(
         number=23,
+        subject="acks and min.insync.replicas",
         sentence="If the ISR shrinks below min.insync.replicas while an acks=all write waits, the "
         "producer is told of an error though the record is in the log; a retry without "
         "idempotence writes it again.",

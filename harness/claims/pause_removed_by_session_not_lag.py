@@ -91,6 +91,7 @@ def pause_removed_by_session_not_lag() -> Claim:
     """
     return Claim(
         number=33,
+        subject="the ISR",
         sentence="A follower that is frozen leaves the ISR when its session with ZooKeeper or the "
         "KRaft controller ends, not when replica.lag.time.max.ms is over, if that is longer.",
         source="KIP-500, KIP-631 (fencing); KafkaController.onBrokerFailure",

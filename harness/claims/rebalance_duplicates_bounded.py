@@ -78,6 +78,7 @@ def rebalance_duplicates_bounded() -> Claim:
     words = "resume at the last commit: no gap, and nothing again that was committed"
     return Claim(
         number=64,
+        subject="consumer groups",
         sentence="When a member of a group is killed, its partitions resume at its last commit: "
         "no record is passed over, and none is processed again that had been committed; so with "
         "eager and cooperative rebalances and with the protocol of KIP-848.",

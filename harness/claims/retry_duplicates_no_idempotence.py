@@ -41,6 +41,7 @@ def retry_duplicates_no_idempotence() -> Claim:
     """
     return Claim(
         number=50,
+        subject="idempotence and order",
         sentence="Without idempotence a producer that retries after a lost acknowledgement writes "
         "its records again; none is lost.",
         source="KIP-98",

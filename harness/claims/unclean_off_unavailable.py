@@ -28,6 +28,7 @@ def unclean_off_unavailable() -> Claim:
     """With unclean election off, a partition has no leader while only a stale replica runs."""
     return Claim(
         number=26,
+        subject="acks and min.insync.replicas",
         sentence="With unclean.leader.election.enable=false a partition whose last in-sync replica "
         "is down has no leader until that replica returns, and then nothing is lost.",
         source="Kafka's documentation of unclean.leader.election.enable",

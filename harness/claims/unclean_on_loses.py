@@ -51,6 +51,7 @@ def unclean_on_loses() -> Claim:
     """
     return Claim(
         number=27,
+        subject="acks and min.insync.replicas",
         sentence="With unclean.leader.election.enable=true a replica outside the ISR leads when no "
         "other is left, and what it had not copied is lost though it was acknowledged.",
         source="KAFKA-1028; KAFKA-12670 for KRaft; KIP-460",

@@ -56,6 +56,7 @@ def zombie_leader_acks1_truncated() -> Claim:
     """
     return Claim(
         number=25,
+        subject="acks and min.insync.replicas",
         sentence="A leader that was paused and deposed still acknowledges acks=1 writes that it "
         "then cuts away; acks=all writes are not acknowledged, and none of them is lost.",
         source="KIP-101; KIP-320 on zombie leaders",

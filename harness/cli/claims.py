@@ -1,8 +1,11 @@
-"""The commands about claims: `kafka-chaos claims`, `claims run`, `claims page`."""
+"""The commands about claims: `kafka-chaos claims`, `claims show`, `claims run`, `claims page`."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from inspect import getsource, getsourcefile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +16,9 @@ from harness.cli.settings import SETTINGS, option
 from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.lab.claim import Claim
 
 
 class ClaimsCommand(RunningCommand):
@@ -46,34 +52,90 @@ def default(context: typer.Context) -> None:
 @claims.command("list", cls=ConfiguredCommand)
 def list_claims(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Say what each claim claims, of which versions, and what came of it last."""
+    from harness.lab.claim import claims_by_subject
+
+    last, grouped = _last(store), claims_by_subject()
+    if as_json:
+        documents = [
+            _document(name, claim, last)
+            for named in grouped.values()
+            for name, claim in named.items()
+        ]
+        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        return
+    for subject, named in grouped.items():
+        typer.echo(f"\n{subject[:1].upper()}{subject[1:]}\n")
+        for name, claim in named.items():
+            typer.echo(f"{claim.number:>3}  {name}")
+            typer.echo(f"     {claim.sentence}")
+            for line in _outlook(claim, last.get(name, {})):
+                typer.echo(f"     {line}")
+
+
+@claims.command("show", cls=ConfiguredCommand)
+def show(
+    name: Annotated[str, typer.Argument(metavar="ID", help="Name or number of a claim.")],
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Say everything of one claim: what it rests on, what is set up, and its script, to read."""
+    from harness.lab.claim import find_claim
+    from harness.machine.images import DEFAULT_KAFKA
+
+    found, claim = find_claim(name)
+    last = _last(store)
+    script = getsource(claim.script)
+    config = dict(claim.config(DEFAULT_KAFKA))
+    if as_json:
+        document = {
+            **_document(found, claim, last),
+            "contract": asdict(claim.contract),
+            "assignment": claim.assignment,
+            "brokers": claim.brokers,
+            "config": config,
+            "script": script,
+        }
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"{claim.number} · {found}\n\n{claim.sentence}\n")
+    typer.echo(f"source    {claim.source}")
+    typer.echo(f"subject   {claim.subject}")
+    typer.echo(f"contract  {claim.contract}")
+    replicas = " and ".join(", ".join(map(str, nodes)) for nodes in claim.assignment)
+    typer.echo(f"cluster   {claim.brokers} brokers; replicas on {replicas}, the first one leads")
+    for key, value in config.items():
+        typer.echo(f"          {key}={value}")
+    typer.echo("expects   " + "\n          ".join(_outlook(claim, last.get(found, {}))))
+    typer.echo(f"script    {getsourcefile(claim.script)}\n\n{script}")
+
+
+def _last(store: Path) -> dict[str, dict[str, str]]:
+    """Return what came of each claim last, by its name and by version."""
     from harness.campaigns.claim_result import results_in
-    from harness.lab.claim import CLAIMS
 
     last: dict[str, dict[str, str]] = {}
     for result in results_in(store):
         last.setdefault(result.claim, {})[result.kafka] = str(result.outcome)
-    named = sorted(((name, make()) for name, make in CLAIMS.items()), key=lambda c: c[1].number)
-    if as_json:
-        documents = [
-            {
-                "claim": name,
-                "number": claim.number,
-                "sentence": claim.sentence,
-                "source": claim.source,
-                "expects": claim.spoken_of(),
-                "last": last.get(name, {}),
-            }
-            for name, claim in named
-        ]
-        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
-        return
-    for name, claim in named:
-        typer.echo(f"{claim.number:>3}  {name}")
-        typer.echo(f"     {claim.sentence}")
-        for versions, words in claim.spoken_of().items():
-            typer.echo(f"     {versions}: {words}")
-        outcomes = " · ".join(f"{kafka} {each}" for kafka, each in last.get(name, {}).items())
-        typer.echo(f"     last: {outcomes or 'never tried'}")
+    return last
+
+
+def _outlook(claim: "Claim", last: Mapping[str, str]) -> list[str]:
+    """Return what is expected of which versions, and what came of it last, a line each."""
+    outcomes = " · ".join(f"{kafka} {outcome}" for kafka, outcome in last.items())
+    expected = [f"{versions}: {words}" for versions, words in claim.spoken_of().items()]
+    return [*expected, f"last: {outcomes or 'never tried'}"]
+
+
+def _document(name: str, claim: "Claim", last: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    return {
+        "claim": name,
+        "number": claim.number,
+        "subject": claim.subject,
+        "sentence": claim.sentence,
+        "source": claim.source,
+        "expects": claim.spoken_of(),
+        "last": last.get(name, {}),
+    }
 
 
 @claims.command("run", cls=ClaimsCommand)

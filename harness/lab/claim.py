@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
@@ -9,6 +10,18 @@ from harness.core.registry import Registry
 from harness.core.version import Versions
 from harness.lab.finding import Test
 from harness.lab.lab import Lab
+
+Subject = Literal[
+    "leader epochs",
+    "log end and high watermark",
+    "the ISR",
+    "acks and min.insync.replicas",
+    "fetch sessions",
+    "idempotence and order",
+    "consumer groups",
+    "something else",
+]
+"""What claims are about, as articles on Kafka go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +50,7 @@ class Claim:
         expects: what is expected of which versions; the first that covers a version counts. The
             claim says nothing about a version that none covers.
         script: the recipe.
+        subject: what it is about.
         contract: what the producers are promised, unless the script says otherwise.
         assignment: replicas of each partition by node id, the preferred leader first.
         brokers: how many brokers.
@@ -54,6 +68,7 @@ class Claim:
     source: str
     expects: tuple[Expectation, ...]
     script: Callable[[Lab], None]
+    subject: Subject = "something else"
     contract: Contract = field(default_factory=Contract)
     assignment: tuple[tuple[int, ...], ...] = ((1, 2, 3),)
     brokers: int = 3
@@ -95,6 +110,16 @@ class Claim:
 
 CLAIMS: Registry[Callable[[], Claim]] = Registry("claim", "harness.claims")
 claim = CLAIMS.register
+
+
+def claims_by_subject() -> dict[str, dict[str, Claim]]:
+    """Return the claims by name, for each subject that there are claims of, in order."""
+    named = sorted(((name, make()) for name, make in CLAIMS.items()), key=lambda c: c[1].number)
+    grouped = {
+        subject: {name: claim for name, claim in named if claim.subject == subject}
+        for subject in get_args(Subject)
+    }
+    return {subject: found for subject, found in grouped.items() if found}
 
 
 def find_claim(word: str) -> tuple[str, Claim]:

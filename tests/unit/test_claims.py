@@ -248,6 +248,39 @@ def test_a_claim_that_needs_a_fresh_cluster_gets_one(
     assert not machine.runners[0].pool.keeps
 
 
+def test_the_page_says_what_changed_between_versions_that_did_what_was_expected(
+    machine: Machine, judged_as: dict[str, Outcome], tmp_path: Path
+) -> None:
+    def changes(name: str, **outcomes: Outcome) -> list[tuple[str, str, str | None, str | None]]:
+        judged_as.clear()
+        judged_as.update({f"{version[1:]}.9.1": each for version, each in outcomes.items()})
+        session = Session(store=tmp_path / name)
+        versions = ["4.9.1", "3.9.1", "2.9.1"]
+        matrix = run_claims({"simple": simple()}, versions, session)[1]
+        found = [(c.before, c.since, c.was.expected, c.now.expected) for c in matrix.changes]
+        assert ("What changed" in matrix.markdown()) is bool(found)
+        return found
+
+    assert changes("a") == [("3.9.1 kraft", "4.9.1", "loses it", "keeps it")]
+    assert changes("b", v3=Outcome.UNKNOWN) == [("2.9.1", "4.9.1", "loses it", "keeps it")]
+    assert changes("c", v4=Outcome.REFUTED) == []
+
+
+def test_the_page_goes_by_subject_and_leaves_no_claim_out() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    matrix = ClaimMatrix(merge_results(docs, docs / "claims.jsonl"))
+    gone = replace(matrix.results[0], claim="a-claim-that-was-taken-out", number=9000)
+
+    subjects = ClaimMatrix([*matrix.results, gone]).subjects
+
+    assert list(subjects)[-1] == "something else"
+    (row,) = subjects.pop("something else")
+    assert [cell[-1].claim for cell in row.values()] == ["a-claim-that-was-taken-out"]
+    assert len(subjects) == 7
+    named = [next(iter(row.values()))[-1].claim for rows in subjects.values() for row in rows]
+    assert sorted(named) == sorted(CLAIMS)
+
+
 def test_a_matrix_without_cells_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"None of these claims speaks of Kafka 0\.10\.2\.2"):
         run_claims({"simple": simple()}, ["0.10.2.2"], Session(store=tmp_path))

@@ -240,6 +240,7 @@ def test_every_error_of_ours_has_the_exit_code_of_the_design() -> None:
         (("run", "18", "--all"), "Name the claims to run, or give --all"),
         (("run", "999"), "There is no claim number 999"),
         (("run", "acks1-loss"), "There is no claim 'acks1-loss'"),
+        (("show", "999"), "There is no claim number 999"),
         (("run", "18", "--kafka", "four"), "is no Kafka version"),
         (("run", "18", "--keep-cluster", "maybe"), "is not one of 'never', 'failed', 'always'"),
         (("page", "claims.md"), "No claim has been tried"),
@@ -254,6 +255,28 @@ def test_what_cannot_be_claimed_is_one_sentence(
     assert out == ""
     assert sentence in " ".join(err.split())
     assert not Path("runs").exists()
+
+
+def test_a_claim_is_shown_with_what_it_rests_on_and_its_script(invoke: Invoke) -> None:
+    code, out, err = invoke("claims", "show", "18")
+
+    assert code == 0, err
+    for words in (
+        "18 · acks1-loss-on-leader-kill",
+        "Kafka's documentation of the producer's acks",
+        "acks and min.insync.replicas",
+        "acks=1",
+        "3 brokers; replicas on 1, 2, 3, the first one leads",
+        "replica.lag.time.max.ms=60000",
+        "all: loses what the leader alone had",
+        "last: never tried",
+        "acks1_loss_on_leader_kill.py",
+        "lab.kill(a)",
+    ):
+        assert words in out
+    document = json.loads(invoke("claims", "show", "acks1-loss-on-leader-kill", "--json")[1])
+    assert document["contract"]["acks"] == "1"
+    assert document["script"].startswith("def script")
 
 
 def test_claims_are_listed_with_versions_and_expectations(invoke: Invoke) -> None:
