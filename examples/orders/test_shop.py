@@ -10,7 +10,7 @@ from shop import TOPIC, Shop, settings
 
 from kafka_chaos import Contract, LeaderOf, Partition, Recorder, TopicSpec, Verdict
 
-CUT_OFF, ALONE = range(10), range(10, 60)
+BEFORE, CUT_OFF, HEALED = range(10), range(10, 60), range(60, 70)
 
 
 @pytest.mark.chaos(brokers=3, config={"replica.lag.time.max.ms": "60000"})
@@ -27,19 +27,23 @@ def test_what_was_accepted_is_there_when_the_leader_dies_cut_off(kafka_cluster, 
     config = settings(kafka_cluster.bootstrap)
     with Recorder(tmp_path / "orders.jsonl", identify=lambda _, __, value: value.decode()) as seen:
         shop = Shop(seen.producer(Producer(config)))
-        for number in CUT_OFF:
+        for number in BEFORE:
             shop.order(f"order {number}")
         assert shop.wait(60) == 0
 
         # Its followers hear nothing from it, and nobody notices yet.
         leads = LeaderOf(TOPIC, 0)
         with chaos(Partition(listener="replication"), leads, hold_s=90) as (leader,):
-            for number in ALONE:
+            for number in CUT_OFF:
                 shop.order(f"order {number}")
             shop.wait(3)
             with chaos("broker_kill", leader, hold_s=60):
                 assert shop.wait(60) == 0, "some orders were never answered"
 
+        # What is read behind a lost order shows that the log went on without it.
+        for number in HEALED:
+            shop.order(f"order {number}")
+        assert shop.wait(60) == 0
         seen.read_all({"bootstrap.servers": kafka_cluster.bootstrap}, TOPIC)
         verdict = seen.verify(contract=Contract(acks="all", min_isr=2))
 
@@ -47,4 +51,4 @@ def test_what_was_accepted_is_there_when_the_leader_dies_cut_off(kafka_cluster, 
     gone = [example["value"] for example in lost.examples] if lost else []
     assert not gone, f"{lost.count} accepted orders are gone, the first ones: {', '.join(gone)}"
     assert verdict.verdict is Verdict.VALID, verdict.reasons
-    assert len(shop.accepted) == len(CUT_OFF) + len(ALONE)
+    assert len(shop.accepted) == len(BEFORE) + len(CUT_OFF) + len(HEALED)

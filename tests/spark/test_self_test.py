@@ -1,6 +1,7 @@
 """Every kind of anomaly, planted into copies of one run, is found, and nothing else is."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from tests.spark.everything import write_everything
 from tests.spark.ops import Folder, Rec, filler, final, ok, poll
 from verifiers.adequacy.rule import RULES
 from verifiers.checking.checker import CHECKERS, checkers_of_runs, offences
+from verifiers.planting.plant import PLANTS
+from verifiers.planting.run_contents import NothingToPlant, RunContents
+from verifiers.planting.run_copy import RunCopy, copy_run
 from verifiers.planting.self_test import PlantOutcome, SelfTest, self_test
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -113,3 +117,14 @@ def test_a_checker_that_says_too_much_fails(tmp_path: Path, checkers: dict[str, 
 def test_a_run_without_a_history_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no send in its history"):
         plant_in(Folder([]).write(tmp_path / "run"))
+
+
+def test_a_plant_says_what_it_lacks_in_a_run_that_ended_before_anything_was_read(
+    tmp_path: Path,
+) -> None:
+    path = Folder([ok(1, n, n) for n in range(5)]).write(tmp_path / "run")
+
+    for number, plant in enumerate(PLANTS.values()):
+        copy_run(path.resolve(), tmp_path / str(number), raw=False)
+        with suppress(NothingToPlant):
+            plant.apply(RunCopy(tmp_path / str(number), RunContents(path)))

@@ -57,7 +57,7 @@ def test_a_cluster_for_others_is_broken_until_it_is_told_to_stop(tmp_path: Path)
         assert up.wait(180) == 0, (tmp_path / "err").read_text()
     finally:
         up.kill()
-        up.wait(30)
+        up.communicate(timeout=30)
 
     assert len(acked) > 100
     told = rows(folder)

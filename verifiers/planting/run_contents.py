@@ -281,6 +281,17 @@ class RunContents:
         )
         return tuple(self._record(int(send)) for send in send_rows[same][order])
 
+    @property
+    def some_plain(self) -> Record:
+        """A plain record from the middle of the run.
+
+        Raises:
+            NothingToPlant: there is none.
+        """
+        if not self.plain:
+            raise NothingToPlant("no record is plainly in order")
+        return self.plain[len(self.plain) // 2]
+
     def _record(self, send: int) -> Record:
         sends = self.rows("send")
         txn = int(sends.numbers("txn")[send])

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history.seal import INVENTORY
-from verifiers.planting.run_contents import Flags, RunContents
+from verifiers.planting.run_contents import Flags, NothingToPlant, RunContents
 
 _WRITTEN = frozenset(
     {
@@ -158,8 +158,15 @@ class RunCopy:
         path.write_bytes(content)
 
     def edit_bytes(self, name: str, edit: Callable[[bytes], bytes]) -> None:
-        """Replace the content of a file by what a function makes of it."""
-        self.write(name, edit((self.path / name).read_bytes()))
+        """Replace the content of a file by what a function makes of it.
+
+        Raises:
+            NothingToPlant: the run has no such file, as one that ended early.
+        """
+        path = self.path / name
+        if not path.is_file():
+            raise NothingToPlant(f"the run has no {name}")
+        self.write(name, edit(path.read_bytes()))
 
     def edit_json(self, name: str, edit: Callable[[Any], Any]) -> None:
         """Replace a JSON document by what a function makes of it."""

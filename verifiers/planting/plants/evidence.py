@@ -58,7 +58,7 @@ def a_partition_was_not_read(copy: RunCopy) -> Planted:
 @evidence_plant("log-read-whole", "rows")
 def the_final_read_has_a_hole(copy: RunCopy) -> Planted:
     """Leave a record in the middle of a log out of the final read."""
-    record = copy.contents.plain[len(copy.contents.plain) // 2]
+    record = copy.contents.some_plain
     copy.drop("final", copy.contents.of_value("final", [record.value]))
     return planted(f"{record.name} is not in the final read, and its end is unchanged")
 
@@ -164,7 +164,7 @@ def a_loss_that_no_damage_explains(copy: RunCopy) -> Planted:
     """Leave a record out of the final read that every disk holds, where acks=1 permits losses."""
     if not any(copy.path.glob("cluster/*/data*")):
         raise NothingToPlant("the brokers' logs were not copied")
-    record = copy.contents.plain[-1]
+    record = copy.contents.some_plain
     copy.drop("final", copy.contents.of_value("final", [record.value]))
     copy.edit_json(
         "run.json",
@@ -176,7 +176,7 @@ def a_loss_that_no_damage_explains(copy: RunCopy) -> Planted:
 @evidence_plant("one-value-one-fate")
 def a_value_is_acknowledged_twice(copy: RunCopy) -> Planted:
     """Let a second producer have been acknowledged the record of another."""
-    record = copy.contents.plain[0]
+    record = copy.contents.some_plain
     sends = copy.contents.rows("send")
     row = int(np.flatnonzero(copy.contents.of_value("send", [record.value]))[0])
     copy.add("send", **{**sends.row(row), "process": copy.new_process})

@@ -39,7 +39,7 @@ def duplicate(copy: RunCopy) -> Planted:
 @plant("inconsistent-offsets")
 def acknowledged_twice(copy: RunCopy) -> Planted:
     """Let a second send be acknowledged at a record's offset."""
-    record = some_record(copy.contents)
+    record = copy.contents.some_plain
     value, process = (
         new_producer_sends(copy, "ok", record.topic_partition, record.offset),
         copy.new_process,
@@ -59,7 +59,7 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
 @plant("inconsistent-offsets", "reads")
 def read_twice(copy: RunCopy) -> Planted:
     """Let the final read find two records at one offset."""
-    record = some_record(copy.contents)
+    record = copy.contents.some_plain
     value = new_producer_sends(copy, "info", record.topic_partition, None)
     finally_read(copy, record.topic_partition, record.offset, value)
     return planted(
@@ -84,7 +84,7 @@ def phantom(copy: RunCopy) -> Planted:
 def corrupt_record(copy: RunCopy) -> Planted:
     """Let a reader be given a record with a wrong checksum."""
     contents = copy.contents
-    record = some_record(contents)
+    record = contents.some_plain
     dataset = "poll" if contents.of_value("poll", [record.value]).any() else "final"
     chosen = contents.of_value(dataset, [record.value])
     chosen[int(chosen.argmax()) + 1 :] = False
@@ -144,17 +144,6 @@ def _aborted(
         f"{what}: {name_of(tp)} @{offset}",
         offence_at("G1a", tp, offset, value, copy.new_process, kind=kind),
     )
-
-
-def some_record(contents: RunContents) -> Record:
-    """Return a plain record from the middle of the run.
-
-    Raises:
-        NothingToPlant: there is none.
-    """
-    if not contents.plain:
-        raise NothingToPlant("no record is plainly in order")
-    return contents.plain[len(contents.plain) // 2]
 
 
 def _of_two(record: Record, value: int, process: int, kind: str) -> Offence:
