@@ -13,7 +13,7 @@ from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.progress import Say
 from harness.core.wait import wait_until
-from harness.history.op_history import OpHistoryFile
+from harness.history.op_history import OpHistoryFile, names_in
 from harness.history.op_history import merge as merge
 from workloads.recorded_clients import (
     Delivery,
@@ -181,14 +181,20 @@ class Recorder:
     ) -> "HistoryVerdict":
         """Close the recording and return the verdict on it; arguments as of `kafka_chaos.verify`.
 
+        With `identify`, an example has as `record` the text that it returned.
+
         Raises:
             EnvironmentBroken: there is no Java, or Spark did not start.
         """
         from kafka_chaos.runs import verify
 
         self.close()
-        verdict = verify(self.path, contract=contract, master=master, exact=exact, say=say)
-        return cast("HistoryVerdict", verdict)
+        verdict = cast(
+            "HistoryVerdict",
+            verify(self.path, contract=contract, master=master, exact=exact, say=say),
+        )
+        named = names_in(self.path, verdict.values)
+        return verdict.naming(named.get)
 
     @staticmethod
     def _partitions(consumer: Consumer, topic: str, timeout_s: float) -> list[int]:

@@ -2,16 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from harness.core.errors import UsageError
 from harness.history.op_history import Event, key_of, pair, write_history
-
-if TYPE_CHECKING:
-    from verifiers.ops.judgement import HistoryVerdict
 
 Outcome = Literal["ok", "fail", "info"]
 _MOST_SHOWN = 80
@@ -116,26 +113,8 @@ class RecordHistory:
         """Write the op history and return its path."""
         return write_history(self._events, path)
 
-    def named(self, verdict: "HistoryVerdict") -> "HistoryVerdict":
-        """Return the verdict with the records' own values, as `record` of each example."""
-        anomalies = {
-            name: replace(
-                finding,
-                examples=tuple(
-                    replace(
-                        example,
-                        detail={**example.detail, "record": self._shown(example.value)},
-                    )
-                    if example.value is not None
-                    else example
-                    for example in finding.examples
-                ),
-            )
-            for name, finding in verdict.anomalies.items()
-        }
-        return replace(verdict, anomalies=anomalies)
-
-    def _shown(self, value: int) -> str:
+    def record_of(self, value: int) -> str:
+        """Return the value of the record that a number in the history stands for, as a text."""
         text = repr(self._values[value])
         return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 

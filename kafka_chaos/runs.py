@@ -136,7 +136,8 @@ def verify(  # noqa: PLR0913 (what may be verified, and how)
             )
         records = RecordHistory(sent, read)
         with TemporaryDirectory(prefix="kafka-chaos-records-") as folder:
-            return records.named(judged(records.write(Path(folder) / "records.jsonl")))
+            verdict = judged(records.write(Path(folder) / "records.jsonl"))
+            return verdict.naming(records.record_of)
     if sent is not None or read is not None:
         raise UsageError("verify takes a path, or sent= and read=, not both.")
     named = name_or_path(path)

@@ -22,7 +22,7 @@ from confluent_kafka import (
 
 from harness.core.errors import UsageError
 from harness.core.op import OpType, value_of
-from harness.history.op_history import OpHistoryFile, key_of, pair
+from harness.history.op_history import NAMES, OpHistoryFile, key_of, pair
 from workloads.outcome import REFUSED
 from workloads.txn_outcome import txn_outcome
 
@@ -254,7 +254,7 @@ class RecordedProducer:
             if send.txn is not None:
                 more["txn"] = send.txn.number
             if isinstance(identity, str):
-                more["record"] = identity
+                more[NAMES] = {str(send.value): identity}
             mops = [["send", key, send.value] for key in keys]
             head = {"process": process, "type": "invoke", "f": "send"}
             self._history.write({**head, "value": mops, **more})

@@ -48,7 +48,7 @@ def test_what_was_accepted_is_there_when_the_leader_dies_cut_off(kafka_cluster, 
         verdict = seen.verify(contract=Contract(acks="all", min_isr=2))
 
     lost = verdict.anomalies.get("lost-write")
-    gone = [example["value"] for example in lost.examples] if lost else []
-    assert not gone, f"{lost.count} accepted orders are gone, the first ones: {', '.join(gone)}"
+    gone = [example.detail["record"] for example in lost.examples] if lost else []
+    assert not gone, f"{lost.count} accepted orders are gone, among them {', '.join(gone)}"
     assert verdict.verdict is Verdict.VALID, verdict.reasons
     assert len(shop.accepted) == len(BEFORE) + len(CUT_OFF) + len(HEALED)

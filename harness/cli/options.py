@@ -19,7 +19,8 @@ ScenarioName = Annotated[
     str | None,
     typer.Argument(
         metavar="[SCENARIO|FILE.yaml]",
-        help="A registered scenario, or a YAML file of settings; default: mixed.",
+        help="A registered scenario, or a YAML file of settings; default: mixed, of "
+        "search and up the one of that name.",
         envvar="KAFKA_CHAOS_SCENARIO",
         show_envvar=False,
         is_eager=True,

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -22,6 +22,8 @@ PROCESS_BITS = 20
 """A recording's ops are of processes `recording << 20 | n`."""
 UNKNOWN_PARTITION = "?"
 """Stands in a key for the number of a partition that the recorder could not learn."""
+NAMES = "names"
+"""The field of an invocation that says, by value in decimal digits, how a user knows the record."""
 _MARK = "recorder"
 
 
@@ -148,6 +150,24 @@ def merge(paths: Sequence[Path | str], into: Path | str) -> Path:
     return write_history(ordered, Path(into))
 
 
+def names_in(path: Path, values: Collection[int]) -> dict[int, str]:
+    """Return how the user of a recorder knows the records that some values stand for.
+
+    Args:
+        path: an op history.
+        values: those of interest; one whose record has no name is left out.
+    """
+    wanted = {str(value) for value in values}
+    found: dict[int, str] = {}
+    with path.open("rb") as lines:
+        # Most lines have none: they need not be parsed.
+        for line in lines:
+            if f'"{NAMES}":'.encode() in line:
+                names = orjson.loads(line).get(NAMES, {})
+                found |= {int(value): names[value] for value in wanted & names.keys()}
+    return found
+
+
 def write_history(events: Iterable[Event], path: Path) -> Path:
     """Write events as an op history, numbered in their order, and put it in place as a whole."""
     fresh = path.with_name(f"{path.name}.new")
@@ -230,26 +250,29 @@ def _timed_events(ops: Sequence[_RecordedOp]) -> Iterator[tuple[int, tuple[Event
             # A poll may be recorded as if it took no time: it was given what it was given.
             yield op.end_ns, (op.begin, op.end) if op.end else (op.begin,)
     for (producer, _), sends in transactions.items():
-        outcome = min((op.outcome for op in sends), key=("ok", "info", "fail").index)
-        alike = [op for op in sends if op.outcome == outcome]
-        # Such as a record that librdkafka did not take, in a transaction that was committed.
-        for op in sends:
-            if op.outcome != outcome:
-                yield op.begin["time"], _at_once(op, op.begin["process"])
-        head = {"process": producer, "f": "txn", "producer": producer}
-        asked = [mop for op in alike for mop in op.begin["value"]]
-        yield (
-            alike[0].begin["time"],
-            ({**head, "time": alike[0].begin["time"], "type": "invoke", "value": asked},),
-        )
-        if all(op.end is not None for op in alike):
-            end_ns = max(op.end_ns for op in alike)
-            done = [mop for op in alike for mop in op.sends()]
-            error = next((op.end["error"] for op in alike if op.end and "error" in op.end), None)
-            yield (
-                end_ns,
-                ({**head, "time": end_ns, "type": outcome, "value": done, "error": error},),
-            )
+        yield from _transaction_events(producer, sends)
+
+
+def _transaction_events(
+    producer: int, sends: Sequence[_RecordedOp]
+) -> Iterator[tuple[int, tuple[Event, ...]]]:
+    outcome = min((op.outcome for op in sends), key=("ok", "info", "fail").index)
+    alike = [op for op in sends if op.outcome == outcome]
+    # Such as a record that librdkafka did not take, in a transaction that was committed.
+    for op in sends:
+        if op.outcome != outcome:
+            yield op.begin["time"], _at_once(op, op.begin["process"])
+    head = {"process": producer, "f": "txn", "producer": producer}
+    asked = [mop for op in alike for mop in op.begin["value"]]
+    begin = {**head, "time": alike[0].begin["time"], "type": "invoke", "value": asked}
+    if names := {value: n for op in alike for value, n in op.begin.get(NAMES, {}).items()}:
+        begin[NAMES] = names
+    yield begin["time"], (begin,)
+    if all(op.end is not None for op in alike):
+        end_ns = max(op.end_ns for op in alike)
+        done = [mop for op in alike for mop in op.sends()]
+        error = next((op.end["error"] for op in alike if op.end and "error" in op.end), None)
+        yield end_ns, ({**head, "time": end_ns, "type": outcome, "value": done, "error": error},)
 
 
 def _at_once(op: _RecordedOp, process: int) -> tuple[Event, Event]:

@@ -20,6 +20,7 @@ from confluent_kafka import (
 
 from harness.core.errors import UsageError
 from harness.core.wait import wait_until
+from harness.history.op_history import names_in
 from kafka_chaos.recorder import Recorder, merge
 from tests.clients.mock_kafka import PARTITIONS, TOPIC, MockKafka
 
@@ -265,9 +266,9 @@ def test_records_may_be_told_by_their_contents(kafka: MockKafka, tmp_path: Path)
     assert [offset for _, offset, _ in reads_of(recorder.path)] == [0, 1, 3]
     assert sends_of(recorder.path, "ok") == reads_of(recorder.path)[1:]
     assert recorder.foreign == {TOPIC: 1}
-    assert [line["record"] for line in lines_of(recorder.path, "send", "invoke")] == [
-        "order 1", "order 2",
-    ]  # fmt: skip
+    values = [value for *_, value in reads_of(recorder.path)]
+    assert names_in(recorder.path, values[1:]) == {values[1]: "order 1", values[2]: "order 2"}
+    assert names_in(recorder.path, values[2:]) == {values[2]: "order 2"}
 
 
 def test_transactions_end_as_one_op_each(kafka: MockKafka, recorder: Recorder) -> None:

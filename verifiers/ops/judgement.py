@@ -1,7 +1,7 @@
 """The judgement of op histories: which anomalies are permitted, and the verdict."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from harness.core.contract import Contract
@@ -78,6 +78,16 @@ class OpFinding:
     why: str
     examples: tuple[OpExample, ...]
 
+    def naming(self, record_of: Callable[[int], str | None]) -> "OpFinding":
+        """Return the finding with `record` in each example whose value has a name."""
+        named = tuple(
+            example
+            if example.value is None or (record := record_of(example.value)) is None
+            else replace(example, detail={**example.detail, "record": record})
+            for example in self.examples
+        )
+        return replace(self, examples=named)
+
     def to_json(self) -> dict[str, Any]:
         """Return the finding as it stands in the document."""
         fields = {name: getattr(self, name) for name in ("count", "permitted", "why")}
@@ -116,6 +126,21 @@ class HistoryVerdict:
     def malformed(self) -> bool:
         """Whether the file could not be judged."""
         return bool(self.described.problems)
+
+    @property
+    def values(self) -> frozenset[int]:
+        """The values of all examples."""
+        examples = (e for finding in self.anomalies.values() for e in finding.examples)
+        return frozenset(e.value for e in examples if e.value is not None)
+
+    def naming(self, record_of: Callable[[int], str | None]) -> "HistoryVerdict":
+        """Return the verdict with `record` in each example whose value stands for a record.
+
+        Args:
+            record_of: takes a value; returns how its user knows the record, None if by the value.
+        """
+        named = {name: finding.naming(record_of) for name, finding in self.anomalies.items()}
+        return replace(self, anomalies=named)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of an op history (docs/op-history.md)."""
