@@ -6,6 +6,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from harness.core.access import Access
 from harness.core.errors import UsageError
 from harness.core.workload import Role
 from harness.history.recorder import Identity, Recorder
@@ -27,6 +28,7 @@ class ClientSettings:
         process: the client's number in the run.
         history: the file that it writes; there must be none yet.
         bootstrap: where the brokers are.
+        properties: a file of Kafka's security settings of clients; None: none are needed.
         topic: the topic.
         interval_s: seconds between two lines of progress; history is flushed twice as often.
         config: librdkafka's settings (`workloads.client_config`).
@@ -38,6 +40,7 @@ class ClientSettings:
     history: str
     bootstrap: str
     topic: str
+    properties: str | None = None
     interval_s: float = 1.0
     config: Config = field(default_factory=dict)
 
@@ -61,8 +64,8 @@ class ClientSettings:
 
     def kafka_config(self, name: str) -> Config:
         """Return librdkafka's settings, whole; the client's id begins with `name`."""
-        own = {"bootstrap.servers": self.bootstrap, "client.id": f"{name}-{self.process}"}
-        return self.config | own
+        access: Config = {**Access(self.bootstrap, self.properties).config()}
+        return self.config | access | {"client.id": f"{name}-{self.process}"}
 
     def consumer_config(self, name: str) -> Config:
         """Return the same for a consumer that may join no group: librdkafka wants one even so."""

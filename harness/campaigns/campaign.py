@@ -27,7 +27,7 @@ from harness.core.errors import (
 )
 from harness.core.progress import Progress
 from harness.core.run_dir import Journal, RunDir, canonical_json, read_lines, write_atomically
-from harness.core.wait import pause
+from harness.core.wait import StopOf, pause
 from harness.run.context import Run
 from harness.run.runner import KeepCluster, Runner
 
@@ -39,7 +39,7 @@ RESULTS = "runs.jsonl"
 _LONGEST_PAUSE_S = 30.0
 SEED_RANGE = 1_000_000
 """Seeds of runs are drawn below it: short enough to be typed."""
-RUNS_A_CLUSTER = 6
+RUNS_A_CLUSTER = 3
 """So many runs in a row share a cluster, where what follows is drawn."""
 
 
@@ -128,6 +128,8 @@ class Campaign(Generic[R, S]):
         summarize: sums up all results so far, in the order of the cells.
         results_file: name of the file of JSON lines, one a result.
         is_over: asked after each result: whether no further run is wanted.
+        is_last: whether a result ends the campaign; asked while the next run goes on, which is then
+            cut short.
         waits: whether a run is judged before the next one is chosen, which depends on it.
     """
 
@@ -136,6 +138,7 @@ class Campaign(Generic[R, S]):
     summarize: Callable[[Sequence[R]], S]
     results_file: str = RESULTS
     is_over: Callable[[], bool] = lambda: False
+    is_last: Callable[[R], bool] = lambda _: False
     waits: bool = False
 
 
@@ -256,6 +259,7 @@ class _Runs(Generic[R, S]):
     def __init__(self, campaign: Campaign[R, S], folder: Path, session: Session) -> None:
         self._campaign, self._folder, self._session = campaign, folder, session
         self.pool = ClusterPool(keeps=True)
+        self._stop = StopOf(session.stop)
         self._queue: JudgingQueue[tuple[Cell[R], float], R] = JudgingQueue(session.master)
         made, self._made_journal = _reopen(folder / _MADE)
         self._made = {key_of(line["settings"]): line for line in made}
@@ -289,7 +293,7 @@ class _Runs(Generic[R, S]):
             if cell.key in self._results:
                 continue
             run_begin = time.monotonic()
-            if self._session.stop.is_set() or self._campaign.is_over():
+            if self._stop.is_set() or self._campaign.is_over():
                 return
             if not self._fits(run_begin - begin):
                 return
@@ -331,8 +335,14 @@ class _Runs(Generic[R, S]):
             self._made_journal.append(made, sync=True)
         run_dir = RunDir.open(self._session.store / made["run"])
         seconds = made.get("seconds", 0.0)
-        self._queue.add((cell, seconds), run_dir, cell.interpret, seconds=seconds)
+        self._queue.add(
+            (cell, seconds), run_dir, cell.interpret, seconds=seconds, told=self._look_at
+        )
         return True
+
+    def _look_at(self, result: R) -> None:
+        if self._campaign.is_last(result):
+            self._stop.set()
 
     def _runner(self, cell: Cell[R]) -> Runner:
         return Runner(
@@ -341,7 +351,7 @@ class _Runs(Generic[R, S]):
             store=self._session.store,
             keep_cluster=self._session.keep_cluster,
             progress=self._session.progress,
-            stop=self._session.stop,
+            stop=self._stop,
             pool=self.pool if cell.shares_cluster else ClusterPool(),
         )
 

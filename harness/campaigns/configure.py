@@ -271,6 +271,7 @@ def _changed(part: Any, change: Callable[[str, Any], Any]) -> Any:  # noqa: ANN4
 
 _BROUGHT_BY_FILE = (
     "kafka", "image", "brokers", "controllers", "metadata", "features", "heap_mib", "config",
+    "security", "sasl",
 )  # fmt: skip
 
 
@@ -289,6 +290,7 @@ def _cluster(spec: ClusterSpec, changes: dict[str, Any]) -> ClusterSpec:
         brokers=file.brokers,
         controllers=file.controllers,
         compose=str(changes["compose"]),
+        client_config=changes.get("client_config"),
     )
 
 

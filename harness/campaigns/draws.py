@@ -24,14 +24,14 @@ class Draw:
         values: each as likely as the others.
         why: what the values make likelier.
         since: the first version that knows it.
-        workload: the only one that has it, be it chosen or the default; empty: all have.
+        workloads: those that have it, be it chosen or the default; empty: all have.
     """
 
     name: str
     values: Callable[[tuple[int, ...]], Sequence[Any]]
     why: str
     since: tuple[int, ...] = ()
-    workload: str = ""
+    workloads: tuple[str, ...] = ()
 
 
 def _of(*values: Any) -> Callable[[tuple[int, ...]], Sequence[Any]]:  # noqa: ANN401 (any flag's)
@@ -94,6 +94,13 @@ RUNS: tuple[Draw, ...] = (
         name="rate",
         values=_of("10", "60", "300", "1000"),
         why="partitions without a record between two elections, single records, and a flood",
+        workloads=("send_poll", "transactional"),
+    ),
+    Draw(
+        name="rate",
+        values=_of("10", "60", "300"),
+        why="members have time to catch up, or the end of a run would wait for them",
+        workloads=("consumer_group",),
     ),
     Draw(name="record_size", values=_of(100, 100, 2000), why="batches of another length"),
     Draw(name="linger_ms", values=_of(0.0, 5.0, 100.0), why="small batches and large ones"),
@@ -104,37 +111,37 @@ RUNS: tuple[Draw, ...] = (
         name="quiet",
         values=_of(None, None, "3s", "15s"),
         why="a follower knows an old high watermark, and a lone record comes after it",
-        workload="send_poll",
+        workloads=("send_poll",),
     ),
     Draw(
         name="producer_life",
         values=_of(None, None, "3s"),
         why="brokers know many producers, and new ones while they recover",
-        workload="send_poll",
+        workloads=("send_poll",),
     ),
     Draw(
         name="transaction_timeout",
         values=_of("60s", "60s", "10s"),
         why="coordinators abort what faults or applications delay",
-        workload="transactional",
+        workloads=("transactional",),
     ),
     Draw(
         name="think_time",
         values=_of(None, None, "3s", "30s"),
         why="transactions are open while faults come, and beyond their timeout",
-        workload="transactional",
+        workloads=("transactional",),
     ),
     Draw(
         name="partition_eof",
         values=_of(None, "on"),
         why="the end of a partition is handed over among its records",
-        workload="consumer_group",
+        workloads=("consumer_group",),
     ),
     Draw(
         name="commit_position",
         values=_of(None, "on"),
         why="the client says what is committed, and not the application",
-        workload="consumer_group",
+        workloads=("consumer_group",),
     ),
 )
 """Drawn for each run: the contract, and the shape of the load."""
@@ -176,7 +183,7 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
 def _of_runs(given: Flags) -> list[Draw]:
     """Return what is drawn for each run of the workload that is given, or of any."""
     workload = given.get("workload") or "send_poll"
-    return [draw for draw in RUNS if draw.workload in ("", workload)]
+    return [draw for draw in RUNS if not draw.workloads or workload in draw.workloads]
 
 
 def pairs_of(flags: Flags, given: Flags, *, kafka: str) -> dict[str, float]:

@@ -51,7 +51,15 @@ class JudgingQueue(Generic[T, R]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, item: T, run_dir: RunDir, interpret: Interpret[R], *, seconds: float) -> None:
+    def add(
+        self,
+        item: T,
+        run_dir: RunDir,
+        interpret: Interpret[R],
+        *,
+        seconds: float,
+        told: Callable[[R], None] = lambda _: None,
+    ) -> None:
         """Have a run judged.
 
         Args:
@@ -59,8 +67,15 @@ class JudgingQueue(Generic[T, R]):
             run_dir: the folder of the run.
             interpret: makes the result; it is sent to the other process.
             seconds: how long the run took.
+            told: called with the result in another thread, as soon as there is one.
         """
         future = self._pool.submit(_judge, run_dir, interpret, seconds, self.master)
+
+        def tell(judged: "Future[R]") -> None:
+            if not judged.cancelled() and judged.exception() is None:
+                told(judged.result())
+
+        future.add_done_callback(tell)
         self._waiting.append((item, future))
 
     def finished(self, *, leave: int) -> Iterator[tuple[T, R | KafkaChaosError]]:

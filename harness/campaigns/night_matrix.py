@@ -20,7 +20,18 @@ from harness.run.nemesis import plan
 
 Flags = Mapping[str, Any]
 
-_OWN_CLUSTER = ("kafka", "image", "compose", "brokers", "controllers", "metadata", "heap_mib")
+_OWN_CLUSTER = (
+    "kafka",
+    "image",
+    "compose",
+    "brokers",
+    "controllers",
+    "metadata",
+    "heap_mib",
+    "security",
+    "sasl",
+    "client_config",
+)
 """Settings of which runs on one cluster have the same."""
 _LOOK_BACK = 30
 """Nights."""

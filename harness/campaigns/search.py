@@ -92,11 +92,15 @@ class Search:
 
     def is_over(self) -> bool:
         """Return whether what is wanted was found, and repeated if that is wanted too."""
-        if any(self.stop_at & _forbidden(found).keys() for found in _found(self.results)):
+        if any(map(self.is_last, _found(self.results))):
             return True
         return self.stop_at_first and any(
             len(repetitions(found, self.results)) >= REPEATS for found in _found(self.results)
         )
+
+    def is_last(self, result: ScenarioResult) -> bool:
+        """Return whether a run found what the search is to end at, without repetitions."""
+        return bool(self.stop_at & _forbidden(result).keys())
 
     def _cell(self, number: int, again: int | None = None) -> Cell[ScenarioResult]:
         if number not in self._dealt_to:
@@ -353,7 +357,11 @@ def run_search(search: Search, session: Session) -> SearchSummary:
         )  # fmt: skip
 
     campaign = Campaign(
-        cells=search.cells(), read=ScenarioResult.read, summarize=summarize, is_over=search.is_over
+        cells=search.cells(),
+        read=ScenarioResult.read,
+        summarize=summarize,
+        is_over=search.is_over,
+        is_last=search.is_last,
     )
     summary = run_campaign(campaign, folder, session)
     session.progress.say(f"the search's summary lies in {folder}")

@@ -204,6 +204,11 @@ SETTINGS: tuple[Setting, ...] = (
         metadata="Where Kafka keeps its metadata; default: KRaft from 3.3 on.",
         feature="Feature NAME=LEVEL that KRaft formats disks with; repeatable.",
         heap_mib="Heap of each JVM, MiB.",
+        security="What clients speak to the brokers: security.protocol; default: plaintext.",
+        sasl="How clients log in where --security has it: sasl.mechanism; default: scram-sha-512.",
+        client_config=(
+            "A file of Kafka's security settings of clients (client.properties), for --compose."
+        ),
         broker_config="Broker property KEY=VALUE; repeatable.",
     ),
     *_settings(

@@ -22,6 +22,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from harness.cluster.metadata import Watermark
 from harness.cluster.zookeeper import ZooKeeper
+from harness.core.access import Access
 from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.version import (
@@ -54,7 +55,7 @@ class Admin:
     """A client for metadata and administration of one cluster.
 
     Args:
-        bootstrap: bootstrap servers; every question goes to whichever broker answers.
+        access: to its brokers; every question goes to whichever of them answers.
         kafka: version of the brokers, where it is known: old ones are asked in old ways.
         zookeeper: of the cluster, where it has one.
         place_on: the only brokers that replicas may be placed on; empty leaves it to Kafka.
@@ -62,7 +63,7 @@ class Admin:
 
     def __init__(
         self,
-        bootstrap: str,
+        access: Access,
         *,
         kafka: str = "unknown",
         zookeeper: ZooKeeper | None = None,
@@ -72,8 +73,8 @@ class Admin:
         self._version = numbers(kafka) or (999,)
         self._zookeeper = zookeeper
         self._place_on = tuple(place_on)
-        self._bootstrap = bootstrap
-        self._client = AdminClient({**CLIENT_CONFIG, "bootstrap.servers": bootstrap}, logger=log)
+        self._config: dict[str, str | int | float | bool] = {**CLIENT_CONFIG, **access.config()}
+        self._client = AdminClient(self._config, logger=log)
         self._consumers: dict[str, Consumer] = {}
 
     def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
@@ -110,7 +111,7 @@ class Admin:
         if group not in self._consumers:
             # Not by the admin client: librdkafka 2.16 aborts the whole process when its
             # ListConsumerGroupOffsets runs out of time (docs/findings.md).
-            config = {**CLIENT_CONFIG, "bootstrap.servers": self._bootstrap, "group.id": group}
+            config = {**self._config, "group.id": group}
             self._consumers[group] = Consumer(config, logger=log)
         try:
             offsets = self._consumers[group].committed(asked, timeout=timeout_s)

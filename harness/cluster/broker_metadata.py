@@ -4,19 +4,18 @@ librdkafka asks whichever broker it likes, and has a broker that is gone cost a 
 fault has to follow an election by milliseconds, each broker is asked over a connection of its own.
 """
 
-import socket
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.cluster.broker_socket import BrokerSocket
 from harness.core.view import Partition, PartitionState
 
 _METADATA = 3
 _WITH_EPOCHS, _PLAIN = 7, 1
 """Versions of the request; the second is the oldest that Kafka 4 and 0.10.2 both know."""
 _FIRST_WITH_EPOCHS = (2, 1)
-_CLIENT = b"kafka-chaos"
 
 
 class BrokerMetadata:
@@ -27,13 +26,22 @@ class BrokerMetadata:
             never answers.
         version: of Kafka, as numbers.
         timeout_s: for the connection, and for each answer.
+        security: librdkafka's security settings; empty: none are needed.
     """
 
-    def __init__(self, port: int | None, version: tuple[int, ...], *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        port: int | None,
+        version: tuple[int, ...],
+        *,
+        timeout_s: float,
+        security: Mapping[str, str] | None = None,
+    ) -> None:
         self._port = port
+        self._security = security or {}
         self._api = _WITH_EPOCHS if version >= _FIRST_WITH_EPOCHS else _PLAIN
         self._timeout_s = timeout_s
-        self._socket: socket.socket | None = None
+        self._socket: BrokerSocket | None = None
 
     def partitions(self) -> dict[Partition, PartitionState] | None:
         """Return the state of every partition as the broker knows it; None if it does not answer.
@@ -61,24 +69,10 @@ class BrokerMetadata:
         if self._port is None:
             raise ConnectionRefusedError("The broker publishes no port that is known.")
         if self._socket is None:
-            address = "127.0.0.1", self._port
-            self._socket = socket.create_connection(address, timeout=self._timeout_s)
+            self._socket = BrokerSocket(self._port, self._security, timeout_s=self._timeout_s)
         everything = struct.pack(">i", -1)
         topics = everything + b"\0" if self._api == _WITH_EPOCHS else everything
-        header = struct.pack(">hhih", _METADATA, self._api, 1, len(_CLIENT)) + _CLIENT
-        self._socket.sendall(struct.pack(">i", len(header + topics)) + header + topics)
-        (length,) = struct.unpack(">i", self._read(4))
-        return self._read(length)[4:]
-
-    def _read(self, length: int) -> bytes:
-        assert self._socket is not None  # noqa: S101 (made by whoever calls)
-        parts = bytearray()
-        while len(parts) < length:
-            part = self._socket.recv(length - len(parts))
-            if not part:
-                raise ConnectionResetError(f"The broker on port {self._port} went away.")
-            parts += part
-        return bytes(parts)
+        return self._socket.ask(_METADATA, self._api, topics)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -56,9 +56,11 @@ class Compose(DockerCompose):
 
     Attributes:
         limit_s: how long one command may take, seconds.
+        secrets: variables of its environment.
     """
 
     limit_s: float = 120.0
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def _run_command(
         self, cmd: str | list[str], context: str | None = None
@@ -70,7 +72,12 @@ class Compose(DockerCompose):
         """
         command = [cmd] if isinstance(cmd, str) else cmd
         try:
-            done = run(command, timeout_s=self.limit_s, folder=Path(context or self.context))
+            done = run(
+                command,
+                timeout_s=self.limit_s,
+                folder=Path(context or self.context),
+                variables=self.secrets,
+            )
         except EnvironmentBroken as error:
             raise ClusterBroken(str(error)) from error
         if done.returncode != 0:
@@ -98,6 +105,7 @@ class ComposeProject:
             pull=False,
             wait=False,
             limit_s=limit_s,
+            secrets=topology.secrets,
         )
         # What the environment may say of project names is not meant for ours.
         self._compose.compose_command_property.extend(["--project-name", topology.project])

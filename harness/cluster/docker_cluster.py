@@ -19,9 +19,11 @@ from harness.cluster.links import client_rule, knock, link_rules
 from harness.cluster.logs import ClusterLogs
 from harness.cluster.metadata import MetadataSource, ReplicaEnd, Shortfall, Watermark
 from harness.cluster.processes import PROCESSES, processes
+from harness.cluster.security import Security
 from harness.cluster.topology import Node, Topology
 from harness.cluster.user_compose import data_folders
 from harness.cluster.zookeeper import ZooKeeper
+from harness.core.access import Access
 from harness.core.cluster import (
     Answer,
     Broker,
@@ -60,6 +62,7 @@ class DockerCluster:
     Attributes:
         spec: what was asked for.
         topology: its nodes, and its Compose file.
+        security: its secrets, if it is ours and has some.
         agent: the fault agent.
         admin: the administration client.
         zookeeper: a client of its ZooKeeper, where it has one.
@@ -68,9 +71,16 @@ class DockerCluster:
     """
 
     def __init__(
-        self, spec: ClusterSpec, topology: Topology, project: ComposeProject, folder: Path
+        self,
+        spec: ClusterSpec,
+        topology: Topology,
+        project: ComposeProject,
+        folder: Path,
+        *,
+        security: Security | None = None,
     ) -> None:
         self.spec = spec
+        self.security = security
         self.topology = topology
         self.timing_s: dict[str, float] = {}
         self._project = project
@@ -82,11 +92,13 @@ class DockerCluster:
         self.logs = ClusterLogs(self.agent, {n: c.pid for n, c in self._containers.items()})
         # The effective configuration of each broker, by node id.
         self._settings: dict[int, Mapping[str, str]] = {}
+        # Who asks many times a second reads no file each time.
+        self._admin_security = topology.admin_access.security()
         keeper = topology.zookeeper
         self.zookeeper = ZooKeeper(f"127.0.0.1:{keeper.port}") if keeper else None
         has_extra = any(node.kind == "controller" for node in topology.nodes)
         self.admin = Admin(
-            topology.bootstrap,
+            topology.admin_access,
             kafka=spec.kafka,
             zookeeper=self.zookeeper,
             # Kafka itself would place replicas on the extra controllers too.
@@ -102,6 +114,11 @@ class DockerCluster:
     def bootstrap(self) -> str:
         """Bootstrap servers for clients on this machine."""
         return self.topology.bootstrap
+
+    @property
+    def access(self) -> Access:
+        """How clients on this machine get in."""
+        return self.topology.access
 
     @property
     def nodes(self) -> tuple[Broker, ...]:
@@ -175,7 +192,9 @@ class DockerCluster:
             timeout_s: for each answer.
         """
         version = numbers(self.spec.kafka) or _UNKNOWN_VERSION
-        return BrokerMetadata(self.node(broker).port, version, timeout_s=timeout_s)
+        return BrokerMetadata(
+            self.node(broker).port, version, timeout_s=timeout_s, security=self._admin_security
+        )
 
     def _partition(self, topic: str, partition: int) -> PartitionState | None:
         states = self._source.partitions(topic)
@@ -188,7 +207,7 @@ class DockerCluster:
 
         A question that hangs in it does not hold up those that are asked elsewhere.
         """
-        return self.zookeeper or Admin(self.topology.bootstrap)
+        return self.zookeeper or Admin(self.topology.admin_access)
 
     def controller(self) -> Broker | None:
         """Return the active controller, by its znode or by the votes on the nodes' disks.
@@ -313,7 +332,7 @@ class DockerCluster:
         """Return the high watermarks that leaders tell in time; those that do not are left out."""
         if self._watermarks is None:
             # A client of its own: a question that hangs in it holds up nobody else's.
-            self._watermarks = Admin(self.topology.bootstrap)
+            self._watermarks = Admin(self.topology.admin_access)
         return self._watermarks.high_watermarks(partitions, timeout_s=timeout_s)
 
     def replica_ends(self, topics: Sequence[str]) -> list[ReplicaEnd]:
@@ -514,7 +533,7 @@ class DockerCluster:
     ) -> dict[int, Answer]:
         """Ask each broker's client listener from this machine, as a client would."""
         ports = {broker.node_id: self.node(broker).port for broker in brokers}
-        return knock(ports, timeout_s=timeout_s)
+        return knock(ports, timeout_s=timeout_s, security=self._admin_security)
 
     def mend(self) -> None:
         """Take away all cuts of links under this lease."""
@@ -658,6 +677,8 @@ class DockerCluster:
         if self.zookeeper:
             self.zookeeper.close()
         self._project.remove()
+        if self.security:
+            self.security.remove()
         self.timing_s["stopped"] = time.monotonic() - begin
 
 

@@ -12,6 +12,7 @@ from harness.cluster.cleanup import owner
 from harness.cluster.containers import ComposeProject
 from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster, unknown_node
 from harness.cluster.logs import EXITS, settings_in
+from harness.cluster.security import Security, make_security
 from harness.cluster.topology import OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS, labels, render
 from harness.cluster.user_compose import read_compose_file
 from harness.cluster.user_topology import arrange, complete, image_config, kafka_version
@@ -52,23 +53,30 @@ def launch(spec: ClusterSpec, *, run: str, folder: Path, say: Say) -> DockerClus
         ClusterBroken: it did not come up; what was started is removed again.
     """
     agent_image = ensure_agent_image(say=say)
+    security: Security | None = None
     if spec.compose:
         file = read_compose_file(Path(spec.compose))
         images = {node.service: image_config(file, node, say=say) for node in file.nodes}
         made_by = labels(run, owner())
         topology = arrange(file, images, labels=made_by, agent_image=agent_image, say=say)
+        topology = replace(topology, properties=spec.client_config)
     else:
         image = spec.image or ensure_broker_image(spec.kafka, say=say)
-        topology = render(spec, run=run, owner=owner(), image=image, agent_image=agent_image)
+        security = make_security(spec)
+        topology = render(
+            spec, run=run, owner=owner(), image=image, agent_image=agent_image, security=security
+        )
     compose_file = folder / "compose.yaml"
     compose_file.write_text(topology.compose, encoding="utf-8")
     limit_s = _USER_COMPOSE_S if spec.compose else _COMPOSE_S
     project = ComposeProject(topology, compose_file, limit_s=limit_s)
     begin = time.monotonic()
     with ExitStack() as undo:
+        if security:
+            undo.callback(security.remove)
         undo.callback(_remove, project)
         project.start()
-        cluster = DockerCluster(spec, topology, project, folder)
+        cluster = DockerCluster(spec, topology, project, folder, security=security)
         undo.callback(cluster.save_logs)
         if cluster.zookeeper:
             cluster.zookeeper.start()
@@ -90,6 +98,8 @@ def _make_ready(cluster: DockerCluster, begin: float, say: Say) -> None:
     cluster.timing_s["containers"] = time.monotonic() - begin
     _await_registered(cluster)
     cluster.timing_s["registered"] = time.monotonic() - begin
+    if cluster.security:
+        cluster.security.make_user(cluster.topology.admin_access)
     if cluster.zookeeper:
         _prefer_extra_controllers(cluster, cluster.zookeeper)
     copies = len(cluster.brokers)

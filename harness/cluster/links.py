@@ -1,11 +1,11 @@
 """Links as the packet filter is told of them, and the link between a broker and its clients."""
 
-import socket
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
+from harness.cluster.broker_socket import BrokerSocket
 from harness.cluster.containers import NodeContainer
 from harness.cluster.topology import Node
 from harness.core.cluster import Answer, ClientDirection, Direction
@@ -15,7 +15,6 @@ Rule = dict[str, Any]
 """What one container's network drops, as the agent's verb `cut` is told (README of the agent)."""
 
 _API_VERSIONS = 18
-_CORRELATION = 0x6B63
 _CLIENT_SIDES: Mapping[ClientDirection, str] = {
     "both": "both", "to_broker": "in", "to_client": "out",
 }  # fmt: skip
@@ -97,31 +96,34 @@ def client_rule(
     }
 
 
-def knock(ports: Mapping[int, int | None], *, timeout_s: float) -> dict[int, Answer]:
+def knock(
+    ports: Mapping[int, int | None], *, timeout_s: float, security: Mapping[str, str] | None = None
+) -> dict[int, Answer]:
     """Return what each port of 127.0.0.1 answers to an ApiVersions request, all asked at once.
 
     Args:
         ports: by any key; None, a port that is not known, is unreachable.
         timeout_s: for each.
+        security: librdkafka's security settings; empty: none are needed.
     """
     with ThreadPoolExecutor(max_workers=max(1, len(ports))) as threads:
-        answers = threads.map(lambda port: _ask(port, timeout_s), ports.values())
+        answers = threads.map(lambda port: _ask(port, timeout_s, security or {}), ports.values())
         return dict(zip(ports, answers, strict=True))
 
 
-def _ask(port: int | None, timeout_s: float) -> Answer:
+def _ask(port: int | None, timeout_s: float, security: Mapping[str, str]) -> Answer:
     if port is None:
         return Answer.UNREACHABLE
-    client = b"kafka-chaos"
-    body = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION, len(client)) + client
+    # A broker says which versions it speaks before anybody has logged in.
+    protocol = security.get("security.protocol", "").replace("SASL_", "")
+    anonymous = {**security, "security.protocol": protocol}
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
-            connection.sendall(struct.pack(">i", len(body)) + body)
-            answer = connection.recv(8, socket.MSG_WAITALL)
+        with closing(BrokerSocket(port, anonymous, timeout_s=timeout_s)) as connection:
+            connection.ask(_API_VERSIONS, 0, b"")
     except TimeoutError:
         # The engine's own proxy accepts every connection, so nothing tells silence of the broker
         # from silence of the network.
         return Answer.SILENT
     except OSError:
         return Answer.REFUSED
-    return Answer.ANSWERED if answer[4:8] == struct.pack(">i", _CORRELATION) else Answer.REFUSED
+    return Answer.ANSWERED

@@ -3,12 +3,14 @@
 import base64
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from harness.cluster.agent import Protocol
+from harness.cluster.security import Security
+from harness.core.access import Access
 from harness.core.cluster import ClusterSpec, Listener
 from harness.core.errors import ClusterBroken
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
@@ -90,18 +92,41 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """A rendered cluster: its Compose file and who is in it."""
+    """A rendered cluster: its Compose file and who is in it.
+
+    Attributes:
+        project: its name in Compose.
+        compose: the file.
+        nodes: who is in it.
+        agent: the container of the fault agent.
+        properties: the file by which clients get in; None: whoever comes is let in.
+        admin_properties: that of the administration client; None: the same.
+        secrets: what Compose puts into brokers' containers, by the variable that it finds it in.
+    """
 
     project: str
     compose: str
     nodes: tuple[Node, ...]
     agent: str
+    properties: str | None = None
+    admin_properties: str | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def bootstrap(self) -> str:
         """Bootstrap servers for clients on this machine."""
         brokers = [node for node in self.nodes if node.kind == "broker"]
         return ",".join(f"127.0.0.1:{node.port}" for node in brokers)
+
+    @property
+    def access(self) -> Access:
+        """How clients get in."""
+        return Access(self.bootstrap, self.properties)
+
+    @property
+    def admin_access(self) -> Access:
+        """How the administration client gets in."""
+        return Access(self.bootstrap, self.admin_properties or self.properties)
 
     @property
     def zookeeper(self) -> Node | None:
@@ -137,7 +162,15 @@ class Topology:
         return ports
 
 
-def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: str) -> Topology:
+def render(
+    spec: ClusterSpec,
+    *,
+    run: str,
+    owner: str,
+    image: str,
+    agent_image: str,
+    security: Security | None = None,
+) -> Topology:
     """Return the Compose file of a cluster, with host ports chosen.
 
     Args:
@@ -146,6 +179,7 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
         image: broker image.
         agent_image: fault-agent image.
         owner: the process that may still use it; see `harness.cluster.cleanup.owner`.
+        security: its secrets; None: it has none.
     """
     project = f"kc-{uuid.uuid4().hex[:8]}"
     nodes = _nodes(spec, project)
@@ -156,9 +190,22 @@ def render(spec: ClusterSpec, *, run: str, owner: str, image: str, agent_image: 
         nodes=nodes, has_zookeeper=spec.mode == "zookeeper", labels=labels(run, owner),
         tuned=spec.tuned, cluster_id=_cluster_id(),
         features=" ".join(f"{name}={level}" for name, level in spec.features),
+        secrets={name: _variable(name) for name in security.broker} if security else {},
     )  # fmt: skip
     read_yaml(text)  # a template that renders no YAML is our error: fail here, not in Compose
-    return Topology(project=project, compose=text, nodes=tuple(nodes), agent=agent)
+    made = Topology(project=project, compose=text, nodes=tuple(nodes), agent=agent)
+    if security is None:
+        return made
+    return replace(
+        made,
+        properties=str(security.client_properties),
+        admin_properties=str(security.admin_properties),
+        secrets={_variable(name): secret for name, secret in security.broker.items()},
+    )
+
+
+def _variable(secret: str) -> str:
+    return f"KC_SECRET_{secret.upper()}"
 
 
 def labels(run: str, owner: str) -> dict[str, str]:
@@ -212,7 +259,7 @@ def _properties(spec: ClusterSpec, node: Node, nodes: Sequence[Node]) -> str:
         zookeeper=f"{_service(ZOOKEEPER_ID)}:{ZOOKEEPER_PORT}",
         replication_port=REPLICATION_PORT, offsets_partitions=OFFSETS_PARTITIONS,
         has_transactions=not version or version >= FIRST_IDEMPOTENCE,
-        transactions_partitions=TRANSACTIONS_PARTITIONS,
+        transactions_partitions=TRANSACTIONS_PARTITIONS, client_protocol=spec.security.upper(),
     )  # fmt: skip
     settings = dict(line.split("=", 1) for line in text.splitlines()) | dict(spec.config)
     return "".join(f"{key}={value}\n" for key, value in settings.items())

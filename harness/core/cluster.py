@@ -7,7 +7,14 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from harness.core.errors import UsageError
-from harness.core.version import FIRST_FEATURE_FLAGS, FIRST_KRAFT, FIRST_WITHOUT_ZOOKEEPER, numbers
+from harness.core.version import (
+    FIRST_FEATURE_FLAGS,
+    FIRST_KRAFT,
+    FIRST_SCRAM_BY_ADMIN,
+    FIRST_SCRAM_IN_KRAFT,
+    FIRST_WITHOUT_ZOOKEEPER,
+    numbers,
+)
 
 MAX_BROKERS = 9
 
@@ -34,6 +41,11 @@ and says. A controller that is an ordinary broker commands the others by their r
 listener, as it did before KRaft: cut that, and its commands are cut too.
 """
 
+Security = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
+"""What a client's connection is: `security.protocol`, in lower case."""
+Sasl = Literal["scram-sha-512", "scram-sha-256", "plain"]
+"""How a client logs in: `sasl.mechanism`, in lower case."""
+
 Metadata = Literal["kraft", "zookeeper"]
 """Where a cluster keeps its metadata."""
 
@@ -59,6 +71,9 @@ class ClusterSpec:
         heap_mib: heap of each JVM, MiB.
         config: broker properties beyond our own; each is read back from the running broker.
         tuned: start with the class-data archive and the flags for small machines.
+        security: what clients speak to brokers of ours; brokers among themselves speak plaintext.
+        sasl: how clients log in where `security` has it.
+        client_config: a file of Kafka's security settings of clients, for a Compose file's cluster.
         image: a broker image to use instead of our own.
         compose: a Compose file of the user's to start instead of one of ours; `kafka` is then
             "unknown" until a broker tells, and `brokers` is how many the file has.
@@ -72,6 +87,9 @@ class ClusterSpec:
     heap_mib: int = 256
     config: tuple[tuple[str, str], ...] = ()
     tuned: bool = True
+    security: Security = "plaintext"
+    sasl: Sasl = "scram-sha-512"
+    client_config: str | None = None
     image: str | None = None
     compose: str | None = None
 
@@ -107,9 +125,25 @@ class ClusterSpec:
             raise UsageError("Features are set when KRaft formats a disk: ZooKeeper mode has none.")
         if self.features and version < FIRST_FEATURE_FLAGS:
             raise UsageError(f"Kafka {self.kafka} formats without features: 3.9 or later can.")
+        self._reject_security(version)
         for name, level in self.features:
             if not re.fullmatch(r"[a-z][a-z.]*", name) or level < 0:
                 raise UsageError(f"{name}={level} is no feature: write one as metadata.version=20.")
+
+    def _reject_security(self, version: tuple[int, ...]) -> None:
+        if self.client_config is not None:
+            raise UsageError(
+                "Clients of a cluster of ours get in by files of its own: --client-config is for "
+                "a cluster of your own, --compose."
+            )
+        if not self.security.startswith("sasl") or self.sasl == "plain":
+            return
+        first = FIRST_SCRAM_IN_KRAFT if self.mode == "kraft" else FIRST_SCRAM_BY_ADMIN
+        if version < first:
+            raise UsageError(
+                f"The admin client of Kafka {self.kafka} cannot make a SCRAM user "
+                f"({'.'.join(map(str, first))} can): use --sasl plain."
+            )
 
     @property
     def mode(self) -> Metadata:

@@ -13,6 +13,10 @@ FIRST_INCREMENTAL_CONFIGS = (2, 3)
 """IncrementalAlterConfigs (KIP-339)."""
 FIRST_ELECTIONS = (2, 4)
 """ElectLeaders, unclean ones included (KIP-460)."""
+FIRST_SCRAM_BY_ADMIN = (2, 7)
+"""AlterUserScramCredentials (KIP-554)."""
+FIRST_SCRAM_IN_KRAFT = (3, 5)
+"""SCRAM without ZooKeeper (KIP-900)."""
 FIRST_KRAFT = (3, 3)
 """KRaft is called ready for production (KIP-833)."""
 FIRST_FEATURE_FLAGS = (3, 9)

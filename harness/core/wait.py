@@ -12,8 +12,35 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+_LOOK_AT_OTHER_S = 0.1
 _WORTH_TELLING = 0.5
 """A wait that took more than this share of its limit is told of, before it takes all of it."""
+
+
+class StopOf(threading.Event):
+    """An event that is set when it is set itself, or another one is.
+
+    Args:
+        other: that other one.
+    """
+
+    def __init__(self, other: threading.Event) -> None:
+        super().__init__()
+        self._other = other
+
+    def is_set(self) -> bool:
+        """Return whether one of both is set."""
+        return super().is_set() or self._other.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until one of both is set, at most so many seconds; return whether one is."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self.is_set():
+            left_s = _LOOK_AT_OTHER_S if end is None else end - time.monotonic()
+            if left_s <= 0:
+                return False
+            super().wait(min(_LOOK_AT_OTHER_S, left_s))
+        return True
 
 
 def wait_until(

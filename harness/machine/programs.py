@@ -15,7 +15,11 @@ _PROGRESS_S = 10.0
 
 
 def run(
-    command: Sequence[str], *, timeout_s: float, folder: Path | None = None
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    folder: Path | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a short command and return how it ended; a failure is the caller's to judge.
 
@@ -23,13 +27,14 @@ def run(
         command: program and arguments.
         timeout_s: limit in seconds; then it and its children are killed.
         folder: where it runs; None for where we are.
+        variables: of its environment, beside ours.
 
     Raises:
         EnvironmentBroken: there is no such program, or it was too slow.
     """
     process = _start(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-        cwd=folder,
+        cwd=folder, env={**os.environ, **variables} if variables else None,
     )  # fmt: skip
     with process:
         try:

@@ -98,7 +98,7 @@ class ClusterWatch:
     def start(self) -> None:
         """Begin to look."""
         if "groups" in self._needs and self._group is not None:
-            self._group_watch = GroupWatch(self._cluster.bootstrap, self._group)
+            self._group_watch = GroupWatch(self._cluster.access, self._group)
         for watcher in self._watchers:
             watcher.start()
 
@@ -206,7 +206,7 @@ class ClusterWatch:
             self._consumer = Consumer(
                 {
                     **CLIENT_CONFIG,
-                    "bootstrap.servers": self._cluster.bootstrap,
+                    **self._cluster.access.config(),
                     "group.id": "kafka-chaos-watch",
                     "enable.auto.commit": False,
                     "isolation.level": "read_uncommitted",

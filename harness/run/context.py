@@ -96,7 +96,7 @@ class RunContext:
                 "role": spec.role,
                 "run_id": self.run_id,
                 "seed": self.seed,
-                "bootstrap": self.cluster.bootstrap,
+                **self.cluster.access.to_json(),
                 "history": str(self.run_dir.raw_history / f"process-{spec.process}.arrows"),
             }
             started.append(ClientProcess(spec, settings, self.run_dir, packages=self.packages))

@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from harness.cluster.admin import CLIENT_CONFIG
+from harness.core.access import Access
 from harness.core.wait import pause
 from harness.run.watcher import Watcher
 
@@ -55,10 +56,10 @@ class GroupWatch:
         deaths: how often the process had to be begun anew.
     """
 
-    def __init__(self, bootstrap: str, group: str) -> None:
+    def __init__(self, access: Access, group: str) -> None:
         self.view: GroupView | None = None
         self.deaths = 0
-        self._settings = json.dumps({"bootstrap": bootstrap, "group": group})
+        self._settings = json.dumps({**access.to_json(), "group": group})
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher = Watcher("watch of the consumer group", self._ask_on, every_s=_AGAIN_S)
         self._watcher.start()
@@ -128,7 +129,7 @@ def _ask(admin: AdminClient, group: str) -> Mapping[str, Any] | None:
 
 def main(settings: Mapping[str, str]) -> NoReturn:
     """Say what the coordinator says, one JSON line an answer, until stdin ends."""
-    admin = AdminClient({**CLIENT_CONFIG, "bootstrap.servers": settings["bootstrap"]})
+    admin = AdminClient({**CLIENT_CONFIG, **Access.read(settings).config()})
     over = threading.Event()
 
     def await_end() -> None:

@@ -157,7 +157,7 @@ class ScenarioRun:
         if not isinstance(workload, Grouped):
             self._break(context)
             return
-        watch = GroupWatch(context.cluster.bootstrap, workload.group)
+        watch = GroupWatch(context.cluster.access, workload.group)
         churn = Churn(workload, self.scenario.moves(context.seed), context, watch, seen_s=_SEEN_S)
         context.at_end.append(churn.close)
         context.catch_up = partial(churn.catch_up, limit_s=_CATCH_UP_S)

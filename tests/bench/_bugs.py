@@ -83,10 +83,6 @@ OTHERS_GOAL_MIN = 60.0
 
 _BEFORE_KIP101, _SINCE_KIP101 = Version(kafka="0.10.2.2"), Version(kafka="0.11.0.3")
 
-_GROUP = ("--process-time", "1ms")
-"""With the default of 2 ms three members cannot keep up with the most that a search draws, 1000
-records a second, and the workload refuses that."""
-
 _ALL = (
     Bug(
         id="kip101-loss",
@@ -136,7 +132,6 @@ _ALL = (
         affected=Version(kafka="0.11.0.0"),
         fixed=Version(kafka="0.11.0.3"),
         workload="consumer_group",
-        flags=_GROUP,
         goal_min=15,
     ),
     Bug(
@@ -163,7 +158,6 @@ _ALL = (
         affected=Version(kafka="2.8.0"),
         fixed=Version(kafka="2.8.1"),
         workload="consumer_group",
-        flags=_GROUP,
     ),
     Bug(
         id="rdk4844",
@@ -172,7 +166,6 @@ _ALL = (
         affected=Version(client="librdkafka:2.13.0"),
         fixed=Version(client="librdkafka:2.13.2"),
         workload="consumer_group",
-        flags=_GROUP,
         goal_min=15,
     ),
 )

@@ -383,8 +383,8 @@ def search(wanted: Wanted, store: Path, stop: threading.Event) -> Go:
             f"The search for {wanted} made no run that could be judged, so it says nothing: "
             f"see {log}."
         )
-    named = {Path(go.run).name, *(Path(run["run"]).name for run in go.others)}
-    remove_runs(folder, keep=named if wanted.side == "fixed" else {Path(go.run).name})
+    # Whatever else was found is evidence too.
+    remove_runs(folder, keep={Path(run).name for run in (go.run, *(r["run"] for r in go.others))})
     return go
 
 

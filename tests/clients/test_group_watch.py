@@ -3,13 +3,14 @@
 import os
 import signal
 
+from harness.core.access import Access
 from harness.core.wait import wait_until
 from harness.run.group_watch import GroupWatch
 
 
 def test_a_process_that_dies_is_begun_anew_and_none_is_left_at_the_end() -> None:
     # Nobody listens there: no answer ever comes.
-    watch = GroupWatch("127.0.0.1:1", "g")
+    watch = GroupWatch(Access("127.0.0.1:1"), "g")
     first = wait_until(lambda: watch.pid, timeout_s=120, what="the watching process")
 
     os.kill(first, signal.SIGKILL)

@@ -11,6 +11,7 @@ import pytest
 from harness.cluster.admin import Admin
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.metadata import ReplicaEnd, Watermark
+from harness.core.access import Access
 from harness.core.cluster import Broker
 from harness.core.errors import ClusterBroken
 from harness.core.run_dir import Journal
@@ -167,18 +168,18 @@ def test_leaders_tell_their_high_watermarks() -> None:
     for _ in range(3):
         kafka.append(b"x", 1)
 
-    found = Admin(kafka.bootstrap).high_watermarks([(TOPIC, 0), (TOPIC, 1)], timeout_s=120)
+    found = Admin(Access(kafka.bootstrap)).high_watermarks([(TOPIC, 0), (TOPIC, 1)], timeout_s=120)
 
     assert {place[1]: told.offset for place, told in found.items()} == {0: 0, 1: 3}
     assert all(told.asked_ns <= told.answered_ns for told in found.values())
 
 
 def test_nobody_is_asked_about_nothing() -> None:
-    assert Admin("127.0.0.1:1").high_watermarks([]) == {}
+    assert Admin(Access("127.0.0.1:1")).high_watermarks([]) == {}
 
 
 def test_leaders_that_do_not_answer_are_left_out() -> None:
-    assert Admin("127.0.0.1:1").high_watermarks([(TOPIC, 0)], timeout_s=0.1) == {}
+    assert Admin(Access("127.0.0.1:1")).high_watermarks([(TOPIC, 0)], timeout_s=0.1) == {}
 
 
 class Source:

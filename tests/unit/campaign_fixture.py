@@ -31,7 +31,8 @@ class Machine:
         self.report: Callable[[Runner], Report | KafkaChaosError] = lambda runner: report(runner)
         self.reports: dict[str, Report | KafkaChaosError] = {}
         monkeypatch.setattr("harness.campaigns.campaign.record_run", self.record_run)
-        monkeypatch.setattr("harness.campaigns.campaign.JudgingQueue", lambda _: Queue(self))
+        self.queue = Queue(self)
+        monkeypatch.setattr("harness.campaigns.campaign.JudgingQueue", lambda _: self.queue)
 
     @property
     def made(self) -> list[str]:
@@ -58,16 +59,25 @@ class Queue:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._waiting: deque[tuple[Any, RunDir, Any, float]] = deque()
+        self._told: deque[Any] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, item: Any, run_dir: RunDir, interpret: Any, *, seconds: float) -> None:
+    def add(self, item: Any, run_dir: RunDir, interpret: Any, *, seconds: float, told: Any) -> None:
         self._waiting.append((item, run_dir, interpret, seconds))
+        self._told.append(told)
+
+    def tell(self) -> None:
+        """Judge all that waits; what it says comes to whom it concerns before it is asked for."""
+        for (_, run_dir, interpret, seconds), told in zip(self._waiting, self._told, strict=True):
+            found = self._machine.reports[run_dir.name]
+            told(interpret(RunResult(run_dir=run_dir, report=found), seconds + 1.0))
 
     def finished(self, *, leave: int) -> Iterator[tuple[Any, Any]]:
         while len(self._waiting) > leave:
             item, run_dir, interpret, seconds = self._waiting.popleft()
+            self._told.popleft()
             found = self._machine.reports[run_dir.name]
             self._machine.events.append(f"judged {run_dir.name}")
             if isinstance(found, KafkaChaosError):
@@ -77,6 +87,7 @@ class Queue:
 
     def close(self) -> None:
         self._waiting.clear()
+        self._told.clear()
 
 
 def report(

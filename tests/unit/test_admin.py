@@ -10,8 +10,11 @@ from confluent_kafka import KafkaError, KafkaException
 
 import harness.cluster.admin
 from harness.cluster.admin import Admin
+from harness.core.access import Access
 from harness.core.cluster import TopicSpec
 from harness.core.errors import ClusterBroken, UsageError
+
+NOWHERE = Access("127.0.0.1:1")
 
 
 class _YoungCluster:
@@ -49,7 +52,7 @@ def test_a_topic_is_created_only_once_the_controller_is_known(
     young = _YoungCluster(-1, None, 3, 2)
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
 
-    Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=1))
+    Admin(NOWHERE).create_topic(TopicSpec(name="t", partitions=1, replication_factor=1))
 
     assert young.known == 2
 
@@ -73,7 +76,7 @@ def test_a_topic_is_asked_for_again_where_another_answer_is_to_be_expected(
     young = _YoungCluster(*[1] * 5, refuses=refuses)
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
 
-    Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=2))
+    Admin(NOWHERE).create_topic(TopicSpec(name="t", partitions=1, replication_factor=2))
 
     assert not young._refuses
 
@@ -86,7 +89,7 @@ def test_a_broker_that_not_every_other_knows_yet_is_waited_for(
     young.brokers = chain([1] * 4, repeat(2))
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
 
-    Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=2))
+    Admin(NOWHERE).create_topic(TopicSpec(name="t", partitions=1, replication_factor=2))
 
     assert not young._refuses
 
@@ -102,7 +105,7 @@ def test_a_topic_that_cannot_be_is_not_asked_for_again(
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: young)
 
     with pytest.raises(UsageError, match="Kafka refuses topic 't'"):
-        Admin("127.0.0.1:1").create_topic(TopicSpec(name="t", partitions=1, replication_factor=3))
+        Admin(NOWHERE).create_topic(TopicSpec(name="t", partitions=1, replication_factor=3))
 
     assert young._refuses == [refusal]
 
@@ -120,7 +123,7 @@ def test_topics_are_deleted_where_brokers_do_so_by_default(
 
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: Deleting(1, 1))
 
-    Admin("127.0.0.1:1", kafka=kafka).delete_topics(["a", "b"])
+    Admin(NOWHERE, kafka=kafka).delete_topics(["a", "b"])
 
     assert asked == deleted
 
@@ -155,7 +158,7 @@ def test_the_end_of_a_log_is_asked_of_the_new_leader(
     moving = _MovingLeader(KafkaError(code), 7)
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: moving)
 
-    assert Admin("127.0.0.1:1").end_offset("t", 0) == 7
+    assert Admin(NOWHERE).end_offset("t", 0) == 7
 
 
 def test_a_configuration_is_asked_again_when_the_client_gave_up_its_handle(
@@ -170,7 +173,7 @@ def test_a_configuration_is_asked_again_when_the_client_gave_up_its_handle(
     forgetful = Forgetful(lost, lost, {"min.insync.replicas": entry})
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: forgetful)
 
-    assert Admin("127.0.0.1:1").broker_config(1) == {"min.insync.replicas": "2"}
+    assert Admin(NOWHERE).broker_config(1) == {"min.insync.replicas": "2"}
 
 
 def test_an_end_that_nobody_may_tell_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,4 +181,4 @@ def test_an_end_that_nobody_may_tell_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: closed)
 
     with pytest.raises(ClusterBroken, match="did not manage end of t-0"):
-        Admin("127.0.0.1:1").end_offset("t", 0)
+        Admin(NOWHERE).end_offset("t", 0)

@@ -18,6 +18,9 @@ def _text(text: str) -> bytes:
     return struct.pack(">h", len(text)) + text.encode()
 
 
+CORRELATION = 0x6B63
+
+
 def _ids(*ids: int) -> bytes:
     return struct.pack(f">i{len(ids)}i", len(ids), *ids)
 
@@ -28,7 +31,7 @@ def answer(version: tuple[int, ...], leader: int) -> bytes:
     partition = struct.pack(">hii", 0, 3, leader) + (struct.pack(">i", 7) if new else b"")
     partition += _ids(1, 2, 3) + _ids(2, 3) + (_ids(1) if new else b"")
     broker = struct.pack(">i", 2) + _text("host") + struct.pack(">i", 9092) + struct.pack(">h", -1)
-    body = struct.pack(">i", 1)
+    body = struct.pack(">i", CORRELATION)
     body += struct.pack(">i", 0) if new else b""
     body += struct.pack(">i", 1) + broker
     body += _text("cluster") if new else b""

@@ -67,6 +67,22 @@ def spend(session: Session, wanted: Any = None) -> list[int]:
     return run_campaign(campaign, folder, session).numbers
 
 
+def test_a_result_that_ends_a_campaign_ends_the_run_that_goes_on_meanwhile(
+    machine: Machine, tmp_path: Path
+) -> None:
+    session = Session(store=tmp_path)
+    folder = open_folder(session, "test-*", ASKED)
+    machine.during = lambda _: machine.queue.tell()
+    campaign = Campaign(
+        cells=cells(), read=ScenarioResult.read, summarize=Numbers,
+        is_last=lambda result: result.settings["number"] == 1,
+    )  # fmt: skip
+
+    assert run_campaign(campaign, folder, session).numbers == [1]
+    assert len(machine.runners) == 2
+    assert not session.stop.is_set(), "nobody interrupted it"
+
+
 def seeds(machine: Machine) -> list[int]:
     return [runner.seed for runner in machine.runners]
 

@@ -13,7 +13,7 @@ from harness.core.errors import UsageError, WaitTimeout
 from harness.core.op import producer_of, sequence_of, value_of
 from harness.core.registry import Registry
 from harness.core.verdict import Verdict
-from harness.core.wait import wait_until
+from harness.core.wait import StopOf, wait_until
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,19 @@ def test_a_wait_that_is_stopped_says_so_and_not_that_its_time_was_over(
 def test_a_wait_that_ends_shows_the_last_state_seen(instant_time: list[float]) -> None:
     with pytest.raises(WaitTimeout, match=r"Waited 5 s for a word; last seen: \[\]"):
         wait_until(list, timeout_s=5, what="a word")
+
+
+def test_a_stop_of_another_is_set_when_one_of_both_is() -> None:
+    other = threading.Event()
+    of_itself, of_other = StopOf(other), StopOf(other)
+    assert not of_other.wait(0.01)
+
+    of_itself.set()
+
+    assert of_itself.wait(60)
+    assert not other.is_set()
+    threading.Timer(0.05, other.set).start()
+    assert of_other.wait(60)
 
 
 def test_the_larger_verdict_wins_and_nothing_is_unknown() -> None:

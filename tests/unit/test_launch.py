@@ -45,6 +45,7 @@ def cluster(agent: Agent, registered: set[int], nodes: Sequence[Node] = NODES) -
     """Return a cluster of three brokers that is not ready yet."""
     made = DockerCluster.__new__(DockerCluster)
     made.spec = ClusterSpec()
+    made.security = None
     made.topology = Topology(project="kc", compose="", nodes=tuple(nodes), agent="kc-agent")
     made.agent = cast("Any", agent)
     made.zookeeper = None

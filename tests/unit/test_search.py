@@ -221,7 +221,7 @@ def test_runs_share_a_cluster_and_have_settings_of_their_own() -> None:
     clusters = {cell.run.cluster for cell in cells}
     contracts = {str(cell.settings["flags"]["min_isr"]) for cell in cells}
     assert len(topics) == len(cells)
-    assert len(clusters) == 2
+    assert len(clusters) == 4
     assert contracts == {"1", "2"}
 
 
