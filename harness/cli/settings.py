@@ -326,7 +326,7 @@ def flags_of(scenario: Scenario) -> dict[str, Any]:
     for setting in SETTINGS:
         part = own.get(setting.owner, scenario.workload)
         of_file = scenario.cluster.compose is not None and setting.owner is ClusterSpec
-        if of_file and setting.field != "compose":
+        if of_file and setting.field not in ("compose", "client_config"):
             continue
         if (text := setting.written(getattr(part, setting.field, None))) is not None:
             flags[setting.name.replace("_", "-")] = text

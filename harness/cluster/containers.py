@@ -1,6 +1,7 @@
 """The containers of one cluster, as Compose starts them and the engine knows them."""
 
 import contextlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,10 +96,14 @@ class ComposeProject:
         topology: whose.
         compose_file: its rendered file.
         limit_s: how long `docker compose` may take, seconds.
+        is_private: whether the folder of the file is there for it alone, and goes with the cluster.
     """
 
-    def __init__(self, topology: Topology, compose_file: Path, *, limit_s: float) -> None:
+    def __init__(
+        self, topology: Topology, compose_file: Path, *, limit_s: float, is_private: bool = False
+    ) -> None:
         self._topology = topology
+        self._private = compose_file.parent if is_private else None
         self._compose = Compose(
             compose_file.parent,
             compose_file_name=compose_file.name,
@@ -152,4 +157,6 @@ class ComposeProject:
                 with contextlib.suppress(docker.errors.APIError):
                     container.kill()
         self._compose.stop()
+        if self._private:
+            shutil.rmtree(self._private, ignore_errors=True)
         self._engine.close()

@@ -1,6 +1,7 @@
 """Starting a cluster: from what is wanted to brokers that are ready for work."""
 
 import logging
+import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -67,9 +68,14 @@ def launch(spec: ClusterSpec, *, run: str, folder: Path, say: Say) -> DockerClus
             spec, run=run, owner=owner(), image=image, agent_image=agent_image, security=security
         )
     compose_file = folder / "compose.yaml"
-    compose_file.write_text(topology.compose, encoding="utf-8")
+    compose_file.write_text(topology.shown or topology.compose, encoding="utf-8")
+    if topology.shown:
+        compose_file = Path(tempfile.mkdtemp(prefix="kafka-chaos-compose-")) / "compose.yaml"
+        compose_file.write_text(topology.compose, encoding="utf-8")
     limit_s = _USER_COMPOSE_S if spec.compose else _COMPOSE_S
-    project = ComposeProject(topology, compose_file, limit_s=limit_s)
+    project = ComposeProject(
+        topology, compose_file, limit_s=limit_s, is_private=topology.shown is not None
+    )
     begin = time.monotonic()
     with ExitStack() as undo:
         if security:

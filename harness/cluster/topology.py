@@ -97,6 +97,7 @@ class Topology:
     Attributes:
         project: its name in Compose.
         compose: the file.
+        shown: the file without the secrets that it holds; None: it holds none.
         nodes: who is in it.
         agent: the container of the fault agent.
         properties: the file by which clients get in; None: whoever comes is let in.
@@ -111,6 +112,7 @@ class Topology:
     properties: str | None = None
     admin_properties: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    shown: str | None = None
 
     @property
     def bootstrap(self) -> str:

@@ -48,6 +48,9 @@ _PAUSE_FLAG = "-XX:-ExplicitGCInvokesConcurrent"
 _USUAL_DATA = ("/var/lib/kafka/data", "/bitnami/kafka", "/tmp/kraft-combined-logs")  # noqa: S108
 _GC_LOG_WORD = re.compile(r"-Xlog:[^:]*\bgc\b[^:]*:(?:file=)?\"?([^:\"]+)|-Xloggc:(.+)")
 _JAR = re.compile(r"kafka-(?:server-common|clients)-(\d[\w.+-]*)\.jar")
+_SECRET = re.compile(r"(?i)passw|secret|jaas|token|credential|private|ssl_key|ssl\.key")
+"""Names of settings that no run folder may hold the values of."""
+HIDDEN = "(hidden: a secret)"
 _COLLISIONS = (
     (re.compile(r"container name \"?/?([\w.-]+)\"? is already in use"), "container name"),
     (re.compile(r":(\d+)\b\D*?(?:port is already allocated|address already in use)"), "host port"),
@@ -127,9 +130,34 @@ def arrange(
         agent, image=agent_image, labels=labels
     )
     document["name"] = project
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     header = f"# {file.path.name}, as kafka-chaos changed and started it.\n"
-    return Topology(project=project, compose=header + text, nodes=tuple(nodes), agent=agent)
+
+    def written(document: Mapping[str, Any]) -> str:
+        return header + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+
+    shown = without_secrets(document)
+    return Topology(
+        project=project,
+        compose=written(document),
+        nodes=tuple(nodes),
+        agent=agent,
+        shown=written(shown) if shown != document else None,
+    )
+
+
+def without_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a Compose document with the values hidden whose names say that they are secret."""
+    shown = copy.deepcopy(dict(document))
+    for service in shown["services"].values():
+        environment = service.get("environment") or {}
+        for name in environment:
+            if _SECRET.search(name) and environment[name]:
+                environment[name] = HIDDEN
+    for kind in ("configs", "secrets"):
+        for entry in (shown.get(kind) or {}).values():
+            if entry and _SECRET.search(str(entry.get("content", ""))):
+                entry["content"] = HIDDEN
+    return shown
 
 
 def _about_flags(nodes: Sequence[ForeignNode]) -> str:

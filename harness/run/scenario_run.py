@@ -56,11 +56,13 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
 
     Names and values are those of `harness.campaigns.configure.Overrides`.
     """
-    schedule, compose = scenario.schedule, scenario.cluster.compose
+    schedule, cluster = scenario.schedule, scenario.cluster
     dealt = schedule if isinstance(schedule, Mix) else None
     return {
         # A Compose file brings the rest of its cluster.
-        "cluster": asdict(scenario.cluster) if compose is None else {"compose": compose},
+        "cluster": asdict(cluster)
+        if cluster.compose is None
+        else {"compose": cluster.compose, "client_config": cluster.client_config},
         "contract": asdict(scenario.contract),
         "workload_name": WORKLOADS.name_of(scenario.workload),
         "workload": asdict(scenario.workload),  # type: ignore[call-overload]  # a dataclass

@@ -72,6 +72,7 @@ class Queue:
         """Judge all that waits; what it says comes to whom it concerns before it is asked for."""
         for (_, run_dir, interpret, seconds), told in zip(self._waiting, self._told, strict=True):
             found = self._machine.reports[run_dir.name]
+            assert not isinstance(found, KafkaChaosError)
             told(interpret(RunResult(run_dir=run_dir, report=found), seconds + 1.0))
 
     def finished(self, *, leave: int) -> Iterator[tuple[Any, Any]]:
