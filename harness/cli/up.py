@@ -32,6 +32,7 @@ def up(
     run's folder, by the clock on the wall.
     """
     from harness.campaigns.conduct import record_run
+    from harness.run.context import RunContext
     from harness.run.open_run import OpenRun
     from harness.run.runner import Runner
 
@@ -42,10 +43,13 @@ def up(
     )
     seed = new_seed() if given["seed"] is None else given["seed"]
 
-    def ready(bootstrap: str) -> None:
+    def ready(context: RunContext) -> None:
+        bootstrap = context.cluster.bootstrap
         console.say(f"Kafka answers at {bootstrap}, topic {topic}. Ctrl-C heals and removes it.")
         if print_bootstrap:
             typer.echo(bootstrap)
+        if properties := context.cluster.access.properties:
+            console.say(f"Clients get in with {properties}.")
 
     first = "SIGNAL: everything is healed, and the cluster removed. Again: heal only."
     with stoppable(first) as stop, console.live_progress() as progress:

@@ -243,7 +243,8 @@ class Nemesis:
         """Return whether a fault on brokers can be proven beside those in force.
 
         Nobody answers for a broker that is down, and a link that is cut twice does not open when
-        one of the cuts is healed. A broker behind a cut can be stopped.
+        one of the cuts is healed. A broker behind a cut can be killed, but not shut down in order:
+        it would wait for a controller to take its leads.
         """
         new = fault_traits(fault)
         return all(
@@ -252,6 +253,7 @@ class Nemesis:
                 entry.traits.stops_process
                 or (entry.traits.cuts_links and new.cuts_links)
                 or (new.stops_process and not entry.traits.cuts_links)
+                or (new.ends_lead_by == "shutdown" and entry.traits.cuts_links)
             )
             for entry in tuple(self.injector.active)
         )

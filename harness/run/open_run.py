@@ -12,13 +12,13 @@ class OpenRun(ScenarioRun):
     """Tells where the cluster answers before anything is broken, then goes on as any run.
 
     Attributes:
-        ready: called with the bootstrap servers, `host:port,…`.
+        ready: called with the run: its cluster answers.
     """
 
-    ready: Callable[[str], None]
+    ready: Callable[[RunContext], None]
 
     def carry_out(self, context: RunContext) -> None:
         """Tell where the cluster answers, and break it."""
-        self.ready(context.cluster.bootstrap)
+        self.ready(context)
         # A class with slots is made anew: `super()` would speak of the first one.
         ScenarioRun.carry_out(self, context)

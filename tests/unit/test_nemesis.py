@@ -13,6 +13,7 @@ import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
+from faults.broker_stop import BrokerStop
 from faults.events import Healed
 from faults.gc_pause import GcPause
 from faults.link import Link
@@ -379,6 +380,17 @@ def test_a_link_opens_when_its_ends_can_answer_over_it(tmp_path: Path, run: Run)
         ("2", "healed"), ("1", "healed"),
     ]  # fmt: skip
     assert all(line["evidence"]["observed"] for line in _journal(tmp_path) if "evidence" in line)
+
+
+def test_a_broker_behind_a_cut_is_shut_down_only_when_that_is_open(
+    tmp_path: Path, run: Run
+) -> None:
+    cut = Step(at_s=1, fault=Link(), target=LeaderAndFollower("orders"), hold_s=3)
+
+    run(FakeCluster(), [cut, _step(BrokerStop(), 2, hold_s=10)], max_at_once=2)
+
+    lines = [(line["id"], line["event"]) for line in _journal(tmp_path)]
+    assert lines[:4] == [("1", "decided"), ("1", "injected"), ("1", "healed"), ("2", "decided")]
 
 
 @pytest.mark.parametrize(

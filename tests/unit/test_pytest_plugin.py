@@ -3,11 +3,17 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import kafka_chaos
+from harness.core.cluster import ClusterSpec
+from harness.core.errors import ClusterBroken, UsageError
+from kafka_chaos.shared_clusters import BackgroundRun, Clusters
 
 CHECKOUT = Path(kafka_chaos.__file__).resolve().parents[1]
 NO_ENGINE = "tcp://127.0.0.1:1"
@@ -58,7 +64,7 @@ def test_too_many(kafka_cluster): pass
 """
 
 
-def _pytest(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def _pytest(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the tests in a folder with our plug-in alone, where no Docker engine answers."""
     inherited = {k: v for k, v in os.environ.items() if k != "CI" and not k.startswith("PYTEST")}
     ours = {
@@ -68,7 +74,7 @@ def _pytest(folder: Path, **environment: str) -> subprocess.CompletedProcess[str
     }
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "kafka_chaos.pytest_plugin", "-rA", "--tb=short",
-         "-p", "no:cacheprovider"],
+         "-p", "no:cacheprovider", *words],
         cwd=folder, env={**inherited, **ours, **environment},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
@@ -109,7 +115,7 @@ def test_without_an_engine_whoever_asks_for_a_fixture_is_skipped_and_told_why(
 @pytest.mark.parametrize(
     ("test", "sentence"),
     [
-        ("test_misspelled", "@pytest.mark.chaos has no broker; it has brokers, compose"),
+        ("test_misspelled", "@pytest.mark.chaos has no broker; it has brokers, client_config"),
         ("test_positional", "not positional arguments"),
         ("test_too_many", "@pytest.mark.chaos: 12 brokers: choose 1 to 9"),
     ],
@@ -139,3 +145,87 @@ def test_without_an_engine_whoever_asks_for_a_fixture_fails_under_ci(tmp_path: P
 
     assert done.returncode == 1
     assert "Under CI this test must run" in done.stdout
+
+
+def test_who_fails_says_how_it_is_repeated(tmp_path: Path) -> None:
+    (tmp_path / "test_ours.py").write_text(
+        "def test_mine(run_claim): pass\ndef test_theirs(): assert False\n"
+    )
+
+    done = _pytest(
+        tmp_path, "--junitxml=j.xml", CI="true", KAFKA_CHAOS_SEED="41", KAFKA_CHAOS_KAFKA="3.9.1"
+    )
+
+    line = "pytest test_ours.py::test_mine --chaos-seed=41 --chaos-kafka=3.9.1"
+    assert f"repeat: {line}" in done.stdout
+    assert done.stdout.count("repeat: ") == 1, "theirs is no business of ours"
+    junit = (tmp_path / "j.xml").read_text()
+    assert f'<property name="kafka-chaos repeat" value="{line}"' in junit
+    assert '<property name="kafka-chaos seed" value="41"' in junit
+
+
+def test_a_scope_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "test_ours.py").write_text(
+        "import pytest\n@pytest.mark.chaos(scope='package')\ndef test_mine(kafka_cluster): pass\n"
+    )
+
+    done = _pytest(tmp_path)
+
+    assert "scope='package' is none of function, module, session" in done.stdout
+
+
+def test_workers_that_were_told_of_no_cluster_say_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "test_ours.py").write_text("def test_mine(kafka_bootstrap): pass\n")
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture(autouse=True, scope='session')\n"
+        "def as_a_worker(pytestconfig): pytestconfig.workerinput = {}\n"
+        "import kafka_chaos.pytest_plugin as ours\n"
+        "ours.require_engine = lambda: None\n"
+    )
+
+    done = _pytest(tmp_path)
+
+    assert "--chaos=broker_kill,partition, or --chaos=none" in done.stdout
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is started, waited for and removed instead of clusters, in order."""
+    told: list[str] = []
+
+    @contextmanager
+    def launch(spec: ClusterSpec, **_: object) -> Iterator[object]:
+        told.append(f"start {spec.brokers}")
+        yield SimpleNamespace(await_full_isr=lambda *_, **__: told.append(f"whole {spec.brokers}"))
+        told.append(f"remove {spec.brokers}")
+
+    monkeypatch.setattr("kafka_chaos.shared_clusters.launch", launch)
+    return told
+
+
+def test_tests_that_ask_for_the_same_cluster_get_it_when_it_is_whole(
+    launched: list[str], tmp_path: Path
+) -> None:
+    clusters = Clusters(tmp_path, keep_cluster="never", say=lambda _: None)
+
+    first = clusters.of(ClusterSpec(brokers=3))
+    assert clusters.of(ClusterSpec(brokers=1)) is not first
+    assert clusters.of(ClusterSpec(brokers=3)) is first
+    clusters.close()
+
+    assert launched == ["start 3", "start 1", "whole 3", "remove 1", "remove 3"]
+
+
+def test_a_cluster_that_does_not_start_behind_the_tests_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(_: object) -> None:
+        raise ClusterBroken("no room")
+
+    monkeypatch.setattr("kafka_chaos.shared_clusters.record_run", refuse)
+
+    with pytest.raises(ClusterBroken, match="no room"):
+        BackgroundRun("broker_kill", seed=7, store=tmp_path, say=lambda _: None)
+    with pytest.raises(UsageError, match="broker_kil"):
+        BackgroundRun("broker_kil", seed=7, store=tmp_path, say=lambda _: None)

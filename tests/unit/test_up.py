@@ -3,11 +3,14 @@
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.partition import Partition
+from harness.core.access import Access
 from harness.core.fault import Evidence
 from harness.core.run_dir import RunDir, read_lines
 from harness.run.fault_journal import COLUMNS, FaultJournal
@@ -79,7 +82,16 @@ def begun(
     def without_cluster(runner: Runner) -> RunDir:
         assert isinstance(runner.run, OpenRun)
         runs.append(runner.run)
-        runner.run.ready("127.0.0.1:9092,127.0.0.1:9093")
+        runner.run.ready(
+            cast(
+                "Any",
+                SimpleNamespace(
+                    cluster=SimpleNamespace(
+                        bootstrap="127.0.0.1:9092,127.0.0.1:9093", access=Access("b:1")
+                    )
+                ),
+            )
+        )
         return RunDir.create(runner.store, scenario=runner.run.name, seed=runner.seed)
 
     monkeypatch.setattr(Runner, "execute", without_cluster)
