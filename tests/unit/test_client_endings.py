@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from harness.cluster.docker_cluster import DockerCluster
+from harness.core.access import Access
 from harness.core.errors import HistoryUnreadable
 from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
@@ -25,7 +26,7 @@ def context(tmp_path: Path) -> RunContext:
     run_dir = RunDir.create(tmp_path, scenario="short", seed=7)
     progress = Progress()
     return RunContext(
-        cluster=cast(DockerCluster, SimpleNamespace(bootstrap="nowhere")),
+        cluster=cast(DockerCluster, SimpleNamespace(access=Access("nowhere"))),
         run_dir=run_dir, run_id="0" * 16, seed=7, topics=(), progress=progress,
         phase=Phases(run_dir, progress), stop=threading.Event(),
     )  # fmt: skip

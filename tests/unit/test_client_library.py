@@ -13,6 +13,7 @@ from harness.campaigns.conduct import reject_unknown_versions
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.nights import Night
 from harness.cluster.docker_cluster import DockerCluster
+from harness.core.access import Access
 from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import EnvironmentBroken, UsageError
@@ -176,7 +177,7 @@ def context(tmp_path: Path) -> Iterator[RunContext]:
     run_dir = RunDir.create(tmp_path, scenario="short", seed=7)
     progress = Progress()
     made = RunContext(
-        cluster=cast(DockerCluster, SimpleNamespace(bootstrap="nowhere")),
+        cluster=cast(DockerCluster, SimpleNamespace(access=Access("nowhere"))),
         run_dir=run_dir, run_id="0" * 16, seed=7, topics=(), progress=progress,
         phase=Phases(run_dir, progress), stop=threading.Event(),
         client=LIBRARY, packages=tmp_path / "packages",
