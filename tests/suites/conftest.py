@@ -1,8 +1,16 @@
-"""What the suites tell at their end: which waits a busier machine would break."""
+"""What suites share, and tell at their end: which waits a busier machine would break."""
 
 import logging
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
+
+from harness.machine.images import DEFAULT_KAFKA, broker_image, ensure_broker_image
+
+HERE = Path(__file__).resolve().parent
+FOREIGN_IMAGE = "kafka-chaos/plain-broker:suite"
 
 _close_waits: list[str] = []
 
@@ -23,3 +31,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("waits that needed most of their limit")
         for line in _close_waits:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="module")
+def foreign_image() -> str:
+    """An image as others publish them: no supervisor of ours, a user that is not root."""
+    ensure_broker_image(DEFAULT_KAFKA, say=print)
+    subprocess.run(
+        ["docker", "build", "--tag", FOREIGN_IMAGE, "--label", "kafka-chaos=1",
+         "--build-arg", f"BASE={broker_image(DEFAULT_KAFKA)}", str(HERE / "plain_broker")],
+        check=True, timeout=600, env={**os.environ, "DOCKER_BUILDKIT": "0"},
+    )  # fmt: skip
+    return FOREIGN_IMAGE

@@ -10,27 +10,13 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.machine.images import DEFAULT_KAFKA, broker_image, ensure_broker_image
+from harness.machine.images import DEFAULT_KAFKA
 from tests.suites.recorded import lost_records
 
 pytestmark = pytest.mark.docker
 
 CLI = [sys.executable, "-m", "harness.cli.main"]
-HERE = Path(__file__).resolve().parent
-EXAMPLE = HERE.parent.parent / "examples" / "compose.yaml"
-FOREIGN_IMAGE = "kafka-chaos/plain-broker:suite"
-
-
-@pytest.fixture(scope="module")
-def foreign_image() -> str:
-    """An image as others publish them: no supervisor of ours, a user that is not root."""
-    ensure_broker_image(DEFAULT_KAFKA, say=print)
-    subprocess.run(
-        ["docker", "build", "--tag", FOREIGN_IMAGE, "--label", "kafka-chaos=1",
-         "--build-arg", f"BASE={broker_image(DEFAULT_KAFKA)}", str(HERE / "plain_broker")],
-        check=True, timeout=600, env={**os.environ, "DOCKER_BUILDKIT": "0"},
-    )  # fmt: skip
-    return FOREIGN_IMAGE
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "compose.yaml"
 
 
 @pytest.fixture

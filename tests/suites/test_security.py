@@ -11,6 +11,8 @@ import pytest
 
 from harness.core.wait import wait_until
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "compose.yaml"
+
 pytestmark = [pytest.mark.docker, pytest.mark.nightly]
 
 
@@ -51,6 +53,45 @@ def test_a_run_on_a_secured_cluster_keeps_no_secret(tmp_path: Path, flags: tuple
     everything = [*store.rglob("*"), tmp_path / "out"]
     assert found(secrets, everything) == []
     assert not found(secrets, [tmp_path / "out"])
+
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SECRET = "hush-hush-17"
+
+
+def test_a_cluster_of_somebody_else_lets_in_whoever_has_its_properties(
+    tmp_path: Path, foreign_image: str
+) -> None:
+    text = EXAMPLE.read_text()
+    text = text.replace("PLAINTEXT_HOST:PLAINTEXT", "HOST:SASL_PLAINTEXT")
+    text = text.replace("PLAINTEXT_HOST", "HOST").replace(
+        "  KAFKA_LOG_DIRS",
+        "  KAFKA_SASL_ENABLED_MECHANISMS: PLAIN\n"
+        "  KAFKA_LISTENER_NAME_HOST_PLAIN_SASL_JAAS_CONFIG: "
+        f"'{LOGIN} user_alice=\"{SECRET}\";'\n"
+        "  KAFKA_LOG_DIRS",
+    )
+    (tmp_path / "theirs.yaml").write_text(text)
+    (tmp_path / "client.properties").write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={LOGIN} username="alice" password="{SECRET}";\n'
+    )
+    store = tmp_path / "runs"
+
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.cli.main", "run", "--compose", str(tmp_path / "theirs.yaml"),
+         "--client-config", str(tmp_path / "client.properties"), "--duration", "20s", "--seed", "7",
+         "--faults", "broker_kill,client_link", "--json", "--store", str(store)],
+        capture_output=True, text=True, timeout=900, check=False,
+        env={**os.environ, "CI": "1", "KAFKA_IMAGE": foreign_image},
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["counts"]["acked"] > 1000
+    folder = (store / "latest").resolve()
+    assert "(hidden: a secret)" in (folder / "compose.yaml").read_text()
+    assert found([SECRET], list(folder.rglob("*"))) == []
+    assert SECRET not in done.stdout + done.stderr
 
 
 def secrets_in(properties: str) -> list[str]:
