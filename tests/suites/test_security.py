@@ -56,7 +56,7 @@ def test_a_run_on_a_secured_cluster_keeps_no_secret(tmp_path: Path, flags: tuple
 
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-SECRET = "hush-hush-17"
+SECRET = "hush-hush-17"  # noqa: S105 (of a cluster that is gone in a minute)
 
 
 def test_a_cluster_of_somebody_else_lets_in_whoever_has_its_properties(
@@ -79,7 +79,8 @@ def test_a_cluster_of_somebody_else_lets_in_whoever_has_its_properties(
     store = tmp_path / "runs"
 
     done = subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", "run", "--compose", str(tmp_path / "theirs.yaml"),
+        [sys.executable, "-m", "harness.cli.main", "run",
+         "--compose", str(tmp_path / "theirs.yaml"),
          "--client-config", str(tmp_path / "client.properties"), "--duration", "20s", "--seed", "7",
          "--faults", "broker_kill,client_link", "--json", "--store", str(store)],
         capture_output=True, text=True, timeout=900, check=False,
