@@ -145,6 +145,8 @@ def loaded_library() -> dict[str, str]:
     module = sys.modules.get("confluent_kafka")
     if module is None:
         return {}
+    if stood_in_for := getattr(module, "stood_in_for", None):
+        return dict(stood_in_for)
     versions = {"confluent-kafka": module.version(), "librdkafka": module.libversion()}
     # Most are a text and a number; the package's own became the text alone.
     return {name: v if isinstance(v, str) else str(v[0]) for name, v in versions.items()}

@@ -51,6 +51,7 @@ class Overrides:
         available_within_s: bound on the time without an acknowledgement, seconds.
         lease_margin_s: so long after a fault should have ended the agent heals it, seconds.
         client: the library of the client processes, as `ClientLibrary.parse` reads it.
+        client_cmd: the command of a client that speaks docs/client-protocol.md, instead.
     """
 
     cluster: Mapping[str, Any] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Overrides:
     available_within_s: float | None = None
     lease_margin_s: float | None = None
     client: str | None = None
+    client_cmd: str | None = None
 
 
 def configure(name: str, overrides: Overrides) -> Scenario:
@@ -109,7 +111,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         contract=contract,
         workload=workload,
         schedule=schedule,
-        client=ClientLibrary.parse(overrides.client) if overrides.client else scenario.client,
+        client=_client(overrides) or scenario.client,
         **field_values(Scenario, bounds, owner="The scenario"),
     )
 
@@ -267,6 +269,14 @@ def _changed(part: Any, change: Callable[[str, Any], Any]) -> Any:  # noqa: ANN4
     new = {name: _changed(change(name, value), change) for name, value in values.items()}
     changes = {name: value for name, value in new.items() if value != values[name]}
     return replace(part, **changes) if changes else part
+
+
+def _client(overrides: Overrides) -> ClientLibrary | None:
+    if overrides.client and overrides.client_cmd:
+        raise UsageError("--client and --client-cmd both say what the clients run: leave one out.")
+    if overrides.client_cmd is not None:
+        return ClientLibrary(version=overrides.client_cmd, kind="command")
+    return ClientLibrary.parse(overrides.client) if overrides.client else None
 
 
 _BROUGHT_BY_FILE = (

@@ -180,8 +180,8 @@ _FIELDS = {
 
 
 CLIENT_HELP = (
-    "Library of the client processes, by the version of confluent-kafka that holds it: "
-    "librdkafka:2.13.0; default: the harness's own."
+    "Library of the client processes: librdkafka:2.13.0, by the version of confluent-kafka that "
+    "holds it, or java:3.9.1; default: the harness's own."
 )
 
 
@@ -255,6 +255,10 @@ SETTINGS: tuple[Setting, ...] = (
         ),
         workload="What the clients do: `list workloads` names what there is.",
         client=CLIENT_HELP,
+        client_cmd=(
+            "A client of your own that runs in the client processes' place: the command that "
+            "starts it, docs/client-protocol.md."
+        ),
     ),
     *_settings(
         SendPoll,

@@ -1,41 +1,72 @@
 """The client library of a run's client processes, where it is not the harness's own."""
 
 import re
+import shlex
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
 
 from harness.core.errors import UsageError
 
-_NAME = "librdkafka"
-_EXAMPLE = f"{_NAME}:2.13.0"
+Kind = Literal["librdkafka", "java", "command"]
+_EXAMPLES = "librdkafka:2.13.0 or java:3.9.1"
+_FIRST_JAVA = (2, 5)
+"""The Java consumer tells its group's metadata, which transactions need (KIP-447)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLibrary:
-    """A published librdkafka, by the version of the confluent-kafka package that holds it.
+    """A client under test.
 
-    confluent-kafka 2.13.2 holds librdkafka 2.13.2. Some releases mend only the package:
-    confluent-kafka 2.16.1 holds librdkafka 2.16.0. The package's version names both without doubt.
+    librdkafka goes by the version of the confluent-kafka package that holds it: confluent-kafka
+    2.13.2 holds librdkafka 2.13.2. Some releases mend only the package: confluent-kafka 2.16.1
+    holds librdkafka 2.16.0. The package's version names both without doubt.
 
     Attributes:
-        version: of the confluent-kafka package, such as "2.13.0".
+        version: of confluent-kafka, such as "2.13.0"; of Kafka's Java client; or the command of a
+            client that speaks docs/client-protocol.md.
+        kind: which of these.
     """
 
     version: str
+    kind: Kind = "librdkafka"
 
     def __post_init__(self) -> None:
-        """Reject what is no version of a release.
+        """Reject what is no version of a release, and no command.
 
         Raises:
             UsageError: it is none.
         """
+        if self.kind == "command":
+            self._reject_command()
+            return
         if not re.fullmatch(r"\d+(\.\d+){1,3}", self.version):
             raise UsageError(
-                f"{self.version!r} is no released version of confluent-kafka: write it in full, as "
-                f"in {_EXAMPLE}."
+                f"{self.version!r} is no released version of {self.kind}: write it in full, as in "
+                f"{_EXAMPLES}."
+            )
+        numbers = tuple(map(int, self.version.split(".")))
+        if self.kind == "java" and numbers < _FIRST_JAVA:
+            raise UsageError(
+                f"The Java client {self.version} lacks what workloads ask of it: 2.5 or later has "
+                "it."
             )
 
+    def _reject_command(self) -> None:
+        try:
+            words = self.words
+        except ValueError as error:
+            raise UsageError(f"The client command {self.version!r}: {error}.") from error
+        if not words:
+            raise UsageError("The client command is empty: give the words that start it.")
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command."""
+        return shlex.split(self.version)
+
     def __str__(self) -> str:
-        return f"{_NAME}:{self.version}"
+        return f"{self.kind}:{self.version}"
 
     @classmethod
     def parse(cls, text: str) -> "ClientLibrary":
@@ -45,13 +76,22 @@ class ClientLibrary:
             UsageError: it names none; the message says how one is written.
         """
         name, sign, version = (part.strip() for part in text.partition(":"))
-        if name == "java":
-            raise UsageError(
-                f"Java clients are not supported yet, so {text!r} cannot be the client of a run: "
-                f"choose a librdkafka, as in {_EXAMPLE}."
-            )
-        if name != _NAME:
-            raise UsageError(f"There is no client {text!r}: write it as in {_EXAMPLE}.")
+        kinds = {kind: kind for kind in get_args(Kind)}
+        if name not in kinds:
+            raise UsageError(f"There is no client {text!r}: write it as in {_EXAMPLES}.")
         if not sign or not version:
-            raise UsageError(f"The client {text!r} has no version: write it as in {_EXAMPLE}.")
-        return cls(version=version)
+            raise UsageError(f"The client {text!r} has no version: write it as in {_EXAMPLES}.")
+        return cls(version=version, kind=kinds[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRuntime:
+    """What a client process needs to run another library than the harness.
+
+    Attributes:
+        packages: a folder whose packages it takes before any others; None: it has ours.
+        command: starts the client that does its work, by docs/client-protocol.md; empty: none.
+    """
+
+    packages: Path | None = None
+    command: tuple[str, ...] = ()

@@ -12,10 +12,12 @@ import sys
 from pathlib import Path
 
 from harness.core.cache import cache_folder
-from harness.core.client_library import ClientLibrary
+from harness.core.client_library import ClientLibrary, ClientRuntime
 from harness.core.errors import EnvironmentBroken, UsageError
 from harness.core.progress import Say
 from harness.machine.build_lock import build_lock
+from harness.machine.images import reject_unknown_kafka
+from harness.machine.java_client import java_command
 from harness.machine.programs import run_checked, run_logged
 
 _PACKAGE = "confluent-kafka"
@@ -42,6 +44,16 @@ def reject_unknown_client(library: ClientLibrary, *, say: Say) -> None:
         UsageError: there is no such version for this Python; the message lists those there are.
         EnvironmentBroken: the index did not answer.
     """
+    if library.kind == "java":
+        reject_unknown_kafka(library.version, say=say)
+        return
+    if library.kind == "command":
+        if shutil.which(library.words[0]) is None:
+            raise UsageError(
+                f"The client command {library.version!r} cannot be started: there is no program "
+                f"{library.words[0]}."
+            )
+        return
     if package_folder(library).is_dir():
         return
     versions = published_versions(say)
@@ -51,6 +63,22 @@ def reject_unknown_client(library: ClientLibrary, *, say: Say) -> None:
             f"The package index has no {_PACKAGE} {library.version} for Python {python}, so the "
             f"client {library} cannot be had. There are: {', '.join(versions)}."
         )
+
+
+def ensure_client(library: ClientLibrary, *, say: Say) -> ClientRuntime:
+    """Return what client processes need to run a library; what is missing is fetched.
+
+    Raises:
+        UsageError: there is no such version; the message lists those there are.
+        EnvironmentBroken: it could not be fetched; the message names the log.
+    """
+    match library.kind:
+        case "java":
+            return ClientRuntime(command=java_command(library.version, say=say))
+        case "command":
+            return ClientRuntime(command=tuple(library.words))
+        case "librdkafka":
+            return ClientRuntime(packages=ensure_client_package(library, say=say))
 
 
 def ensure_client_package(library: ClientLibrary, *, say: Say) -> Path:

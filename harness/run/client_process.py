@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from harness.core.client_library import ClientLibrary
+from harness.core.client_library import ClientLibrary, ClientRuntime
 from harness.core.errors import ClusterBroken, EnvironmentBroken, WaitTimeout
 from harness.core.run_dir import RunDir, write_atomically
 from harness.core.wait import wait_until
@@ -36,7 +36,7 @@ class ClientProcess:
         spec: which client.
         settings: all that it is told.
         run_dir: the run it belongs to.
-        packages: a folder whose packages it takes before any others; None: it has ours.
+        runtime: what it needs to run another library than ours.
 
     Attributes:
         library: the versions of confluent-kafka and librdkafka that it says it has loaded; empty
@@ -49,7 +49,7 @@ class ClientProcess:
         settings: dict[str, Any],
         run_dir: RunDir,
         *,
-        packages: Path | None = None,
+        runtime: ClientRuntime | None = None,
     ) -> None:
         self.spec = spec
         self.library: dict[str, str] = {}
@@ -60,11 +60,13 @@ class ClientProcess:
         self.log_file = run_dir.path / "clients" / f"{name}.log"
         settings_file = run_dir.path / "clients" / f"{name}.json"
         write_atomically(settings_file, json.dumps(settings, indent=2) + "\n")
+        self._runtime = runtime or ClientRuntime()
+        stand_in = ["workloads.foreign_client"] if self._runtime.command else []
         with self.log_file.open("wb") as errors:
             self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-                [sys.executable, "-m", spec.module, str(settings_file)],
+                [sys.executable, "-m", *stand_in, spec.module, str(settings_file)],
                 cwd=_ROOT,
-                env=_environment(packages),
+                env=_environment(self._runtime),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -140,8 +142,13 @@ class ClientProcess:
                 f"{who} ended before it said which library it runs, and {wanted} was asked for: "
                 f"see clients/{self.log_file.name}."
             )
+        if self._runtime.command:
+            told = self.library.get("java", wanted.version)
+            if wanted.kind == "java" and told != wanted.version:
+                raise EnvironmentBroken(f"{who} runs {self.library}, and {wanted} was asked for.")
+            return
         loaded = self.library["confluent-kafka"]
-        if loaded != wanted.version:
+        if wanted.kind == "librdkafka" and loaded != wanted.version:
             raise EnvironmentBroken(
                 f"{who} runs confluent-kafka {loaded}, and {wanted} was asked for: look for what "
                 "puts another one on Python's path, such as a sitecustomize.py."
@@ -224,14 +231,15 @@ class ClientProcess:
                     pipe.close()
 
 
-def _environment(packages: Path | None) -> dict[str, str] | None:
-    """Return the variables of a client that takes packages from a folder first."""
-    if packages is None:
-        return None
-    others = os.environ.get("PYTHONPATH")
-    return os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(packages), *([others] if others else [])])
-    }
+def _environment(runtime: ClientRuntime) -> dict[str, str]:
+    """Return the variables of a client that runs another library."""
+    variables = dict(os.environ)
+    if runtime.packages is not None:
+        others = [variables["PYTHONPATH"]] if variables.get("PYTHONPATH") else []
+        variables["PYTHONPATH"] = os.pathsep.join([str(runtime.packages), *others])
+    if runtime.command:
+        variables["KC_CLIENT_CMD"] = json.dumps(runtime.command)
+    return variables
 
 
 def stop_all(clients: Sequence[ClientProcess], *, timeout_s: float) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.cluster.docker_cluster import DockerCluster
-from harness.core.client_library import ClientLibrary
+from harness.core.client_library import ClientLibrary, ClientRuntime
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
 from harness.core.progress import Progress
@@ -73,7 +73,7 @@ class RunContext:
     progress: Progress
     stop: threading.Event
     client: ClientLibrary | None = None
-    packages: Path | None = None
+    runtime: ClientRuntime = field(default_factory=ClientRuntime)
     ended_early: bool = False
     reasons: list[str] = field(default_factory=list)
     clients: list[ClientProcess] = field(default_factory=list)
@@ -99,7 +99,11 @@ class RunContext:
                 **self.cluster.access.to_json(),
                 "history": str(self.run_dir.raw_history / f"process-{spec.process}.arrows"),
             }
-            started.append(ClientProcess(spec, settings, self.run_dir, packages=self.packages))
+            runtime = self.runtime
+            if runtime.command and spec.role == "reader":
+                # What lies in the log is told by a client that is not under test.
+                runtime = ClientRuntime()
+            started.append(ClientProcess(spec, settings, self.run_dir, runtime=runtime))
         self.clients += started
         if self.client is not None:
             for client in started:

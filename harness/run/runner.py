@@ -16,6 +16,7 @@ from typing import Any, Literal
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.metadata import Shortfall
 from harness.cluster.pool import ClusterPool
+from harness.core.client_library import ClientRuntime
 from harness.core.clock import clock_name
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.errors import KafkaChaosError, WaitTimeout
@@ -24,7 +25,7 @@ from harness.core.run_dir import REPLICA_LIMIT_BYTES, SCHEMA, Journal, RunDir, w
 from harness.core.wait import pause, wait_until
 from harness.core.workload import ClientSpec
 from harness.history.seal import seal
-from harness.machine.client_packages import ensure_client_package
+from harness.machine.client_packages import ensure_client
 from harness.run.context import Phases, Run, RunContext
 from harness.run.monitor import Monitor
 from harness.run.sampler import Sampler
@@ -105,10 +106,10 @@ class Runner:
         topics = self.run.topics()
         names = [topic.name for topic in topics]
         phase = Phases(run_dir, self.progress)
-        client, packages = self.run.client, None
+        client, runtime = self.run.client, ClientRuntime()
         with phase("start"):
             if client is not None:
-                packages = ensure_client_package(client, say=self.progress.say)
+                runtime = ensure_client(client, say=self.progress.say)
             cluster = self.pool.acquire(self.run.cluster, run_dir, say=self.progress.say)
             stack.callback(self._dispose, cluster, phase)
             for topic in topics:
@@ -127,7 +128,7 @@ class Runner:
         context = RunContext(
             cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
             topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,
-            reasons=self._reasons, client=client, packages=packages,
+            reasons=self._reasons, client=client, runtime=runtime,
         )  # fmt: skip
         # Clients go before the cluster does, whatever happens above.
         stack.callback(context.abandon_clients)

@@ -18,7 +18,7 @@ from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
 from harness.core.wait import wait_until
 from harness.history.seal import seal
-from harness.machine.client_packages import ensure_client_package, reject_unknown_client
+from harness.machine.client_packages import ensure_client, reject_unknown_client
 from harness.run.context import Phases, RunContext
 from tests.clients.mock_kafka import RUN_ID, TOPIC, MockKafka
 from workloads.consumer_group import ConsumerGroup
@@ -106,7 +106,7 @@ def test_the_librdkafka_that_was_asked_for_is_fetched_and_shows_its_own_defects(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     context.client = ClientLibrary(version=wanted)
     reject_unknown_client(context.client, say=print)
-    context.packages = ensure_client_package(context.client, say=print)
+    context.runtime = ensure_client(context.client, say=print)
 
     offsets = committed(context, commits)
     context.abandon_clients()

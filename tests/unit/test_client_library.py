@@ -14,7 +14,7 @@ from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.nights import Night
 from harness.cluster.docker_cluster import DockerCluster
 from harness.core.access import Access
-from harness.core.client_library import ClientLibrary
+from harness.core.client_library import ClientLibrary, ClientRuntime
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import EnvironmentBroken, UsageError
 from harness.core.progress import Progress
@@ -43,7 +43,10 @@ def test_a_library_is_written_as_it_is_read() -> None:
         ("librdkafka:latest", "'latest' is no released version"),
         ("librdkafka:2.13.0rc1", "'2.13.0rc1' is no released version"),
         ("librdkafka:2.13.0; rm", "no released version"),
-        ("java:3.9.1", "Java clients are not supported yet, so 'java:3.9.1'"),
+        ("java:2.4.1", "The Java client 2.4.1 lacks what workloads ask of it: 2.5 or later"),
+        ("java:newest", "'newest' is no released version of java"),
+        ("command:", "has no version"),
+        ("command:'a", "No closing quotation"),
         ("2.13.0", "There is no client '2.13.0'"),
         ("sarama:1.46.0", "There is no client 'sarama:1.46.0'"),
     ],
@@ -180,7 +183,7 @@ def context(tmp_path: Path) -> Iterator[RunContext]:
         cluster=cast(DockerCluster, SimpleNamespace(access=Access("nowhere"))),
         run_dir=run_dir, run_id="0" * 16, seed=7, topics=(), progress=progress,
         phase=Phases(run_dir, progress), stop=threading.Event(),
-        client=LIBRARY, packages=tmp_path / "packages",
+        client=LIBRARY, runtime=ClientRuntime(packages=tmp_path / "packages"),
     )  # fmt: skip
     yield made
     for client in made.clients:
@@ -202,13 +205,13 @@ def test_clients_find_the_library_first_and_what_they_run_is_written_down(
     (client,) = context.start_clients([speaking(1, {"library": LOADED})])
     context.abandon_clients()
 
-    assert client.counts == {"path": str(context.packages)}
+    assert client.counts == {"path": str(context.runtime.packages)}
     assert [line["library"] for line in context.run_dir.lines("clients.jsonl")] == [LOADED]
     assert context.run_dir.meta()["client_versions"] == LOADED
 
 
 def test_clients_of_the_harness_s_own_library_say_it_too(context: RunContext) -> None:
-    context.client = context.packages = None
+    context.client, context.runtime = None, ClientRuntime()
 
     context.start_clients([speaking(1, {"library": {"confluent-kafka": "2.16.1"}})])
     context.abandon_clients()
