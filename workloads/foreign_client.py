@@ -66,7 +66,7 @@ def kafka_config(config: Mapping[str, Any]) -> dict[str, str]:
             continue
         named = _NAMES.get(name, name)
         if named is not None:
-            found[named] = str(value).lower() if isinstance(value, bool) else str(value)
+            found[named] = _written(value)
     if "ssl.truststore.location" in found:
         found["ssl.truststore.type"] = "PEM"
     if user := config.get("sasl.username"):
@@ -76,6 +76,13 @@ def kafka_config(config: Mapping[str, Any]) -> dict[str, str]:
     if found.get("auto.offset.reset") == "error":
         found["auto.offset.reset"] = "none"
     return found
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    # Java has whole milliseconds where librdkafka has fractions.
+    return str(round(value)) if isinstance(value, float) else str(value)
 
 
 class Message:

@@ -50,6 +50,8 @@ _GC_LOG_WORD = re.compile(r"-Xlog:[^:]*\bgc\b[^:]*:(?:file=)?\"?([^:\"]+)|-Xlogg
 _JAR = re.compile(r"kafka-(?:server-common|clients)-(\d[\w.+-]*)\.jar")
 _SECRET = re.compile(r"(?i)passw|secret|jaas|token|credential|private|ssl_key|ssl\.key")
 """Names of settings that no run folder may hold the values of."""
+_LOGIN = re.compile(r"LoginModule|(?i:password|secret)\s*=")
+"""What a text holds that has a login in it, whatever its name."""
 HIDDEN = "(hidden: a secret)"
 _COLLISIONS = (
     (re.compile(r"container name \"?/?([\w.-]+)\"? is already in use"), "container name"),
@@ -146,18 +148,22 @@ def arrange(
 
 
 def without_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a Compose document with the values hidden whose names say that they are secret."""
-    shown = copy.deepcopy(dict(document))
-    for service in shown["services"].values():
-        environment = service.get("environment") or {}
-        for name in environment:
-            if _SECRET.search(name) and environment[name]:
-                environment[name] = HIDDEN
-    for kind in ("configs", "secrets"):
-        for entry in (shown.get(kind) or {}).values():
-            if entry and _SECRET.search(str(entry.get("content", ""))):
-                entry["content"] = HIDDEN
+    """Return a Compose document with the values hidden whose names say that they are secret.
+
+    Extensions are part of it: what services share is often written there.
+    """
+    shown: dict[str, Any] = _hidden(document)
     return shown
+
+
+def _hidden(part: Any, name: str = "") -> Any:  # noqa: ANN401 (any part of a document)
+    if isinstance(part, Mapping):
+        return {key: _hidden(value, str(key)) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_hidden(each) for each in part]
+    if isinstance(part, str) and part and (_SECRET.search(name) or _LOGIN.search(part)):
+        return HIDDEN
+    return part
 
 
 def _about_flags(nodes: Sequence[ForeignNode]) -> str:

@@ -69,7 +69,7 @@ def test_all_workers_share_one_cluster_that_is_broken_behind_them(tmp_path: Path
     )  # fmt: skip
 
     assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
-    assert len(set(re.findall(r"BOOTSTRAP (\S+)", done.stdout))) == 1
+    assert len(set(re.findall(r"BOOTSTRAP (127\S+)", done.stdout))) == 1
     (folder,) = (tmp_path / "kept").glob("*-up-3")
     assert f"run: {folder.resolve()}" in done.stdout
     assert "--chaos-seed=3 --chaos=broker_kill,partition" in done.stdout
@@ -87,7 +87,7 @@ def test_the_tests_of_a_module_share_a_cluster(tmp_path: Path) -> None:
     done = run_suite(tmp_path)
 
     assert "2 passed" in done.stdout, done.stdout + done.stderr
-    assert len(set(re.findall(r"BOOTSTRAP (\S+)", done.stdout))) == 1
+    assert len(set(re.findall(r"BOOTSTRAP (127\S+)", done.stdout))) == 1
 
 
 def left(run: str) -> list[str]:

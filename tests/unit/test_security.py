@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 from harness.cluster.broker_socket import BrokerSocket
 from harness.cluster.security import Security, make_security
 from harness.cluster.topology import render
+from harness.cluster.user_topology import without_secrets
 from harness.core.client_properties import read_client_properties
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
@@ -199,3 +200,24 @@ def test_plaintext_to_a_broker_that_speaks_tls_is_no_answer(secured: Security) -
         connection = BrokerSocket(port, {}, timeout_s=60)
         with contextlib.closing(connection), pytest.raises(OSError, match=r".*"):
             connection.ask(18, 0, b"")
+
+
+def test_a_compose_file_is_shown_without_the_secrets_in_it() -> None:
+    login = 'org.PlainLoginModule required user_alice="hush";'
+    document = {
+        "x-settings": {"KAFKA_LISTENER_NAME_HOST_PLAIN_SASL_JAAS_CONFIG": login},
+        "services": {
+            "kafka-1": {
+                "image": "kafka",
+                "environment": {"KAFKA_SSL_KEYSTORE_PASSWORD": "hush", "KAFKA_BROKER_ID": "1"},
+                "command": ["sh", "-c", "run --password=hush"],
+            }
+        },
+    }
+
+    shown = without_secrets(document)
+
+    assert "hush" not in str(shown)
+    assert shown["services"]["kafka-1"]["environment"]["KAFKA_BROKER_ID"] == "1"
+    assert shown["services"]["kafka-1"]["image"] == "kafka"
+    assert "hush" in str(document), "what is started stays as it is"
