@@ -32,6 +32,7 @@ _QUEUED = 20_000
 """So many records may be under way: librdkafka's own limit is 100,000, of processes without a
 pipe."""
 _HELLO_S = 60.0
+_BURIED_S = 5.0
 _FOR_EVER_S = 86_400.0
 _NO_OFFSET = -1001
 _BEGINNING, _END = -2, -1
@@ -169,7 +170,10 @@ class Pipe:
         self._answers: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
         self.completed: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.dead: KafkaError | None = None
-        threading.Thread(target=self._listen, name="answers", daemon=True).start()
+        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
+        self._in = self._process.stdin
+        self._listener = threading.Thread(target=self._listen, name="answers", daemon=True)
+        self._listener.start()
         self.hello = self.call(
             {
                 "op": "open",
@@ -237,21 +241,24 @@ class Pipe:
         """End the client, waiting at most so long."""
         with suppress(KafkaException):
             self.call({"op": "close"}, timeout_s)
-        self._process.kill()
+        self.kill()
 
     def kill(self) -> None:
         """End the process at once."""
         self._process.kill()
+        self._listener.join(_BURIED_S)
+        with suppress(OSError):
+            self._in.close()
 
     def _say(self, line: Mapping[str, Any]) -> None:
         self._write(json.dumps(line).encode() + b"\n")
 
     def _write(self, lines: bytes) -> None:
-        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
         try:
-            self._process.stdin.write(lines)
-            self._process.stdin.flush()
-        except OSError:
+            self._in.write(lines)
+            self._in.flush()
+        except (OSError, ValueError):
+            # ValueError: it was closed.
             # Who listens finds out why.
             return
 
@@ -265,6 +272,7 @@ class Pipe:
                 sys.stderr.write(f"the client said {line[:200]!r}\n")
                 continue
             (self.completed if waiting is None else waiting).put(answer)
+        self._process.stdout.close()
         code = self._process.wait()
         self.dead = KafkaError(
             KafkaError._FATAL, f"the client's process ended with {code}", fatal=True

@@ -1,0 +1,50 @@
+"""Clients under test that are none of librdkafka's: Java's, and one of somebody else."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.machine.images import DEFAULT_KAFKA
+
+pytestmark = [pytest.mark.docker, pytest.mark.nightly]
+
+REFERENCE = Path(__file__).resolve().parents[2] / "examples" / "clients" / "reference.py"
+
+
+def run(store: Path, *flags: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run under faults; return the verdict's document and run.json."""
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.cli.main", "run", *flags, "--duration", "20s",
+         "--seed", "5", "--faults", "broker_kill,partition", "--json", "--store", str(store)],
+        capture_output=True, text=True, timeout=900, check=False, env={**os.environ, "CI": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return json.loads(done.stdout), json.loads((store / "latest" / "run.json").read_text())
+
+
+@pytest.mark.parametrize("workload", ["send_poll", "transactional", "consumer_group"])
+def test_every_workload_runs_with_the_java_client(tmp_path: Path, workload: str) -> None:
+    verdict, facts = run(
+        tmp_path, "--client", f"java:{DEFAULT_KAFKA}", "--workload", workload, "--rate", "300"
+    )
+
+    assert verdict["verdict"] == "VALID", verdict["reasons"]
+    assert facts["client_versions"]["java"] == DEFAULT_KAFKA
+    assert verdict["counts"]["acked"] > 1000
+    assert verdict["counts"]["polled"] > 1000
+
+
+def test_a_client_of_somebody_else_is_judged_too(tmp_path: Path) -> None:
+    verdict, facts = run(
+        tmp_path, "--client-cmd", f"{shlex.quote(sys.executable)} {REFERENCE}", "--rate", "300"
+    )
+
+    assert verdict["verdict"] == "VALID", verdict["reasons"]
+    assert "reference" in facts["client_versions"]
+    assert verdict["counts"]["acked"] > 1000
