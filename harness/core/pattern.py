@@ -1,5 +1,6 @@
 """Patterns: how a few faults hang together, and the deck that they are drawn from."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -124,8 +125,29 @@ def fitting(fault: Fault, targets: Sequence[Target]) -> tuple[Target, ...]:
 
 
 def pick(stream: str, things: Sequence[_Thing]) -> _Thing:
-    """Return one of some things, each of which draws a number of its own: the highest wins."""
-    return max(things, key=lambda thing: lot(f"{stream}/{phrase(describe(thing))}", thing))
+    """Return one of some things, each of which draws a number of its own: the highest wins.
+
+    A number does not hang on the run's topic and group: a seed gives the same plan on another
+    topic, as repetitions of a run on one cluster need.
+    """
+    seen: Counter[str] = Counter()
+    streams = []
+    for thing in things:
+        words = _words(thing)
+        # Things that differ by such a name alone have numbers of their own all the same.
+        streams.append(f"{stream}/{words}" + f"/{seen[words]}" * bool(seen[words]))
+        seen[words] += 1
+    numbers = [lot(*each) for each in zip(streams, things, strict=True)]
+    return things[max(range(len(things)), key=numbers.__getitem__)]
+
+
+def _words(thing: object) -> str:
+    described = describe(thing)
+    named = {
+        name: _NAMES.get(name, value) if value is not None else None
+        for name, value in described["parameters"].items()
+    }
+    return phrase({**described, "parameters": named})
 
 
 def lot(stream: str, thing: object) -> float:
@@ -142,6 +164,9 @@ def lot(stream: str, thing: object) -> float:
     number: float = Random(stream).random() ** (1 / (_ABRUPT_WEIGHT if is_abrupt else 1))  # noqa: S311
     return number
 
+
+_NAMES = {"topic": "orders", "group": "orders-group"}
+"""What stands for the names of a run: those of the default experiment."""
 
 PATTERNS: Registry[Callable[..., Pattern]] = Registry("pattern", "faults")
 pattern = PATTERNS.register

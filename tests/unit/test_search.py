@@ -20,8 +20,10 @@ from harness.core.verdict import Verdict
 LOST = {"lost-write": AnomalyCount(count=3, permitted=False)}
 
 
-def search(**more: Any) -> Search:
-    flags: Mapping[str, Any] = {"scenario": "search", "kafka": "3.9.1", "duration": "60s"}
+def search(workload: str = "send_poll", **more: Any) -> Search:
+    flags: Mapping[str, Any] = {
+        "scenario": "search", "kafka": "3.9.1", "duration": "60s", "workload": workload,
+    }  # fmt: skip
     return Search(
         make=lambda flags, topic: scenario_of(flags, topic=topic),
         flags=flags,
@@ -223,6 +225,18 @@ def test_runs_share_a_cluster_and_have_settings_of_their_own() -> None:
     assert len(topics) == len(cells)
     assert len(clusters) == 4
     assert contracts == {"1", "2"}
+
+
+@pytest.mark.parametrize("workload", ["send_poll", "consumer_group", "transactional"])
+def test_a_repetition_has_the_plan_of_its_run(workload: str) -> None:
+    looked = search(workload=workload)
+    first = next(iter(looked.cells()))
+    assert first.again is not None
+    again = first.again(1)
+
+    plans = [cell.run.plan_json(cell.seed) for cell in (first, again)]
+    assert "run-1-again-1" in plans[1]
+    assert plans[1].replace("run-1-again-1", "run-1") == plans[0]
 
 
 def test_what_is_given_is_not_drawn() -> None:
