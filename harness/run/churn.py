@@ -95,10 +95,13 @@ class Churn:
                 return
             self._make(f"m{number}", move)
             self._made_ns = time.monotonic_ns()
+        self._await_witnesses(self._stop)
+
+    def _await_witnesses(self, stop: threading.Event) -> None:
         last_ns = time.monotonic_ns() + int(self._seen_s * 1e9)
-        while self._open and time.monotonic_ns() < last_ns and not self._stop.is_set():
+        while self._open and time.monotonic_ns() < last_ns and not stop.is_set():
             self._observe()
-            pause(_TICK_S, self._stop)
+            pause(_TICK_S, stop)
 
     def catch_up(self, *, limit_s: float) -> None:
         """Wait until the group has committed all that there is, and note how far it got.
@@ -158,6 +161,8 @@ class Churn:
             state=self._last.state if self._last else None,
             brokers_well=over_ns - answered_ns < _ANSWERED_S * 1e9 and self._has_full_isr(),
         )
+        # A group that was at the end at once has not told yet of who came last and who went.
+        self._await_witnesses(self._context.stop)
 
     def _has_full_isr(self) -> bool:
         with suppress(KafkaChaosError):

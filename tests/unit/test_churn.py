@@ -199,6 +199,25 @@ def test_a_move_that_nobody_saw_is_told_as_such(tmp_path: Path) -> None:
     assert any(f"member {crash.process} was killed" in why for why in recorded(context).why_not())
 
 
+def test_who_went_last_is_seen_though_the_group_is_at_the_end_at_once(tmp_path: Path) -> None:
+    context, watch = make(tmp_path, FakeKafka((9,), 9))
+    watch.blind = True
+    made = churn(context, watch, Move(at_s=1, kind="crash"))
+    made.run(context.stop)
+
+    class Late(FakeKafka):
+        def has_full_isr(self, topics: Sequence[str]) -> bool:
+            # It is asked when all that there is was committed.
+            watch.blind = False
+            return True
+
+    context.cluster = Late((9,), 9)
+    made.catch_up(limit_s=1000)
+    made.close()
+
+    assert all(move.seen for move in recorded(context).moves)
+
+
 def test_a_member_that_leaves_with_an_error_has_not_left(tmp_path: Path) -> None:
     context, watch = make(tmp_path)
     for client in context.clients:
