@@ -103,11 +103,6 @@ RUNS: tuple[Draw, ...] = (
         workloads=("consumer_group",),
     ),
     Draw(name="record_size", values=_of(100, 100, 2000), why="batches of another length"),
-    Draw(
-        name="delivery_timeout",
-        values=_of("15s", "60s"),
-        why="clients give up while brokers still hold their requests, and no run waits for them",
-    ),
     Draw(name="linger_ms", values=_of(0.0, 5.0, 100.0), why="small batches and large ones"),
     Draw(name="compression", values=_of("none", "lz4"), why="batches that are opened late"),
     Draw(name="topic_partitions", values=_of(2, 6), why="idle partitions, and busy ones"),
