@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.cluster.docker_cluster import DockerCluster
+from harness.core.access import Access
 from harness.core.client_library import ClientLibrary
 from harness.core.contract import Contract
 from harness.core.errors import EnvironmentBroken
@@ -43,7 +44,7 @@ def context(kafka: MockKafka, tmp_path: Path) -> Iterator[RunContext]:
     run_dir = RunDir.create(tmp_path, scenario="short", seed=7)
     progress = Progress()
     made = RunContext(
-        cluster=cast(DockerCluster, SimpleNamespace(bootstrap=kafka.bootstrap)),
+        cluster=cast(DockerCluster, SimpleNamespace(access=Access(kafka.bootstrap))),
         run_dir=run_dir, run_id=RUN_ID, seed=7, topics=(TOPIC,), progress=progress,
         phase=Phases(run_dir, progress), stop=threading.Event(),
     )  # fmt: skip
