@@ -56,6 +56,14 @@ _NAMES = {
     "ssl.key.location": None,
 }
 """librdkafka's settings that Kafka calls otherwise; None: it has none, or takes it elsewhere."""
+_ASSIGNORS = {
+    name: f"org.apache.kafka.clients.consumer.{kind}Assignor"
+    for name, kind in (
+        ("range", "Range"),
+        ("roundrobin", "RoundRobin"),
+        ("cooperative-sticky", "CooperativeSticky"),
+    )
+}
 _LOGIN = 'org.apache.kafka.common.security.{}LoginModule required username="{}" password="{}";'
 
 
@@ -67,7 +75,7 @@ def kafka_config(config: Mapping[str, Any]) -> dict[str, str]:
             continue
         named = _NAMES.get(name, name)
         if named is not None:
-            found[named] = _written(value)
+            found[named] = _ASSIGNORS.get(str(value), _written(value))
     if "ssl.truststore.location" in found:
         found["ssl.truststore.type"] = "PEM"
     if user := config.get("sasl.username"):
@@ -164,7 +172,8 @@ class Pipe:
         self._process = subprocess.Popen(  # noqa: S603 (the command that is under test)
             json.loads(os.environ[COMMAND]), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._lock = threading.Lock()
+        # A call that waits is made in one thread while another one asks for reports.
+        self._lock = threading.RLock()
         self._out: list[bytes] = []
         self._ids = 0
         self._answers: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
@@ -186,9 +195,10 @@ class Pipe:
 
     def post(self, request: dict[str, Any]) -> int:
         """Let the client do something whose answer comes among `completed`; return its number."""
-        self._ids += 1
-        self._out.append(json.dumps({"id": self._ids, **request}).encode() + b"\n")
-        return self._ids
+        with self._lock:
+            self._ids += 1
+            self._out.append(json.dumps({"id": self._ids, **request}).encode() + b"\n")
+            return self._ids
 
     def call(
         self,
@@ -233,9 +243,10 @@ class Pipe:
 
     def flush(self) -> None:
         """Hand over what was posted."""
-        if self._out and self.dead is None:
-            lines, self._out = b"".join(self._out), []
-            self._write(lines)
+        with self._lock:
+            if self._out and self.dead is None:
+                lines, self._out = b"".join(self._out), []
+                self._write(lines)
 
     def close(self, timeout_s: float) -> None:
         """End the client, waiting at most so long."""
@@ -251,7 +262,8 @@ class Pipe:
             self._in.close()
 
     def _say(self, line: Mapping[str, Any]) -> None:
-        self._write(json.dumps(line).encode() + b"\n")
+        with self._lock:
+            self._write(json.dumps(line).encode() + b"\n")
 
     def _write(self, lines: bytes) -> None:
         try:
@@ -409,7 +421,11 @@ class Producer:
     def _call(self, op: str, timeout: float, **more: Any) -> None:  # noqa: ANN401
         # The client's own limit ends the call; a second one beside it would be another call.
         limit_s = max(timeout, _HELLO_S) if timeout >= 0 else _FOR_EVER_S
-        self._pipe.call({"op": op, **more}, limit_s)
+        try:
+            self._pipe.call({"op": op, **more}, limit_s)
+        finally:
+            # What was told before the answer is known when the call returns, as with librdkafka.
+            self.poll(0)
 
 
 class Consumer:
