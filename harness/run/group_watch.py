@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 _EVERY_S = 0.3
 _LIMIT_S = 3.0
 _AGAIN_S = 0.5
+_SILENT_S = 30.0
+"""One that asks in vain says so every few seconds: who says nothing for so long hangs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class GroupView:
 
 
 class GroupWatch:
-    """Asks for a group in a process of its own, which is begun anew when it dies.
+    """Asks for a group in a process of its own, which is begun anew when it dies, or hangs.
 
     Attributes:
         view: the last answer; None as long as there is none.
@@ -61,6 +63,7 @@ class GroupWatch:
         self.deaths = 0
         self._settings = json.dumps({**access.to_json(), "group": group})
         self._process: subprocess.Popen[bytes] | None = None
+        self._heard_s = 0.0
         self._watcher = Watcher("watch of the consumer group", self._ask_on, every_s=_AGAIN_S)
         self._watcher.start()
 
@@ -90,16 +93,29 @@ class GroupWatch:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self._heard_s = time.monotonic()
         with self._process:
             if self._watcher.stopping.is_set():
                 self._process.kill()
+            threading.Thread(
+                target=self._end_if_silent, args=(self._process,), name="silence", daemon=True
+            ).start()
             assert self._process.stdout is not None  # noqa: S101 (follows from PIPE above)
             self.listen(self._process.stdout)
         self.deaths += not self._watcher.stopping.is_set()
 
+    def _end_if_silent(self, process: subprocess.Popen[bytes]) -> None:
+        while process.poll() is None and not pause(1.0, self._watcher.stopping):
+            if time.monotonic() - self._heard_s > _SILENT_S:
+                process.kill()
+
     def listen(self, lines: Iterable[bytes]) -> None:
         """Take each answer as the newest view; a line that is none is passed over."""
         for line in lines:
+            self._heard_s = time.monotonic()
+            if not line.strip():
+                # It asked, and nobody answered.
+                continue
             try:
                 self.view = GroupView(**json.loads(line))
             except (ValueError, TypeError):
@@ -140,9 +156,8 @@ def main(settings: Mapping[str, str]) -> NoReturn:
     threading.Thread(target=await_end, daemon=True).start()
     while not over.is_set():
         answer = _ask(admin, settings["group"])
-        if answer is not None:
-            sys.stdout.write(json.dumps(answer) + "\n")
-            sys.stdout.flush()
+        sys.stdout.write(("" if answer is None else json.dumps(answer)) + "\n")
+        sys.stdout.flush()
         pause(_EVERY_S, over)
     # librdkafka's clean-up may wait for brokers that a fault has frozen.
     os._exit(0)
