@@ -36,8 +36,8 @@ def test_every_workload_runs_with_the_java_client(tmp_path: Path, workload: str)
 
     assert verdict["verdict"] == "VALID", verdict["reasons"]
     assert facts["client_versions"]["java"] == DEFAULT_KAFKA
-    assert verdict["counts"]["acked"] > 1000
-    assert verdict["counts"]["read"] > 1000
+    assert verdict["counts"]["acked"] > 300
+    assert verdict["counts"]["read"] > 300
 
 
 def test_a_client_of_somebody_else_is_judged_too(tmp_path: Path) -> None:
