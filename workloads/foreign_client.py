@@ -4,303 +4,30 @@ Every workload is written for `confluent_kafka.Producer` and `Consumer`. Here th
 each with a process of its own that a command starts: it is told by JSON lines on its standard
 input what to do, and tells on its standard output what came of it (docs/client-protocol.md).
 
-    python -m workloads.foreign_client MODULE SETTINGS_FILE     # KC_CLIENT_CMD: the command, JSON
+    python -m workloads.foreign_client MODULE SETTINGS_FILE
 
-runs a client of a workload so.
+runs a client of a workload so, with the command of the variable `CLIENT_COMMAND`.
 """
 
-import base64
-import json
-import os
 import queue
 import runpy
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-COMMAND = "KC_CLIENT_CMD"
-"""The variable that holds the command, a JSON list of words."""
+from workloads.foreign_pipe import HELLO_S, Message, Pipe, error_of, to_bytes, to_text
+
 _QUEUED = 20_000
 """So many records may be under way: librdkafka's own limit is 100,000, of processes without a
 pipe."""
-_HELLO_S = 60.0
-_BURIED_S = 5.0
 _FOR_EVER_S = 86_400.0
 _NO_OFFSET = -1001
 _BEGINNING, _END = -2, -1
-
-_NAMES = {
-    "sasl.username": None,
-    "sasl.password": None,
-    "socket.timeout.ms": None,
-    "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
-    "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
-    "topic.metadata.refresh.fast.interval.ms": None,
-    "fetch.error.backoff.ms": None,
-    "queued.max.messages.kbytes": None,
-    "enable.auto.offset.store": None,
-    "enable.partition.eof": None,
-    "fetch.wait.max.ms": "fetch.max.wait.ms",
-    "ssl.ca.location": "ssl.truststore.location",
-    "broker.address.family": None,
-    "log_level": None,
-    "ssl.certificate.location": None,
-    "ssl.key.location": None,
-}
-"""librdkafka's settings that Kafka calls otherwise; None: it has none, or takes it elsewhere."""
-_ASSIGNORS = {
-    name: f"org.apache.kafka.clients.consumer.{kind}Assignor"
-    for name, kind in (
-        ("range", "Range"),
-        ("roundrobin", "RoundRobin"),
-        ("cooperative-sticky", "CooperativeSticky"),
-    )
-}
-_LOGIN = 'org.apache.kafka.common.security.{}LoginModule required username="{}" password="{}";'
-
-
-def kafka_config(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return librdkafka's settings in Kafka's own names, as texts; callbacks are left out."""
-    found: dict[str, str] = {}
-    for name, value in config.items():
-        if callable(value):
-            continue
-        named = _NAMES.get(name, name)
-        if named is not None:
-            found[named] = _ASSIGNORS.get(str(value), _written(value))
-    if "ssl.truststore.location" in found:
-        found["ssl.truststore.type"] = "PEM"
-    if user := config.get("sasl.username"):
-        mechanism = str(config.get("sasl.mechanism", "PLAIN"))
-        module = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
-        found["sasl.jaas.config"] = _LOGIN.format(module, user, config.get("sasl.password", ""))
-    if found.get("auto.offset.reset") == "error":
-        found["auto.offset.reset"] = "none"
-    return found
-
-
-def _written(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    # Java has whole milliseconds where librdkafka has fractions.
-    return str(round(value)) if isinstance(value, float) else str(value)
-
-
-class Message:
-    """A record as confluent-kafka shows it: one that was sent, or read, or an error."""
-
-    __slots__ = ("_error", "_headers", "_key", "_offset", "_partition", "_topic", "_value")
-
-    def __init__(  # noqa: PLR0913 (what a record has)
-        self,
-        topic: str,
-        partition: int,
-        *,
-        offset: int | None = None,
-        key: bytes | None = None,
-        value: bytes | None = None,
-        headers: list[tuple[str, bytes]] | None = None,
-        error: KafkaError | None = None,
-    ) -> None:
-        self._topic, self._partition, self._offset = topic, partition, offset
-        self._key, self._value, self._headers, self._error = key, value, headers, error
-
-    def topic(self) -> str:
-        """Return the topic."""
-        return self._topic
-
-    def partition(self) -> int:
-        """Return the partition, -1 as long as nobody knows."""
-        return self._partition
-
-    def offset(self) -> int | None:
-        """Return the offset, None as long as nobody knows."""
-        return self._offset
-
-    def key(self) -> bytes | None:
-        """Return the key."""
-        return self._key
-
-    def value(self) -> bytes | None:
-        """Return the value."""
-        return self._value
-
-    def headers(self) -> list[tuple[str, bytes]] | None:
-        """Return the headers."""
-        return self._headers
-
-    def error(self) -> KafkaError | None:
-        """Return what stands in the place of a record; None for a record."""
-        return self._error
-
-
-def error_of(told: Mapping[str, Any]) -> KafkaError:
-    """Return an error as confluent-kafka has it; what nobody else knows is the client's `_FAIL`."""
-    name = str(told.get("name", ""))
-    # librdkafka has Kafka's own numbers, and names of its own for what happens in a client.
-    code = told.get("code", getattr(KafkaError, name, None))
-    return KafkaError(
-        KafkaError._FAIL if code is None else code,
-        f"{name}: {told.get('message', '')}",
-        fatal=bool(told.get("fatal")),
-        retriable=bool(told.get("retriable")),
-        txn_requires_abort=bool(told.get("abortable")),
-    )
-
-
-class Pipe:
-    """The process of one client, and what goes to and fro.
-
-    Attributes:
-        hello: what it said of itself.
-    """
-
-    def __init__(self, kind: str, config: Mapping[str, Any]) -> None:
-        """Start the process and open the client.
-
-        Raises:
-            KafkaException: it could not be opened.
-        """
-        self._process = subprocess.Popen(  # noqa: S603 (the command that is under test)
-            json.loads(os.environ[COMMAND]), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        # A call that waits is made in one thread while another one asks for reports.
-        self._lock = threading.RLock()
-        self._out: list[bytes] = []
-        self._ids = 0
-        self._answers: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
-        self.completed: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self.dead: KafkaError | None = None
-        assert self._process.stdin is not None  # noqa: S101 (follows from PIPE)
-        self._in = self._process.stdin
-        self._listener = threading.Thread(target=self._listen, name="answers", daemon=True)
-        self._listener.start()
-        self.hello = self.call(
-            {
-                "op": "open",
-                "kind": kind,
-                "config": kafka_config(config),
-                "positions": bool(config.get("enable.partition.eof")),
-            },
-            _HELLO_S,
-        )
-
-    def post(self, request: dict[str, Any]) -> int:
-        """Let the client do something whose answer comes among `completed`; return its number."""
-        with self._lock:
-            self._ids += 1
-            self._out.append(json.dumps({"id": self._ids, **request}).encode() + b"\n")
-            return self._ids
-
-    def call(
-        self,
-        request: dict[str, Any],
-        timeout_s: float,
-        events: Callable[[dict[str, Any]], None] | None = None,
-    ) -> dict[str, Any]:
-        """Let the client do something and return its answer.
-
-        Args:
-            request: what.
-            timeout_s: how long to wait.
-            events: called with what it tells before the answer; it goes on when that returns.
-
-        Raises:
-            KafkaException: it failed, the client is dead, or there was no answer in time.
-        """
-        with self._lock:
-            number = self.post(request)
-            waiting = self._answers[number] = queue.SimpleQueue()
-            self.flush()
-        end = time.monotonic() + timeout_s
-        try:
-            while True:
-                try:
-                    answer = waiting.get(timeout=max(0.0, end - time.monotonic()))
-                except queue.Empty:
-                    late = KafkaError(
-                        KafkaError._TIMED_OUT, "no answer of the client in time", retriable=True
-                    )
-                    raise KafkaException(late) from None
-                if "event" in answer:
-                    if events is not None:
-                        events(answer)
-                    self._say({"op": "resume", "id": number})
-                    continue
-                if "error" in answer:
-                    raise KafkaException(error_of(answer["error"]))
-                return answer
-        finally:
-            self._answers.pop(number, None)
-
-    def flush(self) -> None:
-        """Hand over what was posted."""
-        with self._lock:
-            if self._out and self.dead is None:
-                lines, self._out = b"".join(self._out), []
-                self._write(lines)
-
-    def close(self, timeout_s: float) -> None:
-        """End the client, waiting at most so long."""
-        with suppress(KafkaException):
-            self.call({"op": "close"}, timeout_s)
-        self.kill()
-
-    def kill(self) -> None:
-        """End the process at once."""
-        self._process.kill()
-        self._listener.join(_BURIED_S)
-        with suppress(OSError):
-            self._in.close()
-
-    def _say(self, line: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._write(json.dumps(line).encode() + b"\n")
-
-    def _write(self, lines: bytes) -> None:
-        try:
-            self._in.write(lines)
-            self._in.flush()
-        except (OSError, ValueError):
-            # ValueError: it was closed.
-            # Who listens finds out why.
-            return
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None  # noqa: S101 (follows from PIPE)
-        for line in self._process.stdout:
-            try:
-                answer = json.loads(line)
-                waiting = self._answers.get(answer.get("id"))
-            except (ValueError, AttributeError):
-                sys.stderr.write(f"the client said {line[:200]!r}\n")
-                continue
-            (self.completed if waiting is None else waiting).put(answer)
-        self._process.stdout.close()
-        code = self._process.wait()
-        self.dead = KafkaError(
-            KafkaError._FATAL, f"the client's process ended with {code}", fatal=True
-        )
-        for waiting in list(self._answers.values()):
-            waiting.put({"error": {"name": "_FATAL", "message": str(code), "fatal": True}})
-
-
-def _text(content: bytes | str | None) -> str | None:
-    if content is None:
-        return None
-    return base64.b64encode(content.encode() if isinstance(content, str) else content).decode()
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
 
 
 class Producer:
@@ -327,13 +54,13 @@ class Producer:
         """Send a record."""
         if len(self._under_way) >= _QUEUED:
             raise BufferError("too many records are under way")
-        request: dict[str, Any] = {"op": "produce", "topic": topic, "value": _text(value)}
+        request: dict[str, Any] = {"op": "produce", "topic": topic, "value": to_text(value)}
         if key is not None:
-            request["key"] = _text(key)
+            request["key"] = to_text(key)
         if partition >= 0:
             request["partition"] = partition
         if headers is not None:
-            request["headers"] = [[name, _text(content)] for name, content in headers]
+            request["headers"] = [[name, to_text(content)] for name, content in headers]
         number = self._pipe.post(request)
         self._under_way[number] = (Message(topic, partition, value=value), on_delivery)
 
@@ -346,7 +73,7 @@ class Producer:
                 answer = (
                     self._pipe.completed.get(timeout=wait_s)
                     if wait_s > 0
-                    else (self._pipe.completed.get_nowait())
+                    else self._pipe.completed.get_nowait()
                 )
             except queue.Empty:
                 break
@@ -398,7 +125,7 @@ class Producer:
 
     def begin_transaction(self) -> None:
         """Begin a transaction."""
-        self._call("begin_transaction", _HELLO_S)
+        self._call("begin_transaction", HELLO_S)
 
     def commit_transaction(self, timeout: float = _FOR_EVER_S) -> None:
         """Commit the transaction."""
@@ -420,7 +147,7 @@ class Producer:
 
     def _call(self, op: str, timeout: float, **more: Any) -> None:  # noqa: ANN401
         # The client's own limit ends the call; a second one beside it would be another call.
-        limit_s = max(timeout, _HELLO_S) if timeout >= 0 else _FOR_EVER_S
+        limit_s = max(timeout, HELLO_S) if timeout >= 0 else _FOR_EVER_S
         try:
             self._pipe.call({"op": op, **more}, limit_s)
         finally:
@@ -469,17 +196,17 @@ class Consumer:
     def _assign(self, begun: Sequence[TopicPartition]) -> None:
         offsets = {(p.topic, p.partition): _offset(p) for p in begun}
         wanted = [[*place, offsets.get(place)] for place in self._assigned or ()]
-        self._pipe.call({"op": "assign", "partitions": wanted}, _HELLO_S)
+        self._pipe.call({"op": "assign", "partitions": wanted}, HELLO_S)
 
     def seek(self, partition: TopicPartition) -> None:
         """Go on from an offset."""
         place = [partition.topic, partition.partition, _offset(partition)]
-        self._pipe.call({"op": "seek", "partition": place}, _HELLO_S)
+        self._pipe.call({"op": "seek", "partition": place}, HELLO_S)
 
     def subscribe(self, topics: Sequence[str], **callbacks: Any) -> None:  # noqa: ANN401
         """Join the group."""
         self._callbacks = callbacks
-        self._pipe.call({"op": "subscribe", "topics": list(topics)}, _HELLO_S)
+        self._pipe.call({"op": "subscribe", "topics": list(topics)}, HELLO_S)
 
     def poll(self, timeout: float = _FOR_EVER_S) -> Message | None:
         """Return the next record; None if there is none in time."""
@@ -579,7 +306,7 @@ class Consumer:
 
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Return what is read next of each partition."""
-        return self._offsets("position", partitions, _HELLO_S)
+        return self._offsets("position", partitions, HELLO_S)
 
     def _offsets(
         self, op: str, partitions: Sequence[TopicPartition], timeout_s: float
@@ -607,12 +334,12 @@ class Consumer:
 
     def consumer_group_metadata(self) -> Any:  # noqa: ANN401 (opaque to who hands it on)
         """Return what a producer needs to commit offsets for this consumer."""
-        return self._pipe.call({"op": "group_metadata"}, _HELLO_S)["group"]
+        return self._pipe.call({"op": "group_metadata"}, HELLO_S)["group"]
 
     def close(self) -> None:
         """Leave the group, and end."""
         self._commit_stored(waits=True)
-        self._pipe.close(_HELLO_S)
+        self._pipe.close(HELLO_S)
 
 
 def _offset(place: TopicPartition) -> int | str | None:
@@ -625,9 +352,9 @@ def _offset(place: TopicPartition) -> int | str | None:
 
 def _read(record: Sequence[Any]) -> Message:
     topic, partition, offset, key, value, *more = record
-    headers = [(name, _bytes(content) or b"") for name, content in more[0]] if more else None
+    headers = [(name, to_bytes(content) or b"") for name, content in more[0]] if more else None
     return Message(
-        topic, partition, offset=offset, key=_bytes(key), value=_bytes(value), headers=headers
+        topic, partition, offset=offset, key=to_bytes(key), value=to_bytes(value), headers=headers
     )
 
 

@@ -10,6 +10,8 @@ from harness.core.errors import UsageError
 
 Kind = Literal["librdkafka", "java", "command"]
 _EXAMPLES = "librdkafka:2.13.0 or java:3.9.1"
+CLIENT_COMMAND = "KC_CLIENT_CMD"
+"""The variable in which a client process finds the command of its client, a JSON list."""
 _FIRST_JAVA = (2, 5)
 """The Java consumer tells its group's metadata, which transactions need (KIP-447)."""
 

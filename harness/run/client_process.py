@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from harness.core.client_library import ClientLibrary, ClientRuntime
+from harness.core.client_library import CLIENT_COMMAND, ClientLibrary, ClientRuntime
 from harness.core.errors import ClusterBroken, EnvironmentBroken, WaitTimeout
 from harness.core.run_dir import RunDir, write_atomically
 from harness.core.wait import wait_until
@@ -238,7 +238,7 @@ def _environment(runtime: ClientRuntime) -> dict[str, str]:
         others = [variables["PYTHONPATH"]] if variables.get("PYTHONPATH") else []
         variables["PYTHONPATH"] = os.pathsep.join([str(runtime.packages), *others])
     if runtime.command:
-        variables["KC_CLIENT_CMD"] = json.dumps(runtime.command)
+        variables[CLIENT_COMMAND] = json.dumps(runtime.command)
     return variables
 
 

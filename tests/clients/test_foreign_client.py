@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from harness.core.client_library import CLIENT_COMMAND
 from harness.core.wait import wait_until
 from tests.clients.mock_kafka import PARTITIONS, TOPIC, MockKafka
-from workloads.foreign_client import COMMAND, Consumer, Message, Producer, kafka_config
+from workloads.foreign_client import Consumer, Producer
+from workloads.foreign_pipe import Message, kafka_config
 
 REFERENCE = Path(__file__).parents[2] / "examples" / "clients" / "reference.py"
 
 
 @pytest.fixture(autouse=True)
 def _command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(COMMAND, json.dumps([sys.executable, str(REFERENCE)]))
+    monkeypatch.setenv(CLIENT_COMMAND, json.dumps([sys.executable, str(REFERENCE)]))
 
 
 @pytest.fixture
