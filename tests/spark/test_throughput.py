@@ -130,7 +130,7 @@ def recorded(spark: SparkSession, path: Path, rows: Mapping[str, Sequence[Row]])
     )
 
 
-def counted(member: Member, sends: list[Row], polls: list[Row], finals: list[Row]) -> Throughput:
+def counted(member: Member, sends: list[Row], polls: list[Row]) -> Throughput:
     """Return the throughput of a run in plain Python."""
     origin, width = member.run.origin_ns, bin_width_ns(member.run.meta, member.run.origin_ns)
     kinds: Counter[str] = Counter()
@@ -184,7 +184,7 @@ def counted(member: Member, sends: list[Row], polls: list[Row], finals: list[Row
         counts=Counts(
             acked=kinds["ok"], failed=kinds["fail"], indeterminate=kinds["info"],
             sends=kinds["ok"] + kinds["fail"] + kinds["info"], reserved=kinds["reserved"],
-            read=len(polls), final=len(finals),
+            read=len(polls),
         ),
     )  # fmt: skip
 
@@ -208,15 +208,15 @@ def test_spark_counts_what_plain_python_counts(
     monkeypatch.setattr(throughput_scan, "_STRETCH_ROWS", stretch_rows)
     monkeypatch.setattr(throughput_scan, "_FEWEST_ROWS", stretch_rows)
     sends = sent(random.Random(stretch_rows), 400)
-    polls, finals = read(90), read(70)
-    history = recorded(spark, tmp_path, {"send": sends, "poll": polls, "final": finals})
+    polls = read(90)
+    history = recorded(spark, tmp_path, {"send": sends, "poll": polls, "final": read(70)})
     if not in_files:
         history = replace(history, files={})
     member = Member(run=run_at(tmp_path, 2 * S + 3, 100))
 
     found = throughputs(history, [member])
 
-    assert found == {0: counted(member, sends, polls, finals)}
+    assert found == {0: counted(member, sends, polls)}
     assert found[0].bin_ns == S // 10
     assert len(found[0].partitions) == 6
     assert found[0].counts.reserved > 0
@@ -263,6 +263,6 @@ def test_runs_that_are_verified_together_are_counted_apart(
     found = throughputs(history, members)
 
     assert found == {
-        member.number: counted(member, sends[n], polls[n], finals[n])
+        member.number: counted(member, sends[n], polls[n])
         for n, member in enumerate(members)
     }

@@ -313,11 +313,16 @@ def test_control_records_and_aborted_ones_are_no_rows(given: Given) -> None:
     assert answer.figures["partitions"]["orders-0"]["missing"] == 0
 
 
-def test_refusals_count_as_kept_promises(given: Given) -> None:
-    given.counts = replace(given.counts, acked=150, sends=5000)
-    given.counted = replace(given.counted, refused=4000)
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [("NOT_ENOUGH_REPLICAS_AFTER_APPEND", State.HELD), ("_MSG_TIMED_OUT", State.BROKEN)],
+)
+def test_refusals_count_as_kept_promises(given: Given, error: str, state: State) -> None:
+    given.counts = replace(given.counts, acked=150, sends=2000)
+    for _ in range(50):
+        given.story.send(1, 2, kind="fail", error=error)
 
-    assert RULES["load-met-damage"](given.evidence()).state is State.HELD
+    assert RULES["load-met-damage"](given.evidence()).state is state
 
 
 def test_the_members_of_a_group_are_one_reader(given: Given) -> None:

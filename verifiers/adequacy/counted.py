@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 from verifiers.frames.history import History
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.member import Member, number_of
-from verifiers.situations.isr import REFUSALS
+from verifiers.scanning import offsets
 
 _POSITION_BITS = 20
 """A poll gives fewer records than two to the power of this."""
 _COLUMNS = (
-    "what", "topic", "partition", "process", "rows", "first", "last", "found", "lost",
-    "unseen", "deleted", "twice", "control", "aborted", "broker",
+    "what", "topic", "partition", "process", "rows", "first", "last", "low", "high", "found",
+    "lost", "unseen", "deleted", "twice", "control", "aborted", "broker",
 )  # fmt: skip
 
 
@@ -62,8 +62,7 @@ class Counted:
 
     Attributes:
         polls: by process and partition.
-        final: what the final read gave, by partition.
-        refused: how many sends were refused for want of in-sync replicas.
+        final: what the final read gave, by partition; the lowest offset as the first.
         fates: of acknowledged records.
         gaps: how many offsets of a replica hold control records, and how many hold records of
             aborted transactions, by broker and partition; empty if there were no transactions.
@@ -71,23 +70,27 @@ class Counted:
 
     polls: Mapping[tuple[int, TopicPartition], ReadCount] = field(default_factory=dict)
     final: Mapping[TopicPartition, ReadCount] = field(default_factory=dict)
-    refused: int = 0
     fates: Fates = field(default_factory=Fates)
     gaps: Mapping[tuple[int, TopicPartition], tuple[int, int]] = field(default_factory=dict)
 
 
 def count(
-    history: History, values: DataFrame, batches: DataFrame, members: Sequence[Member]
+    history: History,
+    values: DataFrame,
+    log: DataFrame,
+    batches: DataFrame,
+    members: Sequence[Member],
 ) -> dict[int, Counted]:
     """Return what was counted in the history of each member, by its number.
 
     Args:
         history: the recorded frames.
         values: what is known of the values that may not be in order (frames/records.py).
+        log: which offsets hold a record (scanning/offsets.py).
         batches: of all replicas (BATCH_SCHEMA).
         members: whose history it is.
     """
-    parts = [_polls(history.polls), _final(history), _refused(history.sends), _fates(values)]
+    parts = [_polls(history.polls), _final(log), _fates(values)]
     if history.transactional:
         parts.append(_gaps(batches, history.ends))
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
@@ -110,23 +113,17 @@ def _polls(polls: DataFrame) -> DataFrame:
     )
 
 
-def _final(history: History) -> DataFrame:
-    return history.final.groupBy("topic", "partition").agg(
-        F.lit("final").alias("what"),
-        F.count("*").alias("rows"),
-        F.min("offset").alias("first"),
-        F.max("offset").alias("last"),
-    )
-
-
-def _refused(sends: DataFrame) -> DataFrame:
-    refused = F.lit(False)
-    for error in REFUSALS:
-        refused |= F.coalesce(F.col("error").startswith(error), F.lit(False))
+def _final(log: DataFrame) -> DataFrame:
+    block = F.struct("block", F.col("final_bits").alias("bits"))
     return (
-        sends.where((F.col("type") != "ok") & refused)
-        .groupBy("topic")
-        .agg(F.lit("refused").alias("what"), F.count("*").alias("rows"))
+        log.where(F.col("final_reads") > 0)
+        .groupBy("topic", "partition")
+        .agg(
+            F.lit("final").alias("what"),
+            F.sum("final_reads").alias("rows"),
+            F.min(block).alias("low"),
+            F.max(block).alias("high"),
+        )
     )
 
 
@@ -179,6 +176,11 @@ def _counted(rows: Sequence[Row], member: Member) -> Counted:
     def read(row: Row) -> ReadCount:
         return ReadCount(rows=row["rows"], first=row["first"], last=row["last"])
 
+    def finally_read(row: Row) -> ReadCount:
+        first, _ = offsets.bounds(*row["low"])
+        _, last = offsets.bounds(*row["high"])
+        return ReadCount(rows=row["rows"], first=first, last=last)
+
     fates = Fates()
     for row in rows:
         if row["what"] == "value":
@@ -196,8 +198,7 @@ def _counted(rows: Sequence[Row], member: Member) -> Counted:
             for row in rows
             if row["what"] == "poll"
         },
-        final={place(row): read(row) for row in rows if row["what"] == "final"},
-        refused=sum(row["rows"] for row in rows if row["what"] == "refused"),
+        final={place(row): finally_read(row) for row in rows if row["what"] == "final"},
         fates=fates,
         gaps={
             (row["broker"], place(row)): (row["control"], row["aborted"])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -191,10 +191,10 @@ class Verification:
             return compare(self.context.spark, copied, target=self.batches)
 
     def _count(
-        self, history: History, values: DataFrame, comparing: Future[Comparison]
+        self, history: History, values: DataFrame, log: DataFrame, comparing: Future[Comparison]
     ) -> dict[int, Counted]:
         with self.context.stopwatch("verify: count evidence"):
-            return count(history, values, comparing.result().batches, list(self.members))
+            return count(history, values, log, comparing.result().batches, list(self.members))
 
     def _find(
         self,
@@ -212,7 +212,7 @@ class Verification:
             compared = comparing.result()
             kept += compared.kept
             values = built.by_name["values"]
-            counting = aside.submit(self._count, history, values, comparing)
+            counting = aside.submit(self._count, history, values, built.by_name["log"], comparing)
             suspects = None if "values" in built.empty else values
             built = built.with_more(compared.frames(self.context.spark, suspects), compared.empty)
             rows = together((member, loaded.timeline) for member, loaded in self.members.items())
@@ -248,10 +248,12 @@ class Verification:
     ) -> Report:
         run, loaded = member.run, self.members[member]
         found = results.found[member.number]
+        counted = results.counted[member.number]
+        counts = replace(lanes.counts, final=sum(read.rows for read in counted.final.values()))
         lanes.write(run.path)
         self.context.tell(
-            f"Checked {lanes.counts.sends:,} sends, {lanes.counts.read:,} reads and "
-            f"{lanes.counts.final:,} final reads with {len(found.checkers)} checkers."
+            f"Checked {counts.sends:,} sends, {counts.read:,} reads and "
+            f"{counts.final:,} final reads with {len(found.checkers)} checkers."
         )
         replicas = results.compared.verdict_on(member)
         located = results.located.get(member.number, {})
@@ -268,8 +270,8 @@ class Verification:
         evidence = Evidence(
             run=run,
             history=loaded.history,
-            counted=results.counted[member.number],
-            counts=lanes.counts,
+            counted=counted,
+            counts=counts,
             events=events,
             timeline=loaded.timeline,
             found=found,
@@ -288,7 +290,7 @@ class Verification:
             verdict=verdict_of(findings, reasons),
             reasons=reasons,
             anomalies=findings,
-            counts=lanes.counts,
+            counts=counts,
             faults=run.faults,
             effects={fault_id: effect.to_json() for fault_id, effect in felt.items()},
             situations=reached(events),

@@ -54,6 +54,13 @@ def log(history: History, *, by_scan: bool = False) -> DataFrame:
     )
 
 
+def bounds(block: int, bits: int) -> tuple[int, int]:
+    """Return the first and the last offset of those that a block of `log` names; not none."""
+    unsigned = bits & (1 << (1 << BLOCK_BITS)) - 1
+    lowest = (unsigned & -unsigned).bit_length() - 1
+    return (block << BLOCK_BITS) + lowest, (block << BLOCK_BITS) + unsigned.bit_length() - 1
+
+
 def _merged(blocks: DataFrame) -> DataFrame:
     # The repartition serves this aggregation and the next one.
     return (

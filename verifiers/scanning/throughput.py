@@ -51,7 +51,7 @@ class Throughput:
             latency of the acknowledged ones in ms, p50, p95 and p99 (None if there was none);
             records polled. Bins in which nothing happened are left out.
         partitions: by topic and number.
-        counts: how many operations there were in all.
+        counts: how many operations there were in all, without the final read's.
     """
 
     origin_ns: int
@@ -111,7 +111,7 @@ def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> 
         member: whose they are.
         cells: by bin, in its order: how many sends ended ok, info and fail, and how many were only
             reserved; latencies in ns, one for each of QUANTILES, or null; how many records were
-            polled; and where the bin is null, how many were finally read.
+            polled.
         gaps: by partition, in its order: acknowledgements, when the first and the last came, and
             the widest time between two, or null.
     """
@@ -128,7 +128,6 @@ def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> 
             sends=sum(_total(cells, name) for name in ("ok", "fail", "info")),
             reserved=_total(cells, "reserved"),
             read=_total(cells, "polled"),
-            final=_total(cells, "final"),
         ),
     )
 

@@ -58,14 +58,14 @@ _LATENCIES = tuple(f"latency_{number}" for number in range(len(QUANTILES)))
 _ACKED = ("acked", "first_ns", "last_ns", "gap_ns", "gap_from_ns", "gap_to_ns")
 _COUNTED = struct(
     **{MEMBER: INT},
-    **dict.fromkeys(("bin", *_KINDS, *_LATENCIES, "polled", "final"), LONG),
+    **dict.fromkeys(("bin", *_KINDS, *_LATENCIES, "polled"), LONG),
     topic=TEXT,
     partition=INT,
     stretch=LONG,
     **dict.fromkeys(_ACKED, LONG),
 )
 """Rows without a topic are of a bin: what was sent in it, of which each is told once; or how many
-records were polled, or finally read, by one task. Those with a topic are of a partition in a
+records were polled, by one task. Those with a topic are of a partition in a
 stretch of time."""
 
 _POLLED = struct(**{MEMBER: INT}, bin=LONG, polled=LONG)
@@ -115,28 +115,20 @@ def throughputs(history: History, members: Sequence[Member]) -> dict[int, Throug
     }
     columns = ["time_ns"] if len(members) == 1 else ["time_ns", "topic"]
     polled = scan(history, "poll", columns, _count_polled(axes), _POLLED)
-    # The final read is counted, but it is no part of the time axis.
-    final = history.final.groupBy(number_column("topic", members).alias(MEMBER)).agg(
-        F.count("*").alias("final")
-    )
-    counted = (
-        _count_sent(history, members, axes)
-        .unionByName(polled, allowMissingColumns=True)
-        .unionByName(final, allowMissingColumns=True)
-    )
+    sent = _count_sent(history, members, axes)
+    counted = sent.unionByName(polled, allowMissingColumns=True)
     rows = by_key(counted.collect(), itemgetter(MEMBER))
     return {member.number: _of_member(member, rows.get(member.number, [])) for member in members}
 
 
 def _of_member(member: Member, rows: Sequence[Row]) -> Throughput:
     cells: dict[int | None, dict[str, Any]] = {}
-    nothing = dict.fromkeys((*_KINDS, "latency", "polled", "final"))
+    nothing = dict.fromkeys((*_KINDS, "latency", "polled"))
     for row in rows:
         if row["topic"] is None:
             cell = cells.setdefault(row["bin"], {**nothing, "bin": row["bin"]})
-            for name in ("polled", "final"):
-                if row[name] is not None:
-                    cell[name] = (cell[name] or 0) + row[name]
+            if row["polled"] is not None:
+                cell["polled"] = (cell["polled"] or 0) + row["polled"]
             cell |= {name: row[name] for name in _KINDS if row[name] is not None}
             if row[_LATENCIES[0]] is not None:
                 cell["latency"] = [row[name] for name in _LATENCIES]
@@ -234,18 +226,18 @@ def _count(axes: _Axes, bounds: _Bounds, share: int | None = None) -> BatchFunct
     """Return a function that counts the sends of a stretch; of none, every part is one."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sent: dict[int, list[_Sent]] = defaultdict(list)
+        sent: dict[int, dict[int, _Bin]] = defaultdict(lambda: defaultdict(_Bin))
         acked: dict[tuple[int, str], list[Numbers]] = defaultdict(list)
         for batch in batches:
             for number, rows in _by_member(batch, axes):
                 here = rows.filter(_within(rows, axes[number], bounds))
                 if here.num_rows:
-                    sent[number].append(_sent(here, axes[number]))
+                    _add(here, axes[number], sent[number])
                     for topic, table in _acked(here):
                         acked[number, topic].append(table)
         counted: list[dict[str, Any]] = []
-        for number, parts in sent.items():
-            counted += ({MEMBER: number, **cell} for cell in _bins(parts))
+        for number, bins in sent.items():
+            counted += (bins[at].cell(number, at) for at in sorted(bins))
         for (number, topic), tables in acked.items():
             stretch = _part_number() if share is None else share
             common = {MEMBER: number, "topic": topic, "stretch": stretch}
@@ -282,11 +274,31 @@ def _within(batch: pa.RecordBatch, axis: _Axis, bounds: _Bounds) -> pa.Array:
     return pa.array(here if end is None else here & (~completed | (bins < end)))
 
 
-_Sent = tuple[Numbers, Numbers, Numbers]
+class _Bin:
+    """What was sent in a bin: how many of each kind, and how long the acknowledged ones took."""
+
+    def __init__(self) -> None:
+        self._kinds = np.zeros(len(_KINDS), np.int64)
+        self._latencies: list[Numbers] = []
+
+    def add(self, kind: Numbers, latency: Numbers) -> None:
+        self._kinds += np.bincount(kind, minlength=len(_KINDS))
+        self._latencies.append(latency[latency != _UNKNOWN])
+
+    def cell(self, member: int, at: int) -> dict[str, Any]:
+        """Return it as a row of _COUNTED."""
+        cell: dict[str, Any] = dict(zip(_KINDS, self._kinds.tolist(), strict=True))
+        cell |= {MEMBER: member, "bin": None if at == _UNKNOWN else at}
+        known = np.concatenate(self._latencies)
+        if len(known):
+            ranks = [math.ceil(quantile * len(known)) - 1 for quantile in QUANTILES]
+            known.partition(sorted(set(ranks)))
+            cell |= {name: int(known[rank]) for name, rank in zip(_LATENCIES, ranks, strict=True)}
+        return cell
 
 
-def _sent(batch: pa.RecordBatch, axis: _Axis) -> _Sent:
-    """Return the bin, the kind and the latency of each send."""
+def _add(batch: pa.RecordBatch, axis: _Axis, bins: Mapping[int, _Bin]) -> None:
+    """Add sends to their bins; those of which no end is known to the bin _UNKNOWN."""
     complete, completed = numbers(batch, "complete_ns")
     invoke, invoked = numbers(batch, "invoke_ns")
     number, names = codes(batch, "type")
@@ -294,7 +306,15 @@ def _sent(batch: pa.RecordBatch, axis: _Axis) -> _Sent:
     kind = np.array(kinds, dtype=np.int64)[number]
     latency = np.where(completed & invoked & (kind == _OK), complete - invoke, _UNKNOWN)
     kind = np.where((kind == _INFO) & ~invoked, np.int64(_RESERVED), kind)
-    return np.where(completed, axis.bins(complete), _UNKNOWN), kind, latency
+    at = axis.bins(complete)
+    low = int(at[completed].min()) if completed.any() else 0
+    # Sends of an unknown bin come first.
+    within = np.where(completed, at - low + 1, 0)
+    order = grouped([within])
+    at, kind, latency = np.where(completed, at, _UNKNOWN)[order], kind[order], latency[order]
+    starts = starts_of([at])
+    for begin, end in zip(starts, np.append(starts[1:], len(at)), strict=True):
+        bins[int(at[begin])].add(kind[begin:end], latency[begin:end])
 
 
 def _acked(batch: pa.RecordBatch) -> Iterator[tuple[str, Numbers]]:
@@ -325,28 +345,6 @@ def _acked(batch: pa.RecordBatch) -> Iterator[tuple[str, Numbers]]:
         of_topic = topic[starts] == number
         if of_topic.any():
             yield name, table[:, of_topic]
-
-
-def _bins(sent: Sequence[_Sent]) -> Iterator[dict[str, Any]]:
-    number, kind, latency = (np.concatenate(column) for column in zip(*sent, strict=True))
-    known = number[number != _UNKNOWN]
-    low = int(known.min()) if len(known) else 0
-    # Sends of an unknown bin come first.
-    within = np.where(number == _UNKNOWN, 0, number - low + 1)
-    order = grouped([within])
-    number, kind, latency, within = number[order], kind[order], latency[order], within[order]
-    starts = starts_of([within])
-    for begin, end in zip(starts, np.append(starts[1:], len(within)), strict=True):
-        counted = np.bincount(kind[begin:end], minlength=len(_KINDS)).tolist()
-        latencies = latency[begin:end]
-        known = latencies[latencies != _UNKNOWN]
-        cell: dict[str, Any] = dict(zip(_KINDS, counted, strict=True))
-        cell["bin"] = None if number[begin] == _UNKNOWN else int(number[begin])
-        if len(known):
-            ranks = [math.ceil(quantile * len(known)) - 1 for quantile in QUANTILES]
-            known = np.partition(known, sorted(set(ranks)))
-            cell |= {name: int(known[at]) for name, at in zip(_LATENCIES, ranks, strict=True)}
-        yield cell
 
 
 def _gaps(tables: Sequence[Numbers]) -> Iterator[dict[str, Any]]:

@@ -7,9 +7,6 @@ from verifiers.situations.events import RunEvents, partition_name
 from verifiers.situations.situation import Occurrence, situation
 from verifiers.timeline.partition_states import PartitionState
 
-REFUSALS = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
-"""The errors by which a leader refuses what it cannot have copied to min.insync.replicas."""
-
 
 def _entered(events: RunEvents, holds: Callable[[PartitionState], bool]) -> Iterator[Occurrence]:
     """Yield each time that the state of a partition begins to be such."""
@@ -33,10 +30,7 @@ def isr_below_minimum(events: RunEvents) -> Iterator[Occurrence]:
 
     Recognised by the refusals that brokers log, or that producers are answered.
     """
-    refused = bool(events.lines("refused")) or any(
-        send["error"] in REFUSALS for send in events.sends.failed
-    )
-    if refused:
+    if events.lines("refused") or events.sends.refused:
         yield from _entered(events, lambda state: len(state.isr) < events.run.contract.min_isr)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ Partition = tuple[str, int]
 COLUMNS = ("type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns")
 """What has to be known of each send."""
 
+_REFUSAL = "NOT_ENOUGH_REPLICAS"
+"""Begins the errors by which a leader refuses what it cannot have copied to min.insync.replicas."""
 _SLOW_NS = 2_000_000_000
 _MOST_ROWS = 100_000
 
@@ -40,6 +43,7 @@ class Sends:
         in_flight: how many had no outcome yet at a moment, by partition and time.
         attempted: how many had no outcome yet at some time while a fault was in force, by its id.
         acked_after_healing: how many were acknowledged after the last fault was seen to be healed.
+        refused: how many were refused for want of in-sync replicas.
     """
 
     failed: list[dict[str, Any]] = field(default_factory=list)
@@ -47,6 +51,7 @@ class Sends:
     in_flight: dict[tuple[Partition, int], int] = field(default_factory=dict)
     attempted: dict[str, int] = field(default_factory=dict)
     acked_after_healing: int = 0
+    refused: int = 0
 
     def add(self, more: "Sends") -> None:
         """Add what another part of the history tells."""
@@ -57,6 +62,7 @@ class Sends:
         for fault, count in more.attempted.items():
             self.attempted[fault] = self.attempted.get(fault, 0) + count
         self.acked_after_healing += more.acked_after_healing
+        self.refused += more.refused
 
 
 def sends_in(tables: Iterable[pa.Table], wanted: SendsWanted) -> Sends:
@@ -79,21 +85,23 @@ def _sends_of(table: pa.Table, wanted: SendsWanted, *, before: Sends) -> Sends:
     took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
     late = pc.and_(pc.and_(acked, pc.greater(took_ns, _SLOW_NS)), pc.is_valid(table["offset"]))
     acked_after = pc.sum(pc.and_(acked, pc.greater(table["complete_ns"], healed_ns)))
-    invoked, completed = _times(table)
-    by_partition = {partition: _times(_of(table, partition)) for partition in wanted.moments}
+    others = table.filter(pc.invert(acked))
+    everywhere = _Times(table)
+    by_partition = {partition: _Times(_of(table, partition)) for partition in wanted.moments}
     return Sends(
-        failed=_first(table.filter(pc.invert(acked)), _MOST_ROWS - len(before.failed)),
+        failed=_first(others, _MOST_ROWS - len(before.failed)),
         slow=_first(table.filter(late), _MOST_ROWS - len(before.slow)),
         in_flight={
-            (partition, at_ns): _open_within(*by_partition[partition], at_ns, at_ns)
+            (partition, at_ns): by_partition[partition].open_within(at_ns, at_ns)
             for partition, times in wanted.moments.items()
             for at_ns in times
         },
         attempted={
-            fault: _open_within(invoked, completed, decided_ns, end_ns)
+            fault: everywhere.open_within(decided_ns, end_ns)
             for fault, (decided_ns, end_ns) in wanted.faults.items()
         },
         acked_after_healing=acked_after.as_py() or 0,
+        refused=pc.sum(pc.starts_with(others["error"].cast("string"), _REFUSAL)).as_py() or 0,
     )
 
 
@@ -104,13 +112,24 @@ def _of(table: pa.Table, partition: Partition) -> pa.Table:
     )
 
 
-def _times(table: pa.Table) -> tuple[Any, Any]:
-    return np.sort(table["invoke_ns"].to_numpy()), np.sort(table["complete_ns"].to_numpy())
+class _Times:
+    """When sends began and when they ended; sorted only if somebody asks."""
 
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
 
-def _open_within(invoked: Any, completed: Any, from_ns: int, to_ns: int) -> int:  # noqa: ANN401
-    begun = np.searchsorted(invoked, to_ns, "right")
-    return int(begun - np.searchsorted(completed, from_ns))
+    @cached_property
+    def _invoked(self) -> Any:  # noqa: ANN401
+        return np.sort(self._table["invoke_ns"].to_numpy())
+
+    @cached_property
+    def _completed(self) -> Any:  # noqa: ANN401
+        return np.sort(self._table["complete_ns"].to_numpy())
+
+    def open_within(self, from_ns: int, to_ns: int) -> int:
+        """Return how many had begun at the end of a time, and not ended before its beginning."""
+        begun = np.searchsorted(self._invoked, to_ns, "right")
+        return int(begun - np.searchsorted(self._completed, from_ns))
 
 
 def _first(table: pa.Table, most: int) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ TINY_ROWS = 10_000
 """Compiling the plans for a shorter history takes longer than interpreting them."""
 FEW_ROWS = 1_000_000
 """A shorter history is not divided."""
-MANY_ROWS = 5_000_000
+MANY_ROWS = 50_000_000
 """Reading a shorter history takes less time than adapting a plan to it."""
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')

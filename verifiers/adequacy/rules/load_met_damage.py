@@ -29,7 +29,7 @@ def load_met_damage(evidence: Evidence) -> Answer:
     figures = {
         "acked": counts.acked,
         "sends": counts.sends,
-        "refused": evidence.counted.refused,
+        "refused": evidence.events.sends.refused,
         "attempted": attempted,
         "acked_after_healing": evidence.events.sends.acked_after_healing,
     }
@@ -59,10 +59,11 @@ def _too_few(evidence: Evidence) -> Iterator[str]:
             f"Only {counts.acked} records were acknowledged; below {fewest} a run shows "
             "nothing: let it run longer, or send faster."
         )
-    kept = counts.acked + evidence.counted.refused
+    refused = evidence.events.sends.refused
+    kept = counts.acked + refused
     if not evidence.is_claim and counts.acked and kept < LEAST_KEPT * counts.sends:
         yield (
             f"Of {counts.sends:,} sends only {counts.acked:,} were acknowledged, and "
-            f"{evidence.counted.refused:,} refused: the contract was hardly tried. Leave the "
+            f"{refused:,} refused: the contract was hardly tried. Leave the "
             "cluster more brokers, or more time between faults."
         )
