@@ -263,6 +263,5 @@ def test_runs_that_are_verified_together_are_counted_apart(
     found = throughputs(history, members)
 
     assert found == {
-        member.number: counted(member, sends[n], polls[n])
-        for n, member in enumerate(members)
+        member.number: counted(member, sends[n], polls[n]) for n, member in enumerate(members)
     }
