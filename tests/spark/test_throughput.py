@@ -22,8 +22,9 @@ from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.gathering import gather
 from verifiers.run_folder.member import Member
 from verifiers.run_folder.result import Counts
-from verifiers.run_folder.schema import HISTORY_SCHEMAS
+from verifiers.run_folder.schema import HISTORY_SCHEMAS, SEND_SCHEMA
 from verifiers.scanning import throughput_scan
+from verifiers.scanning.sends import COLUMNS, Sends, SendsWanted
 from verifiers.scanning.throughput import (
     FINE_NS,
     MOST_BINS,
@@ -36,6 +37,11 @@ from verifiers.scanning.throughput_scan import throughputs
 
 S = 1_000_000_000
 Row = dict[str, Any]
+
+
+WANTED = SendsWanted(
+    moments={("a", 1): [4 * S, 5 * S]}, faults={"f1": (3 * S, 4 * S), "f2": (0, 1)}
+)
 
 
 def run_of(seconds: float) -> dict[str, Any]:
@@ -86,11 +92,25 @@ def sent(chance: random.Random, length: int) -> list[dict[str, Any]]:
                 "value": op,
                 "invoke_ns": now - chance.randrange(50_000_000) if invoked else None,
                 "complete_ns": now if kind == "ok" or chance.random() < 0.9 else None,
-                "error": None,
+                "error": "NOT_ENOUGH_REPLICAS" if kind == "fail" and op % 2 else None,
                 "txn": None,
             }
         )
     return rows
+
+
+def all_that(sends: Sequence[Row]) -> Sends:
+    """Return what some sends tell if nobody divides them."""
+    told = Sends(attempted=dict.fromkeys(WANTED.faults, 0))
+    table = pa.Table.from_pylist(sends, schema=to_arrow_schema(SEND_SCHEMA))
+    told.look_at(table.select(COLUMNS), WANTED)
+    return told
+
+
+def in_order(told: Sends) -> Sends:
+    """Return the same with its sends in one order; no count is as good as none."""
+    failed = sorted(told.failed, key=lambda send: (send["invoke_ns"], repr(send)))
+    return replace(told, failed=failed, in_flight={k: n for k, n in told.in_flight.items() if n})
 
 
 def read(length: int) -> list[dict[str, Any]]:
@@ -214,12 +234,15 @@ def test_spark_counts_what_plain_python_counts(
         history = replace(history, files={})
     member = Member(run=run_at(tmp_path, 2 * S + 3, 100))
 
-    found = throughputs(history, [member])
+    ((found, told),) = throughputs(history, [member], [WANTED]).values()
 
-    assert found == {0: counted(member, sends, polls)}
-    assert found[0].bin_ns == S // 10
-    assert len(found[0].partitions) == 6
-    assert found[0].counts.reserved > 0
+    assert found == counted(member, sends, polls)
+    assert found.bin_ns == S // 10
+    assert len(found.partitions) == 6
+    assert found.counts.reserved > 0
+    assert in_order(told) == in_order(all_that(sends))
+    assert told.attempted["f1"] > told.attempted["f2"] == 0
+    assert min(len(told.failed), told.refused, max(told.in_flight.values())) > 0
 
 
 @pytest.mark.parametrize("in_files", [True, False])
@@ -260,8 +283,9 @@ def test_runs_that_are_verified_together_are_counted_apart(
         files=files if in_files else {},
     )
 
-    found = throughputs(history, members)
+    found = throughputs(history, members, [WANTED] * len(members))
 
-    assert found == {
-        member.number: counted(member, sends[n], polls[n]) for n, member in enumerate(members)
-    }
+    for n, member in enumerate(members):
+        throughput, told = found[member.number]
+        assert throughput == counted(member, sends[n], polls[n])
+        assert in_order(told) == in_order(all_that(sends[n]))

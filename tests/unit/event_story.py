@@ -171,8 +171,9 @@ class Story:
 
     def events(self) -> RunEvents:
         """Return the run as situations are recognised in it."""
-        schemas = {"send": SEND_SCHEMA, "event": EVENT_SCHEMA, "txn": TXN_SCHEMA}
-        for dataset, rows in self._rows.items():
+        schemas = {"event": EVENT_SCHEMA, "txn": TXN_SCHEMA}
+        for dataset in self._rows.keys() & schemas.keys():
+            rows = self._rows[dataset]
             folder = self.path / "history" / dataset
             folder.mkdir(parents=True, exist_ok=True)
             table = pa.Table.from_pylist(rows, schema=schemas[dataset])
@@ -202,7 +203,10 @@ class Story:
             log=self._log,
             clock=Clock(readings=readings),
         )
-        return RunEvents(run=run, timeline=timeline)
+        events = RunEvents(run=run, timeline=timeline)
+        sends = pa.Table.from_pylist(self._rows.get("send", []), schema=SEND_SCHEMA)
+        events.sends.look_at(sends, events.sends_wanted)
+        return events
 
 
 def _states(entries: Sequence[_Entry]) -> list[PartitionState]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +25,6 @@ from verifiers.frames.history import ANY_PARTITION, History
 from verifiers.frames.transactions import aborted_reads, committed_reads
 from verifiers.judging.judgement import judge_findings, judge_liveness, verdict_of, why_not_valid
 from verifiers.judging.loaded import LoadedRun
-from verifiers.judging.sends_scan import scan_sends
 from verifiers.judging.stopwatch import Stopwatch
 from verifiers.replicas.batches import BATCH_SCHEMA
 from verifiers.replicas.comparison import Comparison, compare, located_in
@@ -110,11 +108,9 @@ class Verification:
                 comparing = aside.submit(self._compare)
                 drawing = aside.submit(self._draw, history)
                 explaining = aside.submit(self._explain, history, drawing)
-                asking = aside.submit(self._ask_for_sends, history, by_scan=digest_first)
                 results = self._find(history, comparing, aside, digest_first=digest_first)
                 lanes = drawing.result()
                 why = explaining.result()
-                asking.result()
         return [
             self._concluded(member, results, lanes[member.number], why.get(member.number, ()))
             for member in self.members
@@ -164,7 +160,11 @@ class Verification:
 
     def _draw(self, history: History) -> dict[int, Throughput]:
         with self.context.stopwatch("verify: draw lanes"):
-            return throughputs(history, list(self.members))
+            wanted = [loaded.events.sends_wanted for loaded in self.members.values()]
+            drawn = throughputs(history, list(self.members), wanted)
+        for member, loaded in self.members.items():
+            loaded.events.sends = drawn[member.number][1]
+        return {number: throughput for number, (throughput, _) in drawn.items()}
 
     def _explain(
         self, history: History, drawing: Future[dict[int, Throughput]]
@@ -176,14 +176,6 @@ class Verification:
             return {}
         with self.context.stopwatch("verify: explain outcomes"):
             return causes(history, list(self.members))
-
-    def _ask_for_sends(self, history: History, *, by_scan: bool) -> None:
-        """Learn what situations need to know of sends: of a long history from Spark's workers."""
-        with self.context.stopwatch("verify: look for sends in flight"):
-            for loaded in self.members.values():
-                if by_scan and len(self.members) == 1:
-                    loaded.events.ask = partial(scan_sends, history)
-                _ = loaded.events.sends
 
     def _compare(self) -> Comparison:
         with self.context.stopwatch("verify: compare replicas"):

@@ -1,4 +1,4 @@
-"""What was sent and read over time, counted by Spark's workers.
+"""What was sent and read over time, and what became of sends, as Spark's workers read it.
 
 Each task reads what was sent in one stretch of time, by whichever producer: the row groups whose
 times overlap it. So a percentile is that of all sends of its bin, nothing is shuffled, and memory
@@ -7,6 +7,7 @@ a task has several of them.
 """
 
 import math
+import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from harness.core.grouping import by_key
 from verifiers.frames.history import History
@@ -38,6 +39,7 @@ from verifiers.scanning.scan import (
     scan_shares,
     starts_of,
 )
+from verifiers.scanning.sends import COLUMNS, Sends, SendsWanted
 from verifiers.scanning.throughput import FINE_NS, QUANTILES, Throughput, assembled, bin_ns_of
 from verifiers.spark.arrow import BatchFunction, map_in_arrow
 from verifiers.spark.columns import INT, LONG, TEXT, struct
@@ -51,9 +53,7 @@ _KINDS = ("ok", "info", "fail", "reserved")
 _UNKNOWN = np.iinfo(np.int64).min
 """Stands for a latency, or the number of a bin, that is not known."""
 
-_SENT = StructType(
-    [SEND_SCHEMA[name] for name in ("type", "topic", "partition", "invoke_ns", "complete_ns")]
-)
+_SENT = StructType([SEND_SCHEMA[name] for name in COLUMNS])
 _LATENCIES = tuple(f"latency_{number}" for number in range(len(QUANTILES)))
 _ACKED = ("acked", "first_ns", "last_ns", "gap_ns", "gap_from_ns", "gap_to_ns")
 _COUNTED = struct(
@@ -63,10 +63,11 @@ _COUNTED = struct(
     partition=INT,
     stretch=LONG,
     **dict.fromkeys(_ACKED, LONG),
+    sends=BinaryType(),
 )
-"""Rows without a topic are of a bin: what was sent in it, of which each is told once; or how many
-records were polled, by one task. Those with a topic are of a partition in a
-stretch of time."""
+"""Rows with `sends` hold what a task learnt of a member's sends. Others without a topic are of a
+bin: what was sent in it, of which each is told once; or how many records were polled, by one task.
+Those with a topic are of a partition in a stretch of time."""
 
 _POLLED = struct(**{MEMBER: INT}, bin=LONG, polled=LONG)
 
@@ -83,7 +84,15 @@ class _Axis:
         return (time_ns - self.origin_ns) // self.bin_ns
 
 
-_Axes = Mapping[int, _Axis]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """What is to be learnt of a member: by the bins of which axis, and what of its sends."""
+
+    axis: _Axis
+    wanted: SendsWanted
+
+
+_Tasks = Mapping[int, _Task]
 """By the number of the member."""
 
 _Bounds = tuple[int | None, int | None]
@@ -107,21 +116,42 @@ class _Group:
     whole: bool
 
 
-def throughputs(history: History, members: Sequence[Member]) -> dict[int, Throughput]:
-    """Return the throughput of each member, by its number; runs one job."""
-    axes = {
-        member.number: _Axis(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member))
-        for member in members
+def throughputs(
+    history: History, members: Sequence[Member], wanted: Sequence[SendsWanted]
+) -> dict[int, tuple[Throughput, Sends]]:
+    """Return the throughput of each member, and what became of its sends, by its number; one job.
+
+    Args:
+        history: the recorded frames.
+        members: whose history it is.
+        wanted: of each member, what has to be known of its sends.
+    """
+    tasks = {
+        member.number: _Task(
+            axis=_Axis(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member)),
+            wanted=asked.renamed(member.named),
+        )
+        for member, asked in zip(members, wanted, strict=True)
     }
     columns = ["time_ns"] if len(members) == 1 else ["time_ns", "topic"]
-    polled = scan(history, "poll", columns, _count_polled(axes), _POLLED)
-    sent = _count_sent(history, members, axes)
+    polled = scan(history, "poll", columns, _count_polled(tasks), _POLLED)
+    sent = _count_sent(history, members, tasks)
     counted = sent.unionByName(polled, allowMissingColumns=True)
     rows = by_key(counted.collect(), itemgetter(MEMBER))
-    return {member.number: _of_member(member, rows.get(member.number, [])) for member in members}
+    return {
+        member.number: _of_member(member, asked, rows.get(member.number, []))
+        for member, asked in zip(members, wanted, strict=True)
+    }
 
 
-def _of_member(member: Member, rows: Sequence[Row]) -> Throughput:
+def _of_member(
+    member: Member, wanted: SendsWanted, rows: Sequence[Row]
+) -> tuple[Throughput, Sends]:
+    sends = Sends(attempted=dict.fromkeys(wanted.faults, 0))
+    for row in rows:
+        if row["sends"] is not None:
+            sends.add(pickle.loads(row["sends"]))  # noqa: S301  (our own worker wrote it)
+    rows = [row for row in rows if row["sends"] is None]
     cells: dict[int | None, dict[str, Any]] = {}
     nothing = dict.fromkeys((*_KINDS, "latency", "polled"))
     for row in rows:
@@ -134,37 +164,37 @@ def _of_member(member: Member, rows: Sequence[Row]) -> Throughput:
                 cell["latency"] = [row[name] for name in _LATENCIES]
     ordered = sorted(cells.items(), key=lambda item: (item[0] is not None, item[0] or 0))
     gaps = _joined([row.asDict() for row in rows if row["topic"] is not None])
-    return assembled(member, [cell for _, cell in ordered], gaps)
+    return assembled(member, [cell for _, cell in ordered], gaps), sends.renamed(member.own)
 
 
-def _count_sent(history: History, members: Sequence[Member], axes: _Axes) -> DataFrame:
+def _count_sent(history: History, members: Sequence[Member], tasks: _Tasks) -> DataFrame:
     """Return what was sent: _COUNTED."""
     session = history.sends.sparkSession
     if "send" not in history.files:
         # What only Spark can read is brought together by Spark: no bin is in two parts.
         sends = history.sends.select(*_SENT.names)
-        (axis, *others) = axes.values()
-        of_axis = F.floor((F.col("complete_ns") - axis.origin_ns) / axis.bin_ns)
+        (task, *others) = tasks.values()
+        of_axis = F.floor((F.col("complete_ns") - task.axis.origin_ns) / task.axis.bin_ns)
         together = (
             sends.repartition(number_column("topic", members))
             if others
             else sends.repartitionByRange(of_axis)
         )
-        return map_in_arrow(together, _count(axes, _EVERYTHING), _COUNTED)
+        return map_in_arrow(together, _count(tasks, _EVERYTHING), _COUNTED)
     shares, bounds = _shares(
-        history.files["send"], members, axes, session.sparkContext.defaultParallelism
+        history.files["send"], members, tasks, session.sparkContext.defaultParallelism
     )
     return scan_shares(
-        session, shares, _SENT, lambda share: _count(axes, bounds[share], share), _COUNTED
+        session, shares, _SENT, lambda share: _count(tasks, bounds[share], share), _COUNTED
     )
 
 
 def _shares(
-    files: Sequence[str], members: Sequence[Member], axes: _Axes, cores: int
+    files: Sequence[str], members: Sequence[Member], tasks: _Tasks, cores: int
 ) -> tuple[list[list[Part]], list[_Bounds]]:
     """Return the row groups that each task reads, and the stretch of which it counts the sends."""
     if len(members) == 1:
-        groups = _groups(files, next(iter(axes.values())))
+        groups = _groups(files, next(iter(tasks.values())).axis)
         bounds = list(pairwise([None, *_edges(groups, cores), None]))
         return [_share(groups, begin, end) for begin, end in bounds], bounds
     # All sends of a member are in one file (run_folder/gathering.py).
@@ -222,22 +252,25 @@ def _share(groups: Sequence[_Group], begin: int | None, end: int | None) -> list
     ]
 
 
-def _count(axes: _Axes, bounds: _Bounds, share: int | None = None) -> BatchFunction:
+def _count(tasks: _Tasks, bounds: _Bounds, share: int | None = None) -> BatchFunction:
     """Return a function that counts the sends of a stretch; of none, every part is one."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sent: dict[int, dict[int, _Bin]] = defaultdict(lambda: defaultdict(_Bin))
         acked: dict[tuple[int, str], list[Numbers]] = defaultdict(list)
+        told: dict[int, Sends] = defaultdict(Sends)
         for batch in batches:
-            for number, rows in _by_member(batch, axes):
-                here = rows.filter(_within(rows, axes[number], bounds))
+            for number, rows in _by_member(batch, tasks):
+                here = rows.filter(_within(rows, tasks[number].axis, bounds))
                 if here.num_rows:
-                    _add(here, axes[number], sent[number])
+                    _add(here, tasks[number].axis, sent[number])
+                    told[number].look_at(pa.Table.from_batches([here]), tasks[number].wanted)
                     for topic, table in _acked(here):
                         acked[number, topic].append(table)
         counted: list[dict[str, Any]] = []
         for number, bins in sent.items():
             counted += (bins[at].cell(number, at) for at in sorted(bins))
+            counted.append({MEMBER: number, "sends": pickle.dumps(told[number])})
         for (number, topic), tables in acked.items():
             stretch = _part_number() if share is None else share
             common = {MEMBER: number, "topic": topic, "stretch": stretch}
@@ -252,10 +285,10 @@ def _part_number() -> int:
     return context.partitionId() if context is not None else 0
 
 
-def _by_member(batch: pa.RecordBatch, axes: _Axes) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _by_member(batch: pa.RecordBatch, tasks: _Tasks) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of each member, and its number."""
-    if len(axes) == 1:
-        yield next(iter(axes)), batch
+    if len(tasks) == 1:
+        yield next(iter(tasks)), batch
         return
     number, topics = codes(batch, "topic")
     member = np.array([number_of(topic) for topic in topics.to_pylist()], np.int64)[number]
@@ -402,12 +435,12 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return joined
 
 
-def _count_polled(axes: _Axes) -> BatchFunction:
+def _count_polled(tasks: _Tasks) -> BatchFunction:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, rows in _by_member(batch, axes):
+            for number, rows in _by_member(batch, tasks):
                 time, known = numbers(rows, "time_ns")
-                bins, polled = np.unique(axes[number].bins(time[known]), return_counts=True)
+                bins, polled = np.unique(tasks[number].axis.bins(time[known]), return_counts=True)
                 members = pa.repeat(pa.scalar(number, pa.int32()), len(bins))
                 yield pa.RecordBatch.from_arrays(
                     [members, pa.array(bins, pa.int64()), pa.array(polled, pa.int64())],

@@ -6,7 +6,7 @@ record is missing here, and no situation is recognised by guessing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -23,7 +23,7 @@ from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.journal import events_by_fault, healed_ns
 from verifiers.run_folder.large_files import LargeFiles
-from verifiers.situations.sends import COLUMNS, Partition, Sends, SendsWanted, sends_in
+from verifiers.scanning.sends import Partition, Sends, SendsWanted
 from verifiers.spark import storage
 from verifiers.timeline.partition_states import PartitionState, Timeline
 
@@ -126,12 +126,12 @@ class RunEvents:
     Attributes:
         run: what its folder tells beside the history.
         timeline: its committed states and samples.
-        ask: who tells of the sends; None reads them here, as of a short history.
+        sends: what the history tells of sends, once somebody has looked for what is wanted.
     """
 
     run: RunInput
     timeline: Timeline
-    ask: Callable[[SendsWanted], Sends] | None = None
+    sends: Sends = field(default_factory=Sends)
     _folder: RunDir = field(init=False)
 
     def __post_init__(self) -> None:
@@ -338,18 +338,15 @@ class RunEvents:
         rows = [row for t in tables for row in t.filter(pc.is_in(t["f"], wanted)).to_pylist()]
         return sorted(rows, key=lambda row: row["time_ns"])
 
-    @cached_property
-    def sends(self) -> Sends:
-        """What the history tells of sends."""
+    @property
+    def sends_wanted(self) -> SendsWanted:
+        """What has to be known of sends: how many were in flight at changes, and under faults."""
         moments: dict[Partition, list[int]] = {}
         for change in self.leader_changes:
             if change.partition[0] in self.tested:
                 moments.setdefault(change.partition, []).append(change.after_ns)
         spans = {fault.id: (fault.decided_ns, fault.end_ns) for fault in self.faults}
-        wanted = SendsWanted(moments=moments, faults=spans)
-        if self.ask is not None:
-            return self.ask(wanted)
-        return sends_in(_row_groups(self._files("send")), wanted)
+        return SendsWanted(moments=moments, faults=spans)
 
     def committed_by(self, send: Mapping[str, Any]) -> int | None:
         """Return when the high watermark was first seen above a send's offset, None if never."""
@@ -390,13 +387,6 @@ class RunEvents:
     @property
     def _last_ns(self) -> int:
         return max((states[-1].to_ns for states in self.timeline.states.values()), default=0)
-
-
-def _row_groups(files: Iterable[str]) -> Iterator[pa.Table]:
-    for file in files:
-        with storage.open_parquet(file) as parquet:
-            for number in range(parquet.num_row_groups):
-                yield parquet.read_row_group(number, columns=list(COLUMNS))
 
 
 _FIRST_CONTROLLER = 101

@@ -1,7 +1,7 @@
 """What a history tells of sends: those without an acknowledgement, and those in flight."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,11 @@ class SendsWanted:
 
     moments: Mapping[Partition, Sequence[int]]
     faults: Mapping[str, tuple[int, int]]
+
+    def renamed(self, named: Callable[[str], str]) -> "SendsWanted":
+        """Return the same of topics of other names."""
+        moments = {(named(topic), number): at for (topic, number), at in self.moments.items()}
+        return replace(self, moments=moments)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,51 +69,58 @@ class Sends:
         self.acked_after_healing += more.acked_after_healing
         self.refused += more.refused
 
+    def look_at(self, sends: pa.Table, wanted: SendsWanted) -> None:
+        """Add what some sends tell.
 
-def sends_in(tables: Iterable[pa.Table], wanted: SendsWanted) -> Sends:
-    """Return what parts of a history tell of sends, whichever parts they are.
+        Args:
+            sends: with the columns COLUMNS; of those whose beginning is not known nothing is told.
+            wanted: when sends in flight are counted.
+        """
+        sends = sends.filter(pc.is_valid(sends["invoke_ns"]))
+        healed_ns = max((end_ns for _, end_ns in wanted.faults.values()), default=0)
+        acked = pc.equal(sends["type"], "ok")
+        others = sends.filter(pc.invert(acked))
+        took_ns = pc.subtract(sends["complete_ns"], sends["invoke_ns"])
+        late = pc.and_(pc.and_(acked, pc.greater(took_ns, _SLOW_NS)), pc.is_valid(sends["offset"]))
+        acked_after = pc.sum(pc.and_(acked, pc.greater(sends["complete_ns"], healed_ns)))
+        refused = pc.sum(pc.starts_with(others["error"].cast("string"), _REFUSAL))
+        everywhere = _Times(sends)
+        by_partition = {partition: _Times(_of(sends, partition)) for partition in wanted.moments}
+        self.add(
+            Sends(
+                failed=_first(others, _MOST_ROWS - len(self.failed)),
+                slow=_first(sends.filter(late), _MOST_ROWS - len(self.slow)),
+                in_flight={
+                    (partition, at_ns): by_partition[partition].open_within(at_ns, at_ns)
+                    for partition, times in wanted.moments.items()
+                    for at_ns in times
+                },
+                attempted={
+                    fault: everywhere.open_within(decided_ns, end_ns)
+                    for fault, (decided_ns, end_ns) in wanted.faults.items()
+                },
+                acked_after_healing=acked_after.as_py() or 0,
+                refused=refused.as_py() or 0,
+            )
+        )
 
-    Args:
-        tables: with the columns COLUMNS.
-        wanted: when sends in flight are counted.
-    """
-    sends = Sends(attempted=dict.fromkeys(wanted.faults, 0))
-    for table in tables:
-        known = table.filter(pc.is_valid(table["invoke_ns"]))
-        sends.add(_sends_of(known, wanted, before=sends))
-    return sends
+    def renamed(self, named: Callable[[str], str]) -> "Sends":
+        """Return the same of topics of other names."""
+        return replace(
+            self,
+            failed=[{**send, "topic": named(send["topic"])} for send in self.failed],
+            slow=[{**send, "topic": named(send["topic"])} for send in self.slow],
+            in_flight={
+                ((named(topic), number), at_ns): count
+                for ((topic, number), at_ns), count in self.in_flight.items()
+            },
+        )
 
 
-def _sends_of(table: pa.Table, wanted: SendsWanted, *, before: Sends) -> Sends:
-    healed_ns = max((end_ns for _, end_ns in wanted.faults.values()), default=0)
-    acked = pc.equal(table["type"], "ok")
-    took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
-    late = pc.and_(pc.and_(acked, pc.greater(took_ns, _SLOW_NS)), pc.is_valid(table["offset"]))
-    acked_after = pc.sum(pc.and_(acked, pc.greater(table["complete_ns"], healed_ns)))
-    others = table.filter(pc.invert(acked))
-    everywhere = _Times(table)
-    by_partition = {partition: _Times(_of(table, partition)) for partition in wanted.moments}
-    return Sends(
-        failed=_first(others, _MOST_ROWS - len(before.failed)),
-        slow=_first(table.filter(late), _MOST_ROWS - len(before.slow)),
-        in_flight={
-            (partition, at_ns): by_partition[partition].open_within(at_ns, at_ns)
-            for partition, times in wanted.moments.items()
-            for at_ns in times
-        },
-        attempted={
-            fault: everywhere.open_within(decided_ns, end_ns)
-            for fault, (decided_ns, end_ns) in wanted.faults.items()
-        },
-        acked_after_healing=acked_after.as_py() or 0,
-        refused=pc.sum(pc.starts_with(others["error"].cast("string"), _REFUSAL)).as_py() or 0,
-    )
-
-
-def _of(table: pa.Table, partition: Partition) -> pa.Table:
+def _of(sends: pa.Table, partition: Partition) -> pa.Table:
     name, number = partition
-    return table.filter(
-        pc.and_(pc.equal(table["topic"], name), pc.equal(table["partition"], number))
+    return sends.filter(
+        pc.and_(pc.equal(sends["topic"], name), pc.equal(sends["partition"], number))
     )
 
 
@@ -124,7 +136,7 @@ class _Times:
 
     @cached_property
     def _completed(self) -> Any:  # noqa: ANN401
-        return np.sort(self._table["complete_ns"].to_numpy())
+        return np.sort(self._table["complete_ns"].drop_null().to_numpy())
 
     def open_within(self, from_ns: int, to_ns: int) -> int:
         """Return how many had begun at the end of a time, and not ended before its beginning."""
