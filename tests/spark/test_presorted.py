@@ -222,8 +222,7 @@ def test_what_is_skimmed_gives_the_same_frames(spark: SparkSession) -> None:
     polls, sends = presorted.polls(recorded).persist(), presorted.sends(recorded, told).persist()
 
     try:
-        assert presorted.is_sorted(polls)
-        assert presorted.is_sorted(sends)
+        assert presorted.are_sorted(polls, sends) == (True, True)
         assert shown(order.turns(recorded, polls)) == shown(order.turns(recorded))
         assert shown(order.producing(recorded, values, sends)) == shown(
             order.producing(recorded, values)
@@ -242,4 +241,5 @@ def test_files_in_another_order_are_found_out(spark: SparkSession) -> None:
 
     recorded = history(spark, halves)
 
-    assert not presorted.is_sorted(presorted.sends(recorded, []))
+    polls, sends = presorted.polls(recorded), presorted.sends(recorded, [])
+    assert presorted.are_sorted(polls, sends) == (True, False)

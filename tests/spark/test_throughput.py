@@ -40,7 +40,8 @@ Row = dict[str, Any]
 
 
 WANTED = SendsWanted(
-    moments={("a", 1): [4 * S, 5 * S]}, faults={"f1": (3 * S, 4 * S), "f2": (0, 1)}
+    moments={("a", 1): [n * S // 10 for n in range(30, 60)]},
+    faults={"f1": (3 * S, 4 * S), "f2": (0, 1)},
 )
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -188,34 +189,35 @@ class _Suspicious:
 def _where_digests_differ(
     history: History, log: DataFrame, tell: Callable[[str], None]
 ) -> _Suspicious:
-    tell("Comparing digests of what was acknowledged, polled and finally read.")
+    tell("Comparing digests of what was acknowledged, polled and finally read, and their order.")
     stretches = keep(digests.stretches_of(history))
-    doubt = digests.doubt_of(log, stretches)
-    near = history
-    looked_at: tuple[DataFrame, ...] = ()
+    polls, sends = keep(presorted.polls(history)), keep(presorted.sends(history, []))
+    kept: tuple[DataFrame, ...] = (stretches, polls, sends)
+    # One of these jobs is planned while workers scan for the other.
+    with ThreadPoolExecutor(1, "order") as aside:
+        ordering = aside.submit(presorted.are_sorted, polls, sends)
+        doubt = digests.doubt_of(log, stretches)
+        polls_sorted, sends_sorted = ordering.result()
     if doubt.is_large:
         tell(f"{doubt.records:,} records lie where digests differ: looking at every record.")
-        return replace(_Suspicious.of_all(history), kept=(stretches,))
+        return replace(_Suspicious.of_all(history), kept=kept)
+    near = history
     if doubt.records == 0:
         tell("All digests agree.")
-        values, suspicious = nothing_like(records.values(history)), []
+        values = nothing_like(records.values(history))
     else:
         tell(f"{doubt.records:,} records lie where digests differ: looking at each of them.")
         near = _persisted(digests.in_doubt(history, log, stretches))
-        looked_at = (near.sends, near.polls, near.final)
         values = keep(records.values(near))
         suspicious = values.select("value").toArrow()["value"].to_pylist()
-    tell("Checking the order of sends and polls.")
-    polls, sends = (
-        keep(presorted.polls(history)),
-        keep(presorted.sends(history, suspicious)),
-    )
+        sends = keep(presorted.sends(history, suspicious))
+        kept += (near.sends, near.polls, near.final, sends)
     return _Suspicious(
         history=near,
         values=values,
-        polls=polls if presorted.is_sorted(polls) else None,
-        sends=sends if presorted.is_sorted(sends) else None,
-        kept=(stretches, polls, sends, *looked_at),
+        polls=polls if polls_sorted else None,
+        sends=sends if sends_sorted else None,
+        kept=kept,
     )
 
 

@@ -13,8 +13,8 @@ A lane is what one process did in one partition. Each row kept names its batch a
 its lane there, so it is known where rows were left out, and that these rows are in order. A window
 over the rows kept finds what a window over all rows would find.
 
-This holds only if batches do not overlap in the order of a lane. `is_sorted` detects a file that
-was written in another order; then all rows have to be sorted.
+This holds only if batches do not overlap in the order of a lane. `are_sorted` detects a file
+that was written in another order; then all rows have to be sorted.
 """
 
 import os
@@ -80,27 +80,34 @@ def sends(history: History, suspicious: Sequence[int]) -> DataFrame:
     return scan(history, "send", [*_SEND_COLUMNS, "type"], keep, given)
 
 
-def is_sorted(kept: DataFrame) -> bool:
-    """Return whether the files are sorted as sealing sorts them; runs a job over the rows kept.
+def are_sorted(polls: DataFrame, sends: DataFrame) -> tuple[bool, bool]:
+    """Return whether the files of polls, and those of sends, are sorted as sealing sorts them.
 
-    Raises:
-        ValueError: the frame is neither of this module's; a programming error.
+    Runs a job over the rows kept.
+
+    Args:
+        polls: as returned by `polls`.
+        sends: as returned by `sends`, with whichever suspicious values.
     """
-    keys = _POLL_ORDER if "position" in kept.columns else _SEND_ORDER
-    if not {"batch", "place", *keys} <= set(kept.columns):
-        raise ValueError(f"No frame of presorted rows has the columns {kept.columns}.")
+    astray = _astray(polls, _POLL_ORDER).select(F.lit("poll").alias("dataset"))
+    others = _astray(sends, _SEND_ORDER).select(F.lit("send").alias("dataset"))
+    unsorted = {row["dataset"] for row in astray.unionByName(others).distinct().collect()}
+    return "poll" not in unsorted, "send" not in unsorted
+
+
+def _astray(kept: DataFrame, order: Sequence[str]) -> DataFrame:
+    """Return a row for each part of a lane that is not in order, or begins before another ends."""
     laned = kept.where(F.col("partition").isNotNull() & F.col("offset").isNotNull())
-    key = F.struct(*keys)
+    key = F.struct(*order)
     spans = laned.groupBy(*_LANE, "batch").agg(
         F.min(key).alias("begin"), F.max(key).alias("end"), F.min("place").alias("place")
     )
     before = F.max("end").over(
         Window.partitionBy(*_LANE).orderBy("begin").rowsBetween(Window.unboundedPreceding, -1)
     )
-    wrong = spans.select("place", "begin", before.alias("before")).where(
+    return spans.select("place", "begin", before.alias("before")).where(
         (F.col("place") == UNSORTED) | (F.col("before") >= F.col("begin"))
     )
-    return not wrong.limit(1).collect()
 
 
 def _kept_of(schema: StructType, columns: Sequence[str]) -> StructType:
