@@ -33,12 +33,14 @@ class Shape:
         sends: so many are acknowledged; rounded down to whole rounds of producers and partitions.
         damaged: so many records, spread at random, that the final read lacks, gives twice, or gives
             with another value: a third each.
+        unanswered: one send in so many got no answer, though its record is there; 0 is none.
         polled: whether consumers read everything once, before the final read does.
         seed: of the damage.
     """
 
     sends: int
     damaged: int = 0
+    unanswered: int = 0
     polled: bool = False
     seed: int = 0
 
@@ -85,11 +87,16 @@ def _sent(producer: int, shape: Shape) -> pa.Table:
     op = pa.arange(0, rows)
     complete = pc.multiply(pc.add(pc.multiply(op, PRODUCERS), producer), SEND_NS)
     offset = pc.add(pc.multiply(pc.divide(op, PARTITIONS), PRODUCERS), producer)
+    kind = pa.repeat("ok", rows)
+    if shape.unanswered:
+        answered = pc.greater(_modulo(op, shape.unanswered), 0)
+        kind = pc.if_else(answered, "ok", "info")
+        offset = pc.if_else(answered, offset, None)
     return pa.table(
         {
             "process": pa.repeat(pa.scalar(producer, pa.int32()), rows),
             "op": op,
-            "type": pa.repeat("ok", rows),
+            "type": kind,
             "topic": pa.repeat(TOPIC, rows),
             "partition": _modulo(op, PARTITIONS).cast(pa.int32()),
             "offset": offset,

@@ -5,10 +5,11 @@ run folders (columns made by Arrow, no loop over records), verifies each in a pr
 lets DuckDB find what is lost, duplicate and inconsistent in the same Parquet files, and nothing
 else, and prints one JSON document. Cases:
 
-clean     N acknowledged sends and as many final reads, in order.
-damaged   the same with so many damaged records spread at random.
-polled    the same as clean, and consumers have read everything once.
-tenth     clean with a tenth of the records: `growth` is how many times more the clean case costs.
+clean       N acknowledged sends and as many final reads, in order.
+damaged     the same with so many damaged records spread at random.
+unanswered  the same as damaged, and one send in a thousand got no answer, though it was written.
+polled      the same as clean, and consumers have read everything once.
+tenth       clean with a tenth of the records: `growth` is how many times more the clean case costs.
 
 Ratios are those of one run on one machine. Where other programs run beside it, `cpu_ratio`, of the
 processor time of all threads, is the one that means something. Neither counts the start of the JVM,
@@ -29,7 +30,7 @@ from typing import Any
 from tests.bench._goals import Goal, exit_code
 from tests.bench._runs import Shape, run_child, write_run
 
-CASES = ("clean", "damaged", "polled", "tenth")
+CASES = ("clean", "damaged", "unanswered", "polled", "tenth")
 REACH = {"clean": 2.0, "damaged": 4.0, "growth": 10.0, "start_up": 0.6, "peak_mib": 4096}
 """What is aimed at, as ratios to DuckDB but for the last three."""
 
@@ -159,6 +160,7 @@ def main(arguments: list[str]) -> int:
     shapes = {
         "clean": Shape(sends=given.records),
         "damaged": Shape(sends=given.records, damaged=given.damaged),
+        "unanswered": Shape(sends=given.records, damaged=given.damaged, unanswered=1000),
         "polled": Shape(sends=given.records, polled=True),
         "tenth": Shape(sends=given.records // 10),
     }
