@@ -9,6 +9,7 @@ from harness.campaigns.described import parse_fault, parse_pattern, parse_step, 
 from harness.campaigns.field_values import field_values
 from harness.cluster.user_compose import read_compose_file
 from harness.core.client_library import ClientLibrary
+from harness.core.client_properties import read_client_properties
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
@@ -295,12 +296,16 @@ def _cluster(spec: ClusterSpec, changes: dict[str, Any]) -> ClusterSpec:
             "or --compose."
         )
     file = read_compose_file(Path(changes["compose"]))
+    properties = changes.get("client_config")
+    if properties is not None:
+        # What clients cannot use is refused before anything starts.
+        read_client_properties(Path(properties))
     return ClusterSpec(
         kafka="unknown",
         brokers=file.brokers,
         controllers=file.controllers,
         compose=str(changes["compose"]),
-        client_config=changes.get("client_config"),
+        client_config=properties,
     )
 
 

@@ -30,6 +30,9 @@ _ALIKE = frozenset(
     }
 )
 """What librdkafka calls as Kafka does, and its own names for what Kafka has none for."""
+_FILES = frozenset(
+    {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"}
+)
 _LOGIN = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _PIECE = re.compile(r"((?:[^\\:=\s]|\\.)*)\s*[:=]?\s*(.*)", re.DOTALL)
@@ -68,6 +71,10 @@ def read_client_properties(path: Path) -> Config:
             f"{path} sets security.protocol to {protocol}: it is one of {', '.join(_PROTOCOLS)}."
         )
     config["security.protocol"] = protocol
+    for name in sorted(config.keys() & _FILES):
+        # librdkafka's "probe" is no file.
+        if config[name] != "probe" and not Path(config[name]).exists():
+            raise UsageError(f"{path} sets {name} to {config[name]}, and there is no such file.")
     # Java takes an empty text for "none".
     if config.get("ssl.endpoint.identification.algorithm") == "":
         config["ssl.endpoint.identification.algorithm"] = "none"

@@ -12,6 +12,8 @@ from harness.cli.settings import scenario_of
 from harness.core import errors
 from harness.core.errors import KafkaChaosError
 
+COMPOSE = str(Path(__file__).parents[2] / "examples" / "compose.yaml")
+
 Invoke = Callable[..., tuple[int, str, str]]
 
 
@@ -73,6 +75,7 @@ def invoke(invoke_raw: Invoke) -> Invoke:
         (("plan", "--again", "."), "is not a run folder"),
         (("run", "--compose", "nowhere.yaml"), "no Compose file nowhere.yaml"),
         (("run", "--compose", "c.yaml", "--brokers", "3"), "leave out --brokers"),
+        (("run", "--compose", COMPOSE, "--client-config", "nowhere"), "nowhere cannot be read"),
         (("run", "nonesuch"), "no scenario 'nonesuch'"),
         (("run", "--acks", "2"), "--acks"),
         (("run", "--rate", "-5"), "rate"),

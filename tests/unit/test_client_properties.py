@@ -18,6 +18,8 @@ def read(path: Path, *lines: str) -> dict[str, str]:
 
 
 def test_kafkas_names_become_librdkafkas(tmp_path: Path) -> None:
+    trusted = tmp_path / "ca.pem"
+    trusted.touch()
     assert read(
         tmp_path,
         "# of the platform team",
@@ -28,35 +30,40 @@ def test_kafkas_names_become_librdkafkas(tmp_path: Path) -> None:
         '    username="alice" \\',
         '    password="a=b;d";',
         "ssl.truststore.type=PEM",
-        "ssl.truststore.location=/etc/ca.pem",
+        f"ssl.truststore.location={trusted}",
         "ssl.endpoint.identification.algorithm=",
     ) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": "alice",
         "sasl.password": "a=b;d",
-        "ssl.ca.location": "/etc/ca.pem",
+        "ssl.ca.location": str(trusted),
         "ssl.endpoint.identification.algorithm": "none",
     }
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings"),
+    ("kind", "names", "more"),
     [
-        (
-            "PKCS12",
-            {"ssl.keystore.location": "/etc/own", "ssl.keystore.password": "s"},
-        ),
-        ("PEM", {"ssl.certificate.location": "/etc/own", "ssl.key.location": "/etc/own"}),
+        ("PKCS12", ("ssl.keystore.location",), {"ssl.keystore.password": "s"}),
+        ("PEM", ("ssl.certificate.location", "ssl.key.location"), {}),
     ],
 )
-def test_a_clients_own_certificate(tmp_path: Path, kind: str, settings: dict[str, str]) -> None:
+def test_a_clients_own_certificate(
+    tmp_path: Path, kind: str, names: tuple[str, ...], more: dict[str, str]
+) -> None:
+    own = tmp_path / "own"
+    own.touch()
+
     given = read(
         tmp_path, "security.protocol=SSL", f"ssl.keystore.type={kind}",
-        "ssl.keystore.location=/etc/own", "ssl.keystore.password=s", "ssl.key.password=k",
+        f"ssl.keystore.location={own}", "ssl.keystore.password=s", "ssl.key.password=k",
     )  # fmt: skip
 
-    assert given == {"security.protocol": "SSL", "ssl.key.password": "k", **settings}
+    assert given == {
+        "security.protocol": "SSL", "ssl.key.password": "k", **dict.fromkeys(names, str(own)),
+        **more,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -67,6 +74,7 @@ def test_a_clients_own_certificate(tmp_path: Path, kind: str, settings: dict[str
         ("security.protocol=SASLSSL", "security.protocol to SASLSSL: it is one of PLAINTEXT"),
         ("ssl.truststore.location=/t.jks", "a store of type JKS, which librdkafka cannot read"),
         ("ssl.keystore.location=/k.jks", "make it PKCS12"),
+        ("ssl.ca.location=/none.pem", "to /none.pem, and there is no such file"),
         (f"sasl.jaas.config={SCRAM} required username=a;", "both username and password"),
         ("sasl.jaas.config=com.Krb5LoginModule required;", "names none of PlainLoginModule"),
     ],
