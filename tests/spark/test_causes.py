@@ -6,12 +6,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from harness.core.contract import Contract
-from harness.core.op import value_of
 from tests.spark.conftest import to_history
-from tests.spark.ops import TOPIC, Op, fail, info, ok, txn
+from tests.spark.ops import Op, info, txn
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.member import Member
-from verifiers.scanning.causes import Cause, causes, told
+from verifiers.scanning.causes import causes, told, unknown_txns
 
 SPAN = 8
 
@@ -25,64 +24,40 @@ def of(op: Op, **changes: object) -> Op:
     return replace(op, rows=tuple({**row, **changes} for row in op.rows))
 
 
-def test_sends_and_transactions_are_counted_by_error(spark: SparkSession) -> None:
-    history = to_history(
-        spark,
-        [
-            ok(1, 0, 0),
-            of(info(1, 1), error="_MSG_TIMED_OUT"),
-            of(info(2, 0), error="_MSG_TIMED_OUT"),
-            of(fail(1, 2), error="refused"),
-            info(1, 3),
-            of(txn("info", 3, 0), error="_MSG_TIMED_OUT"),
-            of(txn("fail", 3, 1), error="fenced"),
-            # A sequence number that was reserved, and never invoked as far as anyone knows.
-            of(info(1, 4), invoke_ns=None),
-        ],
-    )
+def test_sends_and_transactions_are_told_by_error() -> None:
+    found = causes({"_MSG_TIMED_OUT": 2, None: 1}, {"_MSG_TIMED_OUT": 1, "fenced": 1})
 
-    found = causes(history, [member(0, 0)])
-
-    assert found == {
-        0: (Cause(error="_MSG_TIMED_OUT", sends=2, txns=1), Cause(error=None, sends=1, txns=0))
-    }
-    assert told(found[0]) == {
-        "distinct": 2,
+    assert told(found) == {
+        "distinct": 3,
         "causes": [
             {"error": "_MSG_TIMED_OUT", "sends": 2, "txns": 1},
+            {"error": "fenced", "sends": 0, "txns": 1},
             {"error": None, "sends": 1, "txns": 0},
         ],
     }
+    assert told(causes({}, {})) == {"distinct": 0, "causes": []}
 
 
-def test_runs_that_are_verified_together_have_their_own_causes(spark: SparkSession) -> None:
-    def of_member(number: int, op: Op, error: str) -> Op:
-        process = (number + 1) * SPAN + 1
-        more = {} if op.dataset == "txn" else {
-            "topic": f"{number}/{TOPIC}", "value": value_of(1, 0),
-        }  # fmt: skip
-        return of(op, process=process, error=error, **more)
-
+def test_transactions_of_unknown_outcome_are_counted_by_error(spark: SparkSession) -> None:
     history = to_history(
         spark,
         [
-            of_member(0, info(1, 0), "timed out"),
-            of_member(1, info(1, 0), "disconnected"),
-            of_member(1, txn("info", 1, 0), "fenced"),
+            of(info(1, 1), error="_MSG_TIMED_OUT"),
+            of(txn("info", 3, 0), error="_MSG_TIMED_OUT"),
+            of(txn("fail", 3, 1), error="fenced"),
+            txn("info", 3, 2),
         ],
     )
 
-    found = causes(history, [member(number, SPAN) for number in range(3)])
-
-    assert found == {
-        0: (Cause(error="timed out", sends=1, txns=0),),
-        1: (
-            Cause(error="disconnected", sends=1, txns=0),
-            Cause(error="fenced", sends=0, txns=1),
-        ),
-    }
+    assert unknown_txns(history, [member(0, 0)]) == {0: {"_MSG_TIMED_OUT": 1, None: 1}}
 
 
-def test_where_every_outcome_is_known_there_is_no_cause(spark: SparkSession) -> None:
-    assert causes(to_history(spark, [ok(1, 0, 0), fail(1, 1)]), [member(0, 0)]) == {}
-    assert told(()) == {"distinct": 0, "causes": []}
+def test_runs_that_are_verified_together_have_their_own_causes(spark: SparkSession) -> None:
+    ops = [
+        of(txn("info", 1, number), error=error, process=(member_number + 1) * SPAN + 1)
+        for number, (member_number, error) in enumerate([(0, "a"), (1, "b"), (1, "b")])
+    ]
+
+    found = unknown_txns(to_history(spark, ops), [member(number, SPAN) for number in range(3)])
+
+    assert found == {0: {"a": 1}, 1: {"b": 2}}

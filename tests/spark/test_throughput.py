@@ -93,7 +93,7 @@ def sent(chance: random.Random, length: int) -> list[dict[str, Any]]:
                 "value": op,
                 "invoke_ns": now - chance.randrange(50_000_000) if invoked else None,
                 "complete_ns": now if kind == "ok" or chance.random() < 0.9 else None,
-                "error": "NOT_ENOUGH_REPLICAS" if kind == "fail" and op % 2 else None,
+                "error": chance.choice((None, "NOT_ENOUGH_REPLICAS")) if kind != "ok" else None,
                 "txn": None,
             }
         )
@@ -243,7 +243,11 @@ def test_spark_counts_what_plain_python_counts(
     assert found.counts.reserved > 0
     assert in_order(told) == in_order(all_that(sends))
     assert told.attempted["f1"] > told.attempted["f2"] == 0
-    assert min(len(told.failed), told.refused, max(told.in_flight.values())) > 0
+    assert sum(told.unknown.values()) == found.counts.indeterminate
+    assert (
+        min(*told.unknown.values(), len(told.failed), told.refused, max(told.in_flight.values()))
+        > 0
+    )
 
 
 @pytest.mark.parametrize("in_files", [True, False])

@@ -35,7 +35,7 @@ from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ABORTED_READS_SCHEMA, ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
-from verifiers.scanning.causes import METRIC, Cause, causes, told
+from verifiers.scanning.causes import METRIC, Unknown, causes, told, unknown_txns
 from verifiers.scanning.throughput import Throughput
 from verifiers.scanning.throughput_scan import throughputs
 from verifiers.situations.effects import Latency, effects
@@ -107,12 +107,12 @@ class Verification:
             with ThreadPoolExecutor(1, "lanes") as aside:
                 comparing = aside.submit(self._compare)
                 drawing = aside.submit(self._draw, history)
-                explaining = aside.submit(self._explain, history, drawing)
+                explaining = aside.submit(self._explain, history)
                 results = self._find(history, comparing, aside, digest_first=digest_first)
                 lanes = drawing.result()
-                why = explaining.result()
+                txns = explaining.result()
         return [
-            self._concluded(member, results, lanes[member.number], why.get(member.number, ()))
+            self._concluded(member, results, lanes[member.number], txns.get(member.number, {}))
             for member in self.members
         ]
 
@@ -166,16 +166,12 @@ class Verification:
             loaded.events.sends = drawn[member.number][1]
         return {number: throughput for number, (throughput, _) in drawn.items()}
 
-    def _explain(
-        self, history: History, drawing: Future[dict[int, Throughput]]
-    ) -> Mapping[int, Sequence[Cause]]:
-        """Return why outcomes are unknown, by the number of the member."""
-        doubtful = any(throughput.counts.indeterminate for throughput in drawing.result().values())
-        # Most runs have no unknown outcome, and then no job is needed.
-        if not doubtful and not history.transactional:
+    def _explain(self, history: History) -> Mapping[int, Unknown]:
+        """Return how many transactions have an unknown outcome, by the number of the member."""
+        if not history.transactional:
             return {}
         with self.context.stopwatch("verify: explain outcomes"):
-            return causes(history, list(self.members))
+            return unknown_txns(history, list(self.members))
 
     def _compare(self) -> Comparison:
         with self.context.stopwatch("verify: compare replicas"):
@@ -236,7 +232,7 @@ class Verification:
         hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
 
     def _concluded(
-        self, member: Member, results: "_Results", lanes: Throughput, why: Sequence[Cause]
+        self, member: Member, results: "_Results", lanes: Throughput, txns: Unknown
     ) -> Report:
         run, loaded = member.run, self.members[member]
         found = results.found[member.number]
@@ -291,7 +287,7 @@ class Verification:
             timing_s=_phases(run),
             replicas=document,
             timeline=loaded.timeline.document,
-            metrics={METRIC: told(why)},
+            metrics={METRIC: told(causes(events.sends.unknown, txns))},
             group=run.group.to_json() if run.group else {},
             liveness=judge_liveness(
                 run.meta, loaded.timeline.document, found.counts, lanes.widest_gap

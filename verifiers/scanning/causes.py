@@ -1,13 +1,14 @@
 """Why outcomes are unknown: how many sends and transactions met which error."""
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from harness.core.grouping import by_key
 from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member
 
@@ -15,6 +16,9 @@ MOST_CAUSES = 32
 """So many errors of a run are named."""
 
 METRIC = "info-txn-causes"
+
+Unknown = Mapping[str | None, int]
+"""How many outcomes are unknown, by the error that was met; None if none was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,28 +30,26 @@ class Cause:
     txns: int
 
 
-def causes(history: History, members: Sequence[Member]) -> Mapping[int, tuple[Cause, ...]]:
-    """Return the causes of each member by its number, the most frequent first; runs one small job.
-
-    Sequence numbers that a killed producer had reserved are not sends and have no cause. A member
-    that is missing in the result has no unknown outcome.
-    """
-    counted = _counted(
-        history.sends.where(F.col("invoke_ns").isNotNull()), "sends", members
-    ).unionByName(_counted(history.txns, "txns", members))
-    found: dict[int, dict[str | None, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    for row in counted.collect():
-        found[row[MEMBER]][row["error"]][row["what"]] += row["count"]
-    return {number: _ordered(by_error) for number, by_error in found.items()}
-
-
-def _counted(rows: DataFrame, what: str, members: Sequence[Member]) -> DataFrame:
-    unknown = rows.where(F.col("type") == "info")
-    return (
-        unknown.groupBy(_number(members).alias(MEMBER), "error")
-        .agg(F.count("*").alias("count"))
-        .withColumn("what", F.lit(what))
+def causes(sends: Unknown, txns: Unknown) -> tuple[Cause, ...]:
+    """Return the causes of what is unknown of one run, the most frequent first."""
+    found = [
+        Cause(error=error, sends=sends.get(error, 0), txns=txns.get(error, 0))
+        for error in sends.keys() | txns.keys()
+    ]
+    found.sort(
+        key=lambda cause: (-cause.sends - cause.txns, cause.error is None, cause.error or "")
     )
+    return tuple(found)
+
+
+def unknown_txns(history: History, members: Sequence[Member]) -> Mapping[int, Unknown]:
+    """Return how many transactions of each member have an unknown outcome; runs one small job."""
+    unknown = history.txns.where(F.col("type") == "info")
+    counted = unknown.groupBy(_number(members).alias(MEMBER), "error").count()
+    return {
+        number: {row["error"]: row["count"] for row in rows}
+        for number, rows in by_key(counted.collect(), itemgetter(MEMBER)).items()
+    }
 
 
 def _number(members: Sequence[Member]) -> Column:
@@ -56,17 +58,6 @@ def _number(members: Sequence[Member]) -> Column:
     if not span:
         return F.lit(members[0].number)
     return (F.floor(F.col("process") / span) - 1).cast("int")
-
-
-def _ordered(by_error: Mapping[str | None, Mapping[str, int]]) -> tuple[Cause, ...]:
-    found = [
-        Cause(error=error, sends=counts["sends"], txns=counts["txns"])
-        for error, counts in by_error.items()
-    ]
-    found.sort(
-        key=lambda cause: (-cause.sends - cause.txns, cause.error is None, cause.error or "")
-    )
-    return tuple(found)
 
 
 def told(found: Sequence[Cause]) -> dict[str, Any]:

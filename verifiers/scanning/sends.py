@@ -1,5 +1,6 @@
 """What a history tells of sends: those without an acknowledgement, and those in flight."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,6 +50,7 @@ class Sends:
         attempted: how many had no outcome yet at some time while a fault was in force, by its id.
         acked_after_healing: how many were acknowledged after the last fault was seen to be healed.
         refused: how many were refused for want of in-sync replicas.
+        unknown: how many have an unknown outcome, by the error that was met, None if none was.
     """
 
     failed: list[dict[str, Any]] = field(default_factory=list)
@@ -57,6 +59,7 @@ class Sends:
     attempted: dict[str, int] = field(default_factory=dict)
     acked_after_healing: int = 0
     refused: int = 0
+    unknown: Counter[str | None] = field(default_factory=Counter)
 
     def add(self, more: "Sends") -> None:
         """Add what another part of the history tells."""
@@ -68,6 +71,7 @@ class Sends:
             self.attempted[fault] = self.attempted.get(fault, 0) + count
         self.acked_after_healing += more.acked_after_healing
         self.refused += more.refused
+        self.unknown += more.unknown
 
     def look_at(self, sends: pa.Table, wanted: SendsWanted) -> None:
         """Add what some sends tell.
@@ -83,7 +87,8 @@ class Sends:
         took_ns = pc.subtract(sends["complete_ns"], sends["invoke_ns"])
         late = pc.and_(pc.and_(acked, pc.greater(took_ns, _SLOW_NS)), pc.is_valid(sends["offset"]))
         acked_after = pc.sum(pc.and_(acked, pc.greater(sends["complete_ns"], healed_ns)))
-        refused = pc.sum(pc.starts_with(others["error"].cast("string"), _REFUSAL))
+        errors = others["error"].cast("string")
+        unknown = errors.filter(pc.equal(others["type"], "info"))
         everywhere = _Times(sends)
         by_partition = {partition: _Times(_of(sends, partition)) for partition in wanted.moments}
         self.add(
@@ -100,7 +105,8 @@ class Sends:
                     for fault, (decided_ns, end_ns) in wanted.faults.items()
                 },
                 acked_after_healing=acked_after.as_py() or 0,
-                refused=refused.as_py() or 0,
+                refused=pc.sum(pc.starts_with(errors, _REFUSAL)).as_py() or 0,
+                unknown=Counter(unknown.to_pylist()),
             )
         )
 

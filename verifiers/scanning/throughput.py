@@ -1,7 +1,7 @@
 """Sends, reads and latencies over time, and the longest times without an acknowledgement."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,6 @@ FINE_NS = 10_000_000
 """Acknowledgements are first gathered so finely; no gap below this is ever the widest of a run."""
 QUANTILES = (0.5, 0.95, 0.99)
 """Of the latencies that a bin tells."""
-
-_Cell = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,69 +102,6 @@ def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
     return next(step * decade for step in (1, 2, 5, 10) if step * decade >= least)
 
 
-def assembled(member: Member, cells: Sequence[_Cell], gaps: Sequence[_Cell]) -> Throughput:
-    """Return the throughput of one member from its counts.
-
-    Args:
-        member: whose they are.
-        cells: by bin, in its order: how many sends ended ok, info and fail, and how many were only
-            reserved; latencies in ns, one for each of QUANTILES, or null; how many records were
-            polled.
-        gaps: by partition, in its order: acknowledgements, when the first and the last came, and
-            the widest time between two, or null.
-    """
-    bin_ns = bin_ns_of(member)
-    return Throughput(
-        origin_ns=member.run.origin_ns,
-        bin_ns=bin_ns,
-        rows=tuple(_lane_row(cell, bin_ns) for cell in cells if cell["bin"] is not None),
-        partitions=_partitions(gaps, member),
-        counts=Counts(
-            acked=_total(cells, "ok"),
-            failed=_total(cells, "fail"),
-            indeterminate=_total(cells, "info"),
-            sends=sum(_total(cells, name) for name in ("ok", "fail", "info")),
-            reserved=_total(cells, "reserved"),
-            read=_total(cells, "polled"),
-        ),
-    )
-
-
 def bin_ns_of(member: Member) -> int:
     """Return the width of a member's bins."""
     return bin_width_ns(member.run.meta, member.run.origin_ns)
-
-
-def _partitions(rows: Sequence[_Cell], member: Member) -> tuple[PartitionGap, ...]:
-    if not rows:
-        return ()
-    begin = min(row["first_ns"] for row in rows)
-    end = max(row["last_ns"] for row in rows)
-    lanes: list[PartitionGap] = []
-    for row in rows:
-        candidates = [(begin, row["first_ns"]), (row["last_ns"], end)]
-        if row["gap"] is not None:
-            candidates.append((row["gap"]["from_ns"], row["gap"]["to_ns"]))
-        since, until = max(candidates, key=lambda gap: gap[1] - gap[0])
-        lanes.append(
-            PartitionGap(
-                topic=member.own(row["topic"]),
-                partition=row["partition"],
-                acked=row["acked"],
-                gap_from_ns=since,
-                gap_to_ns=until,
-            )
-        )
-    return tuple(lanes)
-
-
-def _lane_row(cell: _Cell, bin_ns: int) -> tuple[float | int | None, ...]:
-    latency = cell["latency"] or (None, None, None)
-    in_ms = tuple(None if ns is None else round(ns / 1e6, 3) for ns in latency)
-    sent = tuple(cell[name] or 0 for name in ("ok", "info", "fail"))
-    begin_s = cell["bin"] * bin_ns / SECOND_NS
-    return (begin_s, *sent, *in_ms, cell["polled"] or 0)
-
-
-def _total(cells: Sequence[_Cell], name: str) -> int:
-    return sum(cell[name] or 0 for cell in cells)

@@ -8,7 +8,7 @@ a task has several of them.
 
 import math
 import pickle
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +26,7 @@ from pyspark.sql.types import BinaryType, StructType
 from harness.core.grouping import by_key
 from verifiers.frames.history import History
 from verifiers.run_folder.member import MEMBER, Member, number_column, number_of
+from verifiers.run_folder.result import Counts
 from verifiers.run_folder.schema import SEND_SCHEMA
 from verifiers.scanning.scan import (
     Numbers,
@@ -40,7 +41,14 @@ from verifiers.scanning.scan import (
     starts_of,
 )
 from verifiers.scanning.sends import COLUMNS, Sends, SendsWanted
-from verifiers.scanning.throughput import FINE_NS, QUANTILES, Throughput, assembled, bin_ns_of
+from verifiers.scanning.throughput import (
+    FINE_NS,
+    QUANTILES,
+    SECOND_NS,
+    PartitionGap,
+    Throughput,
+    bin_ns_of,
+)
 from verifiers.spark.arrow import BatchFunction, map_in_arrow
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 
@@ -55,7 +63,7 @@ _UNKNOWN = np.iinfo(np.int64).min
 
 _SENT = StructType([SEND_SCHEMA[name] for name in COLUMNS])
 _LATENCIES = tuple(f"latency_{number}" for number in range(len(QUANTILES)))
-_ACKED = ("acked", "first_ns", "last_ns", "gap_ns", "gap_from_ns", "gap_to_ns")
+_ACKED = ("acked", "first_ns", "last_ns", "gap_from_ns", "gap_to_ns")
 _COUNTED = struct(
     **{MEMBER: INT},
     **dict.fromkeys(("bin", *_KINDS, *_LATENCIES, "polled"), LONG),
@@ -148,23 +156,76 @@ def _of_member(
     member: Member, wanted: SendsWanted, rows: Sequence[Row]
 ) -> tuple[Throughput, Sends]:
     sends = Sends(attempted=dict.fromkeys(wanted.faults, 0))
+    bins: dict[int | None, Counter[str]] = defaultdict(Counter)
+    latencies: dict[int | None, list[int | None]] = defaultdict(lambda: [None] * len(QUANTILES))
+    stretches: list[Row] = []
     for row in rows:
         if row["sends"] is not None:
             sends.add(pickle.loads(row["sends"]))  # noqa: S301  (our own worker wrote it)
-    rows = [row for row in rows if row["sends"] is None]
-    cells: dict[int | None, dict[str, Any]] = {}
-    nothing = dict.fromkeys((*_KINDS, "latency", "polled"))
-    for row in rows:
-        if row["topic"] is None:
-            cell = cells.setdefault(row["bin"], {**nothing, "bin": row["bin"]})
-            if row["polled"] is not None:
-                cell["polled"] = (cell["polled"] or 0) + row["polled"]
-            cell |= {name: row[name] for name in _KINDS if row[name] is not None}
+        elif row["topic"] is not None:
+            stretches.append(row)
+        else:
+            bins[row["bin"]].update({name: row[name] or 0 for name in (*_KINDS, "polled")})
             if row[_LATENCIES[0]] is not None:
-                cell["latency"] = [row[name] for name in _LATENCIES]
-    ordered = sorted(cells.items(), key=lambda item: (item[0] is not None, item[0] or 0))
-    gaps = _joined([row.asDict() for row in rows if row["topic"] is not None])
-    return assembled(member, [cell for _, cell in ordered], gaps), sends.renamed(member.own)
+                latencies[row["bin"]] = [row[name] for name in _LATENCIES]
+    bin_ns = bin_ns_of(member)
+    throughput = Throughput(
+        origin_ns=member.run.origin_ns,
+        bin_ns=bin_ns,
+        rows=tuple(
+            (
+                at * bin_ns / SECOND_NS,
+                *(bins[at][name] for name in ("ok", "info", "fail")),
+                *(None if ns is None else round(ns / 1e6, 3) for ns in latencies[at]),
+                bins[at]["polled"],
+            )
+            for at in sorted(at for at in bins if at is not None)
+        ),
+        partitions=tuple(_widest_gaps(member, stretches)),
+        counts=_counts(sum(bins.values(), Counter())),
+    )
+    return throughput, sends.renamed(member.own)
+
+
+def _counts(total: Counter[str]) -> Counts:
+    return Counts(
+        acked=total["ok"],
+        failed=total["fail"],
+        indeterminate=total["info"],
+        sends=total["ok"] + total["fail"] + total["info"],
+        reserved=total["reserved"],
+        read=total["polled"],
+    )
+
+
+def _widest_gaps(member: Member, rows: Sequence[Row]) -> Iterator[PartitionGap]:
+    """Yield the widest gap of each partition: within a stretch, between two, or at either end."""
+    begin_ns = min((row["first_ns"] for row in rows), default=0)
+    end_ns = max((row["last_ns"] for row in rows), default=0)
+    for (topic, partition), stretches in sorted(
+        by_key(rows, itemgetter("topic", "partition")).items()
+    ):
+        stretches.sort(key=itemgetter("stretch"))
+        gaps = [(begin_ns, stretches[0]["first_ns"]), (stretches[-1]["last_ns"], end_ns)]
+        gaps += [
+            (row["gap_from_ns"], row["gap_to_ns"])
+            for row in stretches
+            if row["gap_from_ns"] is not None
+        ]
+        gaps += [
+            (before["last_ns"], after["first_ns"])
+            for before, after in pairwise(stretches)
+            # Acknowledgements this close together have been merged: there is no gap.
+            if before["last_ns"] // FINE_NS != after["first_ns"] // FINE_NS
+        ]
+        since, until = max(gaps, key=lambda gap: gap[1] - gap[0])
+        yield PartitionGap(
+            topic=member.own(topic),
+            partition=partition,
+            acked=sum(row["acked"] for row in stretches),
+            gap_from_ns=since,
+            gap_to_ns=until,
+        )
 
 
 def _count_sent(history: History, members: Sequence[Member], tasks: _Tasks) -> DataFrame:
@@ -399,40 +460,9 @@ def _gaps(tables: Sequence[Numbers]) -> Iterator[dict[str, Any]]:
         if end - begin > 1:
             length = first[begin + 1 : end] - last[begin : end - 1]
             widest = np.flatnonzero(length == length.max())[-1]
-            row["gap_ns"] = int(length[widest])
             row["gap_from_ns"] = int(last[begin + widest])
             row["gap_to_ns"] = int(first[begin + 1 + widest])
         yield row
-
-
-def _joined(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each partition, with its widest gap within a stretch or between two."""
-    lanes = by_key(rows, itemgetter("topic", "partition"))
-    joined: list[dict[str, Any]] = []
-    for (topic, partition), stretches in sorted(lanes.items()):
-        stretches.sort(key=lambda row: row["stretch"])
-        gaps = [
-            (row["gap_ns"], row["gap_from_ns"], row["gap_to_ns"])
-            for row in stretches
-            if row["gap_ns"] is not None
-        ]
-        for before, after in pairwise(stretches):
-            since, until = before["last_ns"], after["first_ns"]
-            # Acknowledgements this close together have been merged: there is no gap.
-            if since // FINE_NS != until // FINE_NS:
-                gaps.append((until - since, since, until))
-        widest = max(gaps, default=None)
-        joined.append(
-            {
-                "topic": topic,
-                "partition": partition,
-                "acked": sum(row["acked"] for row in stretches),
-                "first_ns": stretches[0]["first_ns"],
-                "last_ns": stretches[-1]["last_ns"],
-                "gap": None if widest is None else {"from_ns": widest[1], "to_ns": widest[2]},
-            }
-        )
-    return joined
 
 
 def _count_polled(tasks: _Tasks) -> BatchFunction:
