@@ -18,12 +18,6 @@ _STORY = ("sent_by", "txn")
 def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataFrame) -> DataFrame:
     """Return the values that were read although their send certainly failed.
 
-    Args:
-        values: what is known of each value; what read_uncommitted readers saw of transactions that
-            were not committed is no part of it.
-        transactors: the clients of transactions, whose sends fail by being aborted.
-        aborted_reads: what read_uncommitted readers saw of aborted transactions.
-
     Returns:
         One row per value, at the lowest offset it was read at. Kind "read_committed" if it belongs
         to a client of transactions and a reader who should not have been given it was; kind

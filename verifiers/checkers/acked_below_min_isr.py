@@ -20,11 +20,6 @@ def acked_below_min_isr(sends: DataFrame, shortages: DataFrame) -> DataFrame:
     and acknowledged before it can have changed: neither metadata that comes late nor a clock can
     make one of them up.
 
-    Args:
-        sends: completed sends.
-        shortages: the stretches of time in which a leader knew that its ISR was too small, and
-            which producers sent with acks=all.
-
     Returns:
         One row per send; `leader` and `isr` are what the leader had, from `short_from_ns` to
         `short_to_ns` for sure.

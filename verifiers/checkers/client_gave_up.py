@@ -22,21 +22,12 @@ _CRASHES = (-4, -6, -7, -8, -11)
 """SIGILL, SIGABRT, SIGBUS, SIGFPE and SIGSEGV: what a process does to itself."""
 
 
-@checker(
-    "client-gave-up",
-    severity=Severity.DELAYED,
-    one="client gave up",
-    many="clients gave up",
-)
+@checker("client-gave-up", severity=Severity.DELAYED, one="client gave up", many="clients gave up")
 def client_gave_up(fatals: DataFrame, clients: DataFrame) -> DataFrame:
     """Return the fatal errors of clients, and the clients that died.
 
     A zombie that a takeover is meant to fence records no fatal error, and a member that was killed
     as one of the moves of its group did not give up.
-
-    Args:
-        fatals: the fatal errors that clients recorded.
-        clients: the settings and the end of each client.
 
     Returns:
         One row per fatal error (`error`, `words`, and `open_s`: for how long the transaction was

@@ -20,9 +20,6 @@ def group_stuck(group_ends: DataFrame) -> DataFrame:
     for the time in which Kafka must have given its partitions to members that are there
     (`workloads.group_config.stuck_after_s`).
 
-    Args:
-        group_ends: how far the group got in each partition.
-
     Returns:
         One row per partition; the offset is the one committed, if any is known. `end` is where the
         partition ends, `still_s` for how long nothing was committed and `bound_s` for how long

@@ -22,10 +22,6 @@ def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
     A high watermark that is asked for later is no lower than it was, while one leader leads: a
     record at or above it that was given before it was asked for had not been committed.
 
-    Args:
-        polls: records that consumers were given.
-        ceilings: the stretches of time in which no record from an offset on may have been given.
-
     Returns:
         One row per record given; `high_watermark` is what the leader of `leader_epoch` told when it
         was asked later, at `asked_ns`; `reader` is the process, and process the producer's.
