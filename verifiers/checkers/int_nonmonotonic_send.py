@@ -18,8 +18,7 @@ def int_nonmonotonic_send(producing: DataFrame) -> DataFrame:
     Sends without a known position in the log do not count.
 
     Returns:
-        One row per pair, named by the later send. Kind "lost" if the final read lacks one of
-        the two, "duplicate" if one lies at several offsets (its last counts), else "order".
+        One row per pair, named by the later send. Kinds are those of nonmonotonic-send.
 
     Source: the int-nonmonotonic-send analysis of jepsen.tests.kafka.
     """

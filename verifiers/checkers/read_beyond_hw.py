@@ -35,15 +35,7 @@ def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
             F.sequence(F.floor(F.col("from_ns") / _SECOND_NS), F.floor(F.col("to_ns") / _SECOND_NS))
         ).alias("second"),
     )
-    given = polls.select(
-        "topic",
-        "partition",
-        "offset",
-        "value",
-        "time_ns",
-        F.col("process").alias("reader"),
-        second.alias("second"),
-    )
+    given = polls.withColumnRenamed("process", "reader").withColumn("second", second)
     beyond = given.join(F.broadcast(spread), ["topic", "partition", "second"]).where(
         (F.col("from_ns") <= F.col("time_ns"))
         & (F.col("time_ns") < F.col("to_ns"))

@@ -1,8 +1,9 @@
 """What a history tells of sends: those without an acknowledgement, and those in flight."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class Sends:
 
     failed: list[dict[str, Any]] = field(default_factory=list)
     slow: list[dict[str, Any]] = field(default_factory=list)
-    in_flight: dict[tuple[Partition, int], int] = field(default_factory=dict)
-    attempted: dict[str, int] = field(default_factory=dict)
+    in_flight: Counter[tuple[Partition, int]] = field(default_factory=Counter)
+    attempted: Counter[str] = field(default_factory=Counter)
     acked_after_healing: int = 0
     refused: int = 0
 
@@ -57,10 +58,8 @@ class Sends:
         """Add what another part of the history tells."""
         for rows, others in ((self.failed, more.failed), (self.slow, more.slow)):
             rows += others[: _MOST_ROWS - len(rows)]
-        for moment, count in more.in_flight.items():
-            self.in_flight[moment] = self.in_flight.get(moment, 0) + count
-        for fault, count in more.attempted.items():
-            self.attempted[fault] = self.attempted.get(fault, 0) + count
+        self.in_flight.update(more.in_flight)
+        self.attempted.update(more.attempted)
         self.acked_after_healing += more.acked_after_healing
         self.refused += more.refused
 
@@ -72,37 +71,29 @@ def sends_in(tables: Iterable[pa.Table], wanted: SendsWanted) -> Sends:
         tables: with the columns COLUMNS.
         wanted: when sends in flight are counted.
     """
-    sends = Sends(attempted=dict.fromkeys(wanted.faults, 0))
+    sends = Sends(attempted=Counter(dict.fromkeys(wanted.faults, 0)))
     for table in tables:
-        known = table.filter(pc.is_valid(table["invoke_ns"]))
-        sends.add(_sends_of(known, wanted, before=sends))
+        _tell(sends, table.filter(pc.is_valid(table["invoke_ns"])), wanted)
     return sends
 
 
-def _sends_of(table: pa.Table, wanted: SendsWanted, *, before: Sends) -> Sends:
+def _tell(sends: Sends, table: pa.Table, wanted: SendsWanted) -> None:
+    """Add what a part of a history tells."""
     healed_ns = max((end_ns for _, end_ns in wanted.faults.values()), default=0)
     acked = pc.equal(table["type"], "ok")
     took_ns = pc.subtract(table["complete_ns"], table["invoke_ns"])
     late = pc.and_(pc.and_(acked, pc.greater(took_ns, _SLOW_NS)), pc.is_valid(table["offset"]))
     acked_after = pc.sum(pc.and_(acked, pc.greater(table["complete_ns"], healed_ns)))
     others = table.filter(pc.invert(acked))
-    everywhere = _Times(table)
-    by_partition = {partition: _Times(_of(table, partition)) for partition in wanted.moments}
-    return Sends(
-        failed=_first(others, _MOST_ROWS - len(before.failed)),
-        slow=_first(table.filter(late), _MOST_ROWS - len(before.slow)),
-        in_flight={
-            (partition, at_ns): by_partition[partition].open_within(at_ns, at_ns)
-            for partition, times in wanted.moments.items()
-            for at_ns in times
-        },
-        attempted={
-            fault: everywhere.open_within(decided_ns, end_ns)
-            for fault, (decided_ns, end_ns) in wanted.faults.items()
-        },
-        acked_after_healing=acked_after.as_py() or 0,
-        refused=pc.sum(pc.starts_with(others["error"].cast("string"), _REFUSAL)).as_py() or 0,
-    )
+    sends.failed += others.slice(0, _MOST_ROWS - len(sends.failed)).to_pylist()
+    sends.slow += table.filter(late).slice(0, _MOST_ROWS - len(sends.slow)).to_pylist()
+    for partition, times in wanted.moments.items():
+        counts = _open_within(_of(table, partition), [(at_ns, at_ns) for at_ns in times])
+        sends.in_flight.update(dict(zip(product([partition], times), counts, strict=True)))
+    counts = _open_within(table, wanted.faults.values())
+    sends.attempted.update(dict(zip(wanted.faults, counts, strict=True)))
+    sends.acked_after_healing += acked_after.as_py() or 0
+    sends.refused += pc.sum(pc.starts_with(others["error"].cast("string"), _REFUSAL)).as_py() or 0
 
 
 def _of(table: pa.Table, partition: Partition) -> pa.Table:
@@ -112,26 +103,12 @@ def _of(table: pa.Table, partition: Partition) -> pa.Table:
     )
 
 
-class _Times:
-    """When sends began and when they ended; sorted only if somebody asks."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    @cached_property
-    def _invoked(self) -> Any:  # noqa: ANN401
-        return np.sort(self._table["invoke_ns"].to_numpy())
-
-    @cached_property
-    def _completed(self) -> Any:  # noqa: ANN401
-        return np.sort(self._table["complete_ns"].to_numpy())
-
-    def open_within(self, from_ns: int, to_ns: int) -> int:
-        """Return how many had begun at the end of a time, and not ended before its beginning."""
-        begun = np.searchsorted(self._invoked, to_ns, "right")
-        return int(begun - np.searchsorted(self._completed, from_ns))
-
-
-def _first(table: pa.Table, most: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.slice(0, most).to_pylist()
-    return rows
+def _open_within(table: pa.Table, spans: Collection[tuple[int, int]]) -> list[int]:
+    """Return how many sends had begun by the end of each span, and not ended before it began."""
+    if not spans:
+        return []
+    begins, ends = zip(*spans, strict=True)
+    begun = np.searchsorted(np.sort(table["invoke_ns"].to_numpy()), ends, "right")
+    over = np.searchsorted(np.sort(table["complete_ns"].to_numpy()), begins)
+    counts: list[int] = (begun - over).tolist()
+    return counts

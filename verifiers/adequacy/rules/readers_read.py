@@ -64,11 +64,8 @@ def _readers(
 
 def _merged(evidence: Evidence, processes: Sequence[int], tp: TopicPartition) -> ReadCount | None:
     """Return what some processes read of a partition together; None if nothing."""
-    reads = [
-        evidence.counted.polls[process, tp]
-        for process in processes
-        if (process, tp) in evidence.counted.polls
-    ]
+    polls = evidence.counted.polls
+    reads = [polls[process, tp] for process in processes if (process, tp) in polls]
     if not reads:
         return None
     return ReadCount(
