@@ -6,8 +6,6 @@ from pyspark.sql import functions as F
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns, read_details
 
-_STORY = ("sent_by", "txn")
-
 
 @checker(
     "G1a",
@@ -37,7 +35,7 @@ def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataF
         detail=read_details(),
     )
     early = (
-        aborted_reads.groupBy("topic", "value", *_STORY)
+        aborted_reads.groupBy("topic", "value", "sent_by", "txn")
         .agg(
             F.min(F.struct("offset", "partition")).alias("first"),
             F.count("*").alias("reads"),

@@ -28,9 +28,8 @@ def group_stuck(group_ends: DataFrame) -> DataFrame:
 
     Source: KIP-62 and KIP-848, which bound how long a rebalance waits for a member.
     """
-    behind = group_ends.where(F.col("why").isNotNull())
     return offences(
-        behind,
+        group_ends.where(F.col("why").isNotNull()),
         kind="why",
         offset="committed",
         detail=columns("group", "end", "still_s", "bound_s", "members", "strangers", "state"),

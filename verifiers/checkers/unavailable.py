@@ -27,9 +27,8 @@ def unavailable(sends: DataFrame, demands: DataFrame) -> DataFrame:
         "topic", "partition", F.col("complete_ns").alias("at_ns")
     )
     windows = F.broadcast(demands)
-    within = acked.join(windows, "topic").where(
-        (F.col("at_ns") >= F.col("from_ns")) & (F.col("at_ns") <= F.col("to_ns"))
-    )
+    is_demanded = F.col("at_ns").between(F.col("from_ns"), F.col("to_ns"))
+    within = acked.join(windows, "topic").where(is_demanded)
     tried = sends.where(F.col("partition").isNotNull())
     partitions = tried.select("topic", "partition").distinct().join(windows, "topic")
     edges = partitions.select("*", F.explode(F.array("from_ns", "to_ns")).alias("at_ns"))

@@ -145,4 +145,3 @@ CLIENTS = (
         kinds=(*(family.name for family in FAMILIES), SERVER_AT_REST),
     ),
 )
-"""What is ruled of clients."""

@@ -99,4 +99,3 @@ CLUSTER = (
         ),
     ),
 )
-"""What is ruled of the cluster itself."""

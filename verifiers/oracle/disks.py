@@ -67,4 +67,3 @@ DISKS = (
         ),
     ),
 )
-"""What is ruled of replicas."""

@@ -106,4 +106,3 @@ GROUPS = (
         kinds=WHY_BEHIND,
     ),
 )
-"""What is ruled of groups."""

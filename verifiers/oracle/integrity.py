@@ -100,4 +100,3 @@ INTEGRITY = (
         kinds=("checksum", "run", "topic", "format", "disk", "disk-out-of-sync"),
     ),
 )
-"""What is ruled of records that must not be read, or not so."""

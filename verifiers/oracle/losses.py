@@ -4,8 +4,6 @@ from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import ACKS_0, ACKS_1
 from verifiers.oracle.row import chapter, forbidden, permitted
 
-_ELSEWHERE = "An acknowledged record that was lost gives its offset to another, and acks={} permits"
-
 LOSSES = (
     chapter(
         "lost-write",
@@ -33,19 +31,16 @@ LOSSES = (
     chapter(
         "inconsistent-offsets",
         "Two different records are known of one offset.",
-        permitted(
-            f"{_ELSEWHERE.format(0)} the loss itself.",
-            "acks",
-            source="Kafka documentation, acks",
-            given=ACKS_0,
-            by="acks=0",
-        ),
-        permitted(
-            f"{_ELSEWHERE.format(1)} the loss itself.",
-            "acks",
-            source="Kafka documentation, acks",
-            given=ACKS_1,
-            by="acks=1",
+        *(
+            permitted(
+                "An acknowledged record that was lost gives its offset to another, and "
+                f"{by} permits the loss itself.",
+                "acks",
+                source="Kafka documentation, acks",
+                given=given,
+                by=by,
+            )
+            for by, given in (("acks=0", ACKS_0), ("acks=1", ACKS_1))
         ),
         reasons.unclean_election(),
         reasons.copies_destroyed(),
@@ -86,4 +81,3 @@ LOSSES = (
         ),
     ),
 )
-"""What is ruled of records that ought to be there."""

@@ -132,4 +132,3 @@ ORDER = (
         "int-poll-skip", "Neighbouring records of one poll leave one out.", forbidden(_IN_ONE_POLL)
     ),
 )
-"""What is ruled of records that are where, or when, they should not be."""

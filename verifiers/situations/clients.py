@@ -2,12 +2,7 @@
 
 from collections.abc import Iterator
 
-from verifiers.situations.events import (
-    OFFSETS_TOPIC,
-    TRANSACTIONS_TOPIC,
-    RunEvents,
-    after_silence,
-)
+from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, RunEvents, after_silence
 from verifiers.situations.situation import Occurrence, situation
 
 _COMMIT_NS = 1_000_000_000
@@ -47,18 +42,15 @@ def group_coordinator_lost(events: RunEvents) -> Iterator[Occurrence]:
 
     Recognised by the leaders of __consumer_offsets; members commit every second.
     """
-    groups = events.run.subscribed or events.moves
-    for change in events.leader_changes:
-        if groups and change.partition[0] == OFFSETS_TOPIC and events.cause_of(change):
+    if events.run.subscribed or events.moves:
+        for change in events.losses_of([OFFSETS_TOPIC]):
             yield Occurrence(at_ns=change.at_ns, where=change.where)
 
 
 @situation("transaction-coordinator-lost")
 def transaction_coordinator_lost(events: RunEvents) -> Iterator[Occurrence]:
     """The broker that coordinates transactions is lost while a transaction is being committed."""
-    for change in events.leader_changes:
-        if change.partition[0] != TRANSACTIONS_TOPIC or events.cause_of(change) is None:
-            continue
+    for change in events.losses_of([TRANSACTIONS_TOPIC]):
         if any(
             txn["invoke_ns"] <= change.after_ns <= txn["complete_ns"] for txn in events.transactions
         ):

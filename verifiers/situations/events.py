@@ -6,7 +6,7 @@ record is missing here, and no situation is recognised by guessing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from harness.core.fault import FaultTraits, recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
-from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.folder import RunInput, TopicPartition
 from verifiers.run_folder.journal import Line, events_by_fault, healed_ns
 from verifiers.run_folder.large_files import LargeFiles
-from verifiers.situations.sends import COLUMNS, Partition, Sends, SendsWanted, sends_in
+from verifiers.situations.sends import COLUMNS, Sends, SendsWanted, sends_in
 from verifiers.spark import storage
 from verifiers.timeline.metadata_log import Controller, Registration
 from verifiers.timeline.partition_states import PartitionState, Timeline
@@ -31,7 +31,7 @@ from verifiers.timeline.partition_states import PartitionState, Timeline
 _Entry = TypeVar("_Entry", Controller, Registration)
 
 
-def partition_name(partition: Partition) -> str:
+def partition_name(partition: TopicPartition) -> str:
     """Return a partition as Kafka writes it: orders-0."""
     return f"{partition[0]}-{partition[1]}"
 
@@ -84,7 +84,7 @@ class LeaderChange:
         after: the state from then on.
     """
 
-    partition: Partition
+    partition: TopicPartition
     after_ns: int
     at_ns: int
     before: PartitionState
@@ -152,20 +152,19 @@ class RunEvents:
         return tuple(sorted(spans, key=lambda span: span.decided_ns))
 
     def fault_on(
-        self, node_id: int | None, at_ns: int, *, aftermath_s: float = 0
+        self, node_id: int | None, at_ns: int, *, aftermath_ns: int = 0
     ) -> FaultSpan | None:
         """Return the latest fault of a node that was in force at a time, or healed just before.
 
         Args:
             node_id: the node.
             at_ns: the time.
-            aftermath_s: how long ago the fault may have been healed, seconds.
+            aftermath_ns: how long ago the fault may have been healed.
         """
-        margin_ns = round(aftermath_s * 1e9)
         hits = [
             fault
             for fault in self.faults
-            if node_id in fault.victims and fault.decided_ns <= at_ns <= fault.end_ns + margin_ns
+            if node_id in fault.victims and fault.decided_ns <= at_ns <= fault.end_ns + aftermath_ns
         ]
         return hits[-1] if hits else None
 
@@ -173,7 +172,7 @@ class RunEvents:
 
     def states(
         self, *, of: Iterable[str] | None = None
-    ) -> Iterator[tuple[Partition, Sequence[PartitionState]]]:
+    ) -> Iterator[tuple[TopicPartition, Sequence[PartitionState]]]:
         """Yield the committed states of each partition of some topics, those under test by default.
 
         States from before the clients were started are left out.
@@ -209,11 +208,15 @@ class RunEvents:
     @property
     def losses(self) -> list[LeaderChange]:
         """The changes in which a partition under test lost a leader that a fault had hit."""
-        return [change for change in self.tested_leader_changes if self.cause_of(change)]
+        return self.losses_of(self.tested)
+
+    def losses_of(self, topics: Collection[str]) -> list[LeaderChange]:
+        """Return the changes in which a partition of some topics lost a leader to a fault."""
+        return [c for c in self.leader_changes if c.partition[0] in topics and self.cause_of(c)]
 
     def cause_of(self, change: LeaderChange) -> FaultSpan | None:
         """Return the fault that cost a partition its leader, or None if none did."""
-        return self.fault_on(change.before.leader, change.after_ns, aftermath_s=_SESSION_S)
+        return self.fault_on(change.before.leader, change.after_ns, aftermath_ns=_SESSION_NS)
 
     # -- nodes -------------------------------------------------------------------------------------
 
@@ -298,7 +301,7 @@ class RunEvents:
     @cached_property
     def sends(self) -> Sends:
         """What the history tells of sends."""
-        moments: dict[Partition, list[int]] = {}
+        moments: dict[TopicPartition, list[int]] = {}
         for change in self.tested_leader_changes:
             moments.setdefault(change.partition, []).append(change.after_ns)
         spans = {fault.id: (fault.decided_ns, fault.end_ns) for fault in self.faults}
@@ -314,8 +317,8 @@ class RunEvents:
         return next((int(sample["answered_ns"]) for sample in above), None)
 
     @cached_property
-    def _watermarks(self) -> Mapping[Partition, Sequence[Mapping[str, Any]]]:
-        by_partition: dict[Partition, list[Mapping[str, Any]]] = {}
+    def _watermarks(self) -> Mapping[TopicPartition, Sequence[Mapping[str, Any]]]:
+        by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         for sample in self.timeline.samples:
             if sample.get("sample") == "high-watermark":
                 partition = (str(sample["topic"]), int(sample["partition"]))
@@ -362,5 +365,5 @@ def _row_groups(files: Iterable[str]) -> Iterator[pa.Table]:
 
 _FIRST_CONTROLLER = 101
 _MOST_VOTERS = 3
-_SESSION_S = 30.0
+_SESSION_NS = 30_000_000_000
 """How long after its healing a fault may still cost its victim the leadership: old sessions end."""

@@ -8,7 +8,6 @@ from verifiers.situations.events import LeaderChange, RunEvents, partition_name
 from verifiers.situations.situation import Occurrence, situation
 
 _BACK_S = 10
-_IDLE_NS = 1_000_000_000
 
 
 def _lost(events: RunEvents, by: str) -> Iterator[Occurrence]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.cuts import Cut
+from verifiers.run_folder.folder import TopicPartition
 from verifiers.situations.events import FaultSpan, LeaderChange, RunEvents
 from verifiers.timeline.partition_states import PartitionState
 
@@ -86,9 +87,9 @@ def kind_of_cause(words: str) -> str:
     return words
 
 
-def _epoch_starts(replicas: Sequence[Replica]) -> dict[tuple[str, int], list[tuple[int, int]]]:
+def _epoch_starts(replicas: Sequence[Replica]) -> dict[TopicPartition, list[tuple[int, int]]]:
     """Return leader epochs and where they begin, by partition, by the replica that knows most."""
-    starts: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    starts: dict[TopicPartition, list[tuple[int, int]]] = {}
     for replica in replicas:
         entries = list(replica.epochs or ())
         if len(entries) > len(starts.get(replica.topic_partition, ())):
@@ -99,7 +100,7 @@ def _epoch_starts(replicas: Sequence[Replica]) -> dict[tuple[str, int], list[tup
 def _of_change(
     events: RunEvents,
     change: LeaderChange,
-    starts: Mapping[tuple[str, int], Sequence[tuple[int, int]]],
+    starts: Mapping[TopicPartition, Sequence[tuple[int, int]]],
 ) -> dict[str, Any]:
     leader = change.after.leader
     # Without a leader nothing is appended: the log goes on where the next leader says.

@@ -40,14 +40,11 @@ def quorum_without_majority(events: RunEvents) -> Iterator[Occurrence]:
     if not voters:
         return
     for fault in events.faults:
-        hit = {
-            victim
-            for other in events.faults
-            if other.decided_ns <= fault.decided_ns < other.end_ns
-            for victim in other.victims
-        }
+        at_ns = fault.decided_ns
+        others = (f.victims for f in events.faults if f.decided_ns <= at_ns < f.end_ns)
+        hit = frozenset[int]().union(*others)
         if fault.victims & voters and 2 * len(voters - hit) <= len(voters):
-            yield Occurrence(at_ns=fault.decided_ns)
+            yield Occurrence(at_ns=at_ns)
 
 
 @situation("broker-fenced-and-back")

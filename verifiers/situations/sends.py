@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Partition = tuple[str, int]
+from verifiers.run_folder.folder import TopicPartition
 
 COLUMNS = ("type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns")
 """What has to be known of each send."""
@@ -30,7 +30,7 @@ class SendsWanted:
         faults: from the first to the second of these times, ns, by the id of the fault.
     """
 
-    moments: Mapping[Partition, Sequence[int]]
+    moments: Mapping[TopicPartition, Sequence[int]]
     faults: Mapping[str, tuple[int, int]]
 
 
@@ -49,7 +49,7 @@ class Sends:
 
     failed: list[dict[str, Any]] = field(default_factory=list)
     slow: list[dict[str, Any]] = field(default_factory=list)
-    in_flight: Counter[tuple[Partition, int]] = field(default_factory=Counter)
+    in_flight: Counter[tuple[TopicPartition, int]] = field(default_factory=Counter)
     attempted: Counter[str] = field(default_factory=Counter)
     acked_after_healing: int = 0
     refused: int = 0
@@ -88,19 +88,14 @@ def _tell(sends: Sends, table: pa.Table, wanted: SendsWanted) -> None:
     sends.failed += others.slice(0, _MOST_ROWS - len(sends.failed)).to_pylist()
     sends.slow += table.filter(late).slice(0, _MOST_ROWS - len(sends.slow)).to_pylist()
     for partition, times in wanted.moments.items():
-        counts = _open_within(_of(table, partition), [(at_ns, at_ns) for at_ns in times])
+        topic, number = partition
+        is_there = pc.and_(pc.equal(table["topic"], topic), pc.equal(table["partition"], number))
+        counts = _open_within(table.filter(is_there), [(at_ns, at_ns) for at_ns in times])
         sends.in_flight.update(dict(zip(product([partition], times), counts, strict=True)))
     counts = _open_within(table, wanted.faults.values())
     sends.attempted.update(dict(zip(wanted.faults, counts, strict=True)))
     sends.acked_after_healing += acked_after.as_py() or 0
     sends.refused += pc.sum(pc.starts_with(others["error"].cast("string"), _REFUSAL)).as_py() or 0
-
-
-def _of(table: pa.Table, partition: Partition) -> pa.Table:
-    name, number = partition
-    return table.filter(
-        pc.and_(pc.equal(table["topic"], name), pc.equal(table["partition"], number))
-    )
 
 
 def _open_within(table: pa.Table, spans: Collection[tuple[int, int]]) -> list[int]:
