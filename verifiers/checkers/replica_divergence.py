@@ -27,9 +27,8 @@ def replica_divergence(differences: DataFrame) -> DataFrame:
 
     Source: KIP-101, scenario 2.
     """
-    rows = differences.where(~F.col("same_records"))
     return offences(
-        rows,
+        differences.where(~F.col("same_records")),
         offset="first",
         process=producer_of(F.col("value")),
         kind=F.when(F.col("in_sync"), "in-sync").otherwise("out-of-sync"),

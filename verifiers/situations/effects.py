@@ -115,8 +115,8 @@ def _of_partitions(events: RunEvents, fault: FaultSpan) -> Iterator[str]:
 
 
 def _of_clients(events: RunEvents, fault: FaultSpan, latencies: Sequence[Latency]) -> Iterator[str]:
-    sends = events.sends.failed
-    errors = [s["error"] for s in sends if s["error"] and fault.covers(s["complete_ns"])]
+    failed = [send for send in events.sends.failed if fault.covers(send["complete_ns"])]
+    errors = [send["error"] for send in failed if send["error"]]
     if errors:
         yield f"{len(errors)} sends ended in {errors[0]}"
     first_ns = min(other.decided_ns for other in events.faults)

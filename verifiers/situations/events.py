@@ -212,7 +212,8 @@ class RunEvents:
 
     def losses_of(self, topics: Collection[str]) -> list[LeaderChange]:
         """Return the changes in which a partition of some topics lost a leader to a fault."""
-        return [c for c in self.leader_changes if c.partition[0] in topics and self.cause_of(c)]
+        changes = [change for change in self.leader_changes if change.partition[0] in topics]
+        return [change for change in changes if self.cause_of(change)]
 
     def cause_of(self, change: LeaderChange) -> FaultSpan | None:
         """Return the fault that cost a partition its leader, or None if none did."""
