@@ -119,13 +119,13 @@ def test_old_brokers_break_the_contract_in_a_known_way(kafka: str) -> None:
     ruling = rule("lost-write", None, at)
 
     assert not ruling.permitted
-    assert "KIP-101" in ruling.why.source
+    assert "KIP-101" in str(ruling.why)
 
 
 def test_newer_brokers_have_no_such_excuse() -> None:
     at = Circumstances(contract=Contract(**SAFE), kafka="0.11.0.3")
 
-    assert "KIP-101" not in rule("lost-write", None, at).why.source
+    assert "KIP-101" not in str(rule("lost-write", None, at).why)
 
 
 def test_every_ruling_gives_a_reason_in_a_sentence() -> None:
