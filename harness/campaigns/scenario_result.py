@@ -20,7 +20,8 @@ from harness.core.verdict import Verdict
 from harness.core.workload import WORKLOADS
 from harness.run.nemesis import plan
 from harness.run.scenario_run import ScenarioRun
-from verifiers.oracle import Circumstances, may_occur
+from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.table import may_occur
 from verifiers.run_folder.result import Report, read_verdict
 
 HEADLINES = {"lost": "lost-write", "duplicated": "duplicate", "reordered": "nonmonotonic-send"}

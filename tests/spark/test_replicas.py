@@ -18,7 +18,8 @@ from tests.spark.evidence import add_evidence
 from tests.spark.ops import TOPIC, Folder, Op, Rec, end, filler, final, ok, poll
 from tests.spark.stories.disks import ONE, OTHER, TEN, THREE, TWO, hurt
 from verifiers.judging.job import Report, verify_all
-from verifiers.oracle import Circumstances, rule
+from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.table import rule
 from verifiers.replicas.comparison import compare
 from verifiers.replicas.copied import read_copied
 

@@ -102,7 +102,7 @@ def sent(chance: random.Random, length: int) -> list[dict[str, Any]]:
 
 def all_that(sends: Sequence[Row]) -> Sends:
     """Return what some sends tell if nobody divides them."""
-    told = Sends(attempted=dict.fromkeys(WANTED.faults, 0))
+    told = Sends(attempted=Counter(dict.fromkeys(WANTED.faults, 0)))
     table = pa.Table.from_pylist(sends, schema=to_arrow_schema(SEND_SCHEMA))
     told.look_at(table.select(COLUMNS), WANTED)
     return told
@@ -111,7 +111,7 @@ def all_that(sends: Sequence[Row]) -> Sends:
 def in_order(told: Sends) -> Sends:
     """Return the same with its sends in one order; no count is as good as none."""
     failed = sorted(told.failed, key=lambda send: (send["invoke_ns"], repr(send)))
-    return replace(told, failed=failed, in_flight={k: n for k, n in told.in_flight.items() if n})
+    return replace(told, failed=failed, in_flight=+told.in_flight)
 
 
 def read(length: int) -> list[dict[str, Any]]:

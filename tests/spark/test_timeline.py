@@ -15,7 +15,8 @@ from tests.spark.ops import STEP_NS, TOPIC, Folder, Rec, end, filler, final, ok,
 from tests.spark.stories.timeline import told
 from verifiers.checking.checker import CHECKERS, can_find
 from verifiers.judging.job import Report, verify_all
-from verifiers.oracle import Circumstances, rule
+from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.table import rule
 
 S = STEP_NS
 READS = [ok(1, 0, 0), poll(9, 0, Rec(1, 0, 0)), ok(1, 1, 1), poll(9, 1, Rec(1, 1, 1))]
@@ -77,7 +78,7 @@ def test_a_run_is_judged_by_its_samples(tmp_path: Path) -> None:
 def test_old_kafka_is_known_to_give_what_is_not_committed() -> None:
     def ruled(kafka: str) -> str:
         at = Circumstances(contract=Contract(acks="all"), kafka=kafka)
-        return rule("read-beyond-hw", None, at).why
+        return str(rule("read-beyond-hw", None, at).why)
 
     assert "KAFKA-9835" in ruled("2.4.1")
     assert "KAFKA-9835" not in ruled("2.5.1")

@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame
 from harness.core.contract import Contract
 from verifiers.checking.checker import CHECKERS, Severity, checker
 from verifiers.checking.contracts import chapters, in_a_line
-from verifiers.oracle import TABLE, Chapter, Circumstances, Reason
-from verifiers.oracle.circumstances import ACKS_0
-from verifiers.oracle.row import forbidden, permitted
+from verifiers.oracle.circumstances import ACKS_0, Circumstances
+from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
+from verifiers.oracle.table import TABLE
 
 SAFE = Circumstances(contract=Contract(), kafka="4.3.1")
 FIRE_AND_FORGET = Circumstances(contract=Contract(acks="0"), kafka="4.3.1")
@@ -45,7 +45,7 @@ def test_a_checker_that_says_nothing_comes_last_and_is_forbidden_by_every_contra
     assert max(CHECKERS, key=lambda name: CHECKERS[name].severity) == "odd-record"
     assert odd.phrase(3) == ""
     ruling = odd.chapter.rule(None, FIRE_AND_FORGET)
-    assert (ruling.permitted, ruling.source) == (False, "the default")
+    assert (ruling.permitted, ruling.why.source) == (False, "the default")
 
 
 def test_a_checker_may_bring_the_chapter_that_says_what_permits_its_anomaly() -> None:

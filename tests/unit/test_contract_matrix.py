@@ -22,7 +22,8 @@ from harness.run.runner import Runner
 from harness.run.scenario_run import ScenarioRun
 from harness.scenarios.weak_spots import provoked
 from tests.unit.campaign_fixture import Machine, machine, report
-from verifiers.oracle import Circumstances, rule
+from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.table import rule
 from verifiers.run_folder.result import Report
 
 __all__ = ["machine"]

@@ -13,9 +13,9 @@ from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from verifiers.checking.checker import CHECKERS
 from verifiers.checking.contracts import COLUMNS, in_a_line, main, markdown_page
-from verifiers.oracle import TABLE, Chapter, Circumstances, Reason, rule
-from verifiers.oracle.circumstances import ACKS_0
-from verifiers.oracle.row import Row, forbidden, permitted
+from verifiers.oracle.circumstances import ACKS_0, Circumstances
+from verifiers.oracle.row import Chapter, Reason, Row, forbidden, permitted
+from verifiers.oracle.table import TABLE, rule
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,7 +57,7 @@ def everywhere() -> dict[Place, Circumstances]:
 def swept(anomaly: str, kind: str | None) -> dict[Place, Row]:
     """Which row rules, everywhere."""
     (chapter,) = (chapter for chapter in TABLE if chapter.anomaly == anomaly)
-    return {place: chapter.row(kind, at) for place, at in everywhere().items()}
+    return {place: chapter.rule(kind, at) for place, at in everywhere().items()}
 
 
 def weaker(place: Place) -> Iterator[Place]:
@@ -164,7 +164,7 @@ def test_versions_decide_under_a_fault_that_destroys(
 ) -> None:  # fmt: skip
     ruling = rule(anomaly, kind, Circumstances.planned(Contract(**contract), kafka, destroys=True))
 
-    assert (ruling.permitted, source in ruling.source) == (permitted, True), ruling
+    assert (ruling.permitted, source in ruling.why.source) == (permitted, True), ruling
 
 
 def test_a_single_replica_loses_nothing_by_a_kill_even_under_acks_1() -> None:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from harness.core.fault import FaultTraits
 from verifiers.checkers.client_gave_up import FENCED, REFUSED, SEQUENCE
 from verifiers.frames.answers import ANY_FAULT, FAMILIES, SERVER_AT_REST
-from verifiers.oracle import chapter_of
+from verifiers.oracle.table import chapter_of
 from verifiers.timeline.explanations import AFTER_S, explanations
 
 S = 1_000_000_000

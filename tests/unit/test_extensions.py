@@ -25,7 +25,7 @@ from harness.run.nemesis import plan_json
 from tests.unit.fake_cluster import FakeCluster
 from verifiers.checking.checker import CHECKERS
 from verifiers.checking.contracts import chapters
-from verifiers.oracle import Circumstances
+from verifiers.oracle.circumstances import Circumstances
 from verifiers.run_folder.folder import read_run
 
 PACKAGE = {
@@ -285,7 +285,7 @@ def test_their_checker_says_how_bad_it_is_what_it_means_and_who_permits_it() -> 
     assert checker.chapter in chapters()
     scenario = configure("lost_hosts", Overrides())
     kept, destroyed = (
-        checker.chapter.row(
+        checker.chapter.rule(
             None, Circumstances(contract=scenario.contract, kafka="4.3.1", destroyed=destroyed)
         )
         for destroyed in (False, True)

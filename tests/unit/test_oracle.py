@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from harness.core.contract import Contract
-from verifiers.oracle import Circumstances, rule
+from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.table import rule
 
 SAFE: dict[str, Any] = {"acks": "all", "min_isr": 2}
 LONELY: dict[str, Any] = {"acks": "all", "min_isr": 1}
@@ -118,20 +119,20 @@ def test_old_brokers_break_the_contract_in_a_known_way(kafka: str) -> None:
     ruling = rule("lost-write", None, at)
 
     assert not ruling.permitted
-    assert "KIP-101" in ruling.why
+    assert "KIP-101" in str(ruling.why)
 
 
 def test_newer_brokers_have_no_such_excuse() -> None:
     at = Circumstances(contract=Contract(**SAFE), kafka="0.11.0.3")
 
-    assert "KIP-101" not in rule("lost-write", None, at).why
+    assert "KIP-101" not in str(rule("lost-write", None, at).why)
 
 
 def test_every_ruling_gives_a_reason_in_a_sentence() -> None:
     at = Circumstances(contract=Contract(**SAFE), kafka="4.3.1")
 
     for anomaly in ("lost-write", "duplicate", "dirty-read", "phantom", "unheard-of"):
-        assert rule(anomaly, None, at).why.endswith((".", ")."))
+        assert str(rule(anomaly, None, at).why).endswith((".", ")."))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from verifiers.checking.checker import CHECKERS, checker
 from verifiers.checking.contracts import in_a_line
 from verifiers.checking.execution import Found
 from verifiers.judging.judgement import judge_findings, verdict_of, why_not_valid
-from verifiers.oracle import Chapter, Circumstances, Reason
-from verifiers.oracle.row import forbidden, permitted, undecided
+from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.row import Chapter, Reason, forbidden, permitted, undecided
 from verifiers.report import write_report
 from verifiers.report.record_reading import read_record
 from verifiers.run_folder.folder import RunInput, read_run

@@ -1,7 +1,8 @@
 """What the rules count in a history: by one job of Spark, whatever its length."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import reduce
 
 from pyspark.sql import DataFrame, Row, Window
@@ -14,10 +15,6 @@ from verifiers.scanning import offsets
 
 _POSITION_BITS = 20
 """A poll gives fewer records than two to the power of this."""
-_COLUMNS = (
-    "what", "topic", "partition", "process", "rows", "first", "last", "low", "high", "found",
-    "lost", "unseen", "deleted", "twice", "control", "aborted", "broker",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +51,9 @@ class Fates:
     unseen: int = 0
     deleted: int = 0
     twice: int = 0
+
+
+_FATES = tuple(fate.name for fate in fields(Fates))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +94,6 @@ def count(
     if history.transactional:
         parts.append(_gaps(batches, history.ends))
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-    for name in _COLUMNS:
-        if name not in rows.columns:
-            rows = rows.withColumn(name, F.lit(None))
     of_member: dict[int, list[Row]] = {member.number: [] for member in members}
     for row in rows.collect():
         of_member[number_of(row["topic"])].append(row)
@@ -132,7 +129,7 @@ def _fates(values: DataFrame) -> DataFrame:
     absent = acked & (F.col("finals") == 0) & ~F.col("deleted")
     return values.groupBy("topic").agg(
         F.lit("value").alias("what"),
-        F.count_if(acked).alias("rows"),
+        F.count_if(acked).alias("doubtful"),
         F.count_if(acked & (F.col("finals") > 0)).alias("found"),
         F.count_if(absent & F.col("searched")).alias("lost"),
         F.count_if(absent & ~F.col("searched") & (F.col("polls") == 0)).alias("unseen"),
@@ -170,39 +167,20 @@ def _gaps(batches: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def _counted(rows: Sequence[Row], member: Member) -> Counted:
-    def place(row: Row) -> TopicPartition:
-        return member.own(row["topic"]), row["partition"]
-
-    def read(row: Row) -> ReadCount:
-        return ReadCount(rows=row["rows"], first=row["first"], last=row["last"])
-
-    def finally_read(row: Row) -> ReadCount:
-        first, _ = offsets.bounds(*row["low"])
-        _, last = offsets.bounds(*row["high"])
-        return ReadCount(rows=row["rows"], first=first, last=last)
-
-    fates = Fates()
+    polls, final, gaps = {}, {}, {}
+    fates = Counter(dict.fromkeys(_FATES, 0))
     for row in rows:
-        if row["what"] == "value":
-            fates = Fates(
-                doubtful=fates.doubtful + row["rows"],
-                found=fates.found + row["found"],
-                lost=fates.lost + row["lost"],
-                unseen=fates.unseen + row["unseen"],
-                deleted=fates.deleted + row["deleted"],
-                twice=fates.twice + row["twice"],
-            )
-    return Counted(
-        polls={
-            (row["process"] - member.base, place(row)): read(row)
-            for row in rows
-            if row["what"] == "poll"
-        },
-        final={place(row): finally_read(row) for row in rows if row["what"] == "final"},
-        fates=fates,
-        gaps={
-            (row["broker"], place(row)): (row["control"], row["aborted"])
-            for row in rows
-            if row["what"] == "gap"
-        },
-    )
+        place = member.own(row["topic"]), row["partition"]
+        match row["what"]:
+            case "poll":
+                read = ReadCount(rows=row["rows"], first=row["first"], last=row["last"])
+                polls[row["process"] - member.base, place] = read
+            case "final":
+                first, _ = offsets.bounds(*row["low"])
+                _, last = offsets.bounds(*row["high"])
+                final[place] = ReadCount(rows=row["rows"], first=first, last=last)
+            case "value":
+                fates.update({fate: row[fate] for fate in _FATES})
+            case "gap":
+                gaps[row["broker"], place] = row["control"], row["aborted"]
+    return Counted(polls=polls, final=final, fates=Fates(**fates), gaps=gaps)

@@ -10,7 +10,7 @@ from verifiers.adequacy.counted import Counted
 from verifiers.checking.execution import Found
 from verifiers.replicas.comparison import ReplicaVerdict
 from verifiers.run_folder.clients import client_settings
-from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.folder import RunInput, TopicPartition
 from verifiers.run_folder.result import Counts
 from verifiers.run_folder.sealed import Sealed
 from verifiers.situations.events import RunEvents
@@ -67,6 +67,12 @@ class Evidence:
     def is_claim(self) -> bool:
         """Whether the script of a claim decided who sends and reads what, and when."""
         return "claim" in self.run.meta
+
+    @property
+    def planned_partitions(self) -> set[TopicPartition]:
+        """The partitions of the topics that run.json names."""
+        topics = self.run.meta.get("topics", [])
+        return {(str(t["name"]), number) for t in topics for number in range(t["partitions"])}
 
     @cached_property
     def clients(self) -> Mapping[int, ClientEvidence]:

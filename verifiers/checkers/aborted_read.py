@@ -6,8 +6,6 @@ from pyspark.sql import functions as F
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns, read_details
 
-_STORY = ("sent_by", "txn")
-
 
 @checker(
     "G1a",
@@ -17,12 +15,6 @@ _STORY = ("sent_by", "txn")
 )
 def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataFrame) -> DataFrame:
     """Return the values that were read although their send certainly failed.
-
-    Args:
-        values: what is known of each value; what read_uncommitted readers saw of transactions that
-            were not committed is no part of it.
-        transactors: the clients of transactions, whose sends fail by being aborted.
-        aborted_reads: what read_uncommitted readers saw of aborted transactions.
 
     Returns:
         One row per value, at the lowest offset it was read at. Kind "read_committed" if it belongs
@@ -43,7 +35,7 @@ def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataF
         detail=read_details(),
     )
     early = (
-        aborted_reads.groupBy("topic", "value", *_STORY)
+        aborted_reads.groupBy("topic", "value", "sent_by", "txn")
         .agg(
             F.min(F.struct("offset", "partition")).alias("first"),
             F.count("*").alias("reads"),

@@ -20,11 +20,6 @@ def acked_below_min_isr(sends: DataFrame, shortages: DataFrame) -> DataFrame:
     and acknowledged before it can have changed: neither metadata that comes late nor a clock can
     make one of them up.
 
-    Args:
-        sends: completed sends.
-        shortages: the stretches of time in which a leader knew that its ISR was too small, and
-            which producers sent with acks=all.
-
     Returns:
         One row per send; `leader` and `isr` are what the leader had, from `short_from_ns` to
         `short_to_ns` for sure.
@@ -32,16 +27,13 @@ def acked_below_min_isr(sends: DataFrame, shortages: DataFrame) -> DataFrame:
     Source: Kafka documentation, min.insync.replicas; KIP-966.
     """
     acked = sends.where((F.col("type") == "ok") & F.col("invoke_ns").isNotNull())
-    windows = F.broadcast(
-        shortages.withColumnsRenamed({"from_ns": "short_from_ns", "to_ns": "short_to_ns"})
-    )
-    within = acked.join(windows, ["topic", "partition"]).where(
-        (F.col("invoke_ns") >= F.col("short_from_ns"))
-        & (F.col("complete_ns") <= F.col("short_to_ns"))
+    within = acked.join(F.broadcast(shortages), ["topic", "partition"]).where(
+        (F.col("invoke_ns") >= F.col("from_ns"))
+        & (F.col("complete_ns") <= F.col("to_ns"))
         & F.array_contains("producers", F.col("process"))
     )
     return offences(
         within,
         time_ns="complete_ns",
-        detail=columns("leader", "isr", "invoke_ns", "short_from_ns", "short_to_ns"),
+        detail=columns("leader", "isr", "invoke_ns", short_from_ns="from_ns", short_to_ns="to_ns"),
     )

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 
 @checker(
@@ -18,9 +19,6 @@ def broker_ended(processes: DataFrame) -> DataFrame:
     A fault explains one end of each of its victims, from its decision until it was healed, if it
     stops processes. Counted is from the moment at which the clients were started.
 
-    Args:
-        processes: the nodes, and how their processes ended where no fault explains it.
-
     Returns:
         One row per end, by kind: `exited` by itself, with any status; `crashed` by a signal such as
         SIGSEGV or SIGABRT; `killed` by SIGKILL; `terminated` by SIGTERM, SIGINT or SIGHUP;
@@ -33,5 +31,5 @@ def broker_ended(processes: DataFrame) -> DataFrame:
     return offences(
         processes.where(F.col("kind").isNotNull()),
         time_ns="to_ns",
-        detail={name: F.col(name) for name in ("node", "service", "status", "said")},
+        detail=columns("node", "service", "status", "said"),
     )

@@ -16,9 +16,6 @@ from verifiers.checking.details import columns
 def circular_read(txn_cycles: DataFrame) -> DataFrame:
     """Return the transactions of which each read a record of the one before it, in a circle.
 
-    Args:
-        txn_cycles: the cycles of the transactions' graph.
-
     Returns:
         One row per strongly connected component, by the transaction of it that ended first, at the
         first record of a short cycle. `cycle` in the detail names the transactions of that, as

@@ -19,13 +19,8 @@ def circular_read_realtime(txn_cycles: DataFrame) -> DataFrame:
     Such a circle has an edge of realtime: one of them was known to be committed before the next one
     began. The plain circles of the same transactions are G1c.
 
-    Args:
-        txn_cycles: the cycles of the transactions' graph.
-
     Returns:
-        One row per strongly connected component, by the transaction of it that ended first, at the
-        first record of a short cycle. `cycle` in the detail names the transactions of that, as
-        process/number, and `steps` what each read of the one before it.
+        One row per strongly connected component, as for G1c.
 
     Source: G1c of strong PL-2 in Elle; the cycles of jepsen.tests.kafka.
     """

@@ -22,21 +22,12 @@ _CRASHES = (-4, -6, -7, -8, -11)
 """SIGILL, SIGABRT, SIGBUS, SIGFPE and SIGSEGV: what a process does to itself."""
 
 
-@checker(
-    "client-gave-up",
-    severity=Severity.DELAYED,
-    one="client gave up",
-    many="clients gave up",
-)
+@checker("client-gave-up", severity=Severity.DELAYED, one="client gave up", many="clients gave up")
 def client_gave_up(fatals: DataFrame, clients: DataFrame) -> DataFrame:
     """Return the fatal errors of clients, and the clients that died.
 
     A zombie that a takeover is meant to fence records no fatal error, and a member that was killed
     as one of the moves of its group did not give up.
-
-    Args:
-        fatals: the fatal errors that clients recorded.
-        clients: the settings and the end of each client.
 
     Returns:
         One row per fatal error (`error`, `words`, and `open_s`: for how long the transaction was
@@ -50,7 +41,6 @@ def client_gave_up(fatals: DataFrame, clients: DataFrame) -> DataFrame:
     Source: librdkafka, INTRODUCTION.md, fatal errors; KIP-98.
     """
     timeouts = F.broadcast(clients.select("process", "txn_timeout_s"))
-    died = clients.where(F.col("exit_code").isNotNull() & ~F.col("killed") & ~_is_in_order())
     gave_up = fatals.join(timeouts, "process", "left")
     of_errors = offences(
         gave_up,
@@ -58,6 +48,8 @@ def client_gave_up(fatals: DataFrame, clients: DataFrame) -> DataFrame:
         detail={"open_s": F.round(F.col("open_ns") / 1e9, 3), **columns("error", "words")},
     )
     exit_code = F.col("exit_code")
+    is_done = (exit_code == 0) & (F.col("asked_to_stop") | (F.col("role") == "reader"))
+    died = clients.where(exit_code.isNotNull() & ~F.col("killed") & ~is_done)
     of_ends = offences(
         died,
         time_ns="ended_ns",
@@ -67,11 +59,6 @@ def client_gave_up(fatals: DataFrame, clients: DataFrame) -> DataFrame:
         detail=columns("exit_code", "role"),
     )
     return of_errors.unionByName(of_ends)
-
-
-def _is_in_order() -> Column:
-    ends_by_itself = F.col("asked_to_stop") | (F.col("role") == "reader")
-    return (F.col("exit_code") == 0) & ends_by_itself
 
 
 def _kind() -> Column:

@@ -7,8 +7,6 @@ from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns
 from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, acknowledged
 
-_PLACE = ("group", "topic", "partition", "offset")
-
 
 @checker(
     "consume-repeat",
@@ -18,11 +16,6 @@ _PLACE = ("group", "topic", "partition", "offset")
 )
 def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -> DataFrame:
     """Return the records that a group processed more than once.
-
-    Args:
-        processing: what members of groups processed.
-        events: their commits.
-        polls: when the records were given to them.
 
     Returns:
         One row for each time after the first; the process is the member that did it again, the time
@@ -35,7 +28,9 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
 
     Source: at least once, in Kafka's documentation of message delivery semantics.
     """
-    order = Window.partitionBy(*_PLACE).orderBy("time_ns", "process")
+    order = Window.partitionBy("group", "topic", "partition", "offset").orderBy(
+        "time_ns", "process"
+    )
     again = processing.select(
         "*",
         F.lag("process").over(order).alias("after_process"),
@@ -45,23 +40,11 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
     given = polls.select(
         "process", "op", "topic", "partition", "offset", F.col("time_ns").alias("given_ns")
     )
-    dated = again.join(given, ["process", "op", "topic", "partition", "offset"], "left").select(
-        *_PLACE,
-        "commits",
-        "process",
-        "op",
-        "time_ns",
-        "after_process",
-        "after_ns",
-        "after_commits",
-        F.coalesce("given_ns", "time_ns").alias("given_ns"),
+    dated = again.join(given, ["process", "op", "topic", "partition", "offset"], "left").withColumn(
+        "given_ns", F.coalesce("given_ns", "time_ns")
     )
-    commits = acknowledged(events).select(
-        F.col("group").alias("of_group"),
-        F.col("topic").alias("of_topic"),
-        F.col("partition").alias("of_partition"),
-        "committed",
-        "committed_ns",
+    commits = acknowledged(events).withColumnsRenamed(
+        {"group": "of_group", "topic": "of_topic", "partition": "of_partition"}
     )
     # There are a few commits a second and partition, and few repeats.
     beyond = (

@@ -22,15 +22,9 @@ def consume_skip(
 ) -> DataFrame:
     """Return the records below a group's committed offset that no member processed.
 
-    A group begins at the beginning of its partitions. Records above the highest known committed
-    offset may still be processed, so they do not count. Records that the final read lacks do not
-    count either: they are lost to every reader.
-
-    Args:
-        processing: what members of groups processed.
-        events: their commits, acknowledged or found by those who came after them.
-        polls: to whom records were given.
-        final: which records there are.
+    A group begins at the beginning of its partitions. Records above the highest committed offset
+    that was acknowledged, or found by those who came after, may still be processed, so they do not
+    count. Records that the final read lacks do not count either: they are lost to every reader.
 
     Returns:
         One row per group and record. `given_to` in the detail is the member that was given it last,
@@ -39,14 +33,8 @@ def consume_skip(
 
     Source: at most once, in Kafka's documentation of message delivery semantics.
     """
-    commits = (
-        acknowledged(events)
-        .select("group", "topic", "partition", "committed")
-        .unionByName(
-            fetched(events).select(
-                "group", "topic", "partition", F.col("fetched").alias("committed")
-            )
-        )
+    commits = acknowledged(events).unionByName(
+        fetched(events).withColumnRenamed("fetched", "committed"), allowMissingColumns=True
     )
     known = commits.groupBy("group", "topic", "partition").agg(
         F.max("committed").alias("committed")
@@ -67,10 +55,7 @@ def consume_skip(
     given = (
         polls.join(F.broadcast(group_members.select("process", "group")), "process")
         .groupBy(*_PLACE)
-        .agg(
-            F.max_by("process", "time_ns").alias("given_to"),
-            F.max("time_ns").alias("time_ns"),
-        )
+        .agg(F.max_by("process", "time_ns").alias("given_to"), F.max("time_ns").alias("time_ns"))
     )
     rows = skipped.join(given, list(_PLACE), "left").join(F.broadcast(kinds), "group")
     return offences(rows, process="given_to", detail=columns("group", "committed", "given_to"))

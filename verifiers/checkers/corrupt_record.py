@@ -16,11 +16,6 @@ from verifiers.checking.details import columns
 def corrupt_record(polls: DataFrame, final: DataFrame, damaged: DataFrame) -> DataFrame:
     """Return the records that differ from what their producer sent, as read or on a disk.
 
-    Args:
-        polls: records that consumers were given.
-        final: records of the final read.
-        damaged: batches on the disks whose checksum does not fit, or in whose place lies garbage.
-
     Returns:
         One row per record given; kind is the problem: checksum, run, topic or format. The value
         is null if it could not be made out. And one row per batch on a disk; kind "disk" if its

@@ -18,9 +18,6 @@ def dirty_read(values: DataFrame) -> DataFrame:
 
     Only offsets that the final read certainly covered count.
 
-    Args:
-        values: what is known of each value.
-
     Returns:
         One row per value, at the highest offset it was polled at.
     """

@@ -18,9 +18,6 @@ def duplicate(values: DataFrame) -> DataFrame:
 
     It is about the log, not about delivery: one offset read twice is no duplicate.
 
-    Args:
-        values: what is known of each value.
-
     Returns:
         One row per value; offset is the lowest, the detail holds the highest. Kind "log" if the
         final read found both copies; "moved" if they were seen at different times, so that the

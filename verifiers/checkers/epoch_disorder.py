@@ -6,8 +6,6 @@ from pyspark.sql import functions as F
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns, difference_details
 
-_KNOWN = 0
-
 
 @checker(
     "epoch-disorder",
@@ -20,11 +18,6 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
 
     Batches of formats before v2 have no epoch.
 
-    Args:
-        disordered: the batches of replicas that are worth a closer look.
-        epochs: what the leader-epoch checkpoints say.
-        differences: where replicas hold different batches.
-
     Returns:
         One row per batch, or pair of batches. Kind "decreases" if the epoch is lower than that of
         the batch before it in the same log; "checkpoint" if the replica's own leader-epoch
@@ -33,7 +26,7 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
 
     Source: KIP-101, which has one leader an epoch, whose log is what its followers have.
     """
-    known = disordered.where(F.col("problem").isNull() & (F.col("leader_epoch") >= _KNOWN))
+    known = disordered.where(F.col("problem").isNull() & (F.col("leader_epoch") >= 0))
     log = Window.partitionBy("broker", "topic", "partition").orderBy("base_offset")
     before = F.lag("leader_epoch").over(log)
     falling = _of_batch(
@@ -56,10 +49,9 @@ def epoch_disorder(disordered: DataFrame, epochs: DataFrame, differences: DataFr
         checkpoint_since=F.col("since"),
         checkpoint_until=F.col("until"),
     )
-    same = F.col("epoch") == F.col("other_epoch")
-    renamed = F.col("same_records") & (F.col("epoch") != F.col("other_epoch"))
+    same_epoch = F.col("epoch") == F.col("other_epoch")
     two = offences(
-        differences.where(renamed | (same & ~F.col("same_records"))),
+        differences.where(F.col("same_records") != same_epoch),
         offset="first",
         kind=F.when(F.col("same_records"), "renamed").otherwise("ambiguous"),
         detail=difference_details(),

@@ -20,9 +20,6 @@ def group_stuck(group_ends: DataFrame) -> DataFrame:
     for the time in which Kafka must have given its partitions to members that are there
     (`workloads.group_config.stuck_after_s`).
 
-    Args:
-        group_ends: how far the group got in each partition.
-
     Returns:
         One row per partition; the offset is the one committed, if any is known. `end` is where the
         partition ends, `still_s` for how long nothing was committed and `bound_s` for how long
@@ -31,9 +28,8 @@ def group_stuck(group_ends: DataFrame) -> DataFrame:
 
     Source: KIP-62 and KIP-848, which bound how long a rebalance waits for a member.
     """
-    behind = group_ends.where(F.col("why").isNotNull())
     return offences(
-        behind,
+        group_ends.where(F.col("why").isNotNull()),
         kind="why",
         offset="committed",
         detail=columns("group", "end", "still_s", "bound_s", "members", "strangers", "state"),

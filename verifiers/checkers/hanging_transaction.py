@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 _ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
@@ -21,11 +22,6 @@ def hanging_transaction(
 
     What the coordinators know was copied before the replicas were, so what had ended by then must
     have its markers in them.
-
-    Args:
-        unmarked: the transactions that no marker ends on the leader's disk.
-        coordinators: the topics of runs whose coordinators' logs were copied.
-        transactional_ids: what these say, and until when each transaction must be over.
 
     Returns:
         One row per producer id and partition, at the first offset of what lies open. Kind `ended`:
@@ -52,8 +48,5 @@ def hanging_transaction(
         .when(is_late, "unmarked")
     )  # fmt: skip
     hanging = met.withColumn("kind", kind).where(F.col("kind").isNotNull())
-    facts = (
-        "producer_id", "producer_epoch", "transactional_id", "state", "last_offset", "batches",
-        "broker",
-    )  # fmt: skip
-    return offences(hanging, detail={name: F.col(name) for name in facts})
+    whose = columns("producer_id", "producer_epoch", "transactional_id", "state")
+    return offences(hanging, detail=whose | columns("last_offset", "batches", "broker"))

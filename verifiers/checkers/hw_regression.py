@@ -16,9 +16,6 @@ from verifiers.checking.details import columns
 def hw_regression(watermarks: DataFrame) -> DataFrame:
     """Return the samples in which a leader reported a lower high watermark than before.
 
-    Args:
-        watermarks: what leaders told, with the epoch under which they led.
-
     Returns:
         One row per sample below an earlier one; offset is the lower high watermark, time_ns when it
         was asked for, `was` the highest one before, `leader_epoch` which. Two samples are compared

@@ -16,9 +16,6 @@ from verifiers.frames.history import producer_of, sequence_of
 def inconsistent_offsets(slots: DataFrame) -> DataFrame:
     """Return the offsets at which more than one value is known.
 
-    Args:
-        slots: the offsets with more than one value.
-
     Returns:
         One row per offset; value is the highest known there, `other_value` in the detail the
         lowest. Kind "reads" if two reads disagree: consumers were shown different logs. Kind

@@ -16,9 +16,6 @@ from verifiers.checking.polling import poll_details
 def int_nonmonotonic_poll(turns: DataFrame) -> DataFrame:
     """Return neighbouring records of one poll whose offsets do not grow.
 
-    Args:
-        turns: where consumers went back in a partition, or skipped records.
-
     Returns:
         One row per pair of records; polls in which partitions moved are passed over.
 

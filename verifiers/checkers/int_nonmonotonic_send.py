@@ -15,19 +15,13 @@ from verifiers.checking.details import pair_details
 def int_nonmonotonic_send(producing: DataFrame) -> DataFrame:
     """Return the pairs of consecutive sends of one transaction that the log holds reversed.
 
-    Args:
-        producing: such pairs, with their positions in the log; sends without a known position
-            do not count.
+    Sends without a known position in the log do not count.
 
     Returns:
-        One row per pair, named by the later send. Kind "lost" if the final read lacks one of
-        the two, "duplicate" if one lies at several offsets (its last counts), else "order".
+        One row per pair, named by the later send. Kinds are those of nonmonotonic-send.
 
     Source: the int-nonmonotonic-send analysis of jepsen.tests.kafka.
     """
     return offences(
-        producing.where("internal"),
-        offset="position",
-        time_ns="complete_ns",
-        detail=pair_details(),
+        producing.where("internal"), offset="position", time_ns="complete_ns", detail=pair_details()
     )

@@ -16,12 +16,9 @@ from verifiers.checking.polling import poll_details
 def int_poll_skip(turns: DataFrame) -> DataFrame:
     """Return neighbouring records of one poll with a known record between them.
 
-    Args:
-        turns: where consumers went back in a partition, or skipped records.
-
     Returns:
-        One row per pair of records; `skipped` in the detail counts those between. Polls in
-        which partitions moved are passed over.
+        One row per pair of records; `skipped` in the detail counts those between. Polls in which
+        partitions moved are passed over.
 
     Source: the int-poll-skip analysis of jepsen.tests.kafka.
     """

@@ -14,9 +14,6 @@ from verifiers.checking.checker import Severity, checker, offences
 def int_send_skip(interleaved: DataFrame) -> DataFrame:
     """Return the neighbouring sends of an op to a key that have values of other ops between them.
 
-    Args:
-        interleaved: such sends of op histories; run folders do not tell them.
-
     Returns:
         One row per pair of neighbours.
 

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
+from verifiers.checking.details import columns
 
 
 @checker(
@@ -14,9 +15,6 @@ from verifiers.checking.checker import Severity, checker, offences
 )
 def isr_not_whole(recoveries: DataFrame) -> DataFrame:
     """Return what was missing when the bound after the last healing had run out.
-
-    Args:
-        recoveries: whether the cluster was whole again, and what was missing.
 
     Returns:
         One row per replica that was not in the ISR, partition without a leader, and broker that was
@@ -31,9 +29,7 @@ def isr_not_whole(recoveries: DataFrame) -> DataFrame:
         recoveries.where(F.col("kind").isNotNull()),
         time_ns="to_ns",
         detail={
-            "missing": F.col("missing"),
-            "leader": F.col("leader"),
-            "isr": F.col("isr"),
+            **columns("missing", "leader", "isr"),
             "caught_up_s": F.round(F.col("caught_up_ns") / 1e9, 3),
             "bound_s": F.round(F.col("bound_ns") / 1e9, 3),
         },

@@ -17,10 +17,6 @@ from verifiers.frames.consumption import acknowledged, fetched
 def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
     """Return the answers that named an earlier offset than the group had committed.
 
-    Args:
-        processing: what members of groups processed; without it there were no commits.
-        events: their commits, and what they were told when they asked for them.
-
     Returns:
         One row for each answer that is behind the last commit acknowledged before it was asked for;
         the offset is the one committed, the process the one that asked. `fetched` in the detail is
@@ -28,7 +24,7 @@ def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
 
     Source: KAFKA-5600 and KAFKA-20634, both commits that went back with a new coordinator.
     """
-    del processing
+    del processing  # Without it there were no commits.
     asked = fetched(events)
     earlier = (
         asked.join(acknowledged(events), ["group", "topic", "partition"])

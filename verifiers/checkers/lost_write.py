@@ -20,11 +20,6 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
 
     Only offsets that the final read certainly covered count: elsewhere a record is unseen.
 
-    Args:
-        values: what is known of each value.
-        located: where lost records still lie, and who cut them.
-        loss_causes: what can have lost records, and which.
-
     Returns:
         One row per lost record; offset as acknowledged, null under acks=0; time of the
         acknowledgement. `polled` in the detail counts consumers' reads before it was lost;

@@ -16,9 +16,6 @@ from verifiers.checking.polling import poll_details
 def nonmonotonic_poll(turns: DataFrame) -> DataFrame:
     """Return the polls that began at or before the last offset that the process had read.
 
-    Args:
-        turns: where consumers went back in a partition, or skipped records.
-
     Returns:
         One row per pair of polls. Kind "subscribe" if a group moves the consumer's partitions,
         else "assign". A fresh assignment or a crash between the two excuses them; a seek excuses

@@ -16,9 +16,7 @@ from verifiers.checking.details import pair_details
 def nonmonotonic_send(producing: DataFrame) -> DataFrame:
     """Return the pairs of consecutive sends, not of one transaction, that the log holds reversed.
 
-    Args:
-        producing: such pairs, with their positions in the log; sends without a known position
-            do not count.
+    Sends without a known position in the log do not count.
 
     Returns:
         One row per pair, named by the later send. Kind "lost" if the final read lacks one of

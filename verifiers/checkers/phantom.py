@@ -19,22 +19,17 @@ def phantom(values: DataFrame) -> DataFrame:
     Sends of any outcome count, and so do sequence numbers that a killed producer had only
     reserved. A value read in another partition than it was acknowledged in is a phantom there.
 
-    Args:
-        values: what is known of each value.
-
     Returns:
         One row per value, at the lowest offset it was read at; kind "partition" if it was sent,
         but elsewhere.
     """
-    read_in = F.coalesce("final_partition", "poll_partition")
     misplaced = F.coalesce(
         (F.col("type") == "ok") & (F.col("partitions") > 1) & F.col("partition").isNotNull(),
         F.lit(False),
     )
-    rows = values.where(F.col("type").isNull() | misplaced)
     return offences(
-        rows,
-        partition=read_in,
+        values.where(F.col("type").isNull() | misplaced),
+        partition=F.coalesce("final_partition", "poll_partition"),
         offset=F.coalesce("final_first", "poll_first"),
         process=F.coalesce("reader", "process"),
         time_ns="polled_ns",

@@ -16,9 +16,6 @@ from verifiers.checking.polling import poll_details
 def poll_skip(turns: DataFrame) -> DataFrame:
     """Return the polls that began beyond a record that the process never received.
 
-    Args:
-        turns: where consumers went back in a partition, or skipped records.
-
     Returns:
         One row per pair of polls with a known record strictly between them; `skipped` in the
         detail counts those. Kind "subscribe" if a group moves the consumer's partitions, else

@@ -16,10 +16,6 @@ from verifiers.checking.details import columns
 def precommitted_read(txns: DataFrame, txn_reads: DataFrame) -> DataFrame:
     """Return the transactions that were given a record that they had sent themselves.
 
-    Args:
-        txns: transactions.
-        txn_reads: the records of transactions that transactions were given.
-
     Returns:
         One row per transaction, with the lowest such value; `records` in the detail counts them.
         Clients that poll within transactions read read_committed, which is the kind.

@@ -22,10 +22,6 @@ def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
     A high watermark that is asked for later is no lower than it was, while one leader leads: a
     record at or above it that was given before it was asked for had not been committed.
 
-    Args:
-        polls: records that consumers were given.
-        ceilings: the stretches of time in which no record from an offset on may have been given.
-
     Returns:
         One row per record given; `high_watermark` is what the leader of `leader_epoch` told when it
         was asked later, at `asked_ns`; `reader` is the process, and process the producer's.
@@ -39,15 +35,7 @@ def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
             F.sequence(F.floor(F.col("from_ns") / _SECOND_NS), F.floor(F.col("to_ns") / _SECOND_NS))
         ).alias("second"),
     )
-    given = polls.select(
-        "topic",
-        "partition",
-        "offset",
-        "value",
-        "time_ns",
-        F.col("process").alias("reader"),
-        second.alias("second"),
-    )
+    given = polls.withColumnRenamed("process", "reader").withColumn("second", second)
     beyond = given.join(F.broadcast(spread), ["topic", "partition", "second"]).where(
         (F.col("from_ns") <= F.col("time_ns"))
         & (F.col("time_ns") < F.col("to_ns"))

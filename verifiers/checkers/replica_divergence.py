@@ -17,9 +17,6 @@ from verifiers.frames.history import producer_of
 def replica_divergence(differences: DataFrame) -> DataFrame:
     """Return where two replicas hold different batches below the high watermark, at rest.
 
-    Args:
-        differences: where replicas hold different batches.
-
     Returns:
         One row per pair of batches; offset is the first at which they differ, `last_offset` in
         the detail the last. Kind "in-sync" if the other replica was in the ISR when the run
@@ -30,9 +27,8 @@ def replica_divergence(differences: DataFrame) -> DataFrame:
 
     Source: KIP-101, scenario 2.
     """
-    rows = differences.where(~F.col("same_records"))
     return offences(
-        rows,
+        differences.where(~F.col("same_records")),
         offset="first",
         process=producer_of(F.col("value")),
         kind=F.when(F.col("in_sync"), "in-sync").otherwise("out-of-sync"),

@@ -21,9 +21,6 @@ def replica_gap(disjoint: DataFrame) -> DataFrame:
     A compressed set of the formats before v2 does not say where it begins, so that a hole before
     one is not seen.
 
-    Args:
-        disjoint: the batches of all replicas of the partitions in which one does not follow.
-
     Returns:
         One row per place; offset is the first that the batch behind it has. Kind "gap" if offsets
         are missing before it that another replica holds: `missing_from` is the first of them,

@@ -20,10 +20,6 @@ def torn_transaction(txns: DataFrame, parts: DataFrame) -> DataFrame:
     as a whole or not at all. Records of aborted transactions are G1a. A record beyond the end of
     the final read counts as neither found nor lacking.
 
-    Args:
-        txns: transactions; without any there is nothing to tear.
-        parts: the sends of transactions of which there may be a part only.
-
     Returns:
         One row per transaction, at the lowest record that is lacking; `found` and `lacking` in the
         detail count its records, `type` is ok (committed) or info (unknown).

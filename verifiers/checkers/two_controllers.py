@@ -18,9 +18,6 @@ def two_controllers(elections: DataFrame) -> DataFrame:
     Two controllers at one time in two epochs are no offence: one that is paused or cut off does not
     know that it was deposed, and brokers, voters and ZooKeeper refuse its older epoch.
 
-    Args:
-        elections: which node said that it is the active controller, in which epoch.
-
     Returns:
         One row per epoch: `nodes` are those that claim it, `claims` who tells so and when, by the
         teller's clock.

@@ -15,10 +15,7 @@ from verifiers.checking.checker import Severity, checker, offences
 def unavailable(sends: DataFrame, demands: DataFrame) -> DataFrame:
     """Return the gaps between acknowledgements that are longer than the scenario allows.
 
-    Args:
-        sends: completed sends.
-        demands: the stretches of time in which the faults leave enough brokers and clients send,
-            with the bound. A stretch that begins when a fault is healed gives as much time again.
+    When a fault is healed, there is as much time again.
 
     Returns:
         One row per gap: time_ns is when it begins, `gap_s` how long it is, `bound_s` how long it
@@ -30,9 +27,8 @@ def unavailable(sends: DataFrame, demands: DataFrame) -> DataFrame:
         "topic", "partition", F.col("complete_ns").alias("at_ns")
     )
     windows = F.broadcast(demands)
-    within = acked.join(windows, "topic").where(
-        (F.col("at_ns") >= F.col("from_ns")) & (F.col("at_ns") <= F.col("to_ns"))
-    )
+    is_demanded = F.col("at_ns").between(F.col("from_ns"), F.col("to_ns"))
+    within = acked.join(windows, "topic").where(is_demanded)
     tried = sends.where(F.col("partition").isNotNull())
     partitions = tried.select("topic", "partition").distinct().join(windows, "topic")
     edges = partitions.select("*", F.explode(F.array("from_ns", "to_ns")).alias("at_ns"))

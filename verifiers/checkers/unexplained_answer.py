@@ -21,10 +21,6 @@ def unexplained_answer(answers: DataFrame, explanations: DataFrame) -> DataFrame
     leader or that a request ran out of time, are what a disturbed cluster has to answer. And only
     those that a client sees: librdkafka asks again after many errors, and tells of the last one.
 
-    Args:
-        answers: the errors of those families that clients recorded.
-        explanations: when faults explain which family of errors.
-
     Returns:
         One row per answer: `error` as the client names it, `to` what it answered (send, txn or
         event), `words` of the client. The kind is the family; UNKNOWN_SERVER_ERROR is `server`

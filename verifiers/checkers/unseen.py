@@ -17,9 +17,6 @@ def unseen(values: DataFrame) -> DataFrame:
 
     Whether they are in the log is unknown, so the verdict of the run is UNKNOWN.
 
-    Args:
-        values: what is known of each value.
-
     Returns:
         One row per record; offset as acknowledged, null under acks=0.
 

@@ -16,10 +16,8 @@ from verifiers.checking.details import columns
 def zombie_commit(txns: DataFrame, events: DataFrame) -> DataFrame:
     """Return the transactions whose commit was acknowledged after another client had taken over.
 
-    Args:
-        txns: transactions.
-        events: the takeovers, recorded when the second client had been given the transactional id
-            and before the first one tried to commit.
+    A takeover is recorded when the second client has been given the transactional id, and before
+    the first one tries to commit.
 
     Returns:
         One row per transaction, at the time when its commit was acknowledged.

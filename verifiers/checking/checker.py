@@ -56,7 +56,8 @@ from pyspark.sql import functions as F
 
 from harness.core.registry import Registry
 from verifiers.frames.shared import made_of
-from verifiers.oracle import Chapter, chapter_of
+from verifiers.oracle.row import Chapter
+from verifiers.oracle.table import chapter_of
 from verifiers.run_folder.schema import ANOMALY_SCHEMA
 from verifiers.spark.columns import converted
 

@@ -8,7 +8,8 @@ from verifiers.adequacy.rule import Answer, reasons_of
 from verifiers.checking.checker import CHECKERS
 from verifiers.checking.execution import Found
 from verifiers.judging.evidence import in_words, lost_when
-from verifiers.oracle import Circumstances, Ruling
+from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.row import Row
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import AnomalyFinding, JudgedFault
 from verifiers.situations.effects import Effect
@@ -49,7 +50,7 @@ def judge_findings(
         # Only the worst kinds are explained: those that are forbidden, else the undecided ones.
         worst = max(map(_badness, rulings.values()))
         telling = [ruling for ruling in rulings.values() if _badness(ruling) == worst]
-        whys = dict.fromkeys(ruling.why for ruling in telling)
+        whys = dict.fromkeys(str(ruling.why) for ruling in telling)
         permits = dict.fromkeys(ruling.permits for ruling in telling if ruling.permits)
         count = sum(kinds.values())
         findings[name] = AnomalyFinding(
@@ -72,7 +73,7 @@ def judge_findings(
     return findings
 
 
-def _badness(ruling: Ruling) -> int:
+def _badness(ruling: Row) -> int:
     return 0 if ruling.permitted else 1 if ruling.undecided else _FORBIDDEN
 
 

@@ -63,7 +63,7 @@ class OpOptions:
             if name in LOSSES
             else [rule(name, kind, circumstances) for kind in kinds]
         )
-        return rulings[0].why if all(ruling.permitted for ruling in rulings) else None
+        return str(rulings[0].why) if all(ruling.permitted for ruling in rulings) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

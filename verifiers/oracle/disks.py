@@ -1,11 +1,8 @@
 """Chapters on replicas and high watermarks."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import (
-    CUTS_BY_HIGH_WATERMARK,
-    READS_RACE_APPENDS,
-)
-from verifiers.oracle.row import Chapter, Reason, forbidden, permitted
+from verifiers.oracle.circumstances import CUTS_BY_HIGH_WATERMARK, READS_RACE_APPENDS
+from verifiers.oracle.row import Reason, chapter, forbidden, permitted
 
 _ONE_LOG = Reason(
     "Members of the ISR hold the same batches below the high watermark: since 0.11 a follower cuts "
@@ -14,72 +11,59 @@ _ONE_LOG = Reason(
 )
 
 DISKS = (
-    Chapter(
-        anomaly="replica-divergence",
-        means="Two replicas hold different batches at one offset below the high watermark.",
+    chapter(
+        "replica-divergence",
+        "Two replicas hold different batches at one offset below the high watermark.",
+        permitted(reasons.OUTSIDE_THE_ISR, "out-of-sync", by="being outside the ISR"),
+        permitted(
+            "Kafka up to 0.10.2 cuts followers by high watermark, and what lay above it on a "
+            "broker that led before can stay there under other records' offsets.",
+            source="KIP-101, scenario 2",
+            given=CUTS_BY_HIGH_WATERMARK,
+            by="Kafka before 0.11",
+        ),
+        forbidden(_ONE_LOG),
         kinds=("in-sync", "out-of-sync"),
-        rows=(
-            permitted(
-                reasons.OUTSIDE_THE_ISR,
-                "out-of-sync",
-                by="being outside the ISR",
-            ),
-            permitted(
-                "Kafka up to 0.10.2 cuts followers by high watermark, and what lay above it on "
-                "a broker that led before can stay there under other records' offsets.",
-                source="KIP-101, scenario 2",
-                given=CUTS_BY_HIGH_WATERMARK,
-                by="Kafka before 0.11",
-            ),
-            forbidden(_ONE_LOG),
-        ),
     ),
-    Chapter(
-        anomaly="replica-gap",
-        means="A replica's log leaves out offsets that another one holds, or goes back.",
+    chapter(
+        "replica-gap",
+        "A replica's log leaves out offsets that another one holds, or goes back.",
+        forbidden(_ONE_LOG),
         kinds=("gap", "overlap", "backwards"),
-        rows=(forbidden(_ONE_LOG),),
     ),
-    Chapter(
-        anomaly="epoch-disorder",
-        means="A batch on disk has a leader epoch that it must not have.",
-        rows=(
-            forbidden(
-                "Leader epochs grow along a log, and an epoch has one leader, so epoch and "
-                "offset name one batch: no contract permits otherwise.",
-                source="KIP-101",
-            ),
+    chapter(
+        "epoch-disorder",
+        "A batch on disk has a leader epoch that it must not have.",
+        forbidden(
+            "Leader epochs grow along a log, and an epoch has one leader, so epoch and offset "
+            "name one batch: no contract permits otherwise.",
+            source="KIP-101",
         ),
     ),
-    Chapter(
-        anomaly="hw-regression",
-        means="Within one leader epoch a partition's high watermark went down.",
-        rows=(
-            reasons.copies_destroyed(),
-            reasons.shown_by_one(),
-            reasons.LAST_REPLICA,
-            forbidden(
-                "What a leader has once shown as committed stays so while it leads: no "
-                "contract permits otherwise.",
-                source="Kafka documentation, replication design; KIP-207",
-            ),
+    chapter(
+        "hw-regression",
+        "Within one leader epoch a partition's high watermark went down.",
+        reasons.copies_destroyed(),
+        reasons.shown_by_one(),
+        reasons.LAST_REPLICA,
+        forbidden(
+            "What a leader has once shown as committed stays so while it leads: no contract "
+            "permits otherwise.",
+            source="Kafka documentation, replication design; KIP-207",
         ),
     ),
-    Chapter(
-        anomaly="read-beyond-hw",
-        means="A consumer was given an offset at or above the high watermark.",
-        rows=(
-            forbidden(
-                "The contract forbids it, though Kafka up to 2.5.0 is known for it: a slice of "
-                "the log that is read while it grows may reach beyond the high watermark.",
-                source="KAFKA-9835, mended in 2.5.1",
-                given=READS_RACE_APPENDS,
-            ),
-            forbidden(
-                "Consumers read below the high watermark only: no contract permits otherwise.",
-                source="Kafka documentation, replication design",
-            ),
+    chapter(
+        "read-beyond-hw",
+        "A consumer was given an offset at or above the high watermark.",
+        forbidden(
+            "The contract forbids it, though Kafka up to 2.5.0 is known for it: a slice of the "
+            "log that is read while it grows may reach beyond the high watermark.",
+            source="KAFKA-9835, mended in 2.5.1",
+            given=READS_RACE_APPENDS,
+        ),
+        forbidden(
+            "Consumers read below the high watermark only: no contract permits otherwise.",
+            source="Kafka documentation, replication design",
         ),
     ),
 )
-"""What is ruled of replicas."""

@@ -1,105 +1,83 @@
 """Chapters on records that are lost, and on writes that were refused for too long."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import (
-    ACKS_0,
-    ACKS_1,
-)
-from verifiers.oracle.row import Chapter, forbidden, permitted
-
-_ELSEWHERE = "An acknowledged record that was lost gives its offset to another, and acks={} permits"
+from verifiers.oracle.circumstances import ACKS_0, ACKS_1
+from verifiers.oracle.row import chapter, forbidden, permitted
 
 LOSSES = (
-    Chapter(
-        anomaly="lost-write",
-        means="An acknowledged record is not in the final log.",
+    chapter(
+        "lost-write",
+        "An acknowledged record is not in the final log.",
+        forbidden(reasons.EVERY_DISK_HAS_IT, "unread"),
+        forbidden(reasons.NOTHING_EXPLAINS_IT, "unexplained"),
+        permitted(reasons.ACKS_0_PROMISES_NOTHING, given=ACKS_0, by="acks=0"),
+        permitted(reasons.ACKS_1_IS_THE_LEADER_ALONE, given=ACKS_1, by="acks=1"),
+        reasons.unclean_election(),
+        reasons.copies_destroyed("destroyed"),
+        reasons.CUT_BY_HIGH_WATERMARK,
+        reasons.LAST_REPLICA,
+        forbidden(reasons.ISR_KEEPS),
         kinds=("explained", "destroyed", "unread", "unexplained"),
-        rows=(
-            forbidden(reasons.EVERY_DISK_HAS_IT, "unread"),
-            forbidden(reasons.NOTHING_EXPLAINS_IT, "unexplained"),
-            permitted(reasons.ACKS_0_PROMISES_NOTHING, given=ACKS_0, by="acks=0"),
-            permitted(reasons.ACKS_1_IS_THE_LEADER_ALONE, given=ACKS_1, by="acks=1"),
-            reasons.unclean_election(),
-            reasons.copies_destroyed("destroyed"),
-            reasons.CUT_BY_HIGH_WATERMARK,
-            reasons.LAST_REPLICA,
-            forbidden(reasons.ISR_KEEPS),
+    ),
+    chapter(
+        "unseen",
+        "An acknowledged record was never read, where the final read did not get to.",
+        permitted(
+            "Nobody looked where these records should be: they are neither kept nor lost, and "
+            "leave the verdict unknown instead.",
+            source="jepsen.tests.kafka, unseen",
         ),
     ),
-    Chapter(
-        anomaly="unseen",
-        means="An acknowledged record was never read, where the final read did not get to.",
-        rows=(
+    chapter(
+        "inconsistent-offsets",
+        "Two different records are known of one offset.",
+        *(
             permitted(
-                "Nobody looked where these records should be: they are neither kept nor lost, "
-                "and leave the verdict unknown instead.",
-                source="jepsen.tests.kafka, unseen",
-            ),
+                "An acknowledged record that was lost gives its offset to another, and "
+                f"{by} permits the loss itself.",
+                "acks",
+                source="Kafka documentation, acks",
+                given=given,
+                by=by,
+            )
+            for by, given in (("acks=0", ACKS_0), ("acks=1", ACKS_1))
         ),
-    ),
-    Chapter(
-        anomaly="inconsistent-offsets",
-        means="Two different records are known of one offset.",
+        reasons.unclean_election(),
+        reasons.copies_destroyed(),
+        reasons.shown_by_one("reads"),
+        reasons.CUT_BY_HIGH_WATERMARK,
+        reasons.LAST_REPLICA,
+        forbidden(reasons.COMMITTED_STAYS, "reads"),
+        forbidden(reasons.ISR_KEEPS),
         kinds=("acks", "reads"),
-        rows=(
-            permitted(
-                f"{_ELSEWHERE.format(0)} the loss itself.",
-                "acks",
-                source="Kafka documentation, acks",
-                given=ACKS_0,
-                by="acks=0",
-            ),
-            permitted(
-                f"{_ELSEWHERE.format(1)} the loss itself.",
-                "acks",
-                source="Kafka documentation, acks",
-                given=ACKS_1,
-                by="acks=1",
-            ),
-            reasons.unclean_election(),
-            reasons.copies_destroyed(),
-            reasons.shown_by_one("reads"),
-            reasons.CUT_BY_HIGH_WATERMARK,
-            reasons.LAST_REPLICA,
-            forbidden(reasons.COMMITTED_STAYS, "reads"),
-            forbidden(reasons.ISR_KEEPS),
+    ),
+    chapter(
+        "dirty-read",
+        "A consumer was given a record that is not in the final log.",
+        reasons.unclean_election(),
+        reasons.copies_destroyed(),
+        reasons.shown_by_one(),
+        reasons.CUT_BY_HIGH_WATERMARK,
+        reasons.LAST_REPLICA,
+        forbidden(reasons.COMMITTED_STAYS),
+    ),
+    chapter(
+        "unavailable",
+        "No send of a partition was acknowledged for longer than the scenario allows.",
+        forbidden(
+            "The scenario asks for it: with min.insync.replicas and a majority of the controllers "
+            "left, a partition gets a leader and takes writes again.",
+            source="Kafka documentation, replication design; available_within_s of the scenario",
         ),
     ),
-    Chapter(
-        anomaly="dirty-read",
-        means="A consumer was given a record that is not in the final log.",
-        rows=(
-            reasons.unclean_election(),
-            reasons.copies_destroyed(),
-            reasons.shown_by_one(),
-            reasons.CUT_BY_HIGH_WATERMARK,
-            reasons.LAST_REPLICA,
-            forbidden(reasons.COMMITTED_STAYS),
-        ),
-    ),
-    Chapter(
-        anomaly="unavailable",
-        means="No send of a partition was acknowledged for longer than the scenario allows.",
-        rows=(
-            forbidden(
-                "The scenario asks for it: with min.insync.replicas and a majority of the "
-                "controllers left, a partition gets a leader and takes writes again.",
-                source="Kafka documentation, replication design; available_within_s of the "
-                "scenario",
-            ),
-        ),
-    ),
-    Chapter(
-        anomaly="acked-below-min-isr",
-        means="A send with acks=all was acknowledged while fewer than min.insync.replicas were in "
-        "the ISR.",
-        rows=(
-            forbidden(
-                "With acks=all a leader refuses what it cannot have copied to "
-                "min.insync.replicas, and acknowledges nothing else.",
-                source="Kafka documentation, min.insync.replicas; KIP-966",
-            ),
+    chapter(
+        "acked-below-min-isr",
+        "A send with acks=all was acknowledged while fewer than min.insync.replicas were in the "
+        "ISR.",
+        forbidden(
+            "With acks=all a leader refuses what it cannot have copied to min.insync.replicas, "
+            "and acknowledges nothing else.",
+            source="Kafka documentation, min.insync.replicas; KIP-966",
         ),
     ),
 )
-"""What is ruled of records that ought to be there."""

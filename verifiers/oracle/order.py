@@ -8,7 +8,7 @@ from verifiers.oracle.circumstances import (
     MAY_REPEAT,
     UNCLEAN,
 )
-from verifiers.oracle.row import Chapter, Reason, Row, forbidden, permitted
+from verifiers.oracle.row import Reason, Row, chapter, forbidden, permitted
 
 _RETRYING = "retrying without idempotence"
 _KNOWN_OF_0_11 = Reason(
@@ -76,66 +76,59 @@ _REVERSED: tuple[Row, ...] = (
 )
 
 ORDER = (
-    Chapter(
-        anomaly="duplicate",
-        means="One record lies at more than one offset.",
+    chapter(
+        "duplicate",
+        "One record lies at more than one offset.",
+        permitted(reasons.WRITTEN_AGAIN, given=MAY_REPEAT, by=_RETRYING),
+        reasons.unclean_election("moved"),
+        reasons.copies_destroyed("moved"),
+        reasons.shown_by_one("moved"),
+        forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
+        forbidden(
+            "A producer that is idempotent, or never retries, writes a record once.",
+            source="KIP-98",
+        ),
         kinds=("log", "moved"),
-        rows=(
-            permitted(reasons.WRITTEN_AGAIN, given=MAY_REPEAT, by=_RETRYING),
-            reasons.unclean_election("moved"),
-            reasons.copies_destroyed("moved"),
-            reasons.shown_by_one("moved"),
-            forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
-            forbidden(
-                "A producer that is idempotent, or never retries, writes a record once.",
-                source="KIP-98",
-            ),
+    ),
+    chapter(
+        "nonmonotonic-send",
+        "Two sends of one producer lie in a partition in the other order.",
+        *_REVERSED,
+        kinds=("order", "duplicate", "lost"),
+    ),
+    chapter(
+        "int-nonmonotonic-send",
+        "Two sends of one transaction lie in a partition in the other order.",
+        *_REVERSED,
+        kinds=("order", "duplicate", "lost"),
+    ),
+    chapter(
+        "int-send-skip",
+        "In an op history, two sends of one op to a key have another op's between them.",
+        permitted(
+            "Transactions do not isolate what they write from each other.",
+            source="KIP-98; jepsen.tests.kafka",
+            by="transactions",
         ),
     ),
-    Chapter(
-        anomaly="nonmonotonic-send",
-        means="Two sends of one producer lie in a partition in the other order.",
-        kinds=("order", "duplicate", "lost"),
-        rows=_REVERSED,
-    ),
-    Chapter(
-        anomaly="int-nonmonotonic-send",
-        means="Two sends of one transaction lie in a partition in the other order.",
-        kinds=("order", "duplicate", "lost"),
-        rows=_REVERSED,
-    ),
-    Chapter(
-        anomaly="int-send-skip",
-        means="In an op history, two sends of one op to a key have another op's between them.",
-        rows=(
-            permitted(
-                "Transactions do not isolate what they write from each other.",
-                source="KIP-98; jepsen.tests.kafka",
-                by="transactions",
-            ),
-        ),
-    ),
-    Chapter(
-        anomaly="nonmonotonic-poll",
-        means="A poll began at or below the place that its process had read up to.",
+    chapter(
+        "nonmonotonic-poll",
+        "A poll began at or below the place that its process had read up to.",
+        *_MOVED,
         kinds=("assign", "subscribe"),
-        rows=_MOVED,
     ),
-    Chapter(
-        anomaly="poll-skip",
-        means="A poll began beyond a record that its process was never given.",
+    chapter(
+        "poll-skip",
+        "A poll began beyond a record that its process was never given.",
+        *_MOVED,
         kinds=("assign", "subscribe"),
-        rows=_MOVED,
     ),
-    Chapter(
-        anomaly="int-nonmonotonic-poll",
-        means="Neighbouring records of one poll go back.",
-        rows=(forbidden(_IN_ONE_POLL),),
+    chapter(
+        "int-nonmonotonic-poll",
+        "Neighbouring records of one poll go back.",
+        forbidden(_IN_ONE_POLL),
     ),
-    Chapter(
-        anomaly="int-poll-skip",
-        means="Neighbouring records of one poll leave one out.",
-        rows=(forbidden(_IN_ONE_POLL),),
+    chapter(
+        "int-poll-skip", "Neighbouring records of one poll leave one out.", forbidden(_IN_ONE_POLL)
     ),
 )
-"""What is ruled of records that are where, or when, they should not be."""

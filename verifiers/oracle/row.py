@@ -1,4 +1,4 @@
-"""Chapters and rows of the oracle, and the rulings that follow from them."""
+"""Chapters of the oracle, and their rows, each of which is a ruling."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,25 +21,6 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.sentence.removesuffix('.')} ({self.source})."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
-    """The oracle's ruling on one kind of anomaly.
-
-    Attributes:
-        permitted: whether the contract permits it.
-        why: one sentence, with its source.
-        permits: what of the contract permits it, in a word or two; empty if nothing does.
-        source: where what `why` says is written.
-        undecided: whether it is neither permitted nor forbidden: it leaves the verdict UNKNOWN.
-    """
-
-    permitted: bool
-    why: str
-    permits: str = ""
-    source: str = ""
-    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,17 +119,11 @@ class Chapter:
                 f"{', '.join(sorted(unknown))}."
             )
 
-    def row(self, kind: str | None, circumstances: Circumstances) -> Row:
-        """Return the first row that fits."""
+    def rule(self, kind: str | None, circumstances: Circumstances) -> Row:
+        """Return the first row that fits: whether the kind is permitted, and why."""
         return next(row for row in self.rows if row.fits(kind, circumstances))
 
-    def rule(self, kind: str | None, circumstances: Circumstances) -> Ruling:
-        """Return whether the kind is permitted under these circumstances, and why."""
-        row = self.row(kind, circumstances)
-        return Ruling(
-            permitted=row.permitted,
-            why=str(row.why),
-            permits=row.permits,
-            source=row.why.source,
-            undecided=row.undecided,
-        )
+
+def chapter(anomaly: str, means: str, *rows: Row, kinds: tuple[str, ...] = ()) -> Chapter:
+    """Return a chapter; the arguments are its attributes."""
+    return Chapter(anomaly=anomaly, means=means, kinds=kinds, rows=rows)

@@ -8,39 +8,28 @@ from verifiers.oracle.groups import GROUPS
 from verifiers.oracle.integrity import INTEGRITY
 from verifiers.oracle.losses import LOSSES
 from verifiers.oracle.order import ORDER
-from verifiers.oracle.row import Chapter, Reason, Ruling, forbidden
+from verifiers.oracle.row import Chapter, Row, chapter, forbidden
 
-TABLE: tuple[Chapter, ...] = (
-    *LOSSES,
-    *ORDER,
-    *GROUPS,
-    *CLIENTS,
-    *DISKS,
-    *INTEGRITY,
-    *CLUSTER,
-)
+TABLE: tuple[Chapter, ...] = (*LOSSES, *ORDER, *GROUPS, *CLIENTS, *DISKS, *INTEGRITY, *CLUSTER)
 """Every anomaly of this tree."""
 
 _BY_NAME = {chapter.anomaly: chapter for chapter in TABLE}
-_BY_DEFAULT = Reason(
-    "No contract permits what a checker finds that says nothing else.", "the default"
+_BY_DEFAULT = forbidden(
+    "No contract permits what a checker finds that says nothing else.", source="the default"
 )
 
 
 def chapter_of(anomaly: str) -> Chapter:
     """Return the chapter of an anomaly; if the table has none, one that always forbids."""
-    return _BY_NAME.get(anomaly) or Chapter(
-        anomaly=anomaly, means="", rows=(forbidden(_BY_DEFAULT),)
-    )
+    return _BY_NAME.get(anomaly) or chapter(anomaly, "", _BY_DEFAULT)
 
 
-def rule(anomaly: str, kind: str | None, circumstances: Circumstances) -> Ruling:
+def rule(anomaly: str, kind: str | None, circumstances: Circumstances) -> Row:
     """Return whether one kind of an anomaly is permitted, and why."""
     return chapter_of(anomaly).rule(kind, circumstances)
 
 
 def may_occur(anomaly: str, circumstances: Circumstances) -> bool:
     """Return whether any kind of an anomaly is permitted."""
-    chapter = chapter_of(anomaly)
-    kinds = chapter.kinds or (None,)
-    return any(chapter.rule(kind, circumstances).permitted for kind in kinds)
+    kinds = chapter_of(anomaly).kinds or (None,)
+    return any(rule(anomaly, kind, circumstances).permitted for kind in kinds)

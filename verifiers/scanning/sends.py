@@ -1,16 +1,16 @@
 """What a history tells of sends: those without an acknowledgement, and those in flight."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Partition = tuple[str, int]
+from verifiers.run_folder.folder import TopicPartition
 
 COLUMNS = ("type", "error", "topic", "partition", "offset", "invoke_ns", "complete_ns")
 """What has to be known of each send."""
@@ -30,7 +30,7 @@ class SendsWanted:
         faults: from the first to the second of these times, ns, by the id of the fault.
     """
 
-    moments: Mapping[Partition, Sequence[int]]
+    moments: Mapping[TopicPartition, Sequence[int]]
     faults: Mapping[str, tuple[int, int]]
 
     def renamed(self, named: Callable[[str], str]) -> "SendsWanted":
@@ -55,8 +55,8 @@ class Sends:
 
     failed: list[dict[str, Any]] = field(default_factory=list)
     slow: list[dict[str, Any]] = field(default_factory=list)
-    in_flight: dict[tuple[Partition, int], int] = field(default_factory=dict)
-    attempted: dict[str, int] = field(default_factory=dict)
+    in_flight: Counter[tuple[TopicPartition, int]] = field(default_factory=Counter)
+    attempted: Counter[str] = field(default_factory=Counter)
     acked_after_healing: int = 0
     refused: int = 0
     unknown: Counter[str | None] = field(default_factory=Counter)
@@ -65,13 +65,11 @@ class Sends:
         """Add what another part of the history tells."""
         for rows, others in ((self.failed, more.failed), (self.slow, more.slow)):
             rows += others[: _MOST_ROWS - len(rows)]
-        for moment, count in more.in_flight.items():
-            self.in_flight[moment] = self.in_flight.get(moment, 0) + count
-        for fault, count in more.attempted.items():
-            self.attempted[fault] = self.attempted.get(fault, 0) + count
+        self.in_flight.update(more.in_flight)
+        self.attempted.update(more.attempted)
         self.acked_after_healing += more.acked_after_healing
         self.refused += more.refused
-        self.unknown += more.unknown
+        self.unknown.update(more.unknown)
 
     def look_at(self, sends: pa.Table, wanted: SendsWanted) -> None:
         """Add what some sends tell.
@@ -83,32 +81,23 @@ class Sends:
         sends = sends.filter(pc.is_valid(sends["invoke_ns"]))
         healed_ns = max((end_ns for _, end_ns in wanted.faults.values()), default=0)
         acked = pc.equal(sends["type"], "ok")
-        others = sends.filter(pc.invert(acked))
         took_ns = pc.subtract(sends["complete_ns"], sends["invoke_ns"])
         late = pc.and_(pc.and_(acked, pc.greater(took_ns, _SLOW_NS)), pc.is_valid(sends["offset"]))
         acked_after = pc.sum(pc.and_(acked, pc.greater(sends["complete_ns"], healed_ns)))
+        others = sends.filter(pc.invert(acked))
         errors = others["error"].cast("string")
-        unknown = errors.filter(pc.equal(others["type"], "info"))
-        everywhere = _Times(sends)
-        by_partition = {partition: _Times(_of(sends, partition)) for partition in wanted.moments}
-        self.add(
-            Sends(
-                failed=_first(others, _MOST_ROWS - len(self.failed)),
-                slow=_first(sends.filter(late), _MOST_ROWS - len(self.slow)),
-                in_flight={
-                    (partition, at_ns): by_partition[partition].open_within(at_ns, at_ns)
-                    for partition, times in wanted.moments.items()
-                    for at_ns in times
-                },
-                attempted={
-                    fault: everywhere.open_within(decided_ns, end_ns)
-                    for fault, (decided_ns, end_ns) in wanted.faults.items()
-                },
-                acked_after_healing=acked_after.as_py() or 0,
-                refused=pc.sum(pc.starts_with(errors, _REFUSAL)).as_py() or 0,
-                unknown=Counter(unknown.to_pylist()),
-            )
-        )
+        self.failed += others.slice(0, _MOST_ROWS - len(self.failed)).to_pylist()
+        self.slow += sends.filter(late).slice(0, _MOST_ROWS - len(self.slow)).to_pylist()
+        for partition, times in wanted.moments.items():
+            topic, number = partition
+            there = pc.and_(pc.equal(sends["topic"], topic), pc.equal(sends["partition"], number))
+            counts = _open_within(sends.filter(there), [(at_ns, at_ns) for at_ns in times])
+            self.in_flight.update(dict(zip(product([partition], times), counts, strict=True)))
+        counts = _open_within(sends, wanted.faults.values())
+        self.attempted.update(dict(zip(wanted.faults, counts, strict=True)))
+        self.acked_after_healing += acked_after.as_py() or 0
+        self.refused += pc.sum(pc.starts_with(errors, _REFUSAL)).as_py() or 0
+        self.unknown.update(errors.filter(pc.equal(others["type"], "info")).to_pylist())
 
     def renamed(self, named: Callable[[str], str]) -> "Sends":
         """Return the same of topics of other names."""
@@ -116,40 +105,21 @@ class Sends:
             self,
             failed=[{**send, "topic": named(send["topic"])} for send in self.failed],
             slow=[{**send, "topic": named(send["topic"])} for send in self.slow],
-            in_flight={
-                ((named(topic), number), at_ns): count
-                for ((topic, number), at_ns), count in self.in_flight.items()
-            },
+            in_flight=Counter(
+                {
+                    ((named(topic), number), at_ns): count
+                    for ((topic, number), at_ns), count in self.in_flight.items()
+                }
+            ),
         )
 
 
-def _of(sends: pa.Table, partition: Partition) -> pa.Table:
-    name, number = partition
-    return sends.filter(
-        pc.and_(pc.equal(sends["topic"], name), pc.equal(sends["partition"], number))
-    )
-
-
-class _Times:
-    """When sends began and when they ended; sorted only if somebody asks."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    @cached_property
-    def _invoked(self) -> Any:  # noqa: ANN401
-        return np.sort(self._table["invoke_ns"].to_numpy())
-
-    @cached_property
-    def _completed(self) -> Any:  # noqa: ANN401
-        return np.sort(self._table["complete_ns"].drop_null().to_numpy())
-
-    def open_within(self, from_ns: int, to_ns: int) -> int:
-        """Return how many had begun at the end of a time, and not ended before its beginning."""
-        begun = np.searchsorted(self._invoked, to_ns, "right")
-        return int(begun - np.searchsorted(self._completed, from_ns))
-
-
-def _first(table: pa.Table, most: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.slice(0, most).to_pylist()
-    return rows
+def _open_within(sends: pa.Table, spans: Collection[tuple[int, int]]) -> list[int]:
+    """Return how many sends had begun by the end of each span, and not ended before it began."""
+    if not spans:
+        return []
+    begins, ends = zip(*spans, strict=True)
+    begun = np.searchsorted(np.sort(sends["invoke_ns"].to_numpy()), ends, "right")
+    completed = np.sort(sends["complete_ns"].drop_null().to_numpy())
+    counts: list[int] = (begun - np.searchsorted(completed, begins)).tolist()
+    return counts

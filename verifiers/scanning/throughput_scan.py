@@ -155,7 +155,7 @@ def throughputs(
 def _of_member(
     member: Member, wanted: SendsWanted, rows: Sequence[Row]
 ) -> tuple[Throughput, Sends]:
-    sends = Sends(attempted=dict.fromkeys(wanted.faults, 0))
+    sends = Sends(attempted=Counter(dict.fromkeys(wanted.faults, 0)))
     bins: dict[int | None, Counter[str]] = defaultdict(Counter)
     latencies: dict[int | None, list[int | None]] = defaultdict(lambda: [None] * len(QUANTILES))
     stretches: list[Row] = []

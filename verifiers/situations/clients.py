@@ -2,11 +2,7 @@
 
 from collections.abc import Iterator
 
-from verifiers.situations.events import (
-    OFFSETS_TOPIC,
-    TRANSACTIONS_TOPIC,
-    RunEvents,
-)
+from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, RunEvents, after_silence
 from verifiers.situations.situation import Occurrence, situation
 
 _COMMIT_NS = 1_000_000_000
@@ -46,19 +42,15 @@ def group_coordinator_lost(events: RunEvents) -> Iterator[Occurrence]:
 
     Recognised by the leaders of __consumer_offsets; members commit every second.
     """
-    groups = events.run.subscribed or events.moves
-    for change in events.leader_changes:
-        lost = events.cause_of(change) is not None
-        if groups and lost and change.partition[0] == OFFSETS_TOPIC:
+    if events.run.subscribed or events.moves:
+        for change in events.losses_of([OFFSETS_TOPIC]):
             yield Occurrence(at_ns=change.at_ns, where=change.where)
 
 
 @situation("transaction-coordinator-lost")
 def transaction_coordinator_lost(events: RunEvents) -> Iterator[Occurrence]:
     """The broker that coordinates transactions is lost while a transaction is being committed."""
-    for change in events.leader_changes:
-        if change.partition[0] != TRANSACTIONS_TOPIC or events.cause_of(change) is None:
-            continue
+    for change in events.losses_of([TRANSACTIONS_TOPIC]):
         if any(
             txn["invoke_ns"] <= change.after_ns <= txn["complete_ns"] for txn in events.transactions
         ):
@@ -76,8 +68,8 @@ def zombie_fenced(events: RunEvents) -> Iterator[Occurrence]:
 @situation("transaction-timed-out")
 def transaction_timed_out(events: RunEvents) -> Iterator[Occurrence]:
     """The coordinator aborts a transaction because it lasts longer than transaction.timeout.ms."""
-    for line in events.lines("transaction timed out"):
-        yield Occurrence(at_ns=line.at_ns, where=f"broker {line.broker}")
+    for at_ns, broker in events.broker_lines["transaction timed out"]:
+        yield Occurrence(at_ns=at_ns, where=f"broker {broker}")
 
 
 @situation("member-lost-before-commit")
@@ -93,20 +85,15 @@ def member_lost_before_commit(events: RunEvents) -> Iterator[Occurrence]:
 def rebalance_under_fault(events: RunEvents) -> Iterator[Occurrence]:
     """Partitions move between members of a group while a fault is in force."""
     for event in events.client_events:
-        if event["f"] != "rebalance":
-            continue
-        if any(f.decided_ns <= event["time_ns"] <= f.end_ns for f in events.faults):
-            yield Occurrence(at_ns=event["time_ns"], where=f"process {event['process']}")
+        at_ns = event["time_ns"]
+        if event["f"] == "rebalance" and any(fault.covers(at_ns) for fault in events.faults):
+            yield Occurrence(at_ns=at_ns, where=f"process {event['process']}")
 
 
 @situation("member-session-expired")
 def member_session_expired(events: RunEvents) -> Iterator[Occurrence]:
     """A member of a group is cut off past its session, and loses its partitions."""
-    last: dict[int, int] = {}
-    for event in events.client_events:
-        if event["f"] == "rebalance" and event["detail"] == "lost":
-            process, at_ns = event["process"], event["time_ns"]
-            # An event for each partition.
-            if at_ns - last.get(process, 0) > _COMMIT_NS:
-                yield Occurrence(at_ns=at_ns, where=f"process {process}")
-            last[process] = at_ns
+    lost = [(event["time_ns"], event["process"]) for event in events.lost_partitions]
+    # There is an event for each partition.
+    for at_ns, process in after_silence(lost, _COMMIT_NS):
+        yield Occurrence(at_ns=at_ns, where=f"process {process}")

@@ -1,7 +1,7 @@
 """Effects: what Kafka and its clients showed of each fault."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -68,45 +68,37 @@ def effects(
         until_ns = fault.end_ns + round(AFTERMATH_S * 1e9)
         # What follows the next fault is put down to that one.
         until_ns = min([until_ns, *(at_ns for at_ns in later if at_ns > fault.end_ns)])
-        signs = tuple(_signs(events, fault, until_ns, latencies))
+        signs = tuple(_signs(events, replace(fault, end_ns=until_ns), latencies))
         found[fault.id] = Effect(felt="felt" if signs else "unfelt", signs=signs)
     # A proven fault without victims does not exist; one that nobody recorded was not felt.
     return {fault_id: found.get(fault_id, Effect(felt="unfelt")) for fault_id in proven}
 
 
-def _signs(
-    events: RunEvents, fault: FaultSpan, until_ns: int, latencies: Sequence[Latency]
-) -> Iterator[str]:
-    yield from _of_partitions(events, fault, until_ns)
-    for old, new in pairwise(events.elected_controllers):
-        deposed = old.node_id in fault.victims and new.node_id != old.node_id
-        if deposed and fault.decided_ns <= new.at_ns <= until_ns:
-            yield f"node {new.node_id} became the controller {_after(fault, new.at_ns)}"
+def _signs(events: RunEvents, fault: FaultSpan, latencies: Sequence[Latency]) -> Iterator[str]:
+    """Yield the signs of a fault, whose span here ends with the last effect put down to it."""
+    yield from _of_partitions(events, fault)
+    for (_, old), (at_ns, new) in pairwise(events.elected_controllers):
+        if old.node_id in fault.victims and new.node_id != old.node_id and fault.covers(at_ns):
+            yield f"node {new.node_id} became the controller {_after(fault, at_ns)}"
             break
-    for event in events.registrations:
-        if event.node_id in fault.victims and fault.decided_ns <= event.at_ns <= until_ns:
-            yield f"broker {event.node_id} was {event.state} {_after(fault, event.at_ns)}"
+    for at_ns, event in events.registrations:
+        if event.node_id in fault.victims and fault.covers(at_ns):
+            yield f"broker {event.node_id} was {event.state} {_after(fault, at_ns)}"
             break
-    cuts = [
-        (at_ns, cut)
-        for at_ns, cut in events.cuts
-        if cut.broker in fault.victims and fault.decided_ns <= at_ns <= until_ns
-    ]
-    if cuts:
-        at_ns, cut = cuts[0]
-        yield (
-            f"broker {cut.broker} cut {cut.topic}-{cut.partition} to offset {cut.to} "
-            f"{_after(fault, at_ns)}"
-        )
-    yield from _of_clients(events, fault, until_ns, latencies)
+    for at_ns, cut in events.cuts:
+        if cut.broker in fault.victims and fault.covers(at_ns):
+            place = f"{cut.topic}-{cut.partition} to offset {cut.to}"
+            yield f"broker {cut.broker} cut {place} {_after(fault, at_ns)}"
+            break
+    yield from _of_clients(events, fault, latencies)
 
 
-def _of_partitions(events: RunEvents, fault: FaultSpan, until_ns: int) -> Iterator[str]:
+def _of_partitions(events: RunEvents, fault: FaultSpan) -> Iterator[str]:
     topics = events.tested | {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
     shrunk, led = [], []
     for (topic, number), states in events.states(of=topics):
         for before, after in pairwise(states):
-            if not fault.decided_ns <= after.from_ns <= until_ns:
+            if not fault.covers(after.from_ns):
                 continue
             left = fault.victims & set(before.isr) - set(after.isr)
             if left:
@@ -122,33 +114,23 @@ def _of_partitions(events: RunEvents, fault: FaultSpan, until_ns: int) -> Iterat
         yield f"broker {broker} left the ISR of {partitions} {_after(fault, at_ns)}"
 
 
-def _of_clients(
-    events: RunEvents, fault: FaultSpan, until_ns: int, latencies: Sequence[Latency]
-) -> Iterator[str]:
-    failed = [
-        send
-        for send in events.sends.failed
-        if fault.decided_ns <= send["complete_ns"] <= until_ns and send["error"]
-    ]
-    if failed:
-        yield f"{len(failed)} sends ended in {failed[0]['error']}"
+def _of_clients(events: RunEvents, fault: FaultSpan, latencies: Sequence[Latency]) -> Iterator[str]:
+    failed = [send for send in events.sends.failed if fault.covers(send["complete_ns"])]
+    errors = [send["error"] for send in failed if send["error"]]
+    if errors:
+        yield f"{len(errors)} sends ended in {errors[0]}"
     first_ns = min(other.decided_ns for other in events.faults)
-    quiet = [one.p99_s for one in latencies if events.origin_ns < one.at_ns < first_ns]
-    during = [one.p99_s for one in latencies if fault.decided_ns <= one.at_ns <= until_ns]
+    quiet = [one.p99_s for one in latencies if events.run.origin_ns < one.at_ns < first_ns]
+    during = [one.p99_s for one in latencies if fault.covers(one.at_ns)]
     if quiet and during:
         # The median of the quiet phase: its first sends wait for metadata and connections.
         usual_s = sorted(quiet)[len(quiet) // 2]
         if max(during) > max(SLOW_S, SLOW_FACTOR * usual_s):
             yield f"sends took up to {max(during):.1f} s, {usual_s:.3f} s in the quiet phase"
-    expired = [
-        event
-        for event in events.client_events
-        if event["f"] == "rebalance"
-        and event["detail"] == "lost"
-        and fault.decided_ns <= event["time_ns"] <= until_ns
-    ]
-    if expired:
-        yield f"consumer {expired[0]['process']} was cut off past its session"
+    for event in events.lost_partitions:
+        if fault.covers(event["time_ns"]):
+            yield f"consumer {event['process']} was cut off past its session"
+            break
 
 
 def _and_more(partition: str, entries: Sequence[object]) -> str:

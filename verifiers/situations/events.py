@@ -6,13 +6,13 @@ record is missing here, and no situation is recognised by guessing.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,15 +20,18 @@ import pyarrow.compute as pc
 from harness.core.fault import FaultTraits, recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
-from verifiers.run_folder.folder import RunInput
-from verifiers.run_folder.journal import events_by_fault, healed_ns
+from verifiers.run_folder.folder import RunInput, TopicPartition
+from verifiers.run_folder.journal import Line, events_by_fault, healed_ns
 from verifiers.run_folder.large_files import LargeFiles
-from verifiers.scanning.sends import Partition, Sends, SendsWanted
+from verifiers.scanning.sends import Sends, SendsWanted
 from verifiers.spark import storage
+from verifiers.timeline.metadata_log import Controller, Registration
 from verifiers.timeline.partition_states import PartitionState, Timeline
 
+_Entry = TypeVar("_Entry", Controller, Registration)
 
-def partition_name(partition: Partition) -> str:
+
+def partition_name(partition: TopicPartition) -> str:
     """Return a partition as Kafka writes it: orders-0."""
     return f"{partition[0]}-{partition[1]}"
 
@@ -64,6 +67,10 @@ class FaultSpan:
     decided_ns: int
     end_ns: int
 
+    def covers(self, at_ns: int) -> bool:
+        """Tell whether the fault was in force at a time."""
+        return self.decided_ns <= at_ns <= self.end_ns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChange:
@@ -77,7 +84,7 @@ class LeaderChange:
         after: the state from then on.
     """
 
-    partition: Partition
+    partition: TopicPartition
     after_ns: int
     at_ns: int
     before: PartitionState
@@ -87,36 +94,6 @@ class LeaderChange:
     def where(self) -> str:
         """The partition, as Kafka writes it."""
         return partition_name(self.partition)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLine:
-    """A line of a broker's log that tells of a situation.
-
-    Attributes:
-        kind: a key of `_LOG_LINES`.
-        broker: node id.
-        at_ns: when, at the latest.
-    """
-
-    kind: str
-    broker: int
-    at_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEvent:
-    """Something that happened to a node: a registration's new state, or an election.
-
-    Attributes:
-        node_id: which.
-        at_ns: when, at the latest.
-        state: as in `Registration`, or "controller".
-    """
-
-    node_id: int
-    at_ns: int
-    state: str
 
 
 @dataclass(kw_only=True)
@@ -132,16 +109,6 @@ class RunEvents:
     run: RunInput
     timeline: Timeline
     sends: Sends = field(default_factory=Sends)
-    _folder: RunDir = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Open the folder; its files are read when they are asked for."""
-        self._folder = RunDir(self.run.path)
-
-    @property
-    def origin_ns(self) -> int:
-        """The zero of the run's time axis."""
-        return self.run.origin_ns
 
     @property
     def tested(self) -> frozenset[str]:
@@ -162,13 +129,14 @@ class RunEvents:
     # -- faults ------------------------------------------------------------------------------------
 
     @cached_property
-    def _fault_lines(self) -> list[dict[str, Any]]:
-        return list(self._folder.lines("faults.jsonl"))
+    def _fault_lines(self) -> dict[str, dict[str, Line]]:
+        return events_by_fault(RunDir(self.run.path).lines("faults.jsonl"))
 
     @cached_property
     def faults(self) -> tuple[FaultSpan, ...]:
         """The faults that had victims, in the order of their decisions."""
-        ended_ns = int(self.run.meta.get("ended_ns") or self._last_ns)
+        last_ns = max((states[-1].to_ns for states in self.timeline.states.values()), default=0)
+        ended_ns = int(self.run.meta.get("ended_ns") or last_ns)
         spans = [
             FaultSpan(
                 id=fault_id,
@@ -178,26 +146,25 @@ class RunEvents:
                 decided_ns=int(lines["decided"]["time_ns"]),
                 end_ns=healed_ns(lines, ended_ns),
             )
-            for fault_id, lines in events_by_fault(self._fault_lines).items()
+            for fault_id, lines in self._fault_lines.items()
             if "injected" in lines and lines.get("decided", {}).get("victims")
         ]
         return tuple(sorted(spans, key=lambda span: span.decided_ns))
 
     def fault_on(
-        self, node_id: int | None, at_ns: int, *, aftermath_s: float = 0
+        self, node_id: int | None, at_ns: int, *, aftermath_ns: int = 0
     ) -> FaultSpan | None:
         """Return the latest fault of a node that was in force at a time, or healed just before.
 
         Args:
             node_id: the node.
             at_ns: the time.
-            aftermath_s: how long ago the fault may have been healed, seconds.
+            aftermath_ns: how long ago the fault may have been healed.
         """
-        margin_ns = round(aftermath_s * 1e9)
         hits = [
             fault
             for fault in self.faults
-            if node_id in fault.victims and fault.decided_ns <= at_ns <= fault.end_ns + margin_ns
+            if node_id in fault.victims and fault.decided_ns <= at_ns <= fault.end_ns + aftermath_ns
         ]
         return hits[-1] if hits else None
 
@@ -205,7 +172,7 @@ class RunEvents:
 
     def states(
         self, *, of: Iterable[str] | None = None
-    ) -> Iterator[tuple[Partition, Sequence[PartitionState]]]:
+    ) -> Iterator[tuple[TopicPartition, Sequence[PartitionState]]]:
         """Yield the committed states of each partition of some topics, those under test by default.
 
         States from before the clients were started are left out.
@@ -213,7 +180,7 @@ class RunEvents:
         topics = self.tested if of is None else frozenset(of)
         for partition, states in self.timeline.states.items():
             if partition[0] in topics:
-                yield partition, [state for state in states if state.to_ns >= self.origin_ns]
+                yield partition, [state for state in states if state.to_ns >= self.run.origin_ns]
 
     @cached_property
     def leader_changes(self) -> tuple[LeaderChange, ...]:
@@ -234,45 +201,42 @@ class RunEvents:
         return tuple(sorted(changes, key=lambda change: change.at_ns))
 
     @property
-    def losses(self) -> tuple[LeaderChange, ...]:
+    def tested_leader_changes(self) -> list[LeaderChange]:
+        """The changes of leaders of the topics under test, in order."""
+        return [change for change in self.leader_changes if change.partition[0] in self.tested]
+
+    @property
+    def losses(self) -> list[LeaderChange]:
         """The changes in which a partition under test lost a leader that a fault had hit."""
-        return tuple(
-            change
-            for change in self.leader_changes
-            if change.partition[0] in self.tested and self.cause_of(change) is not None
-        )
+        return self.losses_of(self.tested)
+
+    def losses_of(self, topics: Collection[str]) -> list[LeaderChange]:
+        """Return the changes in which a partition of some topics lost a leader to a fault."""
+        changes = [change for change in self.leader_changes if change.partition[0] in topics]
+        return [change for change in changes if self.cause_of(change)]
 
     def cause_of(self, change: LeaderChange) -> FaultSpan | None:
         """Return the fault that cost a partition its leader, or None if none did."""
-        return self.fault_on(change.before.leader, change.after_ns, aftermath_s=_SESSION_S)
+        return self.fault_on(change.before.leader, change.after_ns, aftermath_ns=_SESSION_NS)
 
     # -- nodes -------------------------------------------------------------------------------------
 
     @cached_property
-    def registrations(self) -> tuple[NodeEvent, ...]:
-        """What happened to the registrations of brokers, in order; none under ZooKeeper."""
+    def registrations(self) -> Sequence[tuple[int, Registration]]:
+        """New states of brokers' registrations, and when at the latest; none under ZooKeeper."""
         log = self.timeline.log
-        return self._node_events(
-            (e.node_id, e.at_ms, e.state) for e in (log.registrations if log else ())
-        )
+        return self._timed(log.registrations) if log else ()
 
     @cached_property
-    def elected_controllers(self) -> tuple[NodeEvent, ...]:
-        """Who became the active controller, in order; none under ZooKeeper."""
+    def elected_controllers(self) -> Sequence[tuple[int, Controller]]:
+        """Who became the active controller, and when at the latest; none under ZooKeeper."""
         log = self.timeline.log
-        return self._node_events(
-            (e.node_id, e.at_ms, "controller") for e in (log.controllers if log else ())
-        )
+        return self._timed(log.controllers) if log else ()
 
-    def _node_events(self, events: Iterable[tuple[int, int, str]]) -> tuple[NodeEvent, ...]:
-        placed = (
-            (node, self.timeline.clock.latest_ns(at_ms), state) for node, at_ms, state in events
-        )
-        return tuple(
-            NodeEvent(node_id=node, at_ns=at_ns, state=state)
-            for node, at_ns, state in placed
-            if at_ns is not None
-        )
+    def _timed(self, entries: Iterable[_Entry]) -> list[tuple[int, _Entry]]:
+        latest_ns = self.timeline.clock.latest_ns
+        timed = ((latest_ns(entry.at_ms), entry) for entry in entries)
+        return [(at_ns, entry) for at_ns, entry in timed if at_ns is not None]
 
     # -- brokers' own logs -------------------------------------------------------------------------
 
@@ -287,32 +251,24 @@ class RunEvents:
         ]
         injected = [
             (int(events["injected"]["time_ns"]), cut)
-            for events in events_by_fault(self._fault_lines).values()
+            for events in self._fault_lines.values()
             for cut in cuts_by_faults(events.values())
         ]
         return tuple(sorted([*cuts, *injected], key=lambda placed: placed[0]))
 
     @cached_property
-    def broker_lines(self) -> tuple[BrokerLine, ...]:
-        """The lines of brokers' logs that tell of situations, in order."""
-        lines = []
+    def broker_lines(self) -> Mapping[str, Sequence[tuple[int, int]]]:
+        """When, at the latest, which broker logged a line of each kind (`_LOG_LINES`), in order."""
+        found: dict[str, list[tuple[int, int]]] = {kind: [] for kind in _LOG_LINES}
         for broker, file in self._broker_logs:
             with file.open("rb") as content:
                 for line in content:
-                    kind = next(
-                        (k for k, pattern in _LOG_LINES.items() if pattern.search(line)), None
-                    )
-                    if kind is None:
-                        continue
-                    when = _WHEN.search(line)
+                    kinds = [kind for kind, form in _LOG_LINES.items() if form.search(line)]
+                    when = _WHEN.search(line) if kinds else None
                     at_ns = self._placed(when[1].decode()) if when else None
                     if at_ns is not None:
-                        lines.append(BrokerLine(kind=kind, broker=broker, at_ns=at_ns))
-        return tuple(sorted(lines, key=lambda line: line.at_ns))
-
-    def lines(self, kind: str) -> list[BrokerLine]:
-        """Return the lines of one kind."""
-        return [line for line in self.broker_lines if line.kind == kind]
+                        found[kinds[0]].append((at_ns, broker))
+        return {kind: sorted(lines) for kind, lines in found.items()}
 
     @property
     def _broker_logs(self) -> list[tuple[int, Path]]:
@@ -326,7 +282,7 @@ class RunEvents:
             return None
         when = datetime.fromisoformat(at_utc.replace(",", ".") + "+00:00")
         at_ns = self.timeline.clock.latest_ns(round(when.timestamp() * 1000))
-        return at_ns if at_ns is not None and at_ns >= self.origin_ns else None
+        return at_ns if at_ns is not None and at_ns >= self.run.origin_ns else None
 
     # -- clients -----------------------------------------------------------------------------------
 
@@ -339,29 +295,28 @@ class RunEvents:
         return sorted(rows, key=lambda row: row["time_ns"])
 
     @property
+    def lost_partitions(self) -> list[dict[str, Any]]:
+        """The events in which a member that was cut off past its session lost a partition."""
+        return [e for e in self.client_events if (e["f"], e["detail"]) == ("rebalance", "lost")]
+
+    @property
     def sends_wanted(self) -> SendsWanted:
         """What has to be known of sends: how many were in flight at changes, and under faults."""
-        moments: dict[Partition, list[int]] = {}
-        for change in self.leader_changes:
-            if change.partition[0] in self.tested:
-                moments.setdefault(change.partition, []).append(change.after_ns)
+        moments: dict[TopicPartition, list[int]] = {}
+        for change in self.tested_leader_changes:
+            moments.setdefault(change.partition, []).append(change.after_ns)
         spans = {fault.id: (fault.decided_ns, fault.end_ns) for fault in self.faults}
         return SendsWanted(moments=moments, faults=spans)
 
     def committed_by(self, send: Mapping[str, Any]) -> int | None:
         """Return when the high watermark was first seen above a send's offset, None if never."""
-        return next(
-            (
-                int(sample["answered_ns"])
-                for sample in self._watermarks.get((send["topic"], send["partition"]), ())
-                if int(sample["offset"]) > send["offset"]
-            ),
-            None,
-        )
+        samples = self._watermarks.get((send["topic"], send["partition"]), ())
+        above = (sample for sample in samples if int(sample["offset"]) > send["offset"])
+        return next((int(sample["answered_ns"]) for sample in above), None)
 
     @cached_property
-    def _watermarks(self) -> Mapping[Partition, Sequence[Mapping[str, Any]]]:
-        by_partition: dict[Partition, list[Mapping[str, Any]]] = {}
+    def _watermarks(self) -> Mapping[TopicPartition, Sequence[Mapping[str, Any]]]:
+        by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         for sample in self.timeline.samples:
             if sample.get("sample") == "high-watermark":
                 partition = (str(sample["topic"]), int(sample["partition"]))
@@ -377,19 +332,29 @@ class RunEvents:
     @cached_property
     def moves(self) -> list[dict[str, Any]]:
         """The lines of members.jsonl."""
-        return list(self._folder.lines("members.jsonl"))
+        return list(RunDir(self.run.path).lines("members.jsonl"))
 
     def _files(self, dataset: str) -> list[str]:
         large = LargeFiles.of(self.run.path)
         files = large.within(self.run.path / "history" / dataset, ".parquet")
         return [large.name(file) for file in files]
 
-    @property
-    def _last_ns(self) -> int:
-        return max((states[-1].to_ns for states in self.timeline.states.values()), default=0)
+
+def after_silence(told: Iterable[tuple[int, int]], silence_ns: int) -> Iterator[tuple[int, int]]:
+    """Yield the times, and who told, before which the teller was silent for longer than that.
+
+    Args:
+        told: when, and who, in order.
+        silence_ns: how long.
+    """
+    last: dict[int, int] = {}
+    for at_ns, teller in told:
+        if at_ns - last.get(teller, 0) > silence_ns:
+            yield at_ns, teller
+        last[teller] = at_ns
 
 
 _FIRST_CONTROLLER = 101
 _MOST_VOTERS = 3
-_SESSION_S = 30.0
+_SESSION_NS = 30_000_000_000
 """How long after its healing a fault may still cost its victim the leadership: old sessions end."""

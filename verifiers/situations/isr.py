@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from verifiers.situations.events import RunEvents, partition_name
+from verifiers.situations.events import RunEvents, after_silence, partition_name
 from verifiers.situations.situation import Occurrence, situation
 from verifiers.timeline.partition_states import PartitionState
 
@@ -30,7 +30,7 @@ def isr_below_minimum(events: RunEvents) -> Iterator[Occurrence]:
 
     Recognised by the refusals that brokers log, or that producers are answered.
     """
-    if events.lines("refused") or events.sends.refused:
+    if events.broker_lines["refused"] or events.sends.refused:
         yield from _entered(events, lambda state: len(state.isr) < events.run.contract.min_isr)
 
 
@@ -62,12 +62,9 @@ def log_truncated(events: RunEvents) -> Iterator[Occurrence]:
 @situation("unclean-shutdown-recovered")
 def unclean_shutdown_recovered(events: RunEvents) -> Iterator[Occurrence]:
     """A broker starts after a shutdown that was not clean, and recovers its logs."""
-    last: dict[int, int] = {}
-    for line in events.lines("recovered"):
-        # A broker writes a line for each of its logs.
-        if line.at_ns - last.get(line.broker, 0) > _RECOVERY_NS:
-            yield Occurrence(at_ns=line.at_ns, where=f"broker {line.broker}")
-        last[line.broker] = line.at_ns
+    # A broker writes a line for each of its logs.
+    for at_ns, broker in after_silence(events.broker_lines["recovered"], _RECOVERY_NS):
+        yield Occurrence(at_ns=at_ns, where=f"broker {broker}")
 
 
 @situation("fault-during-recovery")

@@ -8,7 +8,6 @@ from verifiers.situations.events import LeaderChange, RunEvents, partition_name
 from verifiers.situations.situation import Occurrence, situation
 
 _BACK_S = 10
-_IDLE_NS = 1_000_000_000
 
 
 def _lost(events: RunEvents, by: str) -> Iterator[Occurrence]:
@@ -48,12 +47,9 @@ def leader_lost_by_power_loss(events: RunEvents) -> Iterator[Occurrence]:
 def leader_change_while_follower_lags(events: RunEvents) -> Iterator[Occurrence]:
     """The leader changes while a follower other than the next leader is not in the ISR."""
     for change in events.losses:
-        if _outside_isr(change) - {change.before.leader or 0}:
+        before = change.before
+        if set(before.replicas) - set(before.isr) - {before.leader}:
             yield Occurrence(at_ns=change.at_ns, where=change.where)
-
-
-def _outside_isr(change: LeaderChange) -> set[int]:
-    return set(change.before.replicas) - set(change.before.isr)
 
 
 @situation("two-leader-changes-before-catch-up")
@@ -96,11 +92,9 @@ def idle_leader_lost(events: RunEvents) -> Iterator[Occurrence]:
 @situation("preferred-leader-elected-back")
 def preferred_leader_elected_back(events: RunEvents) -> Iterator[Occurrence]:
     """The preferred leader is elected in place of a leader that no fault has hit."""
-    for change in events.leader_changes:
-        preferred = change.after.replicas[:1]
+    for change in events.tested_leader_changes:
         if (
-            change.partition[0] in events.tested
-            and preferred == (change.after.leader,)
+            change.after.replicas[:1] == (change.after.leader,)
             and events.fault_on(change.before.leader, change.after_ns) is None
             and change.before.leader in change.after.isr
         ):

@@ -20,11 +20,12 @@ from typing import Any
 
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.cuts import Cut
+from verifiers.run_folder.folder import TopicPartition
 from verifiers.situations.events import FaultSpan, LeaderChange, RunEvents
 from verifiers.timeline.partition_states import PartitionState
 
 _FOREVER_NS = (1 << 63) - 1
-_STALE_S = 30.0
+_STALE_NS = 30_000_000_000
 """So long after a change of leader, or a healing, a producer with acks=0 may still write to a
 broker that drops what it is sent: it hears of it when its metadata is refreshed."""
 _ANY_PARTITION = -1
@@ -53,7 +54,7 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
         ]
     starts = _epoch_starts(replicas)
     rows = [
-        *(_of_change(events, change, starts) for change in _changes(events)),
+        *(_of_change(events, change, starts) for change in events.tested_leader_changes),
         *(_of_cut(events, at_ns, cut) for at_ns, cut in events.cuts),
         *_of_destroyed_copies(events, events.tested),
     ]
@@ -86,13 +87,9 @@ def kind_of_cause(words: str) -> str:
     return words
 
 
-def _changes(events: RunEvents) -> list[LeaderChange]:
-    return [change for change in events.leader_changes if change.partition[0] in events.tested]
-
-
-def _epoch_starts(replicas: Sequence[Replica]) -> dict[tuple[str, int], list[tuple[int, int]]]:
+def _epoch_starts(replicas: Sequence[Replica]) -> dict[TopicPartition, list[tuple[int, int]]]:
     """Return leader epochs and where they begin, by partition, by the replica that knows most."""
-    starts: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    starts: dict[TopicPartition, list[tuple[int, int]]] = {}
     for replica in replicas:
         entries = list(replica.epochs or ())
         if len(entries) > len(starts.get(replica.topic_partition, ())):
@@ -103,37 +100,24 @@ def _epoch_starts(replicas: Sequence[Replica]) -> dict[tuple[str, int], list[tup
 def _of_change(
     events: RunEvents,
     change: LeaderChange,
-    starts: Mapping[tuple[str, int], Sequence[tuple[int, int]]],
+    starts: Mapping[TopicPartition, Sequence[tuple[int, int]]],
 ) -> dict[str, Any]:
-    begin = next(
-        (
-            since
-            for epoch, since in starts.get(change.partition, ())
-            if epoch >= change.after.leader_epoch
-        ),
-        None,
-    )
-    led = "nobody" if change.after.leader is None else f"broker {change.after.leader}"
+    leader = change.after.leader
+    # Without a leader nothing is appended: the log goes on where the next leader says.
+    epochs = () if leader is None else starts.get(change.partition, ())
+    begin = next((since for epoch, since in epochs if epoch >= change.after.leader_epoch), None)
+    led = "nobody" if leader is None else f"broker {leader}"
     words = (
         f"broker {change.before.leader} lost the lead of {change.where} to {led} at "
         f"{_seconds(events, change.at_ns)}"
     )
-    if begin is not None and change.after.leader is not None:
+    if begin is not None:
         words += f", whose log went on at offset {begin:,}"
-    fault = events.cause_of(change)
-    words += _under(fault)
-    stale_ns = round(_STALE_S * 1e9) if events.run.contract.acks == "0" else 0
-    topic, partition = change.partition
-    # Without a leader nothing is appended: the log goes on where the next leader says.
-    cut_to = begin if change.after.leader is not None else None
-    return _row(
-        topic,
-        partition,
-        words,
-        at_ns=change.at_ns,
-        until_ns=change.at_ns + stale_ns,
-        cut_to=cut_to,
-    )
+    if fault := events.cause_of(change):
+        words += f", under {fault.name} of {_brokers(fault)} ({fault.id})"
+    stale_ns = _STALE_NS if events.run.contract.acks == "0" else 0
+    until_ns = change.at_ns + stale_ns
+    return _row(*change.partition, words, at_ns=change.at_ns, until_ns=until_ns, cut_to=begin)
 
 
 def _of_cut(events: RunEvents, at_ns: int, cut: Cut) -> dict[str, Any]:
@@ -213,8 +197,8 @@ def _of_faults(events: RunEvents) -> Iterator[dict[str, Any]]:
                     partition,
                     words,
                     at_ns=fault.decided_ns,
-                    until_ns=fault.end_ns + round(_STALE_S * 1e9),
-                    since_ns=fault.decided_ns - round(_STALE_S * 1e9),
+                    until_ns=fault.end_ns + _STALE_NS,
+                    since_ns=fault.decided_ns - _STALE_NS,
                 )
 
 
@@ -225,13 +209,9 @@ def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[st
     return {**row, **bounds, **known}
 
 
-def _under(fault: FaultSpan | None) -> str:
-    return "" if fault is None else f", under {fault.name} of {_brokers(fault)} ({fault.id})"
-
-
 def _brokers(fault: FaultSpan) -> str:
     return "broker " + " and ".join(str(node) for node in sorted(fault.victims))
 
 
 def _seconds(events: RunEvents, at_ns: int) -> str:
-    return f"{(at_ns - events.origin_ns) / 1e9:.1f} s"
+    return f"{(at_ns - events.run.origin_ns) / 1e9:.1f} s"

@@ -3,17 +3,16 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from verifiers.situations.events import NodeEvent, RunEvents
+from verifiers.situations.events import RunEvents
 from verifiers.situations.situation import Occurrence, situation
 
 _TOGETHER_NS = 5_000_000_000
-_AFTERMATH_S = 10.0
 
 
-def _lost_controllers(events: RunEvents) -> Iterator[tuple[NodeEvent, NodeEvent]]:
-    for old, new in pairwise(events.elected_controllers):
-        if new.node_id != old.node_id and new.at_ns >= events.origin_ns:
-            yield old, new
+def _lost_controllers(events: RunEvents) -> Iterator[Occurrence]:
+    for (_, old), (at_ns, new) in pairwise(events.elected_controllers):
+        if new.node_id != old.node_id and at_ns >= events.run.origin_ns:
+            yield Occurrence(at_ns=at_ns, where=f"node {old.node_id}")
 
 
 @situation("controller-lost")
@@ -23,16 +22,15 @@ def controller_lost(events: RunEvents) -> Iterator[Occurrence]:
     Recognised by the elections in the log of the metadata quorum; under ZooKeeper they are not
     recorded.
     """
-    for old, new in _lost_controllers(events):
-        yield Occurrence(at_ns=new.at_ns, where=f"node {old.node_id}")
+    yield from _lost_controllers(events)
 
 
 @situation("controller-and-leader-lost")
 def controller_and_leader_lost(events: RunEvents) -> Iterator[Occurrence]:
     """The active controller and a partition's leader are lost within 5 s of each other."""
-    for old, new in _lost_controllers(events):
-        if any(abs(change.at_ns - new.at_ns) <= _TOGETHER_NS for change in events.losses):
-            yield Occurrence(at_ns=new.at_ns, where=f"node {old.node_id}")
+    for lost in _lost_controllers(events):
+        if any(abs(change.at_ns - lost.at_ns) <= _TOGETHER_NS for change in events.losses):
+            yield lost
 
 
 @situation("quorum-without-majority")
@@ -42,25 +40,23 @@ def quorum_without_majority(events: RunEvents) -> Iterator[Occurrence]:
     if not voters:
         return
     for fault in events.faults:
-        hit = {
-            victim
-            for other in events.faults
-            if other.decided_ns <= fault.decided_ns < other.end_ns
-            for victim in other.victims
-        }
+        at_ns = fault.decided_ns
+        others = (f.victims for f in events.faults if f.decided_ns <= at_ns < f.end_ns)
+        hit = frozenset[int]().union(*others)
         if fault.victims & voters and 2 * len(voters - hit) <= len(voters):
-            yield Occurrence(at_ns=fault.decided_ns)
+            yield Occurrence(at_ns=at_ns)
 
 
 @situation("broker-fenced-and-back")
 def broker_fenced_and_back(events: RunEvents) -> Iterator[Occurrence]:
     """A broker is fenced by the controller and comes back."""
     fenced: set[int] = set()
-    for event in events.registrations:
-        if event.at_ns < events.origin_ns:
+    for at_ns, registration in events.registrations:
+        if at_ns < events.run.origin_ns:
             continue
-        if event.state == "fenced":
-            fenced.add(event.node_id)
-        elif event.state == "unfenced" and event.node_id in fenced:
-            fenced.discard(event.node_id)
-            yield Occurrence(at_ns=event.at_ns, where=f"broker {event.node_id}")
+        broker = registration.node_id
+        if registration.state == "fenced":
+            fenced.add(broker)
+        elif registration.state == "unfenced" and broker in fenced:
+            fenced.discard(broker)
+            yield Occurrence(at_ns=at_ns, where=f"broker {broker}")

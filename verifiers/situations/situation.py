@@ -52,7 +52,7 @@ def _counted(occurrences: Iterable[Occurrence], events: RunEvents) -> dict[str, 
     return {
         "count": len(ordered),
         "faults": _faults_around(ordered, events),
-        "first_s": None if first is None else round((first.at_ns - events.origin_ns) / 1e9, 3),
+        "first_s": None if first is None else round((first.at_ns - events.run.origin_ns) / 1e9, 3),
         "where": None if first is None else first.where,
     }
 

@@ -22,7 +22,11 @@ def files_complete(evidence: Evidence) -> Answer:
             ["The history has no inventory (history/sealed.json): whether files are missing is "
              "unknown. Seal the raw history again."],
         )  # fmt: skip
-    listed = {int(entry["process"]) for entry in inventory.values() if _is_known(entry)}
+    # A client that was killed before its first frame has an empty raw file.
+    entries = [
+        e for e in inventory.values() if isinstance(e, dict) and e.get("process") is not None
+    ]
+    listed = {int(entry["process"]) for entry in entries}
     clients = evidence.clients
     reasons = [
         f"Client {client.process} ({client.role or 'role unknown'}) left no history: see "
@@ -32,8 +36,7 @@ def files_complete(evidence: Evidence) -> Answer:
     ]
     rows = {
         (dataset, int(entry["process"])): int(count)
-        for entry in inventory.values()
-        if _is_known(entry)
+        for entry in entries
         for dataset, count in entry["rows"].items()
     }
     for (dataset, process), count in sorted(rows.items()):
@@ -58,11 +61,6 @@ def files_complete(evidence: Evidence) -> Answer:
         files=len(evidence.history.rows_by_file),
         rows=evidence.history.rows,
     )
-
-
-def _is_known(entry: object) -> bool:
-    # A client that was killed before its first frame has an empty raw file.
-    return isinstance(entry, dict) and entry.get("process") is not None
 
 
 def _silent(

@@ -1,7 +1,6 @@
 """All of the log was read."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from verifiers.adequacy.evidence import Evidence
 from verifiers.adequacy.rule import Answer, judged, named, rule
@@ -41,11 +40,9 @@ def log_read_whole(evidence: Evidence) -> Answer:
 
 def _partitions(evidence: Evidence) -> list[TopicPartition]:
     """Return the partitions that anybody knows of."""
-    meta = evidence.run.meta
-    planned = {(t["name"], p) for t in meta.get("topics", []) for p in range(t["partitions"])}
     asked = {
         (topic, int(number))
-        for topic, ends in meta.get("partitions_at_end", {}).items()
+        for topic, ends in evidence.run.meta.get("partitions_at_end", {}).items()
         for number in ends
     }
     copied = {
@@ -53,7 +50,7 @@ def _partitions(evidence: Evidence) -> list[TopicPartition]:
         for logs in evidence.replicas.document.get("brokers", {}).values()
         for name in logs
     }
-    return sorted(planned | asked | copied)
+    return sorted(evidence.planned_partitions | asked | copied)
 
 
 def _unread(partitions: list[TopicPartition], ends: Mapping[TopicPartition, End]) -> Iterator[str]:
@@ -117,7 +114,7 @@ def _unaccounted(evidence: Evidence, fates: Mapping[str, int]) -> Iterator[str]:
             f"{others:,} acknowledged records were polled and are in no place that the final read "
             "covered: whether they are lost is unknown."
         )
-    if fates["deleted"] and not _may_delete(evidence.run.meta, evidence):
+    if fates["deleted"] and not _may_delete(evidence):
         yield (
             f"{fates['deleted']:,} acknowledged records lie below the first offset of their log, "
             "and the run neither shortened retention nor deleted records: look for who cut the "
@@ -125,7 +122,7 @@ def _unaccounted(evidence: Evidence, fates: Mapping[str, int]) -> Iterator[str]:
         )
 
 
-def _may_delete(meta: Mapping[str, Any], evidence: Evidence) -> bool:
+def _may_delete(evidence: Evidence) -> bool:
     # The script of a claim may call DeleteRecords; its own expectations say what must be left.
-    config = dict(meta.get("cluster", {}).get("config", {}))
+    config = evidence.run.meta.get("cluster", {}).get("config", {})
     return evidence.is_claim or any(str(name).startswith(_DELETES) for name in config)

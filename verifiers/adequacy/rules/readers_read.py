@@ -1,5 +1,6 @@
 """Readers read."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from verifiers.adequacy.counted import ReadCount
@@ -30,9 +31,9 @@ def readers_read(evidence: Evidence) -> Answer:
     reasons: list[str] = []
     figures: dict[str, dict[str, float]] = {}
     for name, members, partitions in _readers(evidence, consumers):
-        read = {tp: _merged(evidence, members, tp) for tp in partitions}
+        read = {tp: own for tp in partitions if (own := _merged(evidence, members, tp))}
         reasons += _late(evidence, name, read)
-        reasons += _short(evidence, name, read, figures)
+        reasons += _short(evidence, name, partitions, read, figures)
     return judged(reasons, share_read=figures)
 
 
@@ -64,11 +65,8 @@ def _readers(
 
 def _merged(evidence: Evidence, processes: Sequence[int], tp: TopicPartition) -> ReadCount | None:
     """Return what some processes read of a partition together; None if nothing."""
-    reads = [
-        evidence.counted.polls[process, tp]
-        for process in processes
-        if (process, tp) in evidence.counted.polls
-    ]
+    polls = evidence.counted.polls
+    reads = [polls[process, tp] for process in processes if (process, tp) in polls]
     if not reads:
         return None
     return ReadCount(
@@ -78,14 +76,12 @@ def _merged(evidence: Evidence, processes: Sequence[int], tp: TopicPartition) ->
     )
 
 
-def _late(
-    evidence: Evidence, name: str, read: dict[TopicPartition, ReadCount | None]
-) -> Iterator[str]:
+def _late(evidence: Evidence, name: str, read: dict[TopicPartition, ReadCount]) -> Iterator[str]:
     final = evidence.counted.final
     late = [
         f"{partition_name(tp)} at {own.first} instead of {final[tp].first}"
         for tp, own in read.items()
-        if own is not None and own.first > final[tp].first
+        if own.first > final[tp].first
     ]
     if late:
         yield (
@@ -97,22 +93,21 @@ def _late(
 def _short(
     evidence: Evidence,
     name: str,
-    read: dict[TopicPartition, ReadCount | None],
+    partitions: Sequence[TopicPartition],
+    read: dict[TopicPartition, ReadCount],
     figures: dict[str, dict[str, float]],
 ) -> Iterator[str]:
-    final = evidence.counted.final
-    passed = {
-        tp: 0 if own is None else max(0, own.last + 1 - final[tp].first) for tp, own in read.items()
-    }
-    length = {tp: final[tp].last + 1 - final[tp].first for tp in read}
-    if not any(own is not None for own in read.values()):
+    if not read:
         yield f"{name} was given no record at all: what consumers see was not tried."
         return
+    final = evidence.counted.final
+    passed = Counter({tp: max(0, own.last + 1 - final[tp].first) for tp, own in read.items()})
+    length = {tp: final[tp].last + 1 - final[tp].first for tp in partitions}
     total = min(1.0, sum(passed.values()) / max(1, sum(length.values())))
     figures[name] = {"share": round(total, 3)}
     short = [
         f"{partition_name(tp)} to {final[tp].first + passed[tp]} of {final[tp].last + 1}"
-        for tp in read
+        for tp in partitions
         if length[tp] >= _FEW and passed[tp] < NEAR_THE_END * length[tp]
     ]
     if short:

@@ -22,11 +22,7 @@ def timeline_witnessed(evidence: Evidence) -> Answer:
         return not_applicable("No fault was injected.")
     begin_ns = min(fault.decided_ns for fault in faults)
     end_ns = max(fault.end_ns for fault in faults)
-    planned = sorted(
-        (str(topic["name"]), number)
-        for topic in evidence.run.meta.get("topics", [])
-        for number in range(topic["partitions"])
-    )
+    planned = sorted(evidence.planned_partitions)
     watched = {(str(line["topic"]), int(line["partition"])) for line in timeline.lines}
     sampled = {
         (str(sample["topic"]), int(sample["partition"]))
