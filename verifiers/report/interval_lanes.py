@@ -98,7 +98,7 @@ def partition_lane(
     key: Partition, spans: tuple[Leadership, ...], min_isr: int | None, axis: TimeAxis
 ) -> Drawing:
     """Return a partition's leader over time, and below it its ISR, stacked by member."""
-    shown = [s for s in spans if axis.shows(s.from_s, axis.to_s if s.to_s is None else s.to_s)]
+    shown = [span for span in spans if axis.shows(span.from_s, span.to_s)]
     most = max([len(s.isr) for s in shown] + [min_isr or 1])
     unit = max(4.0, min(12.0, 36.0 / most))
     # Members with a number leave room for the dashed line between them.
@@ -114,14 +114,14 @@ def partition_lane(
     leaders: dict[str, list[str]] = {}
     members: dict[str, list[str]] = {}
     keep = len(shown) < _MANY
-    for from_s, to_s, leader in _merged(shown, axis, lambda s: s.leader):
+    for from_s, to_s, leader in _merged(shown, lambda s: s.leader):
         x0, x1 = axis.x(from_s), axis.x(to_s)
         kind = "none" if leader is None else f"b{_colour(leader)}"
         leaders.setdefault(kind, []).append(box(x0, x1, 0, 15))
         text = "none" if leader is None else str(leader)
         label = Label(text=text, x0=x0, x1=x1, y=11.5, kind=f"on{kind[1:]}")
         lane.placed.append(label.markup(keep_hidden=keep))
-    for from_s, to_s, isr in _merged(shown, axis, lambda s: s.isr):
+    for from_s, to_s, isr in _merged(shown, lambda s: s.isr):
         x0, x1 = axis.x(from_s), axis.x(to_s)
         for place, member in enumerate(isr):
             y = base - unit * (place + 1)
@@ -141,16 +141,16 @@ def partition_lane(
 
 
 def _merged(
-    spans: list[Leadership], axis: TimeAxis, what: Callable[[Leadership], T]
+    spans: list[Leadership], what: Callable[[Leadership], T]
 ) -> list[tuple[float, float, T]]:
     """Return the stretches in which one fact about a partition stayed the same."""
     found: list[tuple[float, float, T]] = []
     for span in spans:
-        value, to_s = what(span), axis.to_s if span.to_s is None else span.to_s
-        if found and found[-1][2] == value and found[-1][1] == span.from_s:
-            found[-1] = (found[-1][0], to_s, value)
+        value = what(span)
+        if found and found[-1][1:] == (span.from_s, value):
+            found[-1] = (found[-1][0], span.to_s, value)
         else:
-            found.append((span.from_s, to_s, value))
+            found.append((span.from_s, span.to_s, value))
     return found
 
 

@@ -36,7 +36,7 @@ class Witnessed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRecord:
-    """One fault of the journal; id, name, parameters, target and hold_s are as in faults.jsonl.
+    """One fault of the journal; id, name, parameters and target are as in faults.jsonl.
 
     Attributes:
         victims: node ids.
@@ -59,7 +59,6 @@ class FaultRecord:
     decided_s: float | None
     injected_s: float | None
     healed_s: float | None
-    hold_s: float | None
     proven: bool
     inject: Witnessed
     heal: Witnessed
@@ -88,10 +87,10 @@ class FaultRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """A partition's leader and ISR, from one change of its metadata to the next."""
+    """A partition's leader and ISR, until the next change of its metadata; if none came, to inf."""
 
     from_s: float
-    to_s: float | None
+    to_s: float
     leader: int | None
     isr: tuple[int, ...]
 
@@ -232,20 +231,9 @@ class Judgement:
     liveness: Mapping[str, Any]
     metrics: Mapping[str, Any]
 
-    @property
-    def forbidden(self) -> tuple[Anomaly, ...]:
-        """The anomalies that the contract forbids."""
-        return tuple(a for a in self.anomalies if a.ruling == "forbidden")
-
-    @property
-    def undecided(self) -> tuple[Anomaly, ...]:
-        """The anomalies that leave the verdict UNKNOWN."""
-        return tuple(a for a in self.anomalies if a.ruling == "unknown")
-
-    @property
-    def permitted(self) -> tuple[Anomaly, ...]:
-        """The anomalies that the contract permits."""
-        return tuple(a for a in self.anomalies if a.permitted)
+    def ruled(self, ruling: str) -> tuple[Anomaly, ...]:
+        """Return the anomalies that are permitted, forbidden, or unknown."""
+        return tuple(a for a in self.anomalies if a.ruling == ruling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +282,6 @@ class RunRecord:
     started_utc: str
     contract: Mapping[str, Any]
     cluster: Mapping[str, Any]
-    topics: tuple[Mapping[str, Any], ...]
     provokes: tuple[str, ...]
     phases: tuple[Phase, ...]
     versions: Mapping[str, str]

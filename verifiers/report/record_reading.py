@@ -1,6 +1,7 @@
 """Reading a run folder for its report: a missing file is noted, a damaged one is an error."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,6 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         started_utc=fields.text(run, "started_utc") or "",
         contract=fields.mapping(run, "contract"),
         cluster=fields.mapping(run, "cluster"),
-        topics=tuple(fields.mappings(run, "topics")),
         provokes=fields.texts(run, "provokes"),
         phases=_phases(run, origin_ns),
         versions=_versions(run),
@@ -234,7 +234,6 @@ def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: i
         decided_s=at("decided", ""),
         injected_s=at("injected", "injected_at_s"),
         healed_s=at("healed", "healed_at_s"),
-        hold_s=fields.number(decided, "hold_s"),
         proven=proven if isinstance(proven, bool) else bool(inject.observed and heal.observed),
         inject=inject,
         heal=heal,
@@ -276,7 +275,7 @@ def _timeline(
         ends = [change[0] for change in ordered[1:]]
         timeline[key] = tuple(
             Leadership(from_s=from_s, to_s=to_s, leader=leader, isr=isr)
-            for (from_s, leader, isr), to_s in zip(ordered, [*ends, None], strict=True)
+            for (from_s, leader, isr), to_s in zip(ordered, [*ends, math.inf], strict=True)
         )
     return timeline
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.core.verdict import Verdict
@@ -30,30 +29,33 @@ _SHORTEST_GAP_S = 0.5
 """A pause of the clients' own batches is no unavailability."""
 
 _MOST_CAUSES = 12
+
+SIGNS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 _PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "verify")
 
 
 def headline(record: RunRecord) -> str:
     """Return one or two sentences on how the run ended."""
     judgement = record.judgement
+    forbidden, undecided = judgement.ruled("forbidden"), judgement.ruled("unknown")
+    permitted = judgement.ruled("permitted")
     acked = units.counted(judgement.counts.get("acked", 0), "acknowledged record")
     if judgement.verdict is Verdict.INVALID:
-        if not judgement.forbidden:
+        if not forbidden:
             return "Something that the contract forbids was found."
-        return f"{judgement.forbidden[0].summary}.{_besides(judgement.forbidden[1:])}"
+        return f"{forbidden[0].summary}.{_besides(forbidden[1:])}"
     if judgement.verdict is Verdict.UNKNOWN and not judgement.checkers and not judgement.counts:
         return "Nothing is known: this run has no verdict yet."
-    if judgement.undecided:
-        return f"{judgement.undecided[0].summary}.{_besides(judgement.undecided[1:])}"
-    if judgement.permitted:
-        first = judgement.permitted[0]
+    if undecided:
+        return f"{undecided[0].summary}.{_besides(undecided[1:])}"
+    if permitted:
+        first = permitted[0]
         by = first.permits or "the contract"
-        purpose = _purpose(record, first)
-        text = f"{first.summary}, as {by} permits{purpose}."
-        lost = any(anomaly.name == "lost-write" for anomaly in judgement.permitted)
+        text = f"{first.summary}, as {by} permits{_purpose(record, first)}."
+        lost = any(anomaly.name == "lost-write" for anomaly in permitted)
         if judgement.verdict is Verdict.VALID and not lost:
             text = f"None of {acked} was lost under {_proven(record)}; {text}"
-        text += _besides(judgement.permitted[1:])
+        text += _besides(permitted[1:])
         more = " A pass needs more proof."
         return text + more if judgement.verdict is Verdict.UNKNOWN else text
     if judgement.verdict is Verdict.UNKNOWN:
@@ -231,42 +233,6 @@ def evidence(details: Mapping[str, Any]) -> str:
     return units.visible(in_words(details))
 
 
-@dataclass(frozen=True, slots=True)
-class FaultGroup:
-    """Faults of one line: the same fault with the same proof, which names the witnesses.
-
-    Of unproven ones it says what is missing. `victims` are all node ids that were hit, `felt` is
-    how many were felt; None if the verdict does not say.
-    """
-
-    name: str
-    count: int
-    proven: bool
-    victims: tuple[int, ...]
-    proof: str
-    felt: int | None = None
-
-
-def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
-    """Return the faults in groups of the same proof, in the order of their first appearance."""
-    groups: dict[tuple[str, bool, str], list[FaultRecord]] = {}
-    for fault in record.faults:
-        seen_by = ", ".join(witnesses(fault))
-        proof = seen_by if fault.proven else shortcoming(fault, in_full=False)
-        groups.setdefault((fault.name, fault.proven, proof), []).append(fault)
-    return tuple(
-        FaultGroup(
-            name,
-            len(same),
-            proven,
-            tuple(sorted({v for f in same for v in f.victims})),
-            proof,
-            sum(f.felt == "felt" for f in same) if all(f.felt for f in same) else None,
-        )
-        for (name, proven, proof), same in groups.items()
-    )
-
-
 def cures(record: RunRecord) -> tuple[str, ...]:
     """Return what an UNKNOWN verdict lacks to become known; nothing for other verdicts."""
     judgement = record.judgement
@@ -298,16 +264,11 @@ def cures(record: RunRecord) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _whys(record: RunRecord) -> Mapping[str, str]:
-    """Return why checkers could not run, by name."""
-    figures = record.adequacy.get("checkers-ran", {}).get("figures", {})
-    return figures.get("could_not_run", {}) if isinstance(figures, Mapping) else {}
-
-
 def unchecked(record: RunRecord) -> tuple[str, ...]:
     """Return what was not checked, and why."""
     states = record.judgement.checkers
-    whys = _whys(record)
+    figures = record.adequacy.get("checkers-ran", {}).get("figures")
+    whys = figures.get("could_not_run", {}) if isinstance(figures, Mapping) else {}
     found = [
         f"{name}: {state}{f' ({whys[name]})' if name in whys else ''}."
         for name, state in states.items()
