@@ -1,5 +1,6 @@
 """The report's lanes of intervals: phases, faults, leaders and ISRs, gaps, anomalies."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from operator import attrgetter
 from typing import TypeVar
@@ -9,7 +10,7 @@ from markupsafe import Markup
 from harness.core.grouping import by_key
 from verifiers.report import units
 from verifiers.report.model import Anomaly, FaultRecord, Gap, Leadership, Partition, RunRecord
-from verifiers.report.svg import LEFT, RIGHT, Drawing, Label, TimeAxis, box, num, path, tiers
+from verifiers.report.svg import RIGHT, Drawing, Label, TimeAxis, box, level, num, path, tiers
 
 T = TypeVar("T")
 
@@ -67,15 +68,14 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
         for place, victim in enumerate(fault.victims):
             strip = box(x0, x1, y + 15 + place * height, height)
             lane.stretched.append(path(f"b{_colour(victim)}", [strip]))
-        later = [
-            s[0] for s, r in zip(spans[number + 1 :], rows[number + 1 :], strict=True) if r == row
-        ]
+        following = zip(spans[number + 1 :], rows[number + 1 :], strict=True)
+        next_x0 = next((span[0] for span, other_row in following if other_row == row), RIGHT)
         text = ", ".join(map(str, fault.victims)) + ("" if fault.proven else " not proven")
         label = Label(
             text=text.strip(),
             x0=x0,
             x1=x1,
-            limit=min([RIGHT, *later]) - 2,
+            limit=next_x0 - 2,
             y=y + 11.5,
             inside=fault.proven,
             before=row not in rows[:number],
@@ -111,13 +111,12 @@ def partition_lane(
         height=base + 3,
         described=f"leader and in-sync replicas of {name}",
     )
-    leaders: dict[str, list[str]] = {}
-    members: dict[str, list[str]] = {}
+    shapes: dict[str, list[str]] = defaultdict(list)
     keep = len(shown) < _MANY
     for from_s, to_s, leader in _merged(shown, lambda s: s.leader):
         x0, x1 = axis.x(from_s), axis.x(to_s)
         kind = "none" if leader is None else f"b{_colour(leader)}"
-        leaders.setdefault(kind, []).append(box(x0, x1, 0, 15))
+        shapes[kind].append(box(x0, x1, 0, 15))
         text = "none" if leader is None else str(leader)
         label = Label(text=text, x0=x0, x1=x1, y=11.5, kind=f"on{kind[1:]}")
         lane.placed.append(label.markup(keep_hidden=keep))
@@ -125,18 +124,15 @@ def partition_lane(
         x0, x1 = axis.x(from_s), axis.x(to_s)
         for place, member in enumerate(isr):
             y = base - unit * (place + 1)
-            members.setdefault(f"isr b{_colour(member)}", []).append(
-                box(x0, x1, y + gap / 2, unit - gap)
-            )
+            shapes[f"isr b{_colour(member)}"].append(box(x0, x1, y + gap / 2, unit - gap))
             if unit >= _NUMBERED:
                 label = Label(
                     text=str(member), x0=x0, x1=x1, y=y + 9.5, kind=f"small on{_colour(member)}"
                 )
                 lane.placed.append(label.markup(keep_hidden=keep))
-    lane.stretched += [path(kind, shapes) for kind, shapes in (leaders | members).items()]
+    lane.stretched += [path(kind, boxes) for kind, boxes in shapes.items()]
     if min_isr is not None:
-        line = f"M{LEFT} {num(base - unit * min_isr)}H{RIGHT}"
-        lane.fixed.append(path("min-isr", [line]))
+        lane.fixed.append(level("min-isr", base - unit * min_isr))
     return lane
 
 

@@ -159,21 +159,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """All occurrences of one anomaly.
+    """All occurrences of one anomaly: `AnomalyFinding` of verifiers/run_folder/result.py.
 
-    Attributes:
-        name: as its checker calls it.
-        count: how many.
-        permitted: whether the contract permits all of them; `why` says why, or why not.
-        permits: what of the contract permits it, as in "acks=1"; may be empty.
-        examples: the first few.
-        severity: how bad the anomaly is; 1 is the worst.
-        phrase: what a sentence says of them, as in "acknowledged records were lost"; empty if
-            the verdict does not say.
-        means: what the anomaly is, in one sentence; empty if the verdict does not say.
-        from_s: when the first of them all happened, `to_s` the last; None if the verdict does not
-            say.
-        undecided: whether it is neither permitted nor forbidden: it leaves the verdict UNKNOWN.
+    Texts that the verdict does not have are empty. The first of them all happened at `from_s`, the
+    last at `to_s`; None if the verdict does not say.
     """
 
     name: str
@@ -204,20 +193,11 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """verdict.json, without the faults.
+    """verdict.json, without the faults: `Report` of verifiers/run_folder/result.py.
 
-    Attributes:
-        verdict: UNKNOWN if the run was never verified.
-        reasons: the sentences behind it.
-        anomalies: what was found, the forbidden first, those that leave the verdict UNKNOWN
-            next, and of each the worst first.
-        counts: sends, acked, failed, indeterminate, read, final.
-        checkers: what became of each checker: ran, crashed, not applicable.
-        replicas: what the verifier found in the logs on disk; empty if it did not read them.
-        timing_s: seconds a phase.
-        timeline: how fast the cluster recovered from each fault; empty if it was not computed.
-        liveness: whether it could be written as soon as was asked.
-        metrics: what was measured; empty if nothing was.
+    What it does not have is empty, and the verdict is UNKNOWN if the run was never verified. Of the
+    anomalies the forbidden come first, those that leave the verdict UNKNOWN next, and of each the
+    worst first.
     """
 
     verdict: Verdict

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from harness.core.registry import first_sentence
 from verifiers.adequacy.rule import RULES
-from verifiers.report import disks, interval_lanes, liveness, quantity_lanes, sentences, units
+from verifiers.report import disks, fields, interval_lanes, quantity_lanes, sentences, units
 from verifiers.report.model import Anomaly, Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, TimeAxis
 from verifiers.report.templates import LONGEST_TEXT, page_template
@@ -63,7 +63,7 @@ def render(record: RunRecord) -> str:
         settings=_pretty({"contract": record.contract, "cluster": record.cluster}),
         logs=disks.table(record.judgement.replicas),
         on_disk=disks.sentences(record.judgement.replicas),
-        pace=liveness.sentences(record),
+        pace=sentences.pace(record),
         causes=sentences.unknown_causes(record),
         situations=_situations(record),
         rules=_rules(record),
@@ -199,8 +199,7 @@ def _configuration(effective: Mapping[str, Mapping[str, str]]) -> list[tuple[str
 
 
 def _steps(plan: object) -> list[Mapping[str, Any]]:
-    steps = plan.get("steps") if isinstance(plan, Mapping) else None
-    return [s for s in steps if isinstance(s, Mapping)] if isinstance(steps, list) else []
+    return fields.mappings(plan, "steps") if isinstance(plan, Mapping) else []
 
 
 def _pretty(document: object) -> str:

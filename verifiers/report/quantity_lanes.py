@@ -15,6 +15,7 @@ from verifiers.report.svg import (
     TimeAxis,
     box,
     join,
+    level,
     num,
     path,
     text,
@@ -105,7 +106,7 @@ def latency_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
 
     for decade in range(low, high + 1):
         place = y(10.0**decade)
-        lane.fixed.append(path("rule", [_line(place)]))
+        lane.fixed.append(level("rule", place))
         # The numbers of many decades would overlap.
         if (decade - low) % math.ceil((high - low + 1) / 5) == 0:
             value = units.milliseconds(10.0**decade)
@@ -132,7 +133,7 @@ def _quantity(
     top = units.nice_ceiling(min(most, _HEADROOM * usual) / width_s)
     lane = Drawing(name=name, height=height + 4, described=described)
     for place, value in ((_TOP, f"{units.count(top)}/s"), (height + 4, "0")):
-        lane.fixed.append(path("rule", [_line(place)]))
+        lane.fixed.append(level("rule", place))
         lane.fixed.append(text("value", LEFT - 6, min(height + 3.5, place + 3.5), value))
     return lane, top * width_s
 
@@ -156,11 +157,6 @@ def _cut_off(lane: Drawing, heights: _Heights, width_s: float, most: float, axis
         kind="small burst",
     )
     lane.placed.append(label.markup(keep_hidden=True))
-
-
-def _line(y: float) -> str:
-    """Return a horizontal line through the plot."""
-    return f"M{LEFT} {num(y)}H{RIGHT}"
 
 
 def _columns(lanes: Lanes, axis: TimeAxis) -> tuple[float, list[Bin]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from harness.core.grouping import by_key
 from harness.core.verdict import Verdict
-from verifiers.report import liveness, sentences, units
+from verifiers.report import sentences, units
 from verifiers.report.model import Anomaly, FaultRecord, RunRecord
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.spark import storage
@@ -34,10 +34,7 @@ def console_lines(record: RunRecord) -> list[str]:
     ]
     lines += _few(found or [_nothing_found(record)], 4, "anomalies")
     lines += _few([f"    {cause}" for cause in sentences.loss_causes(record)], 2, "causes")
-    unavailable = _unavailable(record)
-    lines += [f"  {unavailable}"] if unavailable else []
-    timing = _timing(record)
-    lines += [f"  took {timing}"] if timing else []
+    lines += [f"  {line}" for line in (_unavailable(record), _timing(record)) if line]
     home = LargeFiles.of(record.folder).home
     lines.append(f"  report: {storage.join(home, 'report.html')}")
     if judgement.verdict is not Verdict.VALID and record.command:
@@ -126,7 +123,7 @@ def _unavailable(record: RunRecord) -> str:
     gap = sentences.widest_gap(record)
     if gap is None:
         return ""
-    return liveness.verdict_line(record) or (
+    return sentences.liveness_line(record) or (
         f"widest time without an acknowledgement: {units.span(gap.width_s)}, "
         f"{gap.topic}/{gap.partition}, from {units.instant(gap.from_s)}"
     )
@@ -139,7 +136,7 @@ def _timing(record: RunRecord) -> str:
     if not longest:
         return ""
     parts = ", ".join(f"{name} {units.span(seconds)}" for name, seconds in longest)
-    return f"{units.span(sum(seconds for _, seconds in whole))}: {parts}"
+    return f"took {units.span(sum(seconds for _, seconds in whole))}: {parts}"
 
 
 def _few(lines: list[str], most: int, noun: str, indent: str = "  ") -> list[str]:

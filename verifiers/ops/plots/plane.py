@@ -69,7 +69,7 @@ class HorizontalAxis:
             title = f"time of the history, {unit.name}"
         elif axis.timed:
             zero, unit = axis.low, unit_of_time(length)
-            title = f"{unit.name} since the first event, whose time is {_zero_label(zero)}"
+            title = f"{unit.name} since the first event, whose time is {units.count(zero)} ns"
         low = (axis.low - zero) / unit.size
         high = (axis.high - zero) / unit.size
         return cls(zero=zero, unit=unit, low=low, high=high if high > low else low + 1, title=title)
@@ -77,14 +77,6 @@ class HorizontalAxis:
     def told(self, place: int) -> float:
         """Return a place of the axis as its numbers tell it."""
         return (place - self.zero) / self.unit.size
-
-    def said(self, place: int) -> str:
-        """Return a time in words, as in "at 12.3 s"."""
-        return told_time(place - self.zero)
-
-
-def _zero_label(time_ns: int) -> str:
-    return f"{time_ns:,} ns".replace(",", "\u202f")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
