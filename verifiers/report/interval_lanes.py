@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
@@ -140,14 +141,8 @@ def _merged(
     spans: list[Leadership], what: Callable[[Leadership], T]
 ) -> list[tuple[float, float, T]]:
     """Return the stretches in which one fact about a partition stayed the same."""
-    found: list[tuple[float, float, T]] = []
-    for span in spans:
-        value = what(span)
-        if found and found[-1][1:] == (span.from_s, value):
-            found[-1] = (found[-1][0], span.to_s, value)
-        else:
-            found.append((span.from_s, span.to_s, value))
-    return found
+    stretches = [(value, list(same)) for value, same in groupby(spans, what)]
+    return [(same[0].from_s, same[-1].to_s, value) for value, same in stretches]
 
 
 def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:

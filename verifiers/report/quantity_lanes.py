@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
+from harness.core.grouping import by_key
 from verifiers.report import units
 from verifiers.report.model import Bin, Lanes, Phase
 from verifiers.report.svg import (
@@ -164,15 +165,17 @@ def _columns(lanes: Lanes, axis: TimeAxis) -> tuple[float, list[Bin]]:
     wanted_s = max(lanes.bin_s, (axis.to_s - axis.from_s) / _COLUMNS)
     together = max(1, round(wanted_s / lanes.bin_s))
     width_s = together * lanes.bin_s
-    sums: dict[int, list[int]] = {}
-    for b in lanes.bins:
-        if axis.shows(b.t_s, b.t_s + lanes.bin_s):
-            row = sums.setdefault(math.floor((b.t_s - axis.from_s) / width_s + 1e-6), [0, 0, 0, 0])
-            for place, value in enumerate((b.ok, b.info, b.fail, b.polled)):
-                row[place] += value
+    shown = [b for b in lanes.bins if axis.shows(b.t_s, b.t_s + lanes.bin_s)]
+    columns = by_key(shown, lambda b: math.floor((b.t_s - axis.from_s) / width_s + 1e-6))
     return width_s, [
-        Bin(t_s=axis.from_s + n * width_s, ok=ok, info=info, fail=fail, polled=polled)
-        for n, (ok, info, fail, polled) in sorted(sums.items())
+        Bin(
+            t_s=axis.from_s + n * width_s,
+            ok=sum(b.ok for b in bins),
+            info=sum(b.info for b in bins),
+            fail=sum(b.fail for b in bins),
+            polled=sum(b.polled for b in bins),
+        )
+        for n, bins in sorted(columns.items())
     ]
 
 

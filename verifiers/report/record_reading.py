@@ -28,6 +28,7 @@ from verifiers.report.model import (
     Witnessed,
 )
 from verifiers.report.units import instant, span, visible
+from verifiers.run_folder.journal import events_by_fault
 
 
 def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
@@ -188,13 +189,11 @@ def _faults(
 
     The verdict decides what is proven; without a verdict the journal does.
     """
-    events: dict[str, dict[str, Json]] = {}
-    for line in fields.lines(run_dir / "faults.jsonl", missing):
-        fault_id, event = fields.text(line, "id"), fields.text(line, "event")
-        if fault_id is not None and event is not None:
-            events.setdefault(fault_id, {})[event] = line
+    lines = fields.lines(run_dir / "faults.jsonl", missing)
+    events = events_by_fault(line for line in lines if "id" in line and "event" in line)
     judged = {
-        fields.text(f, "id") or f"?{n}": f for n, f in enumerate(fields.mappings(verdict, "faults"))
+        str(fault.get("id") or f"?{number}"): fault
+        for number, fault in enumerate(fields.mappings(verdict, "faults"))
     }
     found = [
         _fault(fault_id, events.get(fault_id, {}), judged.get(fault_id, {}), origin_ns)
@@ -216,7 +215,7 @@ def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: i
     proven = judged.get("proven")
     victims = fields.items(decided, "victims") or fields.items(judged, "victims")
     return FaultRecord(
-        id=fault_id,
+        id=visible(fault_id),
         name=fields.text(decided, "fault") or fields.text(judged, "name") or "?",
         parameters=fields.mapping(decided, "parameters"),
         target=fields.text(decided, "target") or fields.text(judged, "target"),

@@ -1,7 +1,7 @@
 """The sentences of a report, common to the page, the console and the summary."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.verdict import Verdict
@@ -351,7 +351,16 @@ def pace(record: RunRecord) -> list[str]:
     times = fields.objects(timeline, "faults").items()
     known = [(faults[fault_id], span) for fault_id, span in times if fault_id in faults]
     found += [_reaction(fault, span) for fault, span in known[:_MOST_FAULTS]]
-    found += [*_behind(timeline), *_controllers(timeline)]
+    lag = fields.mapping(timeline, "widest_lag")
+    if (records := fields.integer(lag, "records")) is not None:
+        found.append(
+            f"Furthest behind of all replicas that were sampled: {lag.get('topic')}/"
+            f"{lag.get('partition')} on broker {lag.get('broker')}, by {records:,} records."
+        )
+    changes = fields.mappings(timeline, "controllers")[:8]
+    if changes:
+        names = ", ".join(f"node {each.get('node')} at {each.get('at_utc')}" for each in changes)
+        found.append(f"Active controllers, by their own clocks: {names}.")
     return [units.visible(sentence, 400) for sentence in found]
 
 
@@ -362,19 +371,3 @@ def _reaction(fault: FaultRecord, span: Mapping[str, Any]) -> str:
         if (after_s := fields.number(span, key)) is not None
     ]
     return f"{fault.title}: {', '.join(times) or 'no leader and no ISR changed'}."
-
-
-def _behind(timeline: Mapping[str, Any]) -> Iterator[str]:
-    lag = fields.mapping(timeline, "widest_lag")
-    if fields.integer(lag, "records") is not None:
-        yield (
-            f"Furthest behind of all replicas that were sampled: {lag.get('topic')}/"
-            f"{lag.get('partition')} on broker {lag.get('broker')}, by {lag['records']:,} records."
-        )
-
-
-def _controllers(timeline: Mapping[str, Any]) -> Iterator[str]:
-    known = fields.mappings(timeline, "controllers")[:8]
-    if known:
-        names = ", ".join(f"node {each.get('node')} at {each.get('at_utc')}" for each in known)
-        yield f"Active controllers, by their own clocks: {names}."

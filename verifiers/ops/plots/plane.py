@@ -96,10 +96,6 @@ class Scale:
         share = (number - self.low) / (self.high - self.low)
         return self.begin + min(1.0, max(0.0, share)) * (self.end - self.begin)
 
-    def ticks(self, *, most: int) -> list[float]:
-        """Return round numbers on the axis, at most so many."""
-        return round_steps(self.low, self.high, most=most)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plane:
@@ -117,11 +113,11 @@ class Plane:
             )
         ]
         lines = []
-        for tick in self.x.ticks(most=most_x):
+        for tick in round_steps(self.x.low, self.x.high, most=most_x):
             place = self.x.at(tick)
             lines.append(f"M{num(place)} {num(top)}V{num(bottom)}")
             parts.append(text("tick", place, bottom + 14, number(tick)))
-        for tick in self.y.ticks(most=most_y):
+        for tick in round_steps(self.y.low, self.y.high, most=most_y):
             if whole_y and tick != round(tick):
                 continue
             place = self.y.at(tick)
