@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core.op import producer_of, sequence_of
 from harness.core.verdict import Verdict
-from verifiers.report import units
+from verifiers.report import fields, units
 
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -290,25 +290,19 @@ class RunRecord:
     @property
     def min_isr(self) -> int | None:
         """`min.insync.replicas` of the topic, if the run says it."""
-        value = self.contract.get("min_isr")
-        return value if isinstance(value, int) else None
+        return fields.integer(self.contract, "min_isr")
 
     @property
     def node_ids(self) -> tuple[int, ...]:
         """Every broker that the run, its faults or its timeline name, in order."""
-        brokers = self.cluster.get("brokers")
-        ids = set(range(1, brokers + 1)) if isinstance(brokers, int) else set()
-        ids.update(v for fault in self.faults for v in fault.victims)
-        for spans in self.timeline.values():
-            for span in spans:
-                ids.update(span.isr)
-                if span.leader is not None:
-                    ids.add(span.leader)
+        ids = set(range(1, (fields.integer(self.cluster, "brokers") or 0) + 1))
+        ids.update(*(fault.victims for fault in self.faults))
+        spans = [span for spans in self.timeline.values() for span in spans]
+        ids.update(*(span.isr for span in spans))
+        ids.update(span.leader for span in spans if span.leader is not None)
         return tuple(sorted(ids))
 
     def leadership_at(self, partition: Partition, at_s: float) -> Leadership | None:
         """Return who led and who was in the ISR then, or None if nothing is known."""
-        for span in reversed(self.timeline.get(partition, ())):
-            if span.from_s <= at_s:
-                return span
-        return None
+        begun = [span for span in self.timeline.get(partition, ()) if span.from_s <= at_s]
+        return begun[-1] if begun else None

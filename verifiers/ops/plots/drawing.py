@@ -17,7 +17,6 @@ from verifiers.checking.crashes import Crashes
 from verifiers.ops.checking import OpChecked
 from verifiers.ops.judgement import HistoryVerdict
 from verifiers.ops.plots.lag_picture import TITLES, lag_picture
-from verifiers.ops.plots.lag_series import GROUPINGS
 from verifiers.ops.plots.names import safe_names
 from verifiers.ops.plots.order_picture import order_picture
 from verifiers.ops.plots.plane import palette
@@ -135,9 +134,9 @@ def _write_history(
     moments = None if series.axes is None else series.axes.moments
     times = None if series.axes is None else series.axes.times
     drawn = {"unseen.svg": ("sent and not yet seen", unseen_picture(series.unseen, moments))}
-    for grouping in GROUPINGS:
+    for grouping, title in TITLES.items():
         picture = lag_picture(grouping, series.lags.get(grouping), times)
-        drawn[f"realtime-lag-{grouping}.svg"] = (TITLES[grouping], picture)
+        drawn[f"realtime-lag-{grouping}.svg"] = (title, picture)
     keys = [order.key for order in series.orders.orders]
     of_keys = {
         f"orders/{name}.svg": (f"order of key {order.key}", order_picture(order))

@@ -22,7 +22,6 @@ MOST_MEMBERS = 24
 """So many members have a panel, those first that were furthest behind."""
 
 THREAD, KEY, THREAD_KEY = "thread", "key", "thread-key"
-GROUPINGS = (THREAD, KEY, THREAD_KEY)
 
 _THREADS_SCHEMA = declared(run=INT, threads=LONG)
 _MEMBER = ("run", "grouping", "thread", "of")

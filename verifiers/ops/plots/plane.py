@@ -32,14 +32,14 @@ FINE_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 _TIMES = (Unit(name="s", size=10**9), Unit(name="ms", size=10**6), Unit(name="µs", size=1000))
 
 
-def unit_of_time(length_ns: int) -> Unit:
-    """Return the largest unit of which a length of time has at least two; ns if there is none."""
-    return next((u for u in _TIMES if length_ns >= 2 * u.size), Unit(name="ns", size=1))
+def unit_of_time(length_ns: int, *, least: int = 2) -> Unit:
+    """Return the largest unit of which a length of time has at least so many; ns if none has."""
+    return next((u for u in _TIMES if length_ns >= least * u.size), Unit(name="ns", size=1))
 
 
 def told_time(length_ns: int) -> str:
     """Return a length of time with three digits that matter, in the unit that fits it."""
-    unit = next((u for u in _TIMES if length_ns >= u.size), Unit(name="ns", size=1))
+    unit = unit_of_time(length_ns, least=1)
     number = length_ns / unit.size
     digits = f"{number:.3g}" if number < 1000 else units.count(number)
     return f"{digits}{units.THIN}{unit.name}"
