@@ -63,8 +63,8 @@ def test_what_was_sent_is_unseen_until_it_is_polled(stored: Mapping[str, Series]
     assert one.unseen == Unseen(
         moments=(1_000_000, 3_000_000, 5_000_000),
         layers=(
-            Layer(key="1", counts=(1, 2, 2), most=2, left=2),
-            Layer(key="0", counts=(1, 1, 0), most=1, left=0),
+            Layer(key="1", counts=(1, 2, 2), most=2),
+            Layer(key="0", counts=(1, 1, 0), most=1),
         ),
         keys=2,
     )
@@ -81,7 +81,7 @@ def test_what_is_unknown_was_not_sent_and_what_a_failed_op_polled_not_seen(
 ) -> None:
     # Value 2 is of unknown outcome; value 1 was acknowledged at 3 ms, and polled by a failed op.
     assert stored["unseen-indeterminate"].unseen == Unseen(
-        moments=(3_000_000,), layers=(Layer(key="0", counts=(1,), most=1, left=1),), keys=1
+        moments=(3_000_000,), layers=(Layer(key="0", counts=(1,), most=1),), keys=1
     )
 
 
@@ -242,7 +242,8 @@ def test_what_is_kept_of_the_unseen_is_true_and_has_the_extremes(
         assert max(kept, default=0) == max(totals, default=0), story
         assert len(one.moments) <= 4
         last = list(truth.values())[-1] if truth else {}
-        assert {layer.key: layer.left for layer in one.layers if layer.left} == last, story
+        left = {layer.key: layer.counts[-1] for layer in one.layers}
+        assert {key: count for key, count in left.items() if count} == last, story
         for layer in one.layers:
             most = max(counts.get(str(layer.key), 0) for counts in truth.values())
             assert layer.most == most, story
@@ -266,7 +267,7 @@ def test_keys_without_a_layer_of_their_own_share_one(
     (series,) = gathered(spark, write(tmp_path, [story.events])).values()
 
     named, others = series.unseen.layers
-    assert (named.key, named.left, others.key, others.left) == ("1", 3, None, 3)
+    assert (named.key, named.counts[-1], others.key, others.counts[-1]) == ("1", 3, None, 3)
     assert series.unseen.keys == 3
 
 

@@ -11,7 +11,7 @@ from harness.core.errors import UsageError
 from harness.run.scenario_run import ScenarioRun
 from tests.unit import report_fixture as fixture
 from verifiers.judging.judgement import judge_liveness
-from verifiers.report import liveness, write_report
+from verifiers.report import sentences, write_report
 from verifiers.report.record_reading import read_record
 
 WIDEST = {"topic": "orders", "partition": 0, "gap_s": 9.6, "from_s": 36.9}
@@ -60,7 +60,7 @@ def test_the_report_says_how_fast_the_cluster_was(tmp_path: Path) -> None:
         liveness={"verdict": "VALID", "bound_s": 30.0, "judged_s": 50.0, "widest": WIDEST},
     )
 
-    told = [line.replace("\u202f", " ") for line in liveness.sentences(read_record(run))]
+    told = [line.replace("\u202f", " ") for line in sentences.pace(read_record(run))]
     live, fault, controller = told
 
     assert live.startswith("liveness VALID: an acknowledgement within 30.0 s was asked for")
@@ -74,6 +74,6 @@ def test_the_report_says_how_fast_the_cluster_was(tmp_path: Path) -> None:
 def test_a_run_of_which_nothing_is_known_says_nothing(tmp_path: Path) -> None:
     run = run_of(tmp_path)
 
-    assert liveness.sentences(read_record(run)) == []
+    assert sentences.pace(read_record(run)) == []
     write_report(run)
     assert "How fast it came to terms" not in (run / "report.html").read_text("utf-8")

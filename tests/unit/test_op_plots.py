@@ -12,12 +12,12 @@ from harness.core.verdict import Verdict
 from verifiers.ops.description import Described, Problem
 from verifiers.ops.judgement import HistoryVerdict, OpOptions
 from verifiers.ops.plots.axes import Axes, Axis
+from verifiers.ops.plots.drawing import prepare, write_plots
 from verifiers.ops.plots.lag_picture import lag_picture
 from verifiers.ops.plots.lag_series import KEY, THREAD, Lags, MemberLag, Stretch
 from verifiers.ops.plots.names import safe_names
 from verifiers.ops.plots.order_picture import order_picture
 from verifiers.ops.plots.orders import Cell, OpRow, Order, Orders, Suspect
-from verifiers.ops.plots.page import prepare, write_plots
 from verifiers.ops.plots.plane import HorizontalAxis, Scale, palette, told_time
 from verifiers.ops.plots.series import Series
 from verifiers.ops.plots.threads import Life, threads_of
@@ -30,8 +30,8 @@ AXIS = Axis(timed=True, low=0, high=10_000_000_000, drain=8_000_000_000)
 SERIES = Unseen(
     moments=(0, 5_000_000_000),
     layers=(
-        Layer(key="a", counts=(4, 1), most=4, left=1),
-        Layer(key=None, counts=(0, 2), most=None, left=2),
+        Layer(key="a", counts=(4, 1), most=4),
+        Layer(key=None, counts=(0, 2), most=None),
     ),
     keys=11,
 )
@@ -293,7 +293,7 @@ def test_several_values_of_one_op_at_one_offset_share_the_cell() -> None:
 @pytest.mark.parametrize("key", ["<script>", "a" * 500, "\x07\u202e", ""])
 def test_foreign_keys_do_no_harm(key: str) -> None:
     drawn(order_picture(order(cell(0, 5, suspect=True), key=key)))
-    layers = (Layer(key=key, counts=(1,), most=1, left=1),)
+    layers = (Layer(key=key, counts=(1,), most=1),)
     drawn(unseen_picture(Unseen(moments=(0,), layers=layers, keys=1), AXIS))
 
 

@@ -1,12 +1,11 @@
 """The logs on the brokers' disks, as a table and in sentences."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Any
 
+from verifiers.report import fields
+from verifiers.report.fields import Json
 from verifiers.report.units import count
-
-Json = Mapping[str, Any]
 
 _MOST_ROWS = 300
 _MOST_STRETCHES = 10
@@ -15,23 +14,19 @@ _MOST_EPOCHS = 6
 
 def table(replicas: Json) -> list[dict[str, str]]:
     """Return a row for each replica, by partition and broker; empty if none was compared."""
-    brokers = replicas.get("brokers")
-    if not isinstance(brokers, Mapping):
-        return []
+    brokers = fields.objects(replicas, "brokers")
     rows = [
         (name, int(broker), log)
-        for broker, logs in brokers.items()
-        if isinstance(logs, Mapping) and str(broker).isdigit()
-        for name, log in logs.items()
-        if isinstance(log, Mapping)
+        for broker in brokers
+        if broker.isdigit()
+        for name, log in fields.objects(brokers, broker).items()
     ]
-    rows.sort(key=lambda row: (_place(row[0]), row[1]))
-    return [_row(name, broker, log) for name, broker, log in rows[:_MOST_ROWS]]
 
+    def place(row: tuple[str, int, Json]) -> tuple[str, int, int]:
+        topic, _, number = row[0].rpartition("-")
+        return (topic, int(number) if number.isdigit() else 0, row[1])
 
-def _place(name: str) -> tuple[str, int]:
-    topic, _, number = name.rpartition("-")
-    return (topic, int(number) if number.isdigit() else 0)
+    return [_row(*row) for row in sorted(rows, key=place)[:_MOST_ROWS]]
 
 
 def _row(name: str, broker: int, log: Json) -> dict[str, str]:
@@ -69,15 +64,11 @@ def sentences(replicas: Json) -> list[str]:
     """Return sentences on the replicas: whether they agree, and on which disks lost records are."""
     if not replicas:
         return []
-    lines = []
-    if replicas.get("compared"):
-        lines.append("The replicas were compared batch by batch, up to the high watermark.")
-    else:
-        lines.append("The replicas were not compared in full: the reasons say why.")
-    located = replicas.get("located")
-    if isinstance(located, Mapping) and located:
-        lines += _located(located)
-    return lines
+    compared = "The replicas were compared batch by batch, up to the high watermark."
+    if not replicas.get("compared"):
+        compared = "The replicas were not compared in full: the reasons say why."
+    located = fields.mapping(replicas, "located")
+    return [compared, *(_located(located) if located else ())]
 
 
 def _located(located: Json) -> Iterator[str]:
@@ -86,7 +77,7 @@ def _located(located: Json) -> Iterator[str]:
         f"Of {_number(located.get('lost'))} lost records {count(held)} still lie on a disk, and "
         f"{count(gone)} on none."
     )
-    stretches = [s for s in located.get("stretches", ()) if isinstance(s, Mapping)]
+    stretches = fields.mappings(located, "stretches")
     for stretch in stretches[:_MOST_STRETCHES]:
         yield _stretch(stretch)
     if len(stretches) > _MOST_STRETCHES:

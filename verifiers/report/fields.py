@@ -90,6 +90,12 @@ def mapping(entry: Json, key: str) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
+def objects(entry: Json, key: str) -> dict[str, Json]:
+    """Return the objects in an object, by name."""
+    named = mapping(entry, key)
+    return {name: value for name, value in named.items() if isinstance(value, Mapping)}
+
+
 def items(entry: Json, key: str) -> list[Any]:
     """Return a list; an empty one if there is none."""
     value = entry.get(key)

@@ -1,6 +1,8 @@
 """The report's lanes of intervals: phases, faults, leaders and ISRs, gaps, anomalies."""
 
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
@@ -9,7 +11,7 @@ from markupsafe import Markup
 from harness.core.grouping import by_key
 from verifiers.report import units
 from verifiers.report.model import Anomaly, FaultRecord, Gap, Leadership, Partition, RunRecord
-from verifiers.report.svg import LEFT, RIGHT, Drawing, Label, TimeAxis, box, num, path, tiers
+from verifiers.report.svg import RIGHT, Drawing, Label, TimeAxis, box, level, num, path, tiers
 
 T = TypeVar("T")
 
@@ -67,15 +69,14 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
         for place, victim in enumerate(fault.victims):
             strip = box(x0, x1, y + 15 + place * height, height)
             lane.stretched.append(path(f"b{_colour(victim)}", [strip]))
-        later = [
-            s[0] for s, r in zip(spans[number + 1 :], rows[number + 1 :], strict=True) if r == row
-        ]
+        following = zip(spans[number + 1 :], rows[number + 1 :], strict=True)
+        next_x0 = next((span[0] for span, other_row in following if other_row == row), RIGHT)
         text = ", ".join(map(str, fault.victims)) + ("" if fault.proven else " not proven")
         label = Label(
             text=text.strip(),
             x0=x0,
             x1=x1,
-            limit=min([RIGHT, *later]) - 2,
+            limit=next_x0 - 2,
             y=y + 11.5,
             inside=fault.proven,
             before=row not in rows[:number],
@@ -98,7 +99,7 @@ def partition_lane(
     key: Partition, spans: tuple[Leadership, ...], min_isr: int | None, axis: TimeAxis
 ) -> Drawing:
     """Return a partition's leader over time, and below it its ISR, stacked by member."""
-    shown = [s for s in spans if axis.shows(s.from_s, axis.to_s if s.to_s is None else s.to_s)]
+    shown = [span for span in spans if axis.shows(span.from_s, span.to_s)]
     most = max([len(s.isr) for s in shown] + [min_isr or 1])
     unit = max(4.0, min(12.0, 36.0 / most))
     # Members with a number leave room for the dashed line between them.
@@ -111,47 +112,37 @@ def partition_lane(
         height=base + 3,
         described=f"leader and in-sync replicas of {name}",
     )
-    leaders: dict[str, list[str]] = {}
-    members: dict[str, list[str]] = {}
+    shapes: dict[str, list[str]] = defaultdict(list)
     keep = len(shown) < _MANY
-    for from_s, to_s, leader in _merged(shown, axis, lambda s: s.leader):
+    for from_s, to_s, leader in _merged(shown, lambda s: s.leader):
         x0, x1 = axis.x(from_s), axis.x(to_s)
         kind = "none" if leader is None else f"b{_colour(leader)}"
-        leaders.setdefault(kind, []).append(box(x0, x1, 0, 15))
+        shapes[kind].append(box(x0, x1, 0, 15))
         text = "none" if leader is None else str(leader)
         label = Label(text=text, x0=x0, x1=x1, y=11.5, kind=f"on{kind[1:]}")
         lane.placed.append(label.markup(keep_hidden=keep))
-    for from_s, to_s, isr in _merged(shown, axis, lambda s: s.isr):
+    for from_s, to_s, isr in _merged(shown, lambda s: s.isr):
         x0, x1 = axis.x(from_s), axis.x(to_s)
         for place, member in enumerate(isr):
             y = base - unit * (place + 1)
-            members.setdefault(f"isr b{_colour(member)}", []).append(
-                box(x0, x1, y + gap / 2, unit - gap)
-            )
+            shapes[f"isr b{_colour(member)}"].append(box(x0, x1, y + gap / 2, unit - gap))
             if unit >= _NUMBERED:
                 label = Label(
                     text=str(member), x0=x0, x1=x1, y=y + 9.5, kind=f"small on{_colour(member)}"
                 )
                 lane.placed.append(label.markup(keep_hidden=keep))
-    lane.stretched += [path(kind, shapes) for kind, shapes in (leaders | members).items()]
+    lane.stretched += [path(kind, boxes) for kind, boxes in shapes.items()]
     if min_isr is not None:
-        line = f"M{LEFT} {num(base - unit * min_isr)}H{RIGHT}"
-        lane.fixed.append(path("min-isr", [line]))
+        lane.fixed.append(level("min-isr", base - unit * min_isr))
     return lane
 
 
 def _merged(
-    spans: list[Leadership], axis: TimeAxis, what: Callable[[Leadership], T]
+    spans: list[Leadership], what: Callable[[Leadership], T]
 ) -> list[tuple[float, float, T]]:
     """Return the stretches in which one fact about a partition stayed the same."""
-    found: list[tuple[float, float, T]] = []
-    for span in spans:
-        value, to_s = what(span), axis.to_s if span.to_s is None else span.to_s
-        if found and found[-1][2] == value and found[-1][1] == span.from_s:
-            found[-1] = (found[-1][0], to_s, value)
-        else:
-            found.append((span.from_s, to_s, value))
-    return found
+    stretches = [(value, list(same)) for value, same in groupby(spans, what)]
+    return [(same[0].from_s, same[-1].to_s, value) for value, same in stretches]
 
 
 def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:

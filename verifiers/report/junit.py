@@ -43,11 +43,9 @@ def _verdict_case(record: RunRecord) -> TestCase:
     case = TestCase("verdict", "kafka-chaos.verdict", sum(record.judgement.timing_s.values()))
     verdict, headline = record.judgement.verdict, sentences.headline(record)
     text = "\n".join([headline, *sentences.reasons(record), *sentences.cures(record)])
-    if verdict is Verdict.INVALID:
-        case.result = [Failure(headline, "INVALID")]
-    elif verdict is Verdict.UNKNOWN:
-        case.result = [Error(headline, "UNKNOWN")]
-    if case.result:
+    if verdict is not Verdict.VALID:
+        kind = Failure if verdict is Verdict.INVALID else Error
+        case.result = [kind(headline, verdict.name)]
         case.result[0].text = text
     case.system_out = text
     return case

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core.op import producer_of, sequence_of
 from harness.core.verdict import Verdict
-from verifiers.report import units
+from verifiers.report import fields, units
 
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -36,7 +36,7 @@ class Witnessed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRecord:
-    """One fault of the journal; id, name, parameters, target and hold_s are as in faults.jsonl.
+    """One fault of the journal; id, name, parameters and target are as in faults.jsonl.
 
     Attributes:
         victims: node ids.
@@ -59,7 +59,6 @@ class FaultRecord:
     decided_s: float | None
     injected_s: float | None
     healed_s: float | None
-    hold_s: float | None
     proven: bool
     inject: Witnessed
     heal: Witnessed
@@ -88,10 +87,10 @@ class FaultRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """A partition's leader and ISR, from one change of its metadata to the next."""
+    """A partition's leader and ISR, until the next change of its metadata; if none came, to inf."""
 
     from_s: float
-    to_s: float | None
+    to_s: float
     leader: int | None
     isr: tuple[int, ...]
 
@@ -160,21 +159,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """All occurrences of one anomaly.
+    """All occurrences of one anomaly: `AnomalyFinding` of verifiers/run_folder/result.py.
 
-    Attributes:
-        name: as its checker calls it.
-        count: how many.
-        permitted: whether the contract permits all of them; `why` says why, or why not.
-        permits: what of the contract permits it, as in "acks=1"; may be empty.
-        examples: the first few.
-        severity: how bad the anomaly is; 1 is the worst.
-        phrase: what a sentence says of them, as in "acknowledged records were lost"; empty if
-            the verdict does not say.
-        means: what the anomaly is, in one sentence; empty if the verdict does not say.
-        from_s: when the first of them all happened, `to_s` the last; None if the verdict does not
-            say.
-        undecided: whether it is neither permitted nor forbidden: it leaves the verdict UNKNOWN.
+    Texts that the verdict does not have are empty. The first of them all happened at `from_s`, the
+    last at `to_s`; None if the verdict does not say.
     """
 
     name: str
@@ -205,20 +193,11 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """verdict.json, without the faults.
+    """verdict.json, without the faults: `Report` of verifiers/run_folder/result.py.
 
-    Attributes:
-        verdict: UNKNOWN if the run was never verified.
-        reasons: the sentences behind it.
-        anomalies: what was found, the forbidden first, those that leave the verdict UNKNOWN
-            next, and of each the worst first.
-        counts: sends, acked, failed, indeterminate, read, final.
-        checkers: what became of each checker: ran, crashed, not applicable.
-        replicas: what the verifier found in the logs on disk; empty if it did not read them.
-        timing_s: seconds a phase.
-        timeline: how fast the cluster recovered from each fault; empty if it was not computed.
-        liveness: whether it could be written as soon as was asked.
-        metrics: what was measured; empty if nothing was.
+    What it does not have is empty, and the verdict is UNKNOWN if the run was never verified. Of the
+    anomalies the forbidden come first, those that leave the verdict UNKNOWN next, and of each the
+    worst first.
     """
 
     verdict: Verdict
@@ -232,20 +211,9 @@ class Judgement:
     liveness: Mapping[str, Any]
     metrics: Mapping[str, Any]
 
-    @property
-    def forbidden(self) -> tuple[Anomaly, ...]:
-        """The anomalies that the contract forbids."""
-        return tuple(a for a in self.anomalies if a.ruling == "forbidden")
-
-    @property
-    def undecided(self) -> tuple[Anomaly, ...]:
-        """The anomalies that leave the verdict UNKNOWN."""
-        return tuple(a for a in self.anomalies if a.ruling == "unknown")
-
-    @property
-    def permitted(self) -> tuple[Anomaly, ...]:
-        """The anomalies that the contract permits."""
-        return tuple(a for a in self.anomalies if a.permitted)
+    def ruled(self, ruling: str) -> tuple[Anomaly, ...]:
+        """Return the anomalies that are permitted, forbidden, or unknown."""
+        return tuple(a for a in self.anomalies if a.ruling == ruling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +262,6 @@ class RunRecord:
     started_utc: str
     contract: Mapping[str, Any]
     cluster: Mapping[str, Any]
-    topics: tuple[Mapping[str, Any], ...]
     provokes: tuple[str, ...]
     phases: tuple[Phase, ...]
     versions: Mapping[str, str]
@@ -323,25 +290,19 @@ class RunRecord:
     @property
     def min_isr(self) -> int | None:
         """`min.insync.replicas` of the topic, if the run says it."""
-        value = self.contract.get("min_isr")
-        return value if isinstance(value, int) else None
+        return fields.integer(self.contract, "min_isr")
 
     @property
     def node_ids(self) -> tuple[int, ...]:
         """Every broker that the run, its faults or its timeline name, in order."""
-        brokers = self.cluster.get("brokers")
-        ids = set(range(1, brokers + 1)) if isinstance(brokers, int) else set()
-        ids.update(v for fault in self.faults for v in fault.victims)
-        for spans in self.timeline.values():
-            for span in spans:
-                ids.update(span.isr)
-                if span.leader is not None:
-                    ids.add(span.leader)
+        ids = set(range(1, (fields.integer(self.cluster, "brokers") or 0) + 1))
+        ids.update(*(fault.victims for fault in self.faults))
+        spans = [span for spans in self.timeline.values() for span in spans]
+        ids.update(*(span.isr for span in spans))
+        ids.update(span.leader for span in spans if span.leader is not None)
         return tuple(sorted(ids))
 
     def leadership_at(self, partition: Partition, at_s: float) -> Leadership | None:
         """Return who led and who was in the ISR then, or None if nothing is known."""
-        for span in reversed(self.timeline.get(partition, ())):
-            if span.from_s <= at_s:
-                return span
-        return None
+        begun = [span for span in self.timeline.get(partition, ()) if span.from_s <= at_s]
+        return begun[-1] if begun else None

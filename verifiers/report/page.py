@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,8 @@ from markupsafe import Markup
 
 from harness.core.registry import first_sentence
 from verifiers.adequacy.rule import RULES
-from verifiers.report import (
-    disks,
-    interval_lanes,
-    liveness,
-    quantity_lanes,
-    sentences,
-    units,
-)
-from verifiers.report.model import Anomaly, FaultRecord, Leadership, Partition, RunRecord
+from verifiers.report import disks, fields, interval_lanes, quantity_lanes, sentences, units
+from verifiers.report.model import Anomaly, Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, TimeAxis
 from verifiers.report.templates import LONGEST_TEXT, page_template
 from verifiers.situations.situation import SITUATIONS
@@ -40,33 +32,38 @@ def render(record: RunRecord) -> str:
         called=sentences.called,
     )
     axis = axis_of(record)
-    pictures = _pictures(record, axis)
+    partitions = by_harm(record, axis)
+    pictures = _pictures(record, axis, partitions)
+    cards = {
+        ruling: [_card(record, anomaly) for anomaly in record.judgement.ruled(ruling)]
+        for ruling in ("forbidden", "unknown", "permitted")
+    }
+    cures = sentences.cures(record)
+    configuration = record.effective or record.given
     return template.render(
         record=record,
         judgement=record.judgement,
-        mark={"VALID": "✓", "UNKNOWN": "?", "INVALID": "✗"}[record.judgement.verdict.name],
+        mark=sentences.SIGNS[record.judgement.verdict],
         headline=sentences.headline(record),
         broken=sentences.broken(record),
         reasons=sentences.reasons(record),
         contract=sentences.contract(record),
         counts=sentences.counts(record),
-        cures=sentences.cures(record),
+        cures=cures,
         unchecked=sentences.unchecked(record),
         pictures=pictures,
-        forbidden=[_card(record, a) for a in record.judgement.forbidden],
-        undecided=[_card(record, a) for a in record.judgement.undecided],
-        permitted=[_card(record, a) for a in record.judgement.permitted],
+        **cards,
         shortcoming=sentences.shortcoming,
         # The cures of an UNKNOWN verdict name them already.
-        unproven=[] if sentences.cures(record) else [f for f in record.faults if not f.proven],
-        configuration=_configuration(record.effective or record.given),
-        nodes=list(record.effective or record.given),
+        unproven=[] if cures else [f for f in record.faults if not f.proven],
+        configuration=_configuration(configuration),
+        nodes=list(configuration),
         steps=_steps(record.plan),
         plan_text=_pretty(record.plan),
         settings=_pretty({"contract": record.contract, "cluster": record.cluster}),
         logs=disks.table(record.judgement.replicas),
         on_disk=disks.sentences(record.judgement.replicas),
-        pace=liveness.sentences(record),
+        pace=sentences.pace(record),
         causes=sentences.unknown_causes(record),
         situations=_situations(record),
         rules=_rules(record),
@@ -74,7 +71,7 @@ def render(record: RunRecord) -> str:
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
         timing=sentences.timing(record),
         script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704 - ours
-        data=_data(record, axis, pictures.drawn),
+        data=_data(record, axis, partitions[: len(pictures["partitions"])]),
     )
 
 
@@ -123,37 +120,16 @@ def axis_of(record: RunRecord) -> TimeAxis:
     return TimeAxis(from_s=low, to_s=max(high, low + 0.001))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pictures:
-    """The lanes of one report.
+def _pictures(record: RunRecord, axis: TimeAxis, order: list[Partition]) -> dict[str, Any]:
+    """Return the lanes by their place on the page, and the number of partitions that are left out.
 
-    Attributes:
-        scale: the time axis.
-        above: phases and faults.
-        partitions: leaders and ISRs of the partitions that were hit hardest.
-        folded: those of the others.
-        left_out: how many partitions have no lane, since those would make the page too large.
-        below: sends, latency, reads, unavailability.
-        anomalies: marks where offences lie.
-        drawn: the partitions that have a lane.
+    Partitions, in this order, have a lane until the lanes would make the page too large; all but
+    the first of these are folded.
     """
-
-    scale: Markup
-    above: tuple[Markup, ...]
-    partitions: tuple[Markup, ...]
-    folded: tuple[Markup, ...]
-    left_out: int
-    below: tuple[Markup, ...]
-    anomalies: tuple[Markup, ...]
-    drawn: tuple[Partition, ...]
-
-
-def _pictures(record: RunRecord, axis: TimeAxis) -> Pictures:
     above = [interval_lanes.phases_lane(record, axis)] if record.phases else []
     above += interval_lanes.fault_lanes(record, axis)
     partitions: list[Markup] = []
     left = _LANES_BUDGET_BYTES
-    order = by_harm(record, axis)
     for key in order:
         spans = record.timeline[key]
         lane = interval_lanes.partition_lane(key, spans, record.min_isr, axis).markup(axis)
@@ -163,22 +139,23 @@ def _pictures(record: RunRecord, axis: TimeAxis) -> Pictures:
         partitions.append(lane)
     below = []
     if record.lanes is not None:
-        below.append(quantity_lanes.sends_lane(record.lanes, axis))
-        below.append(quantity_lanes.latency_lane(record.lanes, axis))
-        below.append(quantity_lanes.reads_lane(record.lanes, record.phases, axis))
+        below = [
+            quantity_lanes.sends_lane(record.lanes, axis),
+            quantity_lanes.latency_lane(record.lanes, axis),
+            quantity_lanes.reads_lane(record.lanes, record.phases, axis),
+        ]
         if sentences.widest_gap(record) is not None:
             below.append(interval_lanes.gaps_lane(record.lanes.gaps, axis))
     marks = [interval_lanes.anomaly_lane(anomaly, axis) for anomaly in record.judgement.anomalies]
-    return Pictures(
-        scale=quantity_lanes.scale(axis),
-        above=tuple(lane.markup(axis) for lane in above),
-        partitions=tuple(partitions[:_PARTITIONS_FIRST]),
-        folded=tuple(partitions[_PARTITIONS_FIRST:]),
-        left_out=len(order) - len(partitions),
-        below=tuple(lane.markup(axis) for lane in below),
-        anomalies=tuple(lane.markup(axis) for lane in marks if lane is not None),
-        drawn=tuple(order[: len(partitions)]),
-    )
+    return {
+        "scale": quantity_lanes.scale(axis),
+        "above": [lane.markup(axis) for lane in above],
+        "partitions": partitions[:_PARTITIONS_FIRST],
+        "folded": partitions[_PARTITIONS_FIRST:],
+        "left_out": len(order) - len(partitions),
+        "below": [lane.markup(axis) for lane in below],
+        "anomalies": [lane.markup(axis) for lane in marks if lane is not None],
+    }
 
 
 def by_harm(record: RunRecord, axis: TimeAxis) -> list[Partition]:
@@ -195,7 +172,9 @@ def by_harm(record: RunRecord, axis: TimeAxis) -> list[Partition]:
     def harm(key: Partition) -> tuple[bool, float, float, Partition]:
         spans = record.timeline[key]
         most = max((len(span.isr) for span in spans), default=0)
-        lengths = [(s, _length_s(s, axis)) for s in spans]
+        lengths = [
+            (s, max(0.0, min(s.to_s, axis.to_s) - max(s.from_s, axis.from_s))) for s in spans
+        ]
         leaderless = sum(length for s, length in lengths if s.leader is None)
         shrunk = sum(length * (most - len(s.isr)) for s, length in lengths)
         return (key not in offended, -leaderless, -shrunk, key)
@@ -203,20 +182,8 @@ def by_harm(record: RunRecord, axis: TimeAxis) -> list[Partition]:
     return sorted(record.timeline, key=harm)
 
 
-def _length_s(span: Leadership, axis: TimeAxis) -> float:
-    end = axis.to_s if span.to_s is None else min(span.to_s, axis.to_s)
-    return max(0.0, end - max(span.from_s, axis.from_s))
-
-
 def _card(record: RunRecord, anomaly: Anomaly) -> dict[str, Any]:
-    examples = [
-        {
-            "example": example,
-            "circumstances": sentences.circumstances(record, example),
-            "detail": sentences.evidence(example.detail) if example.detail else "",
-        }
-        for example in anomaly.examples
-    ]
+    examples = [(e, sentences.circumstances(record, e)) for e in anomaly.examples]
     first, rest = examples[:_EXAMPLES_OPEN], examples[_EXAMPLES_OPEN:]
     return {"anomaly": anomaly, "first": first, "rest": rest}
 
@@ -232,8 +199,7 @@ def _configuration(effective: Mapping[str, Mapping[str, str]]) -> list[tuple[str
 
 
 def _steps(plan: object) -> list[Mapping[str, Any]]:
-    steps = plan.get("steps") if isinstance(plan, Mapping) else None
-    return [s for s in steps if isinstance(s, Mapping)] if isinstance(steps, list) else []
+    return fields.mappings(plan, "steps") if isinstance(plan, Mapping) else []
 
 
 def _pretty(document: object) -> str:
@@ -243,7 +209,7 @@ def _pretty(document: object) -> str:
     return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "\n… cut here"
 
 
-def _data(record: RunRecord, axis: TimeAxis, drawn: tuple[Partition, ...]) -> Markup:
+def _data(record: RunRecord, axis: TimeAxis, shown: list[Partition]) -> Markup:
     """Return the data for the page's script, as JSON that cannot end its script element."""
     lanes = record.lanes
     document = {
@@ -252,7 +218,16 @@ def _data(record: RunRecord, axis: TimeAxis, drawn: tuple[Partition, ...]) -> Ma
         "from": axis.from_s,
         "to": axis.to_s,
         "phases": [[p.name, p.from_s, p.to_s] for p in record.phases],
-        "faults": [_force(fault, axis) for fault in record.faults if fault.from_s is not None],
+        "faults": [
+            [
+                units.visible(fault.title),
+                fault.from_s,
+                axis.to_s if fault.healed_s is None else fault.healed_s,
+                fault.proven,
+            ]
+            for fault in record.faults
+            if fault.from_s is not None
+        ],
         "bin": lanes.bin_s if lanes else 0,
         "bins": [
             [round(b.t_s, 3), b.ok, b.info, b.fail, b.p50_ms, b.p99_ms, b.polled]
@@ -263,15 +238,10 @@ def _data(record: RunRecord, axis: TimeAxis, drawn: tuple[Partition, ...]) -> Ma
                 f"{topic}/{partition}",
                 [[round(s.from_s, 3), s.leader, s.isr] for s in record.timeline[topic, partition]],
             ]
-            for topic, partition in drawn[:_PARTITIONS_FIRST]
+            for topic, partition in shown
         ],
     }
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)  # noqa: S704 - JSON in which the signs of markup are escaped
-
-
-def _force(fault: FaultRecord, axis: TimeAxis) -> list[Any]:
-    end = axis.to_s if fault.healed_s is None else fault.healed_s
-    return [units.visible(fault.title), fault.from_s, end, fault.proven]

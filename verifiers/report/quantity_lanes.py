@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
+from harness.core.grouping import by_key
 from verifiers.report import units
 from verifiers.report.model import Bin, Lanes, Phase
 from verifiers.report.svg import (
@@ -15,6 +16,7 @@ from verifiers.report.svg import (
     TimeAxis,
     box,
     join,
+    level,
     num,
     path,
     text,
@@ -105,7 +107,7 @@ def latency_lane(lanes: Lanes, axis: TimeAxis) -> Drawing:
 
     for decade in range(low, high + 1):
         place = y(10.0**decade)
-        lane.fixed.append(path("rule", [_line(place)]))
+        lane.fixed.append(level("rule", place))
         # The numbers of many decades would overlap.
         if (decade - low) % math.ceil((high - low + 1) / 5) == 0:
             value = units.milliseconds(10.0**decade)
@@ -132,7 +134,7 @@ def _quantity(
     top = units.nice_ceiling(min(most, _HEADROOM * usual) / width_s)
     lane = Drawing(name=name, height=height + 4, described=described)
     for place, value in ((_TOP, f"{units.count(top)}/s"), (height + 4, "0")):
-        lane.fixed.append(path("rule", [_line(place)]))
+        lane.fixed.append(level("rule", place))
         lane.fixed.append(text("value", LEFT - 6, min(height + 3.5, place + 3.5), value))
     return lane, top * width_s
 
@@ -158,25 +160,22 @@ def _cut_off(lane: Drawing, heights: _Heights, width_s: float, most: float, axis
     lane.placed.append(label.markup(keep_hidden=True))
 
 
-def _line(y: float) -> str:
-    """Return a horizontal line through the plot."""
-    return f"M{LEFT} {num(y)}H{RIGHT}"
-
-
 def _columns(lanes: Lanes, axis: TimeAxis) -> tuple[float, list[Bin]]:
     """Return the width of columns that can be seen, and the sums of the bins in each of them."""
     wanted_s = max(lanes.bin_s, (axis.to_s - axis.from_s) / _COLUMNS)
     together = max(1, round(wanted_s / lanes.bin_s))
     width_s = together * lanes.bin_s
-    sums: dict[int, list[int]] = {}
-    for b in lanes.bins:
-        if axis.shows(b.t_s, b.t_s + lanes.bin_s):
-            row = sums.setdefault(math.floor((b.t_s - axis.from_s) / width_s + 1e-6), [0, 0, 0, 0])
-            for place, value in enumerate((b.ok, b.info, b.fail, b.polled)):
-                row[place] += value
+    shown = [b for b in lanes.bins if axis.shows(b.t_s, b.t_s + lanes.bin_s)]
+    columns = by_key(shown, lambda b: math.floor((b.t_s - axis.from_s) / width_s + 1e-6))
     return width_s, [
-        Bin(t_s=axis.from_s + n * width_s, ok=ok, info=info, fail=fail, polled=polled)
-        for n, (ok, info, fail, polled) in sorted(sums.items())
+        Bin(
+            t_s=axis.from_s + n * width_s,
+            ok=sum(b.ok for b in bins),
+            info=sum(b.info for b in bins),
+            fail=sum(b.fail for b in bins),
+            polled=sum(b.polled for b in bins),
+        )
+        for n, bins in sorted(columns.items())
     ]
 
 

@@ -1,9 +1,11 @@
 """Reading a run folder for its report: a missing file is noted, a damaged one is an error."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any
 
 from harness.core.errors import UsageError
 from harness.core.fault import recorded_traits
@@ -26,6 +28,7 @@ from verifiers.report.model import (
     Witnessed,
 )
 from verifiers.report.units import instant, span, visible
+from verifiers.run_folder.journal import events_by_fault
 
 
 def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
@@ -44,6 +47,7 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
     origin_ns = fields.integer(run, "origin_ns") or 0
     verdict = verdict or fields.document(run_dir / "verdict.json")
     if verdict is None:
+        verdict = {}
         missing.append("verdict.json: this run was never verified.")
     return RunRecord(
         folder=run_dir,
@@ -55,23 +59,22 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         started_utc=fields.text(run, "started_utc") or "",
         contract=fields.mapping(run, "contract"),
         cluster=fields.mapping(run, "cluster"),
-        topics=tuple(fields.mappings(run, "topics")),
         provokes=fields.texts(run, "provokes"),
         phases=_phases(run, origin_ns),
         versions=_versions(run),
         state=fields.text(run, "state") or "?",
         run_reasons=fields.texts(run, "reasons"),
-        judgement=_judgement(verdict or {}, origin_ns),
-        faults=_faults(run_dir, verdict or {}, origin_ns, missing),
+        judgement=_judgement(verdict, origin_ns),
+        faults=_faults(run_dir, verdict, origin_ns, missing),
         timeline=_timeline(run_dir, origin_ns, missing),
         lanes=_lanes(run_dir, origin_ns, missing),
         effective=_effective(run_dir),
         given=_given(run_dir),
         plan=_plan(run_dir, missing),
         claim=_claim(run_dir),
-        group=fields.mapping(verdict or {}, "group"),
-        situations=_objects(verdict or {}, "situations"),
-        adequacy=_objects(verdict or {}, "adequacy"),
+        group=fields.mapping(verdict, "group"),
+        situations=fields.objects(verdict, "situations"),
+        adequacy=fields.objects(verdict, "adequacy"),
         missing=tuple(missing),
         client=fields.text(run, "client") or "",
     )
@@ -83,11 +86,6 @@ def _versions(run: Json) -> dict[str, str]:
     loaded = fields.mapping(run, "client_versions")
     named |= {f"{name} of the clients": version for name, version in loaded.items()}
     return {visible(name): visible(str(version)) for name, version in named.items()}
-
-
-def _objects(entry: Json, key: str) -> dict[str, dict[str, Any]]:
-    named = fields.mapping(entry, key)
-    return {name: value for name, value in named.items() if isinstance(value, dict)}
 
 
 def _claim(run_dir: Path) -> ClaimRecord | None:
@@ -105,22 +103,14 @@ def _claim(run_dir: Path) -> ClaimRecord | None:
 
 def _phases(run: Json, origin_ns: int) -> tuple[Phase, ...]:
     """Return the phases that ended; a phase that an abort cut short has no end and is left out."""
-    phases = []
-    for entry in fields.mappings(run, "phases"):
-        start, end = fields.integer(entry, "from_ns"), fields.integer(entry, "to_ns")
-        if start is not None and end is not None and end >= start:
-            phases.append(
-                Phase(
-                    name=fields.text(entry, "name") or "?",
-                    from_s=(start - origin_ns) / 1e9,
-                    to_s=(end - origin_ns) / 1e9,
-                )
-            )
-    return tuple(sorted(phases, key=lambda phase: phase.from_s))
-
-
-def _order(anomaly: Anomaly) -> tuple[bool, bool, int, str]:
-    return (anomaly.permitted, anomaly.undecided, anomaly.severity, anomaly.name)
+    phases = [
+        Phase(name=fields.text(entry, "name") or "?", from_s=from_s, to_s=to_s)
+        for entry in fields.mappings(run, "phases")
+        if (from_s := _at_s(entry, "from_ns", origin_ns)) is not None
+        and (to_s := _at_s(entry, "to_ns", origin_ns)) is not None
+        and to_s >= from_s
+    ]
+    return tuple(sorted(phases, key=attrgetter("from_s")))
 
 
 def _judgement(verdict: Json, origin_ns: int) -> Judgement:
@@ -145,14 +135,15 @@ def _judgement(verdict: Json, origin_ns: int) -> Judgement:
             from_s=_at_s(entry, "first_ns", origin_ns),
             to_s=_at_s(entry, "last_ns", origin_ns),
         )
-        for name, entry in _objects(verdict, "anomalies").items()
+        for name, entry in fields.objects(verdict, "anomalies").items()
     ]
     checkers, timing = fields.mapping(verdict, "checkers"), fields.mapping(verdict, "timing_s")
     never = "This run was never verified: `kafka-chaos verify RUN` gives it a verdict."
+    order = attrgetter("permitted", "undecided", "severity", "name")
     return Judgement(
         verdict=Verdict[named] if named else Verdict.UNKNOWN,
         reasons=fields.texts(verdict, "reasons") if verdict else (never,),
-        anomalies=tuple(sorted(found, key=_order)),
+        anomalies=tuple(sorted(found, key=order)),
         counts={k: v for k, v in fields.mapping(verdict, "counts").items() if isinstance(v, int)},
         checkers={visible(k): visible(str(v)) for k, v in sorted(checkers.items())},
         replicas=fields.mapping(verdict, "replicas"),
@@ -198,13 +189,11 @@ def _faults(
 
     The verdict decides what is proven; without a verdict the journal does.
     """
-    events: dict[str, dict[str, Json]] = {}
-    for line in fields.lines(run_dir / "faults.jsonl", missing):
-        fault_id, event = fields.text(line, "id"), fields.text(line, "event")
-        if fault_id is not None and event is not None:
-            events.setdefault(fault_id, {})[event] = line
+    lines = fields.lines(run_dir / "faults.jsonl", missing)
+    events = events_by_fault(line for line in lines if "id" in line and "event" in line)
     judged = {
-        fields.text(f, "id") or f"?{n}": f for n, f in enumerate(fields.mappings(verdict, "faults"))
+        str(fault.get("id") or f"?{number}"): fault
+        for number, fault in enumerate(fields.mappings(verdict, "faults"))
     }
     found = [
         _fault(fault_id, events.get(fault_id, {}), judged.get(fault_id, {}), origin_ns)
@@ -217,8 +206,8 @@ def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: i
     decided = events.get("decided", {})
 
     def at(event: str, otherwise: str) -> float | None:
-        time_ns = fields.integer(events.get(event, {}), "time_ns")
-        return fields.number(judged, otherwise) if time_ns is None else (time_ns - origin_ns) / 1e9
+        at_s = _at_s(events.get(event, {}), "time_ns", origin_ns)
+        return fields.number(judged, otherwise) if at_s is None else at_s
 
     evidence = fields.mapping(judged, "evidence")
     inject = _witnessed(events.get("injected", {}).get("evidence", evidence.get("inject")))
@@ -226,7 +215,7 @@ def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: i
     proven = judged.get("proven")
     victims = fields.items(decided, "victims") or fields.items(judged, "victims")
     return FaultRecord(
-        id=fault_id,
+        id=visible(fault_id),
         name=fields.text(decided, "fault") or fields.text(judged, "name") or "?",
         parameters=fields.mapping(decided, "parameters"),
         target=fields.text(decided, "target") or fields.text(judged, "target"),
@@ -234,7 +223,6 @@ def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: i
         decided_s=at("decided", ""),
         injected_s=at("injected", "injected_at_s"),
         healed_s=at("healed", "healed_at_s"),
-        hold_s=fields.number(decided, "hold_s"),
         proven=proven if isinstance(proven, bool) else bool(inject.observed and heal.observed),
         inject=inject,
         heal=heal,
@@ -262,21 +250,20 @@ def _timeline(
     changes: dict[Partition, list[tuple[float, int | None, tuple[int, ...]]]] = {}
     for line in fields.lines(run_dir / "timeline.jsonl", missing):
         topic, partition = fields.text(line, "topic"), fields.integer(line, "partition")
-        time_ns = fields.integer(line, "time_ns")
-        if topic is not None and partition is not None and time_ns is not None:
+        at_s = _at_s(line, "time_ns", origin_ns)
+        if topic is not None and partition is not None and at_s is not None:
             isr = tuple(sorted(i for i in fields.items(line, "isr") if isinstance(i, int)))
-            change = ((time_ns - origin_ns) / 1e9, fields.integer(line, "leader"), isr)
+            change = (at_s, fields.integer(line, "leader"), isr)
             earlier = changes.setdefault((topic, partition), [])
             # A line may record another change, or that nothing changed until the end.
             if not earlier or earlier[-1][1:] != change[1:]:
                 earlier.append(change)
     timeline = {}
     for key in sorted(changes):
-        ordered = sorted(changes[key], key=lambda change: change[0])
-        ends = [change[0] for change in ordered[1:]]
+        ordered = sorted(changes[key], key=itemgetter(0))
         timeline[key] = tuple(
             Leadership(from_s=from_s, to_s=to_s, leader=leader, isr=isr)
-            for (from_s, leader, isr), to_s in zip(ordered, [*ends, None], strict=True)
+            for (from_s, leader, isr), (to_s, *_) in pairwise([*ordered, (math.inf, None, ())])
         )
     return timeline
 
@@ -291,8 +278,7 @@ def _lanes(run_dir: Path, origin_ns: int, missing: list[str]) -> Lanes | None:
         missing.append("lanes.json: there are no lanes of throughput, latency and unavailability.")
         return None
     # Both origins are times of one monotonic clock, so the lanes can be moved onto the run's axis.
-    lane_origin = fields.integer(document, "origin_ns")
-    shift = 0.0 if lane_origin is None else (lane_origin - origin_ns) / 1e9
+    shift = _at_s(document, "origin_ns", origin_ns) or 0.0
     columns = ("ok", "info", "fail", "p50_ms", "p95_ms", "p99_ms", "polled")
     bins = [
         Bin(t_s=row[0] + shift, **dict(zip(columns, row[1:8], strict=True)))
@@ -303,17 +289,16 @@ def _lanes(run_dir: Path, origin_ns: int, missing: list[str]) -> Lanes | None:
         Gap(
             topic=fields.text(entry, "topic") or "?",
             partition=fields.integer(entry, "partition") or 0,
-            from_s=(start - origin_ns) / 1e9,
-            to_s=(end - origin_ns) / 1e9,
+            from_s=from_s,
+            to_s=to_s,
         )
         for entry in fields.mappings(document, "partitions")
-        if (start := fields.integer(entry, "gap_from_ns")) is not None
-        and (end := fields.integer(entry, "gap_to_ns")) is not None
+        if (from_s := _at_s(entry, "gap_from_ns", origin_ns)) is not None
+        and (to_s := _at_s(entry, "gap_to_ns", origin_ns)) is not None
     ]
-    bin_ns = fields.number(document, "bin_ns")
     return Lanes(
-        bin_s=(bin_ns or 1e9) / 1e9,
-        bins=tuple(sorted(bins, key=lambda b: b.t_s)),
+        bin_s=(fields.number(document, "bin_ns") or 1e9) / 1e9,
+        bins=tuple(sorted(bins, key=attrgetter("t_s"))),
         gaps=tuple(sorted(gaps, key=lambda gap: -gap.width_s)),
     )
 

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.core.verdict import Verdict
 from verifiers.judging.evidence import in_words, lost_when, spoken
-from verifiers.report import units
+from verifiers.report import fields, units
 from verifiers.report.model import Anomaly, Example, FaultRecord, Gap, RunRecord, Witnessed
 from verifiers.situations.situation import in_a_sentence
 
@@ -29,31 +28,41 @@ _WITNESSES = {
 _SHORTEST_GAP_S = 0.5
 """A pause of the clients' own batches is no unavailability."""
 
+_REACTIONS = {
+    "shrink_s": "it had left the ISRs",
+    "elect_s": "others led what it had led",
+    "recover_s": "healed, all ISRs were full",
+}
+
 _MOST_CAUSES = 12
+_MOST_FAULTS = 60
+
+SIGNS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 _PHASES = ("start", "steady", "faults", "heal", "recover", "final", "stop", "verify")
 
 
 def headline(record: RunRecord) -> str:
     """Return one or two sentences on how the run ended."""
     judgement = record.judgement
+    forbidden, undecided = judgement.ruled("forbidden"), judgement.ruled("unknown")
+    permitted = judgement.ruled("permitted")
     acked = units.counted(judgement.counts.get("acked", 0), "acknowledged record")
     if judgement.verdict is Verdict.INVALID:
-        if not judgement.forbidden:
+        if not forbidden:
             return "Something that the contract forbids was found."
-        return f"{judgement.forbidden[0].summary}.{_besides(judgement.forbidden[1:])}"
+        return f"{forbidden[0].summary}.{_besides(forbidden[1:])}"
     if judgement.verdict is Verdict.UNKNOWN and not judgement.checkers and not judgement.counts:
         return "Nothing is known: this run has no verdict yet."
-    if judgement.undecided:
-        return f"{judgement.undecided[0].summary}.{_besides(judgement.undecided[1:])}"
-    if judgement.permitted:
-        first = judgement.permitted[0]
+    if undecided:
+        return f"{undecided[0].summary}.{_besides(undecided[1:])}"
+    if permitted:
+        first = permitted[0]
         by = first.permits or "the contract"
-        purpose = _purpose(record, first)
-        text = f"{first.summary}, as {by} permits{purpose}."
-        lost = any(anomaly.name == "lost-write" for anomaly in judgement.permitted)
+        text = f"{first.summary}, as {by} permits{_purpose(record, first)}."
+        lost = any(anomaly.name == "lost-write" for anomaly in permitted)
         if judgement.verdict is Verdict.VALID and not lost:
             text = f"None of {acked} was lost under {_proven(record)}; {text}"
-        text += _besides(judgement.permitted[1:])
+        text += _besides(permitted[1:])
         more = " A pass needs more proof."
         return text + more if judgement.verdict is Verdict.UNKNOWN else text
     if judgement.verdict is Verdict.UNKNOWN:
@@ -63,20 +72,19 @@ def headline(record: RunRecord) -> str:
 
 def broken(record: RunRecord) -> str:
     """Return which faults there were, and whether they are proven."""
-    proven_faults = Counter(fault.name for fault in record.faults if fault.proven)
-    unproven_faults = Counter(fault.name for fault in record.faults if not fault.proven)
 
-    def listed(names: Mapping[str, int]) -> str:
+    def listed(*, proven: bool) -> str:
+        names = Counter(fault.name for fault in record.faults if fault.proven is proven)
         return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in names.items())
 
+    proven, unproven = listed(proven=True), listed(proven=False)
     if not record.faults:
         return "Nothing was broken."
-    if not unproven_faults:
-        return f"Broken and seen to be: {listed(proven_faults)}."
-    unproven = listed(unproven_faults)
-    if not proven_faults:
+    if not unproven:
+        return f"Broken and seen to be: {proven}."
+    if not proven:
         return f"Without proof: {unproven}."
-    return f"Broken and seen to be: {listed(proven_faults)}; without proof: {unproven}."
+    return f"Broken and seen to be: {proven}; without proof: {unproven}."
 
 
 def _proven(record: RunRecord) -> str:
@@ -129,30 +137,23 @@ def counts(record: RunRecord) -> tuple[str, ...]:
         ("final", "in the final log"),
     ]
     told_counts = [f"{units.count(known[key])} {noun}" for key, noun in named if key in known]
-    return (*told_counts, proofs(record), *situations(record), *members(record))
+    reached = [in_a_sentence(record.situations)] if record.situations else []
+    return (*told_counts, _proofs(record), *reached, *_members(record))
 
 
 def loss_causes(record: RunRecord) -> tuple[str, ...]:
     """Return what lost records, the worst first: 4 227 were lost when broker 1 lost the lead."""
-    located = record.judgement.replicas.get("located")
-    causes = located.get("causes") if isinstance(located, Mapping) else None
-    if not isinstance(causes, Mapping):
-        return ()
+    causes = fields.mapping(fields.mapping(record.judgement.replicas, "located"), "causes")
     return tuple(lost_when({words: int(count) for words, count in causes.items()}, units.count))
 
 
 def unknown_causes(record: RunRecord) -> list[str]:
     """Return how many sends and transactions each error left unknown, the most frequent first."""
-    metric = record.judgement.metrics.get("info-txn-causes")
-    if not isinstance(metric, Mapping):
-        return []
-    known = [cause for cause in metric.get("causes") or () if isinstance(cause, Mapping)]
-    told_lines = [_unknown_cause(cause) for cause in known[:_MOST_CAUSES]]
-    distinct = metric.get("distinct")
-    more = (distinct if isinstance(distinct, int) else len(known)) - len(told_lines)
-    return told_lines + (
-        [f"{units.counted(more, 'more error')}: see verdict.json"] if more > 0 else []
-    )
+    metric = fields.mapping(record.judgement.metrics, "info-txn-causes")
+    known = fields.mappings(metric, "causes")
+    lines = [_unknown_cause(cause) for cause in known[:_MOST_CAUSES]]
+    more = (fields.integer(metric, "distinct") or len(known)) - len(lines)
+    return [*lines, f"{units.counted(more, 'more error')}: see verdict.json"] if more > 0 else lines
 
 
 def _unknown_cause(cause: Mapping[str, Any]) -> str:
@@ -166,14 +167,7 @@ def _unknown_cause(cause: Mapping[str, Any]) -> str:
     return f"{reason}: {', '.join(counts)}"
 
 
-def situations(record: RunRecord) -> tuple[str, ...]:
-    """Return how many situations the run has reached: 12 of 32 situations."""
-    if not record.situations:
-        return ()
-    return (in_a_sentence(record.situations),)
-
-
-def members(record: RunRecord) -> tuple[str, ...]:
+def _members(record: RunRecord) -> tuple[str, ...]:
     """Return who joined and left the group: members: 5 joined, 2 left, 1 killed."""
     moves_seen = record.group.get("seen")
     if not isinstance(moves_seen, Mapping):
@@ -183,7 +177,7 @@ def members(record: RunRecord) -> tuple[str, ...]:
     return (f"{processed} processed by a group", f"members: {moves}")
 
 
-def proofs(record: RunRecord) -> str:
+def _proofs(record: RunRecord) -> str:
     """Return how many faults are proven, and how many were felt: 4 of 5 faults proven, 3 felt."""
     if not record.faults:
         return "no fault"
@@ -231,42 +225,6 @@ def evidence(details: Mapping[str, Any]) -> str:
     return units.visible(in_words(details))
 
 
-@dataclass(frozen=True, slots=True)
-class FaultGroup:
-    """Faults of one line: the same fault with the same proof, which names the witnesses.
-
-    Of unproven ones it says what is missing. `victims` are all node ids that were hit, `felt` is
-    how many were felt; None if the verdict does not say.
-    """
-
-    name: str
-    count: int
-    proven: bool
-    victims: tuple[int, ...]
-    proof: str
-    felt: int | None = None
-
-
-def fault_groups(record: RunRecord) -> tuple[FaultGroup, ...]:
-    """Return the faults in groups of the same proof, in the order of their first appearance."""
-    groups: dict[tuple[str, bool, str], list[FaultRecord]] = {}
-    for fault in record.faults:
-        seen_by = ", ".join(witnesses(fault))
-        proof = seen_by if fault.proven else shortcoming(fault, in_full=False)
-        groups.setdefault((fault.name, fault.proven, proof), []).append(fault)
-    return tuple(
-        FaultGroup(
-            name,
-            len(same),
-            proven,
-            tuple(sorted({v for f in same for v in f.victims})),
-            proof,
-            sum(f.felt == "felt" for f in same) if all(f.felt for f in same) else None,
-        )
-        for (name, proven, proof), same in groups.items()
-    )
-
-
 def cures(record: RunRecord) -> tuple[str, ...]:
     """Return what an UNKNOWN verdict lacks to become known; nothing for other verdicts."""
     judgement = record.judgement
@@ -298,16 +256,11 @@ def cures(record: RunRecord) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _whys(record: RunRecord) -> Mapping[str, str]:
-    """Return why checkers could not run, by name."""
-    figures = record.adequacy.get("checkers-ran", {}).get("figures", {})
-    return figures.get("could_not_run", {}) if isinstance(figures, Mapping) else {}
-
-
 def unchecked(record: RunRecord) -> tuple[str, ...]:
     """Return what was not checked, and why."""
     states = record.judgement.checkers
-    whys = _whys(record)
+    figures = fields.mapping(record.adequacy.get("checkers-ran", {}), "figures")
+    whys = fields.mapping(figures, "could_not_run")
     found = [
         f"{name}: {state}{f' ({whys[name]})' if name in whys else ''}."
         for name, state in states.items()
@@ -374,3 +327,47 @@ def widest_gap(record: RunRecord) -> Gap | None:
         return None
     widest = record.lanes.gaps[0]
     return widest if widest.width_s >= max(2 * record.lanes.bin_s, _SHORTEST_GAP_S) else None
+
+
+def liveness_line(record: RunRecord) -> str:
+    """Return the verdict on liveness as one line; empty if the run has no bound."""
+    judged = record.judgement.liveness
+    bound_s, widest = fields.number(judged, "bound_s"), fields.mapping(judged, "widest")
+    if bound_s is None or not widest:
+        return ""
+    return (
+        f"liveness {judged.get('verdict')}: an acknowledgement within {units.span(bound_s)} was "
+        f"asked for; the widest time without one was {units.span(float(widest.get('gap_s', 0)))}, "
+        f"{widest.get('topic')}/{widest.get('partition')}, "
+        f"from {units.instant(float(widest.get('from_s', 0)))}"
+    )
+
+
+def pace(record: RunRecord) -> list[str]:
+    """Return how fast ISRs shrank, leaders were elected and ISRs recovered, a sentence a fault."""
+    timeline = record.judgement.timeline
+    found = [line] if (line := liveness_line(record)) else []
+    faults = {fault.id: fault for fault in record.faults}
+    times = fields.objects(timeline, "faults").items()
+    known = [(faults[fault_id], span) for fault_id, span in times if fault_id in faults]
+    found += [_reaction(fault, span) for fault, span in known[:_MOST_FAULTS]]
+    lag = fields.mapping(timeline, "widest_lag")
+    if (records := fields.integer(lag, "records")) is not None:
+        found.append(
+            f"Furthest behind of all replicas that were sampled: {lag.get('topic')}/"
+            f"{lag.get('partition')} on broker {lag.get('broker')}, by {records:,} records."
+        )
+    changes = fields.mappings(timeline, "controllers")[:8]
+    if changes:
+        names = ", ".join(f"node {each.get('node')} at {each.get('at_utc')}" for each in changes)
+        found.append(f"Active controllers, by their own clocks: {names}.")
+    return [units.visible(sentence, 400) for sentence in found]
+
+
+def _reaction(fault: FaultRecord, span: Mapping[str, Any]) -> str:
+    times = [
+        f"{words} after {units.span(after_s)}"
+        for key, words in _REACTIONS.items()
+        if (after_s := fields.number(span, key)) is not None
+    ]
+    return f"{fault.title}: {', '.join(times) or 'no leader and no ISR changed'}."

@@ -1,22 +1,22 @@
 """The short forms of a report: plain lines for a console, Markdown for a CI page."""
 
+from collections.abc import Iterator
+
+from harness.core.grouping import by_key
 from harness.core.verdict import Verdict
-from verifiers.report import liveness, sentences, units
-from verifiers.report.model import Anomaly, RunRecord
+from verifiers.report import sentences, units
+from verifiers.report.model import Anomaly, FaultRecord, RunRecord
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.spark import storage
 
 _WORTH_A_WORD_S = 1.0
-
-_RULINGS = {"permitted": "permitted", "unknown": "UNKNOWN", "forbidden": "FORBIDDEN"}
-_SIGNS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 
 
 def console_lines(record: RunRecord) -> list[str]:
     """Return the summary of a run in at most 25 lines of plain text."""
     judgement = record.judgement
     lines = [
-        f"{_SIGNS[judgement.verdict]} {judgement.verdict.name}  {_first_line(record)}",
+        f"{sentences.SIGNS[judgement.verdict]} {judgement.verdict.name}  {_first_line(record)}",
         f"  {record.what}",
         f"  {sentences.contract(record)}",
         f"  {' · '.join(sentences.counts(record))}",
@@ -26,18 +26,15 @@ def console_lines(record: RunRecord) -> list[str]:
     # The reasons and the cures of an UNKNOWN run say nearly the same: the console shows reasons.
     if judgement.verdict is not Verdict.VALID:
         lines += _few([f"  - {reason}" for reason in sentences.reasons(record)], 5, "reasons")
-    groups = [f"  {_fault_text(group)}" for group in sentences.fault_groups(record)]
-    lines += _few(groups, 6, "faults")
+    lines += _few([f"  {line}" for line in _fault_lines(record)], 6, "faults")
     found = [
-        f"  {a.name} ×{units.count(a.count)}  {_RULINGS[a.ruling]}: {a.summary}{_first_place(a)}"
+        f"  {a.name} ×{units.count(a.count)}  "
+        f"{a.ruling if a.permitted else a.ruling.upper()}: {a.summary}{_first_place(a)}"
         for a in judgement.anomalies
     ]
     lines += _few(found or [_nothing_found(record)], 4, "anomalies")
     lines += _few([f"    {cause}" for cause in sentences.loss_causes(record)], 2, "causes")
-    unavailable = _unavailable(record)
-    lines += [f"  {unavailable}"] if unavailable else []
-    timing = _timing(record)
-    lines += [f"  took {timing}"] if timing else []
+    lines += [f"  {line}" for line in (_unavailable(record), _timing(record)) if line]
     home = LargeFiles.of(record.folder).home
     lines.append(f"  report: {storage.join(home, 'report.html')}")
     if judgement.verdict is not Verdict.VALID and record.command:
@@ -53,7 +50,7 @@ def _limit(line: str, *, first: bool) -> int:
 def markdown(record: RunRecord) -> str:
     """Return the summary of a run as Markdown of at most 15 lines."""
     judgement = record.judgement
-    sign = _SIGNS[judgement.verdict]
+    sign = sentences.SIGNS[judgement.verdict]
     lines = [
         f"### {sign} {judgement.verdict.name}: {_safe(_first_line(record))}",
         "",
@@ -85,18 +82,27 @@ def _first_line(record: RunRecord) -> str:
     return f"{sentences.headline(record)} {sentences.broken(record)}"
 
 
-def _fault_text(group: sentences.FaultGroup) -> str:
-    times = f" ×{group.count}" if group.count > 1 else ""
-    nodes = f" on {', '.join(map(str, group.victims))}" if group.victims else ""
-    state = "proven by" if group.proven else "NOT PROVEN:"
-    felt = "" if group.felt is None or not group.proven else f", {_felt(group.felt, group.count)}"
-    return f"{group.name}{times}{nodes}: {state} {group.proof or 'evidence without details'}{felt}"
+def _fault_lines(record: RunRecord) -> Iterator[str]:
+    """Yield a line for each fault with one proof: its witnesses, or what an unproven one lacks."""
+
+    def alike(fault: FaultRecord) -> tuple[str, bool, str]:
+        lack = sentences.shortcoming(fault, in_full=False)
+        return fault.name, fault.proven, lack or ", ".join(sentences.witnesses(fault))
+
+    for (name, proven, proof), faults in by_key(record.faults, alike).items():
+        times = f" ×{len(faults)}" if len(faults) > 1 else ""
+        victims = sorted({victim for fault in faults for victim in fault.victims})
+        nodes = f" on {', '.join(map(str, victims))}" if victims else ""
+        state = "proven by" if proven else "NOT PROVEN:"
+        felt = f", {_felt(faults)}" if proven and all(fault.felt for fault in faults) else ""
+        yield f"{name}{times}{nodes}: {state} {proof or 'evidence without details'}{felt}"
 
 
-def _felt(felt: int, count: int) -> str:
-    if felt in (0, count):
+def _felt(faults: list[FaultRecord]) -> str:
+    felt = sum(fault.felt == "felt" for fault in faults)
+    if felt in (0, len(faults)):
         return "felt" if felt else "NOT FELT"
-    return f"{felt} of {count} felt"
+    return f"{felt} of {len(faults)} felt"
 
 
 def _first_place(anomaly: Anomaly) -> str:
@@ -117,7 +123,7 @@ def _unavailable(record: RunRecord) -> str:
     gap = sentences.widest_gap(record)
     if gap is None:
         return ""
-    return liveness.verdict_line(record) or (
+    return sentences.liveness_line(record) or (
         f"widest time without an acknowledgement: {units.span(gap.width_s)}, "
         f"{gap.topic}/{gap.partition}, from {units.instant(gap.from_s)}"
     )
@@ -130,7 +136,7 @@ def _timing(record: RunRecord) -> str:
     if not longest:
         return ""
     parts = ", ".join(f"{name} {units.span(seconds)}" for name, seconds in longest)
-    return f"{units.span(sum(seconds for _, seconds in whole))}: {parts}"
+    return f"took {units.span(sum(seconds for _, seconds in whole))}: {parts}"
 
 
 def _few(lines: list[str], most: int, noun: str, indent: str = "  ") -> list[str]:

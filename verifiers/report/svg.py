@@ -118,6 +118,11 @@ def path(kind: str, shapes: Sequence[str], title: str = "") -> Markup:
     return Markup('<path class="{}" d="{}">{}</path>').format(kind, "".join(shapes), said)
 
 
+def level(kind: str, y: float) -> Markup:
+    """Return a horizontal line of a class through the plot of a lane."""
+    return path(kind, [f"M{LEFT} {num(y)}H{RIGHT}"])
+
+
 def text(kind: str, x: float, y: float, words: str) -> Markup:
     """Return words of a class at a place."""
     return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(kind, num(x), num(y), words)

@@ -15,10 +15,9 @@ def count(number: float) -> str:
     return f"{round(number):,}".replace(",", THIN)
 
 
-def counted(number: float, noun: str, plural: str | None = None) -> str:
+def counted(number: float, noun: str) -> str:
     """Return a number and what it counts, in the right number: 1 record, 3 records."""
-    word = noun if round(number) == 1 else plural or noun + "s"
-    return f"{count(number)} {word}"
+    return f"{count(number)} {noun}{'' if round(number) == 1 else 's'}"
 
 
 def instant(seconds: float) -> str:

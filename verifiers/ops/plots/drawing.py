@@ -1,16 +1,32 @@
-"""Drawing the plots of op histories beside their verification, which it never disturbs."""
+"""Drawing the plots of op histories beside their verification, which it never disturbs.
 
+Each history has a folder with its pictures and a page of them all.
+"""
+
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import jinja2
+from markupsafe import Markup
 from pyspark.sql import SparkSession
 
+from harness.core.errors import UsageError
+from harness.core.run_dir import write_atomically
 from verifiers.checking.crashes import Crashes
 from verifiers.ops.checking import OpChecked
 from verifiers.ops.judgement import HistoryVerdict
-from verifiers.ops.plots.page import prepare, write_plots
+from verifiers.ops.plots.lag_picture import TITLES, lag_picture
+from verifiers.ops.plots.names import safe_names
+from verifiers.ops.plots.order_picture import order_picture
+from verifiers.ops.plots.plane import palette
 from verifiers.ops.plots.series import Series, series_of
+from verifiers.ops.plots.unseen_picture import unseen_picture
 from verifiers.ops.reading import OpHistories
+from verifiers.report import units
+from verifiers.report.templates import page_template
+
+_MOST_REASONS = 8
 
 
 class Plotter:
@@ -56,3 +72,93 @@ class Plotter:
         crashes = Crashes()
         crashes.note("plots", error, kind="drawing of", called="plots")
         self._tell(crashes.sentences["plots"])
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder that plots are written into.
+
+    Raises:
+        UsageError: it cannot be made, or cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise UsageError(
+            f"--plots: {folder} cannot be made ({error.strerror}): name another folder."
+        ) from error
+    if not writable:
+        raise UsageError(f"--plots: {folder} cannot be written to: name another folder.")
+
+
+def write_plots(
+    folder: Path, series: Mapping[int, Series], verdicts: Sequence[HistoryVerdict]
+) -> None:
+    """Write the pictures of some histories, a page for each, and one that leads to them.
+
+    Args:
+        folder: of all of them; what an earlier call wrote for the same history is replaced.
+        series: by position of the history; one that cannot be judged is not there.
+        verdicts: of all histories, in their order.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    template = page_template(Path(__file__).with_name("page.html.j2"))
+    names = safe_names([verdict.described.path.stem for verdict in verdicts])
+    histories = []
+    for run, (name, verdict) in enumerate(zip(names, verdicts, strict=True)):
+        if run in series:
+            _write_history(folder / name, series[run], verdict, template)
+        histories.append(
+            {
+                "history": verdict.history,
+                "folder": name if run in series else "",
+                "verdict": verdict.verdict.name,
+                "found": ", ".join(sorted(verdict.anomalies))
+                or ("cannot be judged" if verdict.malformed else "nothing"),
+            }
+        )
+    page = template.render(title="Plots of op histories", style=_style(), histories=histories)
+    write_atomically(folder / "index.html", page)
+
+
+def _write_history(
+    folder: Path, series: Series, verdict: HistoryVerdict, template: jinja2.Template
+) -> None:
+    orders = folder / "orders"
+    orders.mkdir(parents=True, exist_ok=True)
+    for stale in orders.glob("*.svg"):
+        # A key that offended once need not offend now.
+        stale.unlink()
+    moments = None if series.axes is None else series.axes.moments
+    times = None if series.axes is None else series.axes.times
+    drawn = {"unseen.svg": ("sent and not yet seen", unseen_picture(series.unseen, moments))}
+    for grouping, title in TITLES.items():
+        picture = lag_picture(grouping, series.lags.get(grouping), times)
+        drawn[f"realtime-lag-{grouping}.svg"] = (title, picture)
+    keys = [order.key for order in series.orders.orders]
+    of_keys = {
+        f"orders/{name}.svg": (f"order of key {order.key}", order_picture(order))
+        for name, order in zip(safe_names(keys), series.orders.orders, strict=True)
+    }
+    for file, (_, content) in (drawn | of_keys).items():
+        write_atomically(folder / file, content)
+    if not of_keys:
+        orders.rmdir()
+    more = series.orders.keys - len(keys)
+    page = template.render(
+        title=f"{verdict.verdict.name} · {verdict.history}",
+        style=_style(),
+        verdict=verdict.verdict.name,
+        history=verdict.history,
+        reasons=verdict.reasons[:_MOST_REASONS],
+        pictures=drawn,
+        orders=of_keys,
+        more=f"{units.counted(more, 'more key')} with offences are not shown." if more else "",
+    )
+    write_atomically(folder / "index.html", page)
+
+
+def _style() -> Markup:
+    return Markup(palette())  # noqa: S704 - ours

@@ -83,7 +83,7 @@ def _panel(
     parts = [plane.frame(most_x=max(3, int(wide / 55)), most_y=3)]
     worst, facts = member.worst, "never behind"
     if worst is not None:
-        facts = f"worst {told_time(worst.lag_ns)} at {across.said(worst.to_ns)}"
+        facts = f"worst {told_time(worst.lag_ns)} at {told_time(worst.to_ns - across.zero)}"
         facts += f", key {fitted(worst.key, 90)}" if grouping == THREAD else ""
         facts += f", process {worst.process}" if grouping == KEY or lags.replaced else ""
     name = fitted(called(grouping, member, lags), wide - text_width(facts) - 8)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from harness.core.grouping import by_key
@@ -22,7 +22,6 @@ MOST_MEMBERS = 24
 """So many members have a panel, those first that were furthest behind."""
 
 THREAD, KEY, THREAD_KEY = "thread", "key", "thread-key"
-GROUPINGS = (THREAD, KEY, THREAD_KEY)
 
 _THREADS_SCHEMA = declared(run=INT, threads=LONG)
 _MEMBER = ("run", "grouping", "thread", "of")
@@ -96,19 +95,15 @@ def _thinned(found: DataFrame) -> DataFrame:
     Stretch; null if the lag is 0), members, rank.
     """
     thread = F.coalesce(F.col("process") % F.col("threads"), F.col("process")).cast("long")
-    none = F.lit(None)
-
-    def member(grouping: str, *, thread_too: bool, key_too: bool) -> Column:
-        return F.struct(
-            F.lit(grouping).alias("grouping"),
-            (thread if thread_too else none.cast("long")).alias("thread"),
-            (F.col("key") if key_too else none.cast("string")).alias("of"),
-        )
-
+    no_thread, no_key = F.lit(None).cast("long"), F.lit(None).cast("string")
+    members = {
+        THREAD: (thread, no_key), KEY: (no_thread, F.col("key")), THREAD_KEY: (thread, F.col("key"))
+    }  # fmt: skip
     groupings = F.array(
-        member(THREAD, thread_too=True, key_too=False),
-        member(KEY, thread_too=False, key_too=True),
-        member(THREAD_KEY, thread_too=True, key_too=True),
+        *(
+            F.struct(F.lit(name).alias("grouping"), of_thread.alias("thread"), of_key.alias("of"))
+            for name, (of_thread, of_key) in members.items()
+        )
     )
     # It is behind from when a record was known that it does not have, or since it stands there.
     from_ns = F.least("time", F.greatest("since", "from_ns")).alias("from_ns")

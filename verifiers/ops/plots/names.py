@@ -17,19 +17,15 @@ def safe_names(texts: Sequence[str]) -> tuple[str, ...]:
     taken: set[str] = set()
     names = []
     for text in texts:
-        name = _safe(text)
+        plain = _plain(text)
+        name = plain if plain == text else f"{plain}-{_hash(text)}"
         tries = 1
         while name.casefold() in taken:
             tries += 1
-            name = f"{_plain(text)}-{_hash(text)}-{tries}"
+            name = f"{plain}-{_hash(text)}-{tries}"
         taken.add(name.casefold())
         names.append(name)
     return tuple(names)
-
-
-def _safe(word: str) -> str:
-    plain = _plain(word)
-    return plain if plain == word else f"{plain}-{_hash(word)}"
 
 
 def _plain(word: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from operator import attrgetter
 
 from markupsafe import Markup
@@ -53,7 +53,7 @@ class _Values:
     """How values are written: without the digits that all of them begin with, if they are long."""
 
     def __init__(self, order: Order) -> None:
-        texts = sorted({str(cell.value) for row in order.rows for cell in row.cells})
+        texts = [*{str(cell.value) for row in order.rows for cell in row.cells}]
         longest = max(map(len, texts), default=0)
         common = _beginning(texts) if longest > _MOST_SIGNS and len(texts) > 1 else ""
         self.without = common if len(common) > 3 and common not in texts else ""
@@ -66,13 +66,9 @@ class _Values:
 
 
 def _beginning(texts: Sequence[str]) -> str:
-    """Return what all of some sorted texts begin with: whatever the first and the last share."""
-    alike = 0
-    for sign, last_sign in zip(texts[0], texts[-1], strict=False):
-        if sign != last_sign:
-            break
-        alike += 1
-    return texts[0][:alike]
+    """Return what all of some texts begin with: whatever the lowest and the highest share."""
+    pairs = zip(min(texts), max(texts), strict=False)
+    return "".join(sign for sign, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _places(order: Order, width: float) -> tuple[dict[int | None, tuple[float, float]], float]:
@@ -147,7 +143,10 @@ def _cells(
     share = (x1 - x0) / (len(shown) + (len(cells) > len(shown)))
     for number, cell in enumerate(shown):
         part = (x0 + number * share + 1, x0 + (number + 1) * share - 1)
-        yield _box(cell.kind, f"cell {row.type}", part, y, _ROW - 4, _told(cell, row))
+        title = (
+            f"op {row.op} of process {row.process}, {row.type}: {cell.kind} of value {cell.value}"
+        )
+        yield _box(cell.kind, f"cell {row.type}", part, y, _ROW - 4, title)
         words = units.shortened(said.of(cell.value), max(1, int(share / _SIGN)))
         kind = "mono middle onfail" if row.type == "fail" else "mono middle"
         yield text(kind, (part[0] + part[1]) / 2, y + 12, words)
@@ -156,10 +155,6 @@ def _cells(
     if len(cells) > len(shown):
         words = f"+{len(cells) - len(shown)}"
         yield text("mono middle", x1 - share / 2, y + 12, words)
-
-
-def _told(cell: Cell, row: OpRow) -> str:
-    return f"op {row.op} of process {row.process}, {row.type}: {cell.kind} of value {cell.value}"
 
 
 def _box(
@@ -176,11 +171,10 @@ def _box(
 
 def _gaps(places: Mapping[int | None, tuple[float, float]], top: float, bottom: float) -> Markup:
     """Return a dotted line wherever columns are left out."""
-    ordered = list(places.values())
     lines = [
-        f"M{num((before[1] + after[0]) / 2)} {num(top)}V{num(bottom)}"
-        for before, after in pairwise(ordered)
-        if after[0] > before[1]
+        f"M{num((end + begin) / 2)} {num(top)}V{num(bottom)}"
+        for (_, end), (begin, _) in pairwise(places.values())
+        if begin > end
     ]
     return path("gap", lines)
 

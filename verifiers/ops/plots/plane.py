@@ -32,14 +32,14 @@ FINE_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 _TIMES = (Unit(name="s", size=10**9), Unit(name="ms", size=10**6), Unit(name="µs", size=1000))
 
 
-def unit_of_time(length_ns: int) -> Unit:
-    """Return the largest unit of which a length of time has at least two; ns if there is none."""
-    return next((u for u in _TIMES if length_ns >= 2 * u.size), Unit(name="ns", size=1))
+def unit_of_time(length_ns: int, *, least: int = 2) -> Unit:
+    """Return the largest unit of which a length of time has at least so many; ns if none has."""
+    return next((u for u in _TIMES if length_ns >= least * u.size), Unit(name="ns", size=1))
 
 
 def told_time(length_ns: int) -> str:
     """Return a length of time with three digits that matter, in the unit that fits it."""
-    unit = next((u for u in _TIMES if length_ns >= u.size), Unit(name="ns", size=1))
+    unit = unit_of_time(length_ns, least=1)
     number = length_ns / unit.size
     digits = f"{number:.3g}" if number < 1000 else units.count(number)
     return f"{digits}{units.THIN}{unit.name}"
@@ -69,7 +69,7 @@ class HorizontalAxis:
             title = f"time of the history, {unit.name}"
         elif axis.timed:
             zero, unit = axis.low, unit_of_time(length)
-            title = f"{unit.name} since the first event, whose time is {_zero_label(zero)}"
+            title = f"{unit.name} since the first event, whose time is {units.count(zero)} ns"
         low = (axis.low - zero) / unit.size
         high = (axis.high - zero) / unit.size
         return cls(zero=zero, unit=unit, low=low, high=high if high > low else low + 1, title=title)
@@ -77,14 +77,6 @@ class HorizontalAxis:
     def told(self, place: int) -> float:
         """Return a place of the axis as its numbers tell it."""
         return (place - self.zero) / self.unit.size
-
-    def said(self, place: int) -> str:
-        """Return a time in words, as in "at 12.3 s"."""
-        return told_time(place - self.zero)
-
-
-def _zero_label(time_ns: int) -> str:
-    return f"{time_ns:,} ns".replace(",", "\u202f")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +96,6 @@ class Scale:
         share = (number - self.low) / (self.high - self.low)
         return self.begin + min(1.0, max(0.0, share)) * (self.end - self.begin)
 
-    def ticks(self, *, most: int) -> list[float]:
-        """Return round numbers on the axis, at most so many."""
-        return round_steps(self.low, self.high, most=most)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plane:
@@ -125,11 +113,11 @@ class Plane:
             )
         ]
         lines = []
-        for tick in self.x.ticks(most=most_x):
+        for tick in round_steps(self.x.low, self.x.high, most=most_x):
             place = self.x.at(tick)
             lines.append(f"M{num(place)} {num(top)}V{num(bottom)}")
             parts.append(text("tick", place, bottom + 14, number(tick)))
-        for tick in self.y.ticks(most=most_y):
+        for tick in round_steps(self.y.low, self.y.high, most=most_y):
             if whole_y and tick != round(tick):
                 continue
             place = self.y.at(tick)

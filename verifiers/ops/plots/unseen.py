@@ -26,13 +26,12 @@ class Layer:
     """The series of one key, or of all that have none of their own, whose key is None.
 
     `counts` are the values sent and not yet seen at each moment of the series, `most` how many
-    there ever were, also between the moments (None for the others), `left` those at the end.
+    there ever were, also between the moments (None for the others).
     """
 
     key: str | None
     counts: tuple[int, ...]
     most: int | None
-    left: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,17 +163,13 @@ def _ranked(steps: DataFrame) -> DataFrame:
 def _series(rows: Sequence[Row]) -> Unseen:
     places = sorted({(row["bin"], row["slot"], row["moment"]) for row in rows})
     at = {place: number for number, place in enumerate(places)}
-    steps: dict[str | None, list[int]] = {}
-    most: dict[str | None, int | None] = {}
-    for row in sorted(rows, key=lambda row: int(row["rank"])):
-        key = row["key"]
-        line = steps.setdefault(key, [0] * len(places))
-        line[at[row["bin"], row["slot"], row["moment"]]] += row["step"]
-        most[key] = None if key is None else row["most"]
     layers = []
-    for key, line in steps.items():
-        counts = tuple(accumulate(line))
-        layers.append(Layer(key=key, counts=counts, most=most[key], left=counts[-1]))
+    for key, of_key in by_key(sorted(rows, key=itemgetter("rank")), itemgetter("key")).items():
+        steps = [0] * len(places)
+        for row in of_key:
+            steps[at[row["bin"], row["slot"], row["moment"]]] += row["step"]
+        most = None if key is None else of_key[0]["most"]
+        layers.append(Layer(key=key, counts=tuple(accumulate(steps)), most=most))
     # Those that share a layer come last: it may have begun before that of a key of its own.
     layers.sort(key=lambda layer: layer.key is None)
     return Unseen(

@@ -75,7 +75,7 @@ def _layers(series: Unseen, across: HorizontalAxis, plane: Plane) -> list[Markup
     for number, layer in enumerate(series.layers):
         upper = [low + count for low, count in zip(lower, layer.counts, strict=True)]
         shape = _between(lower, upper, places, plane)
-        title = f"{_called(layer, series)}: {layer.left} at the end"
+        title = f"{_called(layer, series)}: {layer.counts[-1]} at the end"
         parts.append(path(_kind(number, layer), [shape], title))
         lower = upper
     return parts
@@ -113,7 +113,7 @@ def _legend(series: Unseen, top: float) -> tuple[list[Markup], float]:
         column, row = divmod(number, rows)
         x, y = _LEFT + column * width, top + 20 + row * _ROW
         most = "" if layer.most is None else f", at most {units.count(layer.most)}"
-        facts = f"{most}, {units.count(layer.left)} at the end"
+        facts = f"{most}, {units.count(layer.counts[-1])} at the end"
         name = fitted(_called(layer, series), width - 24 - text_width(facts))
         parts.append(path(_kind(number, layer), [box(x, x + 14, y - 10, 11)]))
         parts.append(text("legend", x + 20, y, name + facts))
