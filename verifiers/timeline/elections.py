@@ -10,10 +10,10 @@ the versions with ZooKeeper, where the epoch is a znode that is raised by a cond
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from verifiers.timeline.clock import in_utc
 from verifiers.timeline.partition_states import Timeline
 
 _Row = dict[str, Any]
@@ -31,7 +31,7 @@ _CLAIMS = (
 
 
 def read_elections(cluster: Path, timeline: Timeline) -> list[_Row]:
-    """Return the rows of the frame `elections` (ELECTION_SCHEMA).
+    """Return the rows of the frame `elections`.
 
     Args:
         cluster: the folder `cluster/` of a run.
@@ -40,7 +40,7 @@ def read_elections(cluster: Path, timeline: Timeline) -> list[_Row]:
     rows = [
         {
             "topic": "", "epoch": change.epoch, "node": change.node_id, "told_by": f"log of {name}",
-            "at_utc": _utc(change.at_ms),
+            "at_utc": in_utc(change.at_ms),
         }
         for name, log in timeline.logs.items()
         for change in log.controllers
@@ -65,8 +65,3 @@ def _claims(file: Path) -> Iterator[_Row]:
                 "topic": "", "epoch": int(claim["epoch"]), "node": node, "told_by": f"node {node}",
                 "at_utc": when[1].decode().replace(",", "."),
             }  # fmt: skip
-
-
-def _utc(at_ms: int) -> str:
-    when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
-    return when.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

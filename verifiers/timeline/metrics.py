@@ -1,12 +1,14 @@
 """How fast leaders, ISRs and replicas reacted to each fault."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
+from harness.core.grouping import by_key
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.journal import Line, events_by_fault
+from verifiers.timeline.clock import in_utc
 from verifiers.timeline.partition_states import Timeline
 
 
@@ -30,9 +32,7 @@ def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]
         replica of its partition: `records`, `broker`, `topic`, `partition` and `at_ns`; null if
         none was sampled.
     """
-    history: dict[TopicPartition, list[Line]] = {}
-    for line in timeline.lines:
-        history.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
+    history = by_key(timeline.lines, itemgetter("topic", "partition"))
     copies = {topic["name"]: topic["replication_factor"] for topic in meta.get("topics", [])}
     spans = _spans(faults)
     times = {}
@@ -42,7 +42,7 @@ def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]
     return {
         "changes": sum(_changes(lines) for lines in history.values()),
         "controllers": [
-            {"at_utc": _utc(change.at_ms), "node": change.node_id, "epoch": change.epoch}
+            {"at_utc": in_utc(change.at_ms), "node": change.node_id, "epoch": change.epoch}
             for change in (timeline.log.controllers if timeline.log else ())
         ],
         "faults": times,
@@ -51,31 +51,18 @@ def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]
 
 
 def _widest_lag(samples: Sequence[Line]) -> dict[str, Any] | None:
-    rounds: dict[tuple[int, str, int], list[Line]] = {}
-    for line in samples:
-        if line["sample"] == "replica":
-            tp = (int(line["asked_ns"]), str(line["topic"]), int(line["partition"]))
-            rounds.setdefault(tp, []).append(line)
+    replicas = (line for line in samples if line["sample"] == "replica")
     # A round samples one broker after the other, so replicas may differ by milliseconds of work.
     lags = [
-        (
-            max(int(sample["log_end"]) for sample in samples_of_round) - int(line["log_end"]),
-            -asked_ns,
-            line,
-        )
-        for (asked_ns, _, _), samples_of_round in rounds.items()
-        for line in samples_of_round
+        (max(int(sample["log_end"]) for sample in in_round) - int(line["log_end"]), line)
+        for in_round in by_key(replicas, itemgetter("asked_ns", "topic", "partition")).values()
+        for line in in_round
     ]
     if not lags:
         return None
-    records, _, line = max(lags, key=lambda lag: lag[:2])
-    return {
-        "records": records,
-        "broker": line["broker"],
-        "topic": line["topic"],
-        "partition": line["partition"],
-        "at_ns": line["asked_ns"],
-    }
+    records, line = max(lags, key=lambda lag: (lag[0], -int(lag[1]["asked_ns"])))
+    place = {name: line[name] for name in ("broker", "topic", "partition")}
+    return {"records": records, **place, "at_ns": line["asked_ns"]}
 
 
 def _spans(faults: Iterable[Line]) -> list[tuple[str, dict[str, Line]]]:
@@ -138,8 +125,3 @@ def _latest(moments: Sequence[int | None], since_ns: int, until_ns: int | None) 
 def _changes(lines: Sequence[Line]) -> int:
     states = [(line["leader"], tuple(line["isr"])) for line in lines]
     return sum(before != after for before, after in pairwise(states))
-
-
-def _utc(at_ms: int) -> str:
-    when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
-    return when.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -24,7 +24,7 @@ _LONGEST_WORD = 300
 
 
 def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
-    """Return the rows of the frame `processes` (PROCESS_SCHEMA).
+    """Return the rows of the frame `processes`.
 
     Args:
         run: whose folder is read.
@@ -40,32 +40,22 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
         number = int(node["node"])
         known = {"topic": "", "node": number, "service": str(node["service"])}
         log = run.path / "cluster" / str(node["service"]) / "server.log"
-        nothing = {"status": None, "from_ns": None, "to_ns": None, "said": None}
-        rows.append({**known, **nothing, "kind": None})
-        ended = sorted(node["exits"], key=lambda one: int(one["from_ns"]))
-        for one in ended:
-            from_ns, to_ns = int(one["from_ns"]), int(one["to_ns"])
-            if to_ns < run.origin_ns or faults.explain(number, from_ns, to_ns):
+        rows.append({**known, "kind": None})
+        for end in sorted(node["exits"], key=lambda end: int(end["from_ns"])):
+            span = {"from_ns": int(end["from_ns"]), "to_ns": int(end["to_ns"])}
+            if span["to_ns"] < run.origin_ns or faults.explain(number, **span):
                 continue
-            said = _last_words(log, clock, from_ns, to_ns)
+            said, status = _last_words(log, clock, **span), int(end["status"])
             rows.append(
-                {
-                    **known, "kind": _kind(int(one["status"]), said), "status": int(one["status"]),
-                    "from_ns": from_ns, "to_ns": to_ns, "said": said,
-                }
-            )  # fmt: skip
-        container, asked_ns = node["container"], int(document["asked_ns"])
+                {**known, **span, "kind": _kind(status, said), "status": status, "said": said}
+            )
+        container = node["container"]
+        whole = {**known, "from_ns": run.origin_ns, "to_ns": int(document["asked_ns"])}
         if container is None or (container["running"] and node["why"]):
-            unasked = {"from_ns": run.origin_ns, "to_ns": asked_ns, "said": node["why"]}
-            rows.append({**known, **nothing, **unasked, "kind": "unasked"})
+            rows.append({**whole, "kind": "unasked", "said": node["why"]})
         elif not container["running"]:
-            rows.append(
-                {
-                    **known, "kind": "container", "status": int(container["exit_code"]),
-                    "from_ns": run.origin_ns, "to_ns": asked_ns,
-                    "said": _of_container(container),
-                }
-            )  # fmt: skip
+            status, said = int(container["exit_code"]), _of_container(container)
+            rows.append({**whole, "kind": "container", "status": status, "said": said})
     return rows
 
 

@@ -11,7 +11,7 @@ caught up: as long as replica.lag.time.max.ms is by default.
 
 
 def recoveries(meta: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> list[_Row]:
-    """Return the rows of the frame `recoveries` (RECOVERY_SCHEMA).
+    """Return the rows of the frame `recoveries`.
 
     Args:
         meta: run.json.
@@ -25,18 +25,12 @@ def recoveries(meta: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) ->
         "to_ns": int(recovery["to_ns"]),
         "bound_ns": round(float(recovery["bound_s"]) * 1e9),
     }
-    nobody: _Row = {
-        "partition": None, "missing": None, "kind": None, "leader": None, "isr": None,
-        "caught_up_ns": None, **times,
-    }  # fmt: skip
-    rows = [{"topic": "", **nobody}]
+    if not recovery["whole"] and not recovery["answered"]:
+        return [{"topic": "", "kind": "unanswered", **times}]
+    rows: list[_Row] = [{"topic": "", "kind": None, **times}]
     if not recovery["whole"]:
-        if not recovery["answered"]:
-            return [{"topic": "", **nobody, "kind": "unanswered"}]
-        rows += [
-            {**nobody, **row}
-            for row in _missing(recovery, samples, (times["from_ns"], times["to_ns"]))
-        ]
+        span = (times["from_ns"], times["to_ns"])
+        rows += [{**row, **times} for row in _missing(recovery, samples, span)]
     return rows
 
 

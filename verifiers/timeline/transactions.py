@@ -1,6 +1,6 @@
 """Until when each transaction may be open, by what its coordinator knows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.core.run_dir import REPLICAS_MANIFEST, RunDir
@@ -79,9 +79,6 @@ def _last_healing(faults: Iterable[Mapping[str, Any]]) -> int:
 def _cleanup_ms(folder: RunDir) -> int:
     """Return how often coordinators look for transactions that last too long, at the least."""
     name = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-    files: Sequence[str] = [
-        str(file.relative_to(folder.path))
-        for file in sorted((folder.path / "cluster").glob("*/effective.json"))
-    ]
-    known = [folder.read_json(file).get(name) for file in files]
+    files = sorted((folder.path / "cluster").glob("*/effective.json"))
+    known = [folder.read_json(str(file.relative_to(folder.path))).get(name) for file in files]
     return max((int(value) for value in known if value is not None), default=_CLEANUP_MS)
