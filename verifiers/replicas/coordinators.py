@@ -76,7 +76,10 @@ def read_transactional_ids(
                 furthest[log.name] = (end, log)
         known: dict[str, TransactionalId] = {}
         for _, log in furthest.values():
-            _read(log, known)
+            for row, records in read_v2_batches(sorted(log.glob("*.log"))):
+                if not row["is_control"]:
+                    for record in records:
+                        _apply(record, known)
     except DAMAGE:
         return None
     return int(copied["asked_ns"]), list(known.values())
@@ -85,13 +88,6 @@ def read_transactional_ids(
 def _end(log: Path) -> tuple[int, int]:
     batches = read_v2_batches(log.glob("*.log"))
     return max(((row["leader_epoch"], row["last_offset"]) for row, _ in batches), default=(-1, -1))
-
-
-def _read(log: Path, known: dict[str, TransactionalId]) -> None:
-    for row, records in read_v2_batches(sorted(log.glob("*.log"))):
-        if not row["is_control"]:
-            for record in records:
-                _apply(record, known)
 
 
 def _apply(record: Record, known: dict[str, TransactionalId]) -> None:

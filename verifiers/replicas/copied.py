@@ -99,11 +99,6 @@ class Copied:
     cuts: tuple[Cut, ...] = ()
     reasons: tuple[str, ...] = ()
 
-    @property
-    def brokers(self) -> tuple[int, ...]:
-        """Those that hold any replica, by id."""
-        return tuple(sorted({replica.broker for replica in self.replicas}))
-
     def by_partition(self) -> dict[TopicPartition, list[Replica]]:
         """Return the replicas of each partition."""
         return by_key(self.replicas, attrgetter("topic_partition"))
@@ -165,9 +160,10 @@ def _replicas(
     for disk in large.folders_within(home):
         if not disk.name.startswith("data"):
             continue
-        watermarks = read_offsets(disk / "replication-offset-checkpoint")
-        recovered = read_offsets(disk / "recovery-point-offset-checkpoint")
-        starts = read_offsets(disk / "log-start-offset-checkpoint")
+        watermarks, recovered, starts = (
+            read_offsets(disk / f"{name}-offset-checkpoint")
+            for name in ("replication", "recovery-point", "log-start")
+        )
         for log in large.folders_within(disk):
             if log.name not in wanted:
                 continue

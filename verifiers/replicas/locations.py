@@ -49,12 +49,8 @@ def locate(
 ) -> DataFrame:
     """Return where lost records lie, and who cut them (LOCATION_SCHEMA).
 
-    Args:
-        spark: the session.
-        lost: topic, partition, offset and value of lost records; the offset may be null.
-        batches: of all replicas (BATCH_SCHEMA).
-        copied: the replicas and their truncations.
-        homes: where the segments lie.
+    Of `lost` the columns topic, partition, offset and value are read; the offset may be null.
+    `batches` are those of all replicas (BATCH_SCHEMA).
     """
     wanted = lost.where(F.col("offset").isNotNull() & F.col("partition").isNotNull()).select(
         "topic", "partition", "offset", "value", F.shiftright("offset", _BLOCK_BITS).alias("block")

@@ -158,18 +158,12 @@ def _problem_at(content: Bytes, position: int) -> str | None:
     if left < LEADING_BYTES + _LEAST_SIZE[0]:
         return "truncated" if any(content[position:]) else None
     size, magic = _SIZE_AND_MAGIC.unpack_from(content, position + _SIZE_AT)
-    if size == 0 and not _any_left(content, position):
+    # A view that outlived this line would keep a map from being closed.
+    if size == 0 and not np.frombuffer(content, dtype=np.uint8, offset=position).any():
         return None
     if magic not in _LEAST_SIZE:
         return "magic"
     return "size" if size < _LEAST_SIZE[magic] else "truncated"
-
-
-def _any_left(content: Bytes, position: int) -> bool:
-    rest = np.frombuffer(content, dtype=np.uint8)[position:]
-    found = bool(rest.any())
-    del rest  # a map with a view on it cannot be closed
-    return found
 
 
 def _problem(position: int, end: int, problem: str) -> pa.RecordBatch:

@@ -31,12 +31,7 @@ _CLAIMS = (
 
 
 def read_elections(cluster: Path, timeline: Timeline) -> list[_Row]:
-    """Return the rows of the frame `elections`.
-
-    Args:
-        cluster: the folder `cluster/` of a run.
-        timeline: with each node's copy of the metadata log.
-    """
+    """Return the rows of the frame `elections`; `cluster` is the folder of this name in a run."""
     rows = [
         {
             "topic": "", "epoch": change.epoch, "node": change.node_id, "told_by": f"log of {name}",

@@ -47,7 +47,6 @@ class Change:
         replicas: node ids of all replicas, the preferred leader first.
         elr: the eligible leader replicas (KIP-966); empty where there are none.
         leader_epoch: how often the leadership was given.
-        partition_epoch: how often anything changed.
     """
 
     topic: str
@@ -58,7 +57,6 @@ class Change:
     replicas: tuple[int, ...]
     elr: tuple[int, ...]
     leader_epoch: int
-    partition_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +107,8 @@ class MetadataLog:
 def read_metadata_logs(cluster: Path) -> dict[str, MetadataLog]:
     """Return the contents of every node's copy of the metadata log, by the node's service.
 
-    Args:
-        cluster: the folder `cluster/` of a run.
-
-    Returns:
-        None at all under ZooKeeper; those that cannot be read from their beginning are left out.
+    There are none under ZooKeeper; those that cannot be read from their beginning are left out.
+    `cluster` is the folder of this name in a run.
     """
     homes = sorted(cluster.glob("*/metadata"))
     return {home.parent.name: found for home in homes if (found := _read(home))}
@@ -200,7 +195,7 @@ def _states_of_broker(kind: int, fields: Fields) -> list[str]:
 
 def _partition(fields: Fields, version: int, topic: str, number: int, at_ms: int) -> Change:
     replicas, isr, _, _ = (fields.integers() for _ in range(4))
-    leader, leader_epoch, partition_epoch = (fields.integer() for _ in range(3))
+    leader, leader_epoch, _ = (fields.integer() for _ in range(3))
     if version >= 1:
         fields.take(_UUID_BYTES * max(0, fields.varint() - 1))
     elr = fields.tagged().get(_PARTITION_ELR)
@@ -213,7 +208,6 @@ def _partition(fields: Fields, version: int, topic: str, number: int, at_ms: int
         replicas=replicas,
         elr=Fields(elr).integers() if elr else (),
         leader_epoch=leader_epoch,
-        partition_epoch=partition_epoch,
     )
 
 
@@ -228,4 +222,4 @@ def _changed(before: Change, tagged: Mapping[int, bytes], at_ms: int) -> Change:
         leader = Fields(tagged[_LEADER]).integer()
         new["leader"] = None if leader == _NO_LEADER else leader
         new["leader_epoch"] = before.leader_epoch + 1
-    return replace(before, at_ms=at_ms, partition_epoch=before.partition_epoch + 1, **new)
+    return replace(before, at_ms=at_ms, **new)

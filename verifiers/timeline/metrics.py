@@ -35,17 +35,17 @@ def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]
     history = by_key(timeline.lines, itemgetter("topic", "partition"))
     copies = {topic["name"]: topic["replication_factor"] for topic in meta.get("topics", [])}
     spans = _spans(faults)
-    times = {}
-    for number, (fault_id, span) in enumerate(spans):
-        until_ns = spans[number + 1][1]["decided"]["time_ns"] if number + 1 < len(spans) else None
-        times[fault_id] = _of_fault(span, history, copies, until_ns)
+    following_ns = [*(span["decided"]["time_ns"] for _, span in spans[1:]), None]
     return {
         "changes": sum(_changes(lines) for lines in history.values()),
         "controllers": [
             {"at_utc": in_utc(change.at_ms), "node": change.node_id, "epoch": change.epoch}
             for change in (timeline.log.controllers if timeline.log else ())
         ],
-        "faults": times,
+        "faults": {
+            fault_id: _of_fault(span, history, copies, until_ns)
+            for (fault_id, span), until_ns in zip(spans, following_ns, strict=False)
+        },
         "widest_lag": _widest_lag(timeline.samples),
     }
 
@@ -79,6 +79,7 @@ def _of_fault(
     until_ns: int | None,
 ) -> dict[str, float | None]:
     decided_ns = int(span["decided"]["time_ns"])
+    begin_ns = int(span["healed"]["time_ns"]) if "healed" in span else None
     victims = set(span["decided"]["victims"])
     shrinks, elections, recoveries = [], [], []
     for tp, lines in history.items():
@@ -87,21 +88,16 @@ def _of_fault(
         if not before:
             continue
         if victims & set(before[-1]["isr"]):
-            shrinks.append(_first(after, lambda line: not victims & set(line["isr"])))
+            shrinks.append(_first(line for line in after if not victims & set(line["isr"])))
         if before[-1]["leader"] in victims:
             elections.append(
-                _first(
-                    after, lambda line: line["leader"] is not None and line["leader"] not in victims
-                )
+                _first(line for line in after if line["leader"] not in (None, *victims))
             )
-        if "healed" in span:
-            healed_ns = int(span["healed"]["time_ns"])
-            known = [line for line in lines if line["time_ns"] <= healed_ns][-1]
-            later = [known, *(line for line in lines if line["time_ns"] > healed_ns)]
-            full = copies.get(tp[0], 0)
-            whole = _first(later, lambda line, full=full: len(line["isr"]) >= full)
-            recoveries.append(None if whole is None else max(whole, healed_ns))
-    begin_ns = int(span["healed"]["time_ns"]) if "healed" in span else None
+        if begin_ns is not None:
+            known = [line for line in lines if line["time_ns"] <= begin_ns][-1]
+            later = [known, *(line for line in lines if line["time_ns"] > begin_ns)]
+            whole = _first(line for line in later if len(line["isr"]) >= copies.get(tp[0], 0))
+            recoveries.append(None if whole is None else max(whole, begin_ns))
     return {
         "shrink_s": _latest(shrinks, decided_ns, until_ns),
         "elect_s": _latest(elections, decided_ns, until_ns),
@@ -109,8 +105,8 @@ def _of_fault(
     }
 
 
-def _first(lines: Sequence[Line], is_it: Any) -> int | None:  # noqa: ANN401  (a test of a line)
-    return next((int(line["time_ns"]) for line in lines if is_it(line)), None)
+def _first(lines: Iterable[Line]) -> int | None:
+    return next((int(line["time_ns"]) for line in lines), None)
 
 
 def _latest(moments: Sequence[int | None], since_ns: int, until_ns: int | None) -> float | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,7 @@ _LONGEST_WORD = 300
 
 
 def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
-    """Return the rows of the frame `processes`.
-
-    Args:
-        run: whose folder is read.
-        clock: of the brokers' machine.
-    """
+    """Return the rows of the frame `processes`; the clock is that of the brokers' machine."""
     folder = RunDir.open(run.path)
     if not (run.path / "cluster" / "processes.json").is_file():
         return []
@@ -123,20 +119,13 @@ def _complaints(log: Path) -> Iterator[tuple[str, int, str]]:
     The exception behind a complaint is the line after it.
     """
     with log.open("rb") as content:
-        found: tuple[str, int, str] | None = None
-        for line in content:
-            when = _WHEN.match(line)
-            if found is not None:
-                level, at_ms, text = found
-                follows = "" if when or line.startswith(b"[") else f" {_text(line)}"
-                yield level, at_ms, (text + follows)[:_LONGEST_WORD]
-                found = None
-            if when:
+        for line, following in pairwise(chain(content, [b"["])):
+            if when := _WHEN.match(line):
                 moment = datetime.fromisoformat(when[1].decode().replace(",", "."))
                 at_ms = round(moment.replace(tzinfo=UTC).timestamp() * 1000)
-                found = (when[2].decode(), at_ms, _text(line[when.end() :]))
-        if found is not None:
-            yield found[0], found[1], found[2][:_LONGEST_WORD]
+                follows = "" if following.startswith(b"[") else f" {_text(following)}"
+                text = _text(line[when.end() :]) + follows
+                yield when[2].decode(), at_ms, text[:_LONGEST_WORD]
 
 
 def _text(line: bytes) -> str:

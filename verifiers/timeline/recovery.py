@@ -11,12 +11,7 @@ caught up: as long as replica.lag.time.max.ms is by default.
 
 
 def recoveries(meta: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> list[_Row]:
-    """Return the rows of the frame `recoveries`.
-
-    Args:
-        meta: run.json.
-        samples: the lines of samples.jsonl.
-    """
+    """Return the rows of the frame `recoveries`, by run.json and the lines of samples.jsonl."""
     recovery = meta.get("recovery")
     if recovery is None:
         return []
@@ -37,11 +32,7 @@ def recoveries(meta: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) ->
 def recovery_in(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return, for verdict.json, how long the cluster took to be whole, and how long it may take.
 
-    Args:
-        meta: run.json.
-
-    Returns:
-        `bound_s`, `took_s` and `whole`; None where it was not recorded.
+    That is `bound_s`, `took_s` and `whole`; None where run.json has no record of it.
     """
     recovery = meta.get("recovery")
     if recovery is None:

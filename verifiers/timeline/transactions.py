@@ -22,14 +22,8 @@ def read_transactions(run: RunInput, clock: Clock) -> tuple[list[_Row], list[_Ro
 
     A transaction that its coordinator calls ongoing may be open for its transaction.timeout.ms,
     until the coordinator looks for such ones again, and 30 s longer for the markers; one that is
-    being ended, for those 30 s. Both count from the last healing where that is later.
-
-    Args:
-        run: whose folder is read.
-        clock: of the brokers' machine.
-
-    Returns:
-        No rows where the coordinators' logs were not copied.
+    being ended, for those 30 s. Both count from the last healing where that is later. There are no
+    rows where the coordinators' logs were not copied. The clock is that of the brokers' machine.
     """
     folder = RunDir.open(run.path)
     cluster = run.path / "cluster"

@@ -11,10 +11,7 @@ from typing import Any
 
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.journal import events_by_fault, healed_ns
-from verifiers.timeline.partition_states import (
-    PartitionState,
-    Timeline,
-)
+from verifiers.timeline.partition_states import PartitionState, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +57,8 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
 
     It begins when the leader itself has said that it holds so few in sync, while the committed
     state was the same: a leader need not act on metadata it has not received. It ends before the
-    next state is appended that has more of them, or another leader.
-
-    Args:
-        timeline: what is known.
-        min_isr: the lowest min.insync.replicas that was in force.
+    next state is appended that has more of them, or another leader. `min_isr` is the lowest
+    min.insync.replicas that was in force.
     """
     found: list[Shortage] = []
     for sample in timeline.samples:
