@@ -272,13 +272,14 @@ def _runs(rows: list[Any]) -> tuple[Run, ...]:
 
 def _is_broken_between(rows: list[Any]) -> bool:
     """Tell whether a segment does not begin where the one before it ends."""
-    following = None
-    for _, groups in sorted(by_key(rows, itemgetter("segment")).items()):
-        head = min(groups, key=lambda row: row["position"])["head"]
-        if following is not None and head != following:
-            return True
-        following = max(groups, key=lambda row: row["last_position"])["tail"] + 1
-    return False
+    spans = [
+        (
+            min(groups, key=itemgetter("position"))["head"],
+            max(groups, key=itemgetter("last_position"))["tail"],
+        )
+        for _, groups in sorted(by_key(rows, itemgetter("segment")).items())
+    ]
+    return any(head != tail + 1 for (_, tail), (head, _) in pairwise(spans))
 
 
 def _stretches(rows: list[Any], whole: list[Any], replica: Replica) -> tuple[Stretch, ...]:

@@ -273,10 +273,7 @@ def _short(groups: Sequence[Group]) -> list[str]:
 
 
 def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
-    """Return, by member, on which disks lost records still lie.
-
-    Args:
-        found: all anomalies, assigned to members (`verifiers.run_folder.member`).
+    """Return, by member, on which disks lost records still lie, by all anomalies of all members.
 
     Returns:
         `lost`, of which `held` still lie on a disk, `gone` on none, and `unplaced` have no offset

@@ -10,10 +10,12 @@ and KIP-915 for version 1, whose lengths are compact and which has tagged fields
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
+from harness.core.grouping import by_key
 from verifiers.replicas.records import DAMAGE, Fields, Record, read_v2_batches
 from verifiers.run_folder.folder import TopicPartition
 
@@ -68,15 +70,11 @@ def read_transactional_ids(
     copied = manifest.get("transactions")
     if copied is None or copied["why"]:
         return None
-    furthest: dict[str, tuple[tuple[int, int], Path]] = {}
+    copies_by_name = by_key(sorted(cluster.glob("*/transactions*/*")), attrgetter("name"))
+    known: dict[str, TransactionalId] = {}
     try:
-        for log in sorted(cluster.glob("*/transactions*/*")):
-            end = _end(log)
-            if log.name not in furthest or end > furthest[log.name][0]:
-                furthest[log.name] = (end, log)
-        known: dict[str, TransactionalId] = {}
-        for _, log in furthest.values():
-            for row, records in read_v2_batches(sorted(log.glob("*.log"))):
+        for copies in copies_by_name.values():
+            for row, records in read_v2_batches(sorted(max(copies, key=_end).glob("*.log"))):
                 if not row["is_control"]:
                     for record in records:
                         _apply(record, known)

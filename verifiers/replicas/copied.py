@@ -116,7 +116,11 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     manifest = folder.read_json(f"cluster/{REPLICAS_MANIFEST}")
     large = LargeFiles.of(folder.path)
     try:
-        last = _last_states(folder)
+        # Leader and ISR of each partition, as last seen.
+        last = {
+            (str(line["topic"]), int(line["partition"])): line
+            for line in folder.lines("timeline.jsonl")
+        }
         reasons = [str(reason) for reason in manifest["reasons"]]
         replicas: list[Replica] = []
         cuts: list[Cut] = []
@@ -140,14 +144,6 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     ours = {replica.topic_partition for replica in replicas}
     own_cuts = tuple(cut for cut in cuts if (cut.topic, cut.partition) in ours)
     return Copied(replicas=tuple(replicas), cuts=own_cuts, reasons=tuple(reasons))
-
-
-def _last_states(folder: RunDir) -> dict[TopicPartition, Mapping[str, Any]]:
-    """Return leader and ISR of each partition, as last seen."""
-    return {
-        (str(line["topic"]), int(line["partition"])): line
-        for line in folder.lines("timeline.jsonl")
-    }
 
 
 def _replicas(

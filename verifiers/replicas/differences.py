@@ -62,12 +62,8 @@ class Group:
     @property
     def alike(self) -> bool:
         """Whether all hold the same batches; false is worth a closer look."""
-        return all(
-            summary.start == self.reference.start
-            and summary.digest == self.reference.digest
-            and summary.compared == self.reference.compared
-            for summary in self.others
-        )
+        contents = attrgetter("start", "digest", "compared")
+        return len({contents(summary) for summary in (self.reference, *self.others)}) == 1
 
 
 def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> list[Group]:

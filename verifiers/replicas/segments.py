@@ -102,10 +102,7 @@ def read_headers(path: Path) -> Iterator[pa.RecordBatch]:
     Bytes that are no batch end the reading and are a row of their own, whose `problem` is one of:
     truncated (a batch goes on beyond the end of the file), size, magic, offsets (they are too
     many, or fall though the checksum does not fit). Zeros up to the end are what was
-    preallocated, and no problem.
-
-    Args:
-        path: the file; its name is the offset of its first record.
+    preallocated, and no problem. The file's name is the offset of its first record.
 
     Raises:
         OSError: the file cannot be read.

@@ -21,11 +21,8 @@ def explanations(lines: Iterable[Line], processes: Sequence[int]) -> Iterator[Ma
     """Yield, for each process and family of answers, when faults explain such answers.
 
     A fault is in force from its decision until it has been healed: a thing that was half done may
-    have done harm. One that was never healed is in force to the end.
-
-    Args:
-        lines: of faults.jsonl.
-        processes: all clients of the run.
+    have done harm. One that was never healed is in force to the end. The lines are those of
+    faults.jsonl.
     """
     spans: dict[str, list[tuple[int, int]]] = {family.name: [] for family in FAMILIES}
     for events in events_by_fault(lines).values():

@@ -15,12 +15,8 @@ from verifiers.timeline.partition_states import Timeline
 def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reaction times of the cluster, for verdict.json.
 
-    Times are those at which the monitor saw a change, up to a quarter of a second late.
-
-    Args:
-        timeline: what is known.
-        faults: the lines of faults.jsonl.
-        meta: run.json.
+    Times are those at which the monitor saw a change, up to a quarter of a second late. Faults are
+    the lines of faults.jsonl, `meta` is run.json.
 
     Returns:
         `faults`: by the fault's id, in seconds: `shrink_s` from its decision until every victim had

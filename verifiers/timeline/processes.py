@@ -18,7 +18,7 @@ _BY_A_SIGNAL = 128
 _KILL = _BY_A_SIGNAL + 9
 _TO_END = frozenset({_BY_A_SIGNAL + 1, _BY_A_SIGNAL + 2, _BY_A_SIGNAL + 15})
 _WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\] (ERROR|FATAL) ")
-_NO_SPACE = b"No space left on device"
+_NO_SPACE = "No space left on device"
 _BEFORE_S = 30.0
 _FOR_EVER_NS = (1 << 63) - 1
 _LONGEST_WORD = 300
@@ -81,7 +81,7 @@ def _kind(status: int, said: str | None) -> str:
         return "killed"
     if status in _TO_END:
         return "terminated"
-    if said is not None and _NO_SPACE.decode() in said:
+    if said is not None and _NO_SPACE in said:
         return "no-space"
     return "crashed" if status > _BY_A_SIGNAL else "exited"
 
@@ -105,10 +105,9 @@ def _last_words(log: Path, clock: Clock, from_ns: int, to_ns: int) -> str | None
         earliest, latest = clock.earliest_ns(at_ms), clock.latest_ns(at_ms)
         if earliest is None or latest is None:
             continue
-        if latest < from_ns - _BEFORE_S * 1e9 or earliest > to_ns:
-            continue
-        rank = (level == "FATAL") + 2 * (_NO_SPACE.decode() in line)
-        if worst is None or rank >= worst[0]:
+        rank = (level == "FATAL") + 2 * (_NO_SPACE in line)
+        is_near = latest >= from_ns - _BEFORE_S * 1e9 and earliest <= to_ns
+        if is_near and (worst is None or rank >= worst[0]):
             worst = (rank, line)
     return worst[1] if worst else None
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.core.grouping import by_key
+
 _Row = dict[str, Any]
 CAUGHT_UP_S = 30.0
 """How long a replica outside the ISR must have held all that its leader held, seconds, to count as
@@ -82,19 +84,16 @@ def _caught_up_since(
 
     Both are looked at in one round, one after the other, while records come in.
     """
-    ends: dict[int, dict[int, int]] = {}
-    for sample in samples:
-        if (
-            sample.get("sample") == "replica"
-            and sample["topic"] == place["topic"]
-            and sample["partition"] == place["partition"]
-            and span[0] <= int(sample["asked_ns"]) <= span[1]
-        ):
-            ends.setdefault(int(sample["asked_ns"]), {})[int(sample["broker"])] = int(
-                sample["log_end"]
-            )
+    sampled = (
+        sample
+        for sample in samples
+        if sample.get("sample") == "replica"
+        and place.items() <= sample.items()
+        and span[0] <= int(sample["asked_ns"]) <= span[1]
+    )
     since_ns, before = None, None
-    for asked_ns, by_broker in sorted(ends.items()):
+    for asked_ns, in_round in sorted(by_key(sampled, lambda line: int(line["asked_ns"])).items()):
+        by_broker = {int(line["broker"]): int(line["log_end"]) for line in in_round}
         if leader not in by_broker or node not in by_broker:
             since_ns, before = None, None
             continue
