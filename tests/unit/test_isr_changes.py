@@ -42,4 +42,4 @@ def test_an_expansion_is_read_as_one() -> None:
 
     (seen,) = isr_changes_in(f"something else\n{line}\n")
 
-    assert (seen.came, seen.left) == (frozenset({3}), frozenset())
+    assert (seen.after - seen.before, seen.left) == (frozenset({3}), frozenset())

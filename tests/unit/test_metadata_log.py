@@ -31,7 +31,7 @@ def test_a_partition_begins_with_its_first_record(tmp_path: Path) -> None:
     assert log.changes == [
         Change(
             topic="orders", partition=0, at_ms=1000, leader=1, isr=(1, 2, 3), replicas=(1, 2, 3),
-            elr=(), leader_epoch=0, partition_epoch=0,
+            elr=(), leader_epoch=0,
         )
     ]  # fmt: skip
     assert (log.last_ms, log.end) == (1000, (1, 1))
@@ -46,7 +46,6 @@ def test_a_change_keeps_what_it_does_not_name(tmp_path: Path) -> None:
 
     assert states(log) == [(1, (1, 2, 3), 0), (1, (1, 3), 0), (3, (1, 3), 1)]
     assert [one.at_ms for one in log.changes] == [1000, 2000, 3000]
-    assert [one.partition_epoch for one in log.changes] == [0, 1, 2]
 
 
 def test_a_leader_that_is_named_again_begins_an_epoch(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from verifiers.run_folder.schema import ABORTED_READS_SCHEMA
 from verifiers.scanning.offsets import SLOTS_SCHEMA
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, converted, in_columns, struct
-from verifiers.timeline.frames import LOSS_CAUSE_SCHEMA
+from verifiers.timeline.frames import SCHEMAS as TIMELINE_SCHEMAS
 
 MOST_SKIPPED = 8
 """So many of the skipped values are named."""
@@ -108,7 +108,7 @@ def no_brokers(spark: SparkSession) -> Mapping[str, DataFrame]:
     """Return the frames of what brokers tell of lost records, which is nothing here."""
     return {
         "located": frame_of(spark, [], LOCATION_SCHEMA),
-        "loss_causes": frame_of(spark, [], LOSS_CAUSE_SCHEMA),
+        "loss_causes": frame_of(spark, [], TIMELINE_SCHEMAS["loss_causes"]),
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from operator import itemgetter, xor
+from operator import attrgetter, itemgetter, xor
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +35,11 @@ of bytes, `size` long, that is no batch: nothing else is known of it.
 
 _BOUND_SCHEMA = declared(topic=TEXT, partition=INT, bound=LONG)
 
+_File = tuple[int, tuple[int, str, int, str], str]
+"""The size of a segment in bytes, its columns of _KEY, and the name by which it is opened."""
+
 _FEW_BYTES = 64 * 1024**2
 """The driver reads so much itself: starting a worker would take longer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class File:
-    """One segment: its broker and partition, its path within the run's folder, its name, its size.
-
-    The path begins with the number of the member if several runs are verified together.
-    """
-
-    broker: int
-    topic: str
-    partition: int
-    segment: str
-    name: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +68,6 @@ class Stretch:
     size_bytes: int
     offset: int
     problem: str
-
-    @property
-    def in_words(self) -> str:
-        """For a sentence: truncated at byte 70 of 0.log, 9 bytes before its end."""
-        return (
-            f"{self.problem} at byte {self.position:,} of {Path(self.segment).name}, "
-            f"{self.size_bytes:,} bytes before its end"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +100,14 @@ class Summary:
 
     @property
     def problem(self) -> str | None:
-        """What follows the last batch, in words, if it is no batch."""
-        return self.garbage[0].in_words if self.garbage else None
+        """What follows the last batch: truncated at byte 70 of 0.log, 9 bytes before its end."""
+        if not self.garbage:
+            return None
+        stretch = self.garbage[0]
+        return (
+            f"{stretch.problem} at byte {stretch.position:,} of {Path(stretch.segment).name}, "
+            f"{stretch.size_bytes:,} bytes before its end"
+        )
 
     @property
     def batches(self) -> int:
@@ -163,14 +149,7 @@ def batches_of(
     """
     storage.remove(target)
     files = [
-        File(
-            broker=replica.broker,
-            topic=replica.topic,
-            partition=replica.partition,
-            segment=str(segment),
-            name=homes.name_of(str(segment)),
-            size_bytes=size_bytes,
-        )
+        (size_bytes, (*replica.key, str(segment)), homes.name_of(str(segment)))
         for replica in replicas
         for segment, size_bytes in zip(replica.segments, replica.sizes_bytes, strict=True)
         if size_bytes
@@ -178,7 +157,7 @@ def batches_of(
     if not files:
         return frame_of(spark, [], BATCH_SCHEMA)
     storage.make_folder(target)
-    if sum(file.size_bytes for file in files) <= _FEW_BYTES:
+    if sum(size_bytes for size_bytes, _, _ in files) <= _FEW_BYTES:
         drafts = _index(target, files, 0)
     else:
         # Each task writes its own file: returning rows one by one would cost more.
@@ -192,7 +171,7 @@ def batches_of(
     return spark.read.schema(BATCH_SCHEMA).parquet(*map(storage.spark_name, parts))
 
 
-def _index(target: str, files: Iterable[File], number: int) -> list[str]:
+def _index(target: str, files: Iterable[_File], number: int) -> list[str]:
     """Write the batches of some segments to a Parquet file of their own; return its name.
 
     Another attempt of the same task may be writing too: only the driver knows which of them counts,
@@ -201,16 +180,15 @@ def _index(target: str, files: Iterable[File], number: int) -> list[str]:
     schema = to_arrow_schema(BATCH_SCHEMA)
     draft = storage.unused(target, f".part-{number}", ".draft")
     with storage.parquet_writer(draft, schema, compression="zstd") as writer:
-        for file in files:
-            key = (file.broker, file.topic, file.partition, file.segment)
-            with storage.at_hand(file.name) as segment:
+        for _, key, name in files:
+            with storage.at_hand(name) as segment:
                 for rows in read_headers(segment):
                     keys = [
                         pa.repeat(pa.scalar(value, field.type), rows.num_rows)
                         for value, field in zip(key, schema, strict=False)
                     ]
-                    arrays = [*keys, *rows.columns]
-                    writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                    columns = [*keys, *rows.columns]
+                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     return [draft]
 
 
@@ -223,10 +201,7 @@ def known_bounds(copied: Copied, ends: Mapping[TopicPartition, int]) -> dict[Top
     bounds = {}
     for tp, replicas in copied.by_partition().items():
         in_sync = [replica for replica in replicas if replica.in_sync] or replicas
-        noted = [
-            replica.high_watermark for replica in in_sync if replica.high_watermark is not None
-        ]
-        bounds[tp] = ends.get(tp, max(noted, default=0))
+        bounds[tp] = ends.get(tp, max(replica.high_watermark or 0 for replica in in_sync))
     return bounds
 
 
@@ -267,7 +242,6 @@ def summarise(
 
 def _summary(replica: Replica, rows: list[Any]) -> Summary:
     whole = [row for row in rows if row["problem"] is None]
-    garbage = _stretches(rows, replica)
     runs = _runs(whole)
     return Summary(
         replica=replica,
@@ -278,7 +252,7 @@ def _summary(replica: Replica, rows: list[Any]) -> Summary:
         damaged=sum(row["damaged"] for row in whole),
         transactional=sum(row["transactional"] for row in whole),
         broken=any(row["jumps"] for row in whole) or _is_broken_between(whole),
-        garbage=garbage,
+        garbage=_stretches(rows, whole, replica),
         end=max([replica.last_segment, *(run.last + 1 for run in runs)]),
     )
 
@@ -298,29 +272,26 @@ def _runs(rows: list[Any]) -> tuple[Run, ...]:
 
 def _is_broken_between(rows: list[Any]) -> bool:
     """Tell whether a segment does not begin where the one before it ends."""
-    following = None
-    for _, groups in sorted(by_key(rows, itemgetter("segment")).items()):
-        head = min(groups, key=lambda row: row["position"])["head"]
-        if following is not None and head != following:
-            return True
-        following = max(groups, key=lambda row: row["last_position"])["tail"] + 1
-    return False
+    spans = [
+        (
+            min(groups, key=itemgetter("position"))["head"],
+            max(groups, key=itemgetter("last_position"))["tail"],
+        )
+        for _, groups in sorted(by_key(rows, itemgetter("segment")).items())
+    ]
+    return any(head != tail + 1 for (_, tail), (head, _) in pairwise(spans))
 
 
-def _stretches(rows: list[Any], replica: Replica) -> tuple[Stretch, ...]:
+def _stretches(rows: list[Any], whole: list[Any], replica: Replica) -> tuple[Stretch, ...]:
     """Return the bytes that are no batch, with the offsets that should lie there."""
-    found = []
+    stretches = []
     for row in rows:
         if row["problem"] is None:
             continue
-        before = [
-            other["last"] + 1
-            for other in rows
-            if other["segment"] == row["segment"] and other["problem"] is None
-        ]
         name = Path(row["segment"]).stem
         named = int(name) if name.isdigit() else replica.first_segment
-        found.append(
+        before = [other["last"] + 1 for other in whole if other["segment"] == row["segment"]]
+        stretches.append(
             Stretch(
                 segment=row["segment"],
                 position=row["position"],
@@ -329,4 +300,4 @@ def _stretches(rows: list[Any], replica: Replica) -> tuple[Stretch, ...]:
                 problem=row["problem"],
             )
         )
-    return tuple(sorted(found, key=lambda stretch: stretch.segment))
+    return tuple(sorted(stretches, key=attrgetter("segment")))

@@ -26,23 +26,17 @@ def read_offsets(path: Path) -> dict[tuple[str, int], int]:
 def epochs_in(text: str) -> tuple[tuple[int, int], ...]:
     """Return the (epoch, first offset) pairs in the text of a leader-epoch-checkpoint."""
     try:
-        entries = [[int(word) for word in line.split()] for line in _lines(text)]
-        return tuple((epoch, start) for epoch, start in entries)
+        return tuple((int(epoch), int(start)) for epoch, start in _entries(text))
     except ValueError:
         return ()
 
 
 def offsets_in(text: str) -> dict[tuple[str, int], int]:
     """Return the offset of each topic and partition in the text of a checkpoint."""
-    offsets: dict[tuple[str, int], int] = {}
-    for line in _lines(text):
-        topic, _, numbers = line.partition(" ")
-        try:
-            partition, offset = (int(word) for word in numbers.split())
-        except ValueError:
-            return {}
-        offsets[topic, partition] = offset
-    return offsets
+    try:
+        return {(topic, int(number)): int(offset) for topic, number, offset in _entries(text)}
+    except ValueError:
+        return {}
 
 
 def _text(path: Path) -> str:
@@ -52,11 +46,13 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _lines(text: str) -> list[str]:
-    """Return the lines behind version and count; none if the count is wrong."""
-    lines = text.splitlines()
-    try:
-        count = int(lines[1])
-    except (IndexError, ValueError):
-        return []
-    return lines[2:] if len(lines) == count + 2 else []
+def _entries(text: str) -> list[list[str]]:
+    """Return the words of each line behind version and count.
+
+    Raises:
+        ValueError: the count is wrong.
+    """
+    _, count, *lines = text.splitlines()
+    if len(lines) != int(count):
+        raise ValueError(f"{len(lines)} entries instead of {count}")
+    return [line.split() for line in lines]

@@ -1,5 +1,6 @@
 """The comparison of replicas: the frames for checkers, and the replicas' part of the verdict."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,16 +10,10 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from verifiers.frames.records import lost
-from verifiers.replicas.batches import (
-    BATCH_SCHEMA,
-    Summary,
-    batches_of,
-    known_bounds,
-    summarise,
-)
+from verifiers.replicas.batches import BATCH_SCHEMA, Summary, batches_of, known_bounds, summarise
 from verifiers.replicas.copied import Copied
 from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
-from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, is_damaged, of_partitions, of_replicas
+from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, of_partitions, of_replicas
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.member import MEMBER, Homes, Member, number_of
@@ -98,12 +93,7 @@ class Comparison:
         return frozenset(SUSPECTS) - set(self.suspects)
 
     def frames(self, spark: SparkSession, values: DataFrame | None) -> Mapping[str, DataFrame]:
-        """Return the frames by the names that checkers ask for.
-
-        Args:
-            spark: the session.
-            values: as checkers know them; None if there are none.
-        """
+        """Return the frames by the names that checkers ask for; without values none is located."""
         located = (
             locate(spark, lost(values), self.batches, self.replicas, self.homes)
             if self.replicas.replicas and values is not None
@@ -115,7 +105,14 @@ class Comparison:
     def verdict_on(self, member: Member) -> "ReplicaVerdict":
         """Return the replicas' part of a member's verdict, without the located records."""
         copied = self.copied[member.number]
-        own = [_own(summary, member) for summary in self.summaries if _is_of(summary, member)]
+        own: list[Summary] = []
+        bounds: dict[TopicPartition, int] = {}
+        for summary in self.summaries:
+            replica = summary.replica
+            if number_of(replica.topic) == member.number:
+                renamed = replace(replica, topic=member.own(replica.topic))
+                own.append(replace(summary, replica=renamed))
+                bounds[renamed.topic_partition] = self.bounds[replica.topic_partition]
         brokers: dict[str, dict[str, Any]] = {}
         for summary in own:
             replica = summary.replica
@@ -131,9 +128,6 @@ class Comparison:
                 "leader": replica.leads,
                 "problem": summary.problem,
             }
-        bounds = {
-            summary.replica.topic_partition: self.bounds[_among(summary, member)] for summary in own
-        }
         reasons = (*copied.reasons, *_damaged(own), *_short(group(own, bounds)))
         document = {
             "compared": not reasons,
@@ -152,12 +146,7 @@ class ReplicaVerdict:
     reasons: tuple[str, ...]
 
 
-def compare(
-    spark: SparkSession,
-    copied: Mapping[Member, Copied],
-    *,
-    target: str,
-) -> Comparison:
+def compare(spark: SparkSession, copied: Mapping[Member, Copied], *, target: str) -> Comparison:
     """Compare replicas, by one pass over all headers if they agree.
 
     The headers are kept in the folder of the name `target`; what that held is replaced.
@@ -189,11 +178,17 @@ def compare(
         broken = {summary.replica.topic_partition for summary in summaries if summary.broken}
         if broken:
             suspects["disjoint"] = of_partitions(batches, broken)
-        if is_damaged(summaries, bounds):
-            suspects["damaged"] = damaged(spark, batches, summaries, bounds)
+        changed = damaged(spark, batches, summaries, bounds)
+        if changed is not None:
+            suspects["damaged"] = changed
         leaders = [s for s in summaries if s.replica.leads and s.transactional]
         if leaders:
             suspects["unmarked"] = _without_marker(of_replicas(batches, leaders))
+    epochs = [
+        (*summary.replica.key, epoch, since, until, summary.start)
+        for summary in summaries
+        for epoch, since, until in summary.replica.epoch_offsets
+    ]
     return Comparison(
         homes=homes,
         copied={member.number: replicas_of_run for member, replicas_of_run in copied.items()},
@@ -202,7 +197,7 @@ def compare(
         bounds=bounds,
         batches=batches,
         suspects=suspects,
-        epochs=frame_of(spark, _epochs(summaries), EPOCH_SCHEMA),
+        epochs=frame_of(spark, epochs, EPOCH_SCHEMA),
         kept=tuple(kept),
     )
 
@@ -253,28 +248,6 @@ def _together(copied: Mapping[Member, Copied]) -> Copied:
     )
 
 
-def _is_of(summary: Summary, member: Member) -> bool:
-    return number_of(summary.replica.topic) == member.number
-
-
-def _among(summary: Summary, member: Member) -> TopicPartition:
-    return (member.named(summary.replica.topic), summary.replica.partition)
-
-
-def _own(summary: Summary, member: Member) -> Summary:
-    return replace(
-        summary, replica=replace(summary.replica, topic=member.own(summary.replica.topic))
-    )
-
-
-def _epochs(summaries: tuple[Summary, ...]) -> list[tuple[object, ...]]:
-    return [
-        (*summary.replica.key, epoch, since, until, summary.start)
-        for summary in summaries
-        for epoch, since, until in summary.replica.epoch_offsets
-    ]
-
-
 def _damaged(summaries: Sequence[Summary]) -> list[str]:
     """Return, in sentences, which logs in the ISR cannot be read to their end.
 
@@ -300,10 +273,7 @@ def _short(groups: Sequence[Group]) -> list[str]:
 
 
 def located_in(found: DataFrame) -> dict[int, dict[str, Any]]:
-    """Return, by member, on which disks lost records still lie.
-
-    Args:
-        found: all anomalies, assigned to members (`verifiers.run_folder.member`).
+    """Return, by member, on which disks lost records still lie, by all anomalies of all members.
 
     Returns:
         `lost`, of which `held` still lie on a disk, `gone` on none, and `unplaced` have no offset
@@ -335,12 +305,12 @@ def _located(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     lost = sum(row["count"] for row in rows)
     placed = sum(row["count"] for row in cuts)
     held = sum(row["count"] for row in cuts if row["held_by"])
-    causes: dict[str, int] = {}
+    causes: Counter[str] = Counter()
     for row in rows:
         if row["lost_by"] is not None:
-            causes[row["lost_by"]] = causes.get(row["lost_by"], 0) + row["count"]
+            causes[row["lost_by"]] += row["count"]
     return {
-        "causes": causes,
+        "causes": dict(causes),
         "lost": lost,
         "held": held,
         "gone": placed - held,

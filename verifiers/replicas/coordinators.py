@@ -10,18 +10,13 @@ and KIP-915 for version 1, whose lengths are compact and which has tagged fields
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from verifiers.replicas.records import (
-    DAMAGE,
-    Record,
-    read_batch,
-    records_in,
-    unsigned_varint,
-)
-from verifiers.replicas.segments import read_headers
+from harness.core.grouping import by_key
+from verifiers.replicas.records import DAMAGE, Fields, Record, read_v2_batches
 from verifiers.run_folder.folder import TopicPartition
 
 _HEAD = Struct(">hqhib")
@@ -75,46 +70,22 @@ def read_transactional_ids(
     copied = manifest.get("transactions")
     if copied is None or copied["why"]:
         return None
-    furthest: dict[str, tuple[tuple[int, int], Path]] = {}
+    copies_by_name = by_key(sorted(cluster.glob("*/transactions*/*")), attrgetter("name"))
+    known: dict[str, TransactionalId] = {}
     try:
-        for log in sorted(cluster.glob("*/transactions*/*")):
-            end = _end(log)
-            if log.name not in furthest or end > furthest[log.name][0]:
-                furthest[log.name] = (end, log)
-        known: dict[str, TransactionalId] = {}
-        for _, log in furthest.values():
-            _read(log, known)
-    except (*DAMAGE, UnicodeDecodeError):
+        for copies in copies_by_name.values():
+            for row, records in read_v2_batches(sorted(max(copies, key=_end).glob("*.log"))):
+                if not row["is_control"]:
+                    for record in records:
+                        _apply(record, known)
+    except DAMAGE:
         return None
     return int(copied["asked_ns"]), list(known.values())
 
 
-def _batches(log: Path) -> list[tuple[Path, dict[str, Any]]]:
-    return [
-        (segment, row)
-        for segment in sorted(log.glob("*.log"))
-        for rows in read_headers(segment)
-        for row in rows.to_pylist()
-        # A log that was copied while it was written may end in half a batch.
-        if row["problem"] is None and row["magic"] == _FORMAT
-    ]
-
-
-_FORMAT = 2
-
-
 def _end(log: Path) -> tuple[int, int]:
-    ends = [(row["leader_epoch"], row["last_offset"]) for _, row in _batches(log)]
-    return max(ends, default=(-1, -1))
-
-
-def _read(log: Path, known: dict[str, TransactionalId]) -> None:
-    for segment, row in _batches(log):
-        if row["is_control"]:
-            continue
-        batch = read_batch(str(segment), row["position"], row["size"])
-        for record in records_in(batch):
-            _apply(record, known)
+    batches = read_v2_batches(log.glob("*.log"))
+    return max(((row["leader_epoch"], row["last_offset"]) for row, _ in batches), default=(-1, -1))
 
 
 def _apply(record: Record, known: dict[str, TransactionalId]) -> None:
@@ -126,65 +97,28 @@ def _apply(record: Record, known: dict[str, TransactionalId]) -> None:
     if record.value is None:
         known.pop(name, None)
         return
-    version, producer_id, epoch, timeout_ms, state = _HEAD.unpack_from(record.value)
-    fields = _Fields(record.value[_HEAD.size :], flexible=version >= _FLEXIBLE)
-    partitions = fields.partitions()
-    updated_ms, begun_ms = fields.times()
+    fields = Fields(record.value)
+    version, producer_id, epoch, timeout_ms, state = fields.unpack(_HEAD)
+    is_flexible = version >= _FLEXIBLE
+
+    def count(plain: Struct) -> int:
+        """Return a length: compact ones are one more, and 0 if there is nothing; null is -1."""
+        return max(0, fields.varint() - 1 if is_flexible else fields.unpack(plain)[0])
+
+    partitions: set[TopicPartition] = set()
+    for _ in range(count(_INT)):
+        topic = fields.take(count(_SHORT)).decode()
+        partitions |= {(topic, fields.integer()) for _ in range(count(_INT))}
+        if is_flexible:
+            fields.tagged()
+    updated_ms, begun_ms = fields.unpack(_TIMES)
     known[name] = TransactionalId(
         name=name,
         producer_id=producer_id,
         producer_epoch=epoch,
         timeout_ms=timeout_ms,
         state=STATES[state],
-        partitions=partitions,
+        partitions=frozenset(partitions),
         updated_ms=updated_ms,
         begun_ms=begun_ms,
     )
-
-
-class _Fields:
-    """The fields behind the head of a value, read one after the other."""
-
-    def __init__(self, content: bytes, *, flexible: bool) -> None:
-        self._content = content
-        self._flexible = flexible
-        self._at = 0
-
-    def partitions(self) -> frozenset[TopicPartition]:
-        found = set()
-        for _ in range(self._count(_INT)):
-            topic = self._take(self._count(_SHORT)).decode()
-            numbers = [self._number(_INT) for _ in range(self._count(_INT))]
-            found |= {(topic, number) for number in numbers}
-            self._skip_tags()
-        return frozenset(found)
-
-    def times(self) -> tuple[int, int]:
-        updated_ms, begun_ms = _TIMES.unpack_from(self._content, self._at)
-        return int(updated_ms), int(begun_ms)
-
-    def _count(self, plain: Struct) -> int:
-        """Return a length: compact ones are one more, and 0 if there is nothing; null is -1."""
-        return max(0, self._varint() - 1 if self._flexible else self._number(plain))
-
-    def _number(self, form: Struct) -> int:
-        (number,) = form.unpack_from(self._content, self._at)
-        self._at += form.size
-        return int(number)
-
-    def _varint(self) -> int:
-        value, self._at = unsigned_varint(self._content, self._at)
-        return value
-
-    def _take(self, size: int) -> bytes:
-        part = self._content[self._at : self._at + size]
-        if len(part) < size:
-            raise ValueError("a record that ends too early")
-        self._at += size
-        return part
-
-    def _skip_tags(self) -> None:
-        if self._flexible:
-            for _ in range(self._varint()):
-                self._varint()
-                self._take(self._varint())

@@ -99,11 +99,6 @@ class Copied:
     cuts: tuple[Cut, ...] = ()
     reasons: tuple[str, ...] = ()
 
-    @property
-    def brokers(self) -> tuple[int, ...]:
-        """Those that hold any replica, by id."""
-        return tuple(sorted({replica.broker for replica in self.replicas}))
-
     def by_partition(self) -> dict[TopicPartition, list[Replica]]:
         """Return the replicas of each partition."""
         return by_key(self.replicas, attrgetter("topic_partition"))
@@ -121,7 +116,11 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     manifest = folder.read_json(f"cluster/{REPLICAS_MANIFEST}")
     large = LargeFiles.of(folder.path)
     try:
-        last = _last_states(folder)
+        # Leader and ISR of each partition, as last seen.
+        last = {
+            (str(line["topic"]), int(line["partition"])): line
+            for line in folder.lines("timeline.jsonl")
+        }
         reasons = [str(reason) for reason in manifest["reasons"]]
         replicas: list[Replica] = []
         cuts: list[Cut] = []
@@ -147,14 +146,6 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     return Copied(replicas=tuple(replicas), cuts=own_cuts, reasons=tuple(reasons))
 
 
-def _last_states(folder: RunDir) -> dict[TopicPartition, Mapping[str, Any]]:
-    """Return leader and ISR of each partition, as last seen."""
-    return {
-        (str(line["topic"]), int(line["partition"])): line
-        for line in folder.lines("timeline.jsonl")
-    }
-
-
 def _replicas(
     home: Path,
     broker: int,
@@ -165,9 +156,10 @@ def _replicas(
     for disk in large.folders_within(home):
         if not disk.name.startswith("data"):
             continue
-        watermarks = read_offsets(disk / "replication-offset-checkpoint")
-        recovered = read_offsets(disk / "recovery-point-offset-checkpoint")
-        starts = read_offsets(disk / "log-start-offset-checkpoint")
+        watermarks, recovered, starts = (
+            read_offsets(disk / f"{name}-offset-checkpoint")
+            for name in ("replication", "recovery-point", "log-start")
+        )
         for log in large.folders_within(disk):
             if log.name not in wanted:
                 continue

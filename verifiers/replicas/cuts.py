@@ -13,7 +13,7 @@ Source: Log.truncateTo and Log.truncateFullyAndStartAt of 0.10.2.2; UnifiedLog.t
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,18 @@ from typing import Any
 from verifiers.run_folder.journal import events_by_fault
 
 _WHEN = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\]")
-_PLACE = re.compile(r"partition=(?P<topic>\S+)-(?P<partition>\d+)[,\]]")
-_OLD = re.compile(r"Truncating log (?P<topic>\S+)-(?P<partition>\d+) to offset (?P<to>\d+)")
-_NEW = re.compile(
-    r"Truncating to offset (?P<to>\d+)"
-    r"|[Tt]runcat(?:e|ing)(?: fully)? and start(?:ing)? at offset (?P<start>\d+)"
-    r"|Corruption found in segment \d+, truncating to offset (?P<recovered>\d+)"
+_PLACE, _TO = r"(?P<topic>\S+)-(?P<partition>\d+)", r"(?P<to>\d+)"
+_OLD = re.compile(rf"Truncating log {_PLACE} to offset {_TO}")
+_CUTS = (
+    _OLD,
+    re.compile(rf"Truncate and start log '?{_PLACE}'? to {_TO}"),
+    re.compile(rf"Corruption found in segment \d+ of log {_PLACE}, truncating to offset {_TO}"),
+    re.compile(
+        rf"partition={_PLACE}[,\]].*?(?:Truncating to|[Tt]runcat(?:e|ing)(?: fully)? and "
+        rf"start(?:ing)? at|Corruption found in segment \d+, truncating to) offset {_TO}"
+    ),
 )
-_OLD_FULL = re.compile(
-    r"Truncate and start log '?(?P<topic>\S+)-(?P<partition>\d+)'? to (?P<to>\d+)"
-    r"|Corruption found in segment \d+ of log (?P<log>\S+)-(?P<number>\d+), "
-    r"truncating to offset (?P<recovered>\d+)"
-)
-_NO_EFFECT = re.compile(
-    r"Truncating (?P<topic>\S+)-(?P<partition>\d+) to (?P<to>\d+) has no effect"
-)
+_NO_EFFECT = re.compile(rf"Truncating {_PLACE} to {_TO} has no effect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,41 +87,30 @@ def read_cuts(path: Path, broker: int) -> list[Cut]:
     found: list[Cut] = []
     if not path.is_file():
         return found
-    for line in _telling(path):
-        if idle := _NO_EFFECT.search(line):
-            place = (idle["topic"], int(idle["partition"]), int(idle["to"]))
-            if found and (found[-1].topic, found[-1].partition, found[-1].to) == place:
-                found.pop()
-            continue
-        if (cut := _cut(line, broker)) is not None:
-            found.append(cut)
+    with path.open("rb") as file:
+        for content in file:
+            if b"runcat" not in content:
+                continue
+            line = content.decode("utf-8", errors="replace")
+            if idle := _NO_EFFECT.search(line):
+                place = (idle["topic"], int(idle["partition"]), int(idle["to"]))
+                if found and (found[-1].topic, found[-1].partition, found[-1].to) == place:
+                    found.pop()
+            elif (cut := _cut(line, broker)) is not None:
+                found.append(cut)
     return found
 
 
-def _telling(path: Path) -> Iterator[str]:
-    with path.open("rb") as file:
-        for line in file:
-            if b"runcat" in line:
-                yield line.decode("utf-8", errors="replace").strip()
-
-
 def _cut(line: str, broker: int) -> Cut | None:
-    if old := _OLD.search(line):
-        if old["to"] == "0":
-            # Said of every new follower's empty log: it proves no cut.
-            return None
-        place = (old["topic"], old["partition"], old["to"])
-    elif full := _OLD_FULL.search(line):
-        place = (
-            full["topic"] or full["log"],
-            full["partition"] or full["number"],
-            full["to"] or full["recovered"],
-        )
-    elif (new := _NEW.search(line)) and (where := _PLACE.search(line)):
-        place = (where["topic"], where["partition"], new["to"] or new["start"] or new["recovered"])
-    else:
+    found = next((match for pattern in _CUTS if (match := pattern.search(line))), None)
+    # What an old broker says of every new follower's empty log proves no cut.
+    if found is None or (found.re is _OLD and found["to"] == "0"):
         return None
     when = _WHEN.search(line)
-    at_utc = when[1].replace(",", ".") if when else ""
-    topic, partition, to = place
-    return Cut(broker=broker, topic=topic, partition=int(partition), to=int(to), at_utc=at_utc)
+    return Cut(
+        broker=broker,
+        topic=found["topic"],
+        partition=int(found["partition"]),
+        to=int(found["to"]),
+        at_utc=when[1].replace(",", ".") if when else "",
+    )

@@ -62,12 +62,8 @@ class Group:
     @property
     def alike(self) -> bool:
         """Whether all hold the same batches; false is worth a closer look."""
-        return all(
-            summary.start == self.reference.start
-            and summary.digest == self.reference.digest
-            and summary.compared == self.reference.compared
-            for summary in self.others
-        )
+        contents = attrgetter("start", "digest", "compared")
+        return len({contents(summary) for summary in (self.reference, *self.others)}) == 1
 
 
 def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> list[Group]:
@@ -108,7 +104,6 @@ def differences(
         F.bit_or("bit").alias("holders"),
         F.first("bound").alias("bound"),
         F.first("members").alias("members"),
-        F.first("reference").alias("reference"),
     )
     odd = held.withColumn("excused", _excused()).where(
         F.col("holders").bitwiseOR(F.col("excused")) != _all_bits()
@@ -135,19 +130,18 @@ def differences(
     return sides.withColumns(facts).select(*DIFFERENCE_SCHEMA.names)
 
 
+_REFERENCE = 1
+"""The bit of the reference among the members of a group."""
 _MEMBER = struct(broker=INT, bit=LONG, start=LONG, end=LONG, in_sync=BOOL)
-_MEMBERS_SCHEMA = struct(
-    topic=TEXT, partition=INT, bound=LONG, reference=LONG, members=ArrayType(_MEMBER)
-)
+_MEMBERS_SCHEMA = struct(topic=TEXT, partition=INT, bound=LONG, members=ArrayType(_MEMBER))
 
 
 def _members(groups: Sequence[Group]) -> list[tuple[object, ...]]:
-    """Return the partitions, each replica with a bit of its own; the reference has the first."""
+    """Return the partitions, each replica with a bit of its own."""
     return [
         (
             *replicas.reference.replica.topic_partition,
             replicas.bound,
-            1,
             [
                 (
                     summary.replica.broker,
@@ -190,7 +184,7 @@ def _pairs(odd: DataFrame) -> DataFrame:
     """Return each pair of differing batches once, with the offsets that both speak of."""
 
     def has(bits: str) -> Column:
-        return F.col(bits).bitwiseAND(F.col("reference")) != 0
+        return F.col(bits).bitwiseAND(F.lit(_REFERENCE)) != 0
 
     def spread(rows: DataFrame, sign: str, which: Column) -> DataFrame:
         chosen = F.filter("members", lambda member: member["bit"].bitwiseAND(which) != 0)

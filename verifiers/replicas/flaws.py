@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from verifiers.replicas.batches import Stretch, Summary
 from verifiers.run_folder.folder import TopicPartition
@@ -33,31 +33,20 @@ at the end.
 _REPLICA_SCHEMA = struct(broker=INT, topic=TEXT, partition=INT, in_sync=BOOL, bound=LONG)
 
 
-def is_damaged(summaries: Sequence[Summary], bounds: Mapping[TopicPartition, int]) -> bool:
-    """Tell whether `damaged` has any row."""
-    return any(summary.damaged or _lost(summary, bounds) for summary in summaries)
-
-
 def damaged(
     spark: SparkSession,
     batches: DataFrame,
     summaries: Sequence[Summary],
     bounds: Mapping[TopicPartition, int],
-) -> DataFrame:
-    """Return the batches below the high watermark that are not as they were (DAMAGE_SCHEMA)."""
+) -> DataFrame | None:
+    """Return the batches below the high watermark that are not as they were (DAMAGE_SCHEMA).
+
+    None if the summaries tell of no such batch.
+    """
     rows = [
         (*replica.key, bool(replica.in_sync), bounds[replica.topic_partition])
         for replica in (summary.replica for summary in summaries if summary.damaged)
     ]
-    replicas = F.broadcast(frame_of(spark, rows, _REPLICA_SCHEMA))
-    changed = (
-        batches.where(~F.col("intact"))
-        .join(replicas, ["broker", "topic", "partition"])
-        .where(F.col("base_offset") < F.col("bound"))
-        .withColumn("offset", F.col("base_offset"))
-        .withColumn("problem", F.lit("checksum"))
-        .select(*DAMAGE_SCHEMA.names)
-    )
     garbage = [
         (
             *summary.replica.key,
@@ -67,6 +56,17 @@ def damaged(
         for summary in summaries
         for stretch in _lost(summary, bounds)
     ]
+    if not rows and not garbage:
+        return None
+    replicas = F.broadcast(frame_of(spark, rows, _REPLICA_SCHEMA))
+    changed = (
+        batches.where(~F.col("intact"))
+        .join(replicas, ["broker", "topic", "partition"])
+        .where(F.col("base_offset") < F.col("bound"))
+        .withColumn("offset", F.col("base_offset"))
+        .withColumn("problem", F.lit("checksum"))
+        .select(*DAMAGE_SCHEMA.names)
+    )
     return changed.unionByName(frame_of(spark, garbage, DAMAGE_SCHEMA))
 
 
@@ -86,15 +86,19 @@ def _lost(summary: Summary, bounds: Mapping[TopicPartition, int]) -> list[Stretc
 
 def of_partitions(batches: DataFrame, topic_partitions: Collection[TopicPartition]) -> DataFrame:
     """Return the batches of all replicas of some partitions."""
-    schema = StructType([DAMAGE_SCHEMA["topic"], DAMAGE_SCHEMA["partition"]])
-    chosen = frame_of(batches.sparkSession, sorted(topic_partitions), schema)
     whole = batches.where(F.col("problem").isNull())
-    return whole.join(F.broadcast(chosen), schema.names, "left_semi")
+    return _of_keys(whole, sorted(topic_partitions), _REPLICA_SCHEMA.fields[1:3])
 
 
 def of_replicas(batches: DataFrame, summaries: Sequence[Summary]) -> DataFrame:
     """Return the batches of some replicas."""
-    schema = StructType(_REPLICA_SCHEMA.fields[:3])
-    rows = [summary.replica.key for summary in summaries]
-    chosen = frame_of(batches.sparkSession, rows, schema)
+    keys = [summary.replica.key for summary in summaries]
+    return _of_keys(batches, keys, _REPLICA_SCHEMA.fields[:3])
+
+
+def _of_keys(
+    batches: DataFrame, keys: Sequence[Sequence[object]], columns: list[StructField]
+) -> DataFrame:
+    schema = StructType(columns)
+    chosen = frame_of(batches.sparkSession, keys, schema)
     return batches.join(F.broadcast(chosen), schema.names, "left_semi")

@@ -51,11 +51,6 @@ class IsrChange:
         """Who left."""
         return self.before - self.after
 
-    @property
-    def came(self) -> frozenset[int]:
-        """Who came back."""
-        return self.after - self.before
-
 
 def isr_changes_in(text: str) -> list[IsrChange]:
     """Return the changes of ISRs that a broker's log tells of, in their order.

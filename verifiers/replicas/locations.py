@@ -1,6 +1,7 @@
 """Where lost records still lie, and who cut them away."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -49,12 +50,8 @@ def locate(
 ) -> DataFrame:
     """Return where lost records lie, and who cut them (LOCATION_SCHEMA).
 
-    Args:
-        spark: the session.
-        lost: topic, partition, offset and value of lost records; the offset may be null.
-        batches: of all replicas (BATCH_SCHEMA).
-        copied: the replicas and their truncations.
-        homes: where the segments lie.
+    Of `lost` the columns topic, partition, offset and value are read; the offset may be null.
+    `batches` are those of all replicas (BATCH_SCHEMA).
     """
     wanted = lost.where(F.col("offset").isNotNull() & F.col("partition").isNotNull()).select(
         "topic", "partition", "offset", "value", F.shiftright("offset", _BLOCK_BITS).alias("block")
@@ -130,18 +127,14 @@ def _stretches(copied: Copied) -> list[tuple[object, ...]]:
 
 
 def _nearest(cuts: Sequence[Cut], offset: int) -> list[Cut]:
-    """Return each broker's truncation nearest at or below an offset; of equal ones the first.
+    """Return the truncations nearest at or below an offset, of each broker the first.
 
     A log grows between two truncations, so what a broker cut away was cut by the nearest.
     """
-    near: dict[int, Cut] = {}
-    for cut in cuts:
-        known = near.get(cut.broker)
-        if cut.to <= offset and (known is None or cut.to > known.to):
-            near[cut.broker] = cut
-    highest = max((cut.to for cut in near.values()), default=0)
-    chosen = [cut for cut in near.values() if cut.to == highest]
-    return sorted(chosen, key=lambda cut: (cut.at_utc, cut.broker))
+    below = [cut for cut in cuts if cut.to <= offset]
+    highest = max((cut.to for cut in below), default=0)
+    first = {cut.broker: cut for cut in reversed(below) if cut.to == highest}
+    return sorted(first.values(), key=attrgetter("at_utc", "broker"))
 
 
 def _authority(replicas: Sequence[Replica]) -> Replica:

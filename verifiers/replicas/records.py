@@ -1,11 +1,13 @@
 """The records in the bodies of batches: only for those batches that there is a question about."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from struct import Struct
 from struct import error as StructError
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,6 +18,7 @@ from verifiers.replicas.segments import (
     OLD_HEADER,
     TIMESTAMP,
     V2_HEADER,
+    read_headers,
 )
 from verifiers.spark import storage
 
@@ -28,7 +31,7 @@ _SNAPPY_STREAM = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER_BYTES = 16
 _MOST_BYTES = 256 * 1024**2
 DAMAGE = (StructError, IndexError, ValueError, OSError, zlib.error, pa.ArrowException)
-"""What reading a damaged batch may raise."""
+"""What reading a damaged batch may raise; ValueError where a text is no UTF-8, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,70 @@ def read_batch(segment: str, position: int, size: int) -> bytes:
     with storage.open_input(segment) as file:
         file.seek(position)
         return file.read(size)
+
+
+class Fields:
+    """The fields of a key or a value, read one after the other; all numbers are big-endian.
+
+    Reading beyond the end raises one of the errors in DAMAGE.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def unpack(self, form: Struct) -> tuple[Any, ...]:
+        """Return the next fields, which have this form."""
+        values = form.unpack_from(self._content, self._at)
+        self._at += form.size
+        return values
+
+    def integer(self) -> int:
+        """Return the next four bytes as a number."""
+        return int(self.unpack(_LENGTH)[0])
+
+    def varint(self) -> int:
+        """Return an unsigned varint."""
+        value, self._at = unsigned_varint(self._content, self._at)
+        return value
+
+    def integers(self) -> tuple[int, ...]:
+        """Return the numbers of a compact array; none if it is null."""
+        return tuple(self.integer() for _ in range(self.varint() - 1))
+
+    def text(self) -> str:
+        """Return a compact string."""
+        return self.take(self.varint() - 1).decode()
+
+    def tagged(self) -> dict[int, bytes]:
+        """Return the tagged fields by their numbers."""
+        return {self.varint(): self.take(self.varint()) for _ in range(self.varint())}
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes."""
+        part = self._content[self._at : self._at + size]
+        if size < 0 or len(part) < size:
+            raise ValueError("a record that ends too early")
+        self._at += size
+        return part
+
+
+def read_v2_batches(
+    segments: Iterable[Path],
+) -> Iterator[tuple[dict[str, Any], Iterator[Record]]]:
+    """Yield each batch of format v2: its row of HEADERS, and its records, read when iterated over.
+
+    A log that was copied while it was written may end in half a batch, which is left out.
+    """
+    for segment in segments:
+        for rows in read_headers(segment):
+            for row in rows.to_pylist():
+                if row["problem"] is None and row["magic"] == 2:
+                    yield row, _read_records(segment, row)
+
+
+def _read_records(segment: Path, row: dict[str, Any]) -> Iterator[Record]:
+    yield from records_in(read_batch(str(segment), row["position"], row["size"]))
 
 
 def values_in(batch: bytes) -> list[tuple[int, int | None]]:

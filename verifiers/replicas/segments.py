@@ -102,10 +102,7 @@ def read_headers(path: Path) -> Iterator[pa.RecordBatch]:
     Bytes that are no batch end the reading and are a row of their own, whose `problem` is one of:
     truncated (a batch goes on beyond the end of the file), size, magic, offsets (they are too
     many, or fall though the checksum does not fit). Zeros up to the end are what was
-    preallocated, and no problem.
-
-    Args:
-        path: the file; its name is the offset of its first record.
+    preallocated, and no problem. The file's name is the offset of its first record.
 
     Raises:
         OSError: the file cannot be read.
@@ -158,18 +155,12 @@ def _problem_at(content: Bytes, position: int) -> str | None:
     if left < LEADING_BYTES + _LEAST_SIZE[0]:
         return "truncated" if any(content[position:]) else None
     size, magic = _SIZE_AND_MAGIC.unpack_from(content, position + _SIZE_AT)
-    if size == 0 and not _any_left(content, position):
+    # A view that outlived this line would keep a map from being closed.
+    if size == 0 and not np.frombuffer(content, dtype=np.uint8, offset=position).any():
         return None
     if magic not in _LEAST_SIZE:
         return "magic"
     return "size" if size < _LEAST_SIZE[magic] else "truncated"
-
-
-def _any_left(content: Bytes, position: int) -> bool:
-    rest = np.frombuffer(content, dtype=np.uint8)[position:]
-    found = bool(rest.any())
-    del rest  # a map with a view on it cannot be closed
-    return found
 
 
 def _problem(position: int, end: int, problem: str) -> pa.RecordBatch:

@@ -40,7 +40,7 @@ _KINDS = (
 
 
 def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str, Any]]:
-    """Return what can have lost records of the topics under test (LOSS_CAUSE_SCHEMA).
+    """Return what can have lost records of the topics under test, as rows of that frame.
 
     Args:
         events: of the run.

@@ -10,10 +10,10 @@ the versions with ZooKeeper, where the epoch is a znode that is raised by a cond
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from verifiers.timeline.clock import in_utc
 from verifiers.timeline.partition_states import Timeline
 
 _Row = dict[str, Any]
@@ -31,16 +31,11 @@ _CLAIMS = (
 
 
 def read_elections(cluster: Path, timeline: Timeline) -> list[_Row]:
-    """Return the rows of the frame `elections` (ELECTION_SCHEMA).
-
-    Args:
-        cluster: the folder `cluster/` of a run.
-        timeline: with each node's copy of the metadata log.
-    """
+    """Return the rows of the frame `elections`; `cluster` is the folder of this name in a run."""
     rows = [
         {
             "topic": "", "epoch": change.epoch, "node": change.node_id, "told_by": f"log of {name}",
-            "at_utc": _utc(change.at_ms),
+            "at_utc": in_utc(change.at_ms),
         }
         for name, log in timeline.logs.items()
         for change in log.controllers
@@ -65,8 +60,3 @@ def _claims(file: Path) -> Iterator[_Row]:
                 "topic": "", "epoch": int(claim["epoch"]), "node": node, "told_by": f"node {node}",
                 "at_utc": when[1].decode().replace(",", "."),
             }  # fmt: skip
-
-
-def _utc(at_ms: int) -> str:
-    when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
-    return when.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -1,13 +1,13 @@
 """When faults explain the answers that nobody should be given (`verifiers.frames.answers`)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from harness.core.fault import recorded_traits
 from verifiers.frames.answers import ANY_FAULT, FAMILIES, Family
-from verifiers.run_folder.journal import events_by_fault, healed_ns
+from verifiers.run_folder.journal import Line, events_by_fault
 from verifiers.run_folder.large_files import LargeFiles
 
 AFTER_S = 30.0
@@ -17,37 +17,37 @@ it was in force may wait that long (Kafka documentation, `request.timeout.ms`)."
 _FOR_EVER_NS = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Force:
-    """One fault, while it was in force."""
-
-    traits: frozenset[str]
-    from_ns: int
-    to_ns: int
-
-
-def explanations(
-    lines: Iterable[Mapping[str, Any]], processes: Sequence[int]
-) -> Iterator[Mapping[str, Any]]:
+def explanations(lines: Iterable[Line], processes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
     """Yield, for each process and family of answers, when faults explain such answers.
 
     A fault is in force from its decision until it has been healed: a thing that was half done may
-    have done harm. One that was never healed is in force to the end.
-
-    Args:
-        lines: of faults.jsonl.
-        processes: all clients of the run.
+    have done harm. One that was never healed is in force to the end. The lines are those of
+    faults.jsonl.
     """
-    forces = _forces(lines)
-    stretches = {family.name: _stretches(family, forces) for family in FAMILIES}
+    spans: dict[str, list[tuple[int, int]]] = {family.name: [] for family in FAMILIES}
+    for events in events_by_fault(lines).values():
+        decided = events.get("decided")
+        if not decided:
+            continue
+        traits = asdict(recorded_traits(decided))
+        known = {ANY_FAULT, *(name for name, value in traits.items() if value is True)}
+        for family in FAMILIES:
+            if known.intersection(family.explained_by):
+                spans[family.name].append((int(decided["time_ns"]), _until_ns(family, events)))
     for process in processes:
-        for family, spans in stretches.items():
+        for name, spans_of_family in spans.items():
             yield {
                 "process": process,
-                "family": family,
-                "begins_ns": [begin for begin, _ in spans],
-                "ends_ns": [end for _, end in spans],
+                "family": name,
+                "begins_ns": [begin for begin, _ in spans_of_family],
+                "ends_ns": [end for _, end in spans_of_family],
             }
+
+
+def _until_ns(family: Family, events: Mapping[str, Line]) -> int:
+    if family.lasting or "healed" not in events:
+        return _FOR_EVER_NS
+    return int(events["healed"]["time_ns"]) + round(AFTER_S * 1e9)
 
 
 def clients_of(run_dir: Path) -> list[int]:
@@ -56,32 +56,3 @@ def clients_of(run_dir: Path) -> list[int]:
     folders = large.folders_within(history)
     stems = {file.stem for folder in folders for file in large.within(folder, ".parquet")}
     return sorted(int(stem) for stem in stems if stem.isdigit())
-
-
-def _forces(lines: Iterable[Mapping[str, Any]]) -> list[_Force]:
-    return [
-        _Force(
-            traits=_traits(decided),
-            from_ns=int(decided["time_ns"]),
-            to_ns=healed_ns(events, _FOR_EVER_NS),
-        )
-        for events in events_by_fault(lines).values()
-        if (decided := events.get("decided"))
-    ]
-
-
-def _traits(decided: Mapping[str, Any]) -> frozenset[str]:
-    traits = recorded_traits(decided)
-    known = {name for name in traits.__dataclass_fields__ if getattr(traits, name) is True}
-    return frozenset({ANY_FAULT, *known})
-
-
-def _stretches(family: Family, forces: Iterable[_Force]) -> list[tuple[int, int]]:
-    explaining = [force for force in forces if force.traits.intersection(family.explained_by)]
-    return [(force.from_ns, _until_ns(family, force)) for force in explaining]
-
-
-def _until_ns(family: Family, force: _Force) -> int:
-    if family.lasting or force.to_ns == _FOR_EVER_NS:
-        return _FOR_EVER_NS
-    return force.to_ns + round(AFTER_S * 1e9)

@@ -1,51 +1,23 @@
-"""The timeline frames that checkers may ask for, by name.
-
-watermarks
-    the high watermarks that leaders reported, one row a sample (WATERMARK_SCHEMA).
-ceilings
-    the offsets below which all reads must lie, and when (CEILING_SCHEMA).
-shortages
-    when a leader knew that its ISR was too small (SHORTAGE_SCHEMA).
-demands
-    when every partition of a topic must be writable, and the bound (DEMAND_SCHEMA).
-recoveries
-    whether the cluster was whole again after the last healing (RECOVERY_SCHEMA).
-processes
-    the nodes, and how their processes ended where no fault explains it (PROCESS_SCHEMA).
-elections
-    which node said that it is the active controller, in which epoch (ELECTION_SCHEMA).
-coordinators, transactional_ids
-    what the transaction coordinators knew at the end (COORDINATOR_SCHEMA,
-    TRANSACTIONAL_ID_SCHEMA).
-loss_causes
-    what can have lost acknowledged records, and which (LOSS_CAUSE_SCHEMA).
-group_ends
-    how far the group whose members come and go got after the last healing (GROUP_END_SCHEMA).
-explanations
-    when faults explain errors that clients should not be given (EXPLANATION_SCHEMA).
-clients
-    what each client was told, and how it ended (CLIENT_SCHEMA).
+"""The timeline frames that checkers may ask for, by name: SCHEMAS has them all.
 
 All are small: a row a second and partition at most. What is said of a whole cluster has an empty
 topic (verifiers/run_folder/member.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-)
+from pyspark.sql.types import ArrayType
 
 from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import RunDir
 from harness.core.version import numbers
-from verifiers.run_folder.clients import ClientRecord, client_settings, read_clients
+from verifiers.run_folder.clients import client_settings, read_clients
 from verifiers.run_folder.folder import RunInput
-from verifiers.run_folder.group import GroupEnd, GroupRecord
+from verifiers.run_folder.group import GroupRecord
 from verifiers.run_folder.member import Member
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, DOUBLE, INT, LONG, TEXT, struct
@@ -56,152 +28,88 @@ from verifiers.timeline.partition_states import Timeline, read_timeline, write_s
 from verifiers.timeline.processes import read_processes
 from verifiers.timeline.recovery import recoveries, recovery_in
 from verifiers.timeline.transactions import read_transactions
-from verifiers.timeline.windows import (
-    Ceiling,
-    Shortage,
-    ceilings,
-    demands,
-    high_watermarks,
-    shortages,
-)
+from verifiers.timeline.windows import ceilings, demands, high_watermarks, shortages
 
-WATERMARK_SCHEMA = struct(
-    topic=TEXT, partition=INT, leader_epoch=INT, asked_ns=LONG, answered_ns=LONG, offset=LONG
-)
-"""One row per sample: the partition's high watermark at some moment between the two times."""
-
-CEILING_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    leader_epoch=INT,
-    from_ns=LONG,
-    to_ns=LONG,
-    high_watermark=LONG,
-    asked_ns=LONG,
-)
-"""One row per stretch of time, in which nobody may have been given `high_watermark` or beyond."""
-
-SHORTAGE_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    from_ns=LONG,
-    to_ns=LONG,
-    leader=INT,
-    isr=TEXT,
-    producers=ArrayType(INT),
-)
-"""One row per stretch of time, in which the leader knew its ISR to be too small.
-
-`producers` are the processes that are known to have sent with acks=all, whatever the contract of
-the run: scripts of claims send with others too.
-"""
-
-LOSS_CAUSE_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    at_ns=LONG,
-    since_ns=LONG,
-    until_ns=LONG,
-    cut_to=LONG,
-    words=TEXT,
-    destroys=BOOL,
-)
-"""One row per event that can have lost records of a partition (situations/loss_causes.py).
-
-It can have lost records that were acknowledged from `since_ns` on and invoked by `until_ns`, at
-offset `cut_to` or above if that is known. Partition -1 stands for all of the topic, and `words` are
-null where nobody knows what happened to it. `destroys` says that faults had then destroyed every
-copy that an acknowledgement with acks=all stands for.
-"""
-
-DEMAND_SCHEMA = struct(topic=TEXT, from_ns=LONG, to_ns=LONG, bound_ns=LONG)
-"""One row per topic and stretch of time in which all its partitions must be writable within the
-bound.
-"""
-
-RECOVERY_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    kind=TEXT,
-    missing=INT,
-    leader=INT,
-    isr=TEXT,
-    caught_up_ns=LONG,
-    from_ns=LONG,
-    to_ns=LONG,
-    bound_ns=LONG,
-)
-"""One row that says that the end was waited for, of a null `kind`, and one per thing that was
-missing when the wait ended: `missing` is the broker that was not in the ISR or not registered, and
-`caught_up_ns` for how long its replica had held all that the leader held (null: it did not).
-"""
-
-PROCESS_SCHEMA = struct(
-    topic=TEXT, node=INT, service=TEXT, kind=TEXT, status=INT, from_ns=LONG, to_ns=LONG, said=TEXT
-)
-"""One row per node, of a null `kind`, and one per process of it that ended under load though no
-fault of the journal explains it. `status` is the exit status, 128 more than a signal's number;
-`said` the last complaint in its log.
-"""
-
-ELECTION_SCHEMA = struct(topic=TEXT, epoch=INT, node=INT, told_by=TEXT, at_utc=TEXT)
-"""One row per claim of a node to be the active controller in an epoch, as its own log tells, or as
-a copy of the metadata log does; by the teller's clock.
-"""
-
-COORDINATOR_SCHEMA = struct(topic=TEXT, asked_ns=LONG)
-"""One row per topic of a run all of whose coordinators' logs were copied, from `asked_ns` on and
-before the replicas.
-"""
-
-TRANSACTIONAL_ID_SCHEMA = struct(
-    topic=TEXT,
-    producer_id=LONG,
-    producer_epoch=INT,
-    transactional_id=TEXT,
-    state=TEXT,
-    partitions=ArrayType(INT),
-    due_ns=LONG,
-)
-"""One row per transactional id and topic: its state, which of the topic's partitions are part of
-its transaction, and until when that must be over (null: there is none, or no clock tells).
-"""
-
-GROUP_END_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    group=TEXT,
-    committed=LONG,
-    end=LONG,
-    time_ns=LONG,
-    still_s=DOUBLE,
-    bound_s=DOUBLE,
-    why=TEXT,
-    members=TEXT,
-    strangers=TEXT,
-    state=TEXT,
-)
-"""One row per partition of a group's topic; columns as `GroupEnd` has them.
-
-`partition` is null if nobody asked; `members` and `strangers` are in words, null if there are none.
-"""
-
-EXPLANATION_SCHEMA = struct(
-    process=INT, family=TEXT, begins_ns=ArrayType(LONG), ends_ns=ArrayType(LONG)
-)
-"""One row per client and family of errors, with the stretches of time in which faults explain it:
-the times at which they begin, and those at which they end."""
-
-CLIENT_SCHEMA = struct(
-    process=INT,
-    role=TEXT,
-    txn_timeout_s=DOUBLE,
-    exit_code=INT,
-    asked_to_stop=BOOL,
-    killed=BOOL,
-    ended_ns=LONG,
-)
-"""One row per client; columns as `ClientRecord` has them."""
+SCHEMAS = {
+    # The high watermarks that leaders reported, one row per sample: the partition's high watermark
+    # at some moment between the two times.
+    "watermarks": struct(
+        topic=TEXT, partition=INT, leader_epoch=INT, asked_ns=LONG, answered_ns=LONG, offset=LONG
+    ),
+    # The offsets below which all reads must lie: one row per stretch of time, in which nobody may
+    # have been given `high_watermark` or beyond.
+    "ceilings": struct(
+        topic=TEXT, partition=INT, leader_epoch=INT, from_ns=LONG, to_ns=LONG, high_watermark=LONG,
+        asked_ns=LONG,
+    ),
+    # One row per stretch of time, in which the leader knew its ISR to be too small. `producers` are
+    # the processes that are known to have sent with acks=all, whatever the contract of the run:
+    # scripts of claims send with others too.
+    "shortages": struct(
+        topic=TEXT, partition=INT, from_ns=LONG, to_ns=LONG, leader=INT, isr=TEXT,
+        producers=ArrayType(INT),
+    ),
+    # One row per topic and stretch of time in which all its partitions must be writable within the
+    # bound.
+    "demands": struct(topic=TEXT, from_ns=LONG, to_ns=LONG, bound_ns=LONG),
+    # Whether the cluster was whole again after the last healing. One row that says that the end was
+    # waited for, of a null `kind`, and one per thing that was missing when the wait ended:
+    # `missing` is the broker that was not in the ISR or not registered, and `caught_up_ns` for how
+    # long its replica had held all that the leader held (null: it did not).
+    "recoveries": struct(
+        topic=TEXT, partition=INT, kind=TEXT, missing=INT, leader=INT, isr=TEXT, caught_up_ns=LONG,
+        from_ns=LONG, to_ns=LONG, bound_ns=LONG,
+    ),
+    # One row per node, of a null `kind`, and one per process of it that ended under load though no
+    # fault of the journal explains it. `status` is the exit status, 128 more than a signal's
+    # number; `said` the last complaint in its log.
+    "processes": struct(
+        topic=TEXT, node=INT, service=TEXT, kind=TEXT, status=INT, from_ns=LONG, to_ns=LONG,
+        said=TEXT,
+    ),
+    # One row per claim of a node to be the active controller in an epoch, as its own log tells, or
+    # as a copy of the metadata log does; by the teller's clock.
+    "elections": struct(topic=TEXT, epoch=INT, node=INT, told_by=TEXT, at_utc=TEXT),
+    # One row per topic of a run all of whose transaction coordinators' logs were copied, from
+    # `asked_ns` on and before the replicas.
+    "coordinators": struct(topic=TEXT, asked_ns=LONG),
+    # What these coordinators knew at the end, one row per transactional id and topic: its state,
+    # which of the topic's partitions are part of its transaction, and until when that must be over
+    # (null: there is none, or no clock tells).
+    "transactional_ids": struct(
+        topic=TEXT, producer_id=LONG, producer_epoch=INT, transactional_id=TEXT, state=TEXT,
+        partitions=ArrayType(INT), due_ns=LONG,
+    ),
+    # One row per event that can have lost acknowledged records (situations/loss_causes.py): those
+    # that were acknowledged from `since_ns` on and invoked by `until_ns`, at offset `cut_to` or
+    # above if that is known. Partition -1 stands for all of the topic, and `words` are null where
+    # nobody knows what happened to it. `destroys` says that faults had then destroyed every copy
+    # that an acknowledgement with acks=all stands for.
+    "loss_causes": struct(
+        topic=TEXT, partition=INT, at_ns=LONG, since_ns=LONG, until_ns=LONG, cut_to=LONG,
+        words=TEXT, destroys=BOOL,
+    ),
+    # How far the group whose members come and go got after the last healing: one row per partition
+    # of its topic; columns as `GroupEnd` has them. `partition` is null if nobody asked; `members`
+    # and `strangers` are in words, null if there are none.
+    "group_ends": struct(
+        topic=TEXT, partition=INT, group=TEXT, committed=LONG, end=LONG, time_ns=LONG,
+        still_s=DOUBLE, bound_s=DOUBLE, why=TEXT, members=TEXT, strangers=TEXT, state=TEXT,
+    ),
+    # One row per client and family of errors that clients should not be given, with the stretches
+    # of time in which faults explain it: the times at which they begin, and those at which they
+    # end.
+    "explanations": struct(
+        process=INT, family=TEXT, begins_ns=ArrayType(LONG), ends_ns=ArrayType(LONG)
+    ),
+    # What each client was told, and how it ended: one row per client, in the columns of
+    # `ClientRecord`.
+    "clients": struct(
+        process=INT, role=TEXT, txn_timeout_s=DOUBLE, exit_code=INT, asked_to_stop=BOOL,
+        killed=BOOL, ended_ns=LONG,
+    ),
+}  # fmt: skip
+"""The columns of each frame; a comment above them says what a row is."""
 
 MONOTONE_SINCE = (2, 2)
 """Since then leaders tell no high watermark that they may have to take back (KIP-207)."""
@@ -266,33 +174,11 @@ def _among_others(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
 def frames_of(
     spark: SparkSession, rows: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Return the frames of these rows; a frame without rows is empty."""
+    """Return the frames of these rows; columns that a row does not have are null in it."""
     return {
-        name: frame_of(
-            spark,
-            [tuple(row[column] for column in schema.names) for row in rows.get(name, ())],
-            schema,
-        )
+        name: frame_of(spark, [tuple(map(row.get, schema.names)) for row in rows[name]], schema)
         for name, schema in SCHEMAS.items()
     }
-
-
-SCHEMAS = {
-    "watermarks": WATERMARK_SCHEMA,
-    "ceilings": CEILING_SCHEMA,
-    "shortages": SHORTAGE_SCHEMA,
-    "demands": DEMAND_SCHEMA,
-    "recoveries": RECOVERY_SCHEMA,
-    "processes": PROCESS_SCHEMA,
-    "elections": ELECTION_SCHEMA,
-    "coordinators": COORDINATOR_SCHEMA,
-    "transactional_ids": TRANSACTIONAL_ID_SCHEMA,
-    "loss_causes": LOSS_CAUSE_SCHEMA,
-    "group_ends": GROUP_END_SCHEMA,
-    "explanations": EXPLANATION_SCHEMA,
-    "clients": CLIENT_SCHEMA,
-}
-"""By the names that checkers ask for."""
 
 
 def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, Any]]]:
@@ -308,11 +194,11 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, 
     spans = demands(faults, run.meta, load_ns) if bound_s and load_ns else []
     return {
         "watermarks": list(high_watermarks(timeline)) if is_monotone else [],
-        "ceilings": [_columns(ceiling) for ceiling in ceilings(timeline)]
+        "ceilings": [asdict(ceiling) for ceiling in ceilings(timeline)]
         if is_monotone and is_kept
         else [],
         "shortages": [
-            {**_columns(shortage), "producers": producers}
+            {**asdict(shortage), "producers": producers}
             for shortage in shortages(timeline, _least_isr(run))
         ]
         if producers
@@ -328,7 +214,7 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, 
             for begin, end in spans
         ],
         "group_ends": list(_group_ends(run.group)) if run.group else [],
-        "clients": [_columns(client) for client in read_clients(run.path)],
+        "clients": [asdict(client) for client in read_clients(run.path)],
         "explanations": list(explanations(faults, clients_of(run.path))),
         **_rows_of_cluster(timeline, run),
     }
@@ -354,15 +240,11 @@ def _rows_of_cluster(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Ma
 def _group_ends(group: GroupRecord) -> Iterator[Mapping[str, Any]]:
     for end in group.ends:
         yield {
-            **_columns(end),
+            **asdict(end),
             "group": group.name,
             "members": " ".join(map(str, end.members)) or None,
             "strangers": " ".join(end.strangers) or None,
         }
-
-
-def _columns(window: Ceiling | Shortage | GroupEnd | ClientRecord) -> dict[str, Any]:
-    return {name: getattr(window, name) for name in window.__dataclass_fields__}
 
 
 def _least_isr(run: RunInput) -> int:

@@ -10,25 +10,18 @@ KIP-966 for the eligible leader replicas. PartitionRegistration.merge has the ru
 which names a leader, be it the same, begins a leader epoch.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from struct import Struct
+from typing import Any
 
-from verifiers.replicas.records import (
-    DAMAGE,
-    Record,
-    read_batch,
-    records_in,
-    unsigned_varint,
-)
-from verifiers.replicas.segments import read_headers
+from verifiers.replicas.records import DAMAGE, Fields, Record, read_v2_batches
 
 _TOPIC, _PARTITION, _CHANGE = 2, 3, 5
 _FENCE, _UNFENCE, _REGISTRATION_CHANGE, _REGISTER = 7, 8, 17, 27
 _NO_LEADER = -1
 _LEADER_CHANGE = 2
-_INT = Struct(">i")
 _SHORTS = Struct(">hh")
 _LEADER_ID = Struct(">hi")
 _UUID_BYTES = 16
@@ -54,7 +47,6 @@ class Change:
         replicas: node ids of all replicas, the preferred leader first.
         elr: the eligible leader replicas (KIP-966); empty where there are none.
         leader_epoch: how often the leadership was given.
-        partition_epoch: how often anything changed.
     """
 
     topic: str
@@ -65,7 +57,6 @@ class Change:
     replicas: tuple[int, ...]
     elr: tuple[int, ...]
     leader_epoch: int
-    partition_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +107,8 @@ class MetadataLog:
 def read_metadata_logs(cluster: Path) -> dict[str, MetadataLog]:
     """Return the contents of every node's copy of the metadata log, by the node's service.
 
-    Args:
-        cluster: the folder `cluster/` of a run.
-
-    Returns:
-        None at all under ZooKeeper; those that cannot be read from their beginning are left out.
+    There are none under ZooKeeper; those that cannot be read from their beginning are left out.
+    `cluster` is the folder of this name in a run.
     """
     homes = sorted(cluster.glob("*/metadata"))
     return {home.parent.name: found for home in homes if (found := _read(home))}
@@ -140,30 +128,18 @@ def _read(home: Path) -> MetadataLog | None:
         # The beginning of the log was deleted, so changes cannot be applied to a state.
         return None
     try:
-        for segment in segments:
-            for position, size, is_control, epoch, last in _batches(segment):
-                batch = read_batch(str(segment), position, size)
-                for record in records_in(batch):
-                    log.last_ms = max(log.last_ms, record.timestamp_ms)
-                    if is_control:
-                        _add_controller(record, epoch, log)
-                    else:
-                        _add(record, topics, states, log)
-                log.end = (epoch, last)
-    except (*DAMAGE, KeyError, UnicodeDecodeError):
+        for row, records in read_v2_batches(segments):
+            epoch = row["leader_epoch"]
+            for record in records:
+                log.last_ms = max(log.last_ms, record.timestamp_ms)
+                if row["is_control"]:
+                    _add_controller(record, epoch, log)
+                else:
+                    _add(record, topics, states, log)
+            log.end = (epoch, row["last_offset"])
+    except (*DAMAGE, KeyError):
         return None
     return log
-
-
-def _batches(segment: Path) -> Iterator[tuple[int, int, bool, int, int]]:
-    for rows in read_headers(segment):
-        for row in rows.to_pylist():
-            # A log that was copied while it was written may end in half a batch.
-            if row["problem"] is None and row["magic"] == 2:
-                yield (
-                    row["position"], row["size"], row["is_control"], row["leader_epoch"],
-                    row["last_offset"],
-                )  # fmt: skip
 
 
 def _add_controller(record: Record, epoch: int, log: MetadataLog) -> None:
@@ -180,48 +156,48 @@ def _add(
     states: dict[tuple[bytes, int], Change],
     log: MetadataLog,
 ) -> None:
-    fields = _Fields(record.value or b"")
+    fields = Fields(record.value or b"")
     _, kind, version = fields.varint(), fields.varint(), fields.varint()
     if kind == _TOPIC:
         name = fields.text()
-        topics[fields.uuid()] = name
-    elif kind == _PARTITION:
-        number, topic = fields.integer(), fields.uuid()
-        state = _partition(fields, version, topics[topic], number, record.timestamp_ms)
+        topics[fields.take(_UUID_BYTES)] = name
+    elif kind in (_PARTITION, _CHANGE):
+        number, topic = fields.integer(), fields.take(_UUID_BYTES)
+        state = (
+            _partition(fields, version, topics[topic], number, record.timestamp_ms)
+            if kind == _PARTITION
+            else _changed(states[topic, number], fields.tagged(), record.timestamp_ms)
+        )
         states[topic, number] = state
         log.changes.append(state)
-    elif kind == _CHANGE:
-        number, topic = fields.integer(), fields.uuid()
-        state = _changed(states[topic, number], fields.tagged(), record.timestamp_ms)
-        states[topic, number] = state
-        log.changes.append(state)
-    else:
-        node_id = fields.integer() if kind in _REGISTRATIONS else 0
+    elif kind in (*_STATES, _REGISTRATION_CHANGE):
+        node_id = fields.integer()
         log.registrations += [
             Registration(at_ms=record.timestamp_ms, node_id=node_id, state=state_of_broker)
             for state_of_broker in _states_of_broker(kind, fields)
         ]
 
 
-_REGISTRATIONS = (_FENCE, _UNFENCE, _REGISTRATION_CHANGE, _REGISTER)
+_STATES = {_FENCE: "fenced", _UNFENCE: "unfenced", _REGISTER: "registered"}
+_CHANGED_STATES = {b"\x01": "fenced", b"\xff": "unfenced"}
 
 
-def _states_of_broker(kind: int, fields: "_Fields") -> list[str]:
+def _states_of_broker(kind: int, fields: Fields) -> list[str]:
     """Return what a record says of the broker whose id was read from it."""
-    if kind != _REGISTRATION_CHANGE:
-        return {_FENCE: ["fenced"], _UNFENCE: ["unfenced"], _REGISTER: ["registered"]}.get(kind, [])
-    fields.skip(_EPOCH_BYTES)
+    if kind in _STATES:
+        return [_STATES[kind]]
+    fields.take(_EPOCH_BYTES)
     tagged = fields.tagged()
-    states = {b"\x01": "fenced", b"\xff": "unfenced"}
-    found = [states[tagged[_FENCED]]] if tagged.get(_FENCED) in states else []
+    state = _CHANGED_STATES.get(tagged.get(_FENCED, b""))
+    found = [] if state is None else [state]
     return found + (["shutting down"] if tagged.get(_SHUTTING_DOWN) == b"\x01" else [])
 
 
-def _partition(fields: "_Fields", version: int, topic: str, number: int, at_ms: int) -> Change:
+def _partition(fields: Fields, version: int, topic: str, number: int, at_ms: int) -> Change:
     replicas, isr, _, _ = (fields.integers() for _ in range(4))
-    leader, leader_epoch, partition_epoch = (fields.integer() for _ in range(3))
+    leader, leader_epoch, _ = (fields.integer() for _ in range(3))
     if version >= 1:
-        fields.skip(_UUID_BYTES * max(0, fields.varint() - 1))
+        fields.take(_UUID_BYTES * max(0, fields.varint() - 1))
     elr = fields.tagged().get(_PARTITION_ELR)
     return Change(
         topic=topic,
@@ -230,70 +206,20 @@ def _partition(fields: "_Fields", version: int, topic: str, number: int, at_ms: 
         leader=None if leader == _NO_LEADER else leader,
         isr=isr,
         replicas=replicas,
-        elr=_Fields(elr).integers() if elr else (),
+        elr=Fields(elr).integers() if elr else (),
         leader_epoch=leader_epoch,
-        partition_epoch=partition_epoch,
     )
 
 
+_NODE_LISTS = {_ISR: "isr", _REPLICAS: "replicas", _CHANGE_ELR: "elr"}
+
+
 def _changed(before: Change, tagged: Mapping[int, bytes], at_ms: int) -> Change:
-    state = replace(before, at_ms=at_ms, partition_epoch=before.partition_epoch + 1)
-    if _ISR in tagged:
-        state = replace(state, isr=_Fields(tagged[_ISR]).integers())
-    if _REPLICAS in tagged:
-        state = replace(state, replicas=_Fields(tagged[_REPLICAS]).integers())
-    if _CHANGE_ELR in tagged:
-        state = replace(state, elr=_Fields(tagged[_CHANGE_ELR]).integers())
+    new: dict[str, Any] = {
+        name: Fields(tagged[tag]).integers() for tag, name in _NODE_LISTS.items() if tag in tagged
+    }
     if _LEADER in tagged:
-        leader = _Fields(tagged[_LEADER]).integer()
-        state = replace(
-            state,
-            leader=None if leader == _NO_LEADER else leader,
-            leader_epoch=before.leader_epoch + 1,
-        )
-    return state
-
-
-class _Fields:
-    """The fields of a record, read one after the other."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._at = 0
-
-    def varint(self) -> int:
-        value, self._at = unsigned_varint(self._content, self._at)
-        return value
-
-    def integer(self) -> int:
-        (value,) = _INT.unpack_from(self._content, self._at)
-        self._at += _INT.size
-        return int(value)
-
-    def integers(self) -> tuple[int, ...]:
-        """Return the numbers of a compact array; none if it is null."""
-        return tuple(self.integer() for _ in range(self.varint() - 1))
-
-    def uuid(self) -> bytes:
-        return self._take(_UUID_BYTES)
-
-    def text(self) -> str:
-        return self._take(self.varint() - 1).decode()
-
-    def skip(self, size: int) -> None:
-        self._at += size
-
-    def tagged(self) -> dict[int, bytes]:
-        """Return the tagged fields by their numbers."""
-        found = {}
-        for _ in range(self.varint()):
-            number = self.varint()
-            found[number] = self._take(self.varint())
-        return found
-
-    def _take(self, size: int) -> bytes:
-        part = self._content[self._at : self._at + size]
-        if size < 0 or len(part) < size:
-            raise ValueError("a record that ends too early")
-        self._at += size
-        return part
+        leader = Fields(tagged[_LEADER]).integer()
+        new["leader"] = None if leader == _NO_LEADER else leader
+        new["leader_epoch"] = before.leader_epoch + 1
+    return replace(before, at_ms=at_ms, **new)

@@ -1,24 +1,22 @@
 """How fast leaders, ISRs and replicas reacted to each fault."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
+from harness.core.grouping import by_key
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.journal import Line, events_by_fault
+from verifiers.timeline.clock import in_utc
 from verifiers.timeline.partition_states import Timeline
 
 
 def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reaction times of the cluster, for verdict.json.
 
-    Times are those at which the monitor saw a change, up to a quarter of a second late.
-
-    Args:
-        timeline: what is known.
-        faults: the lines of faults.jsonl.
-        meta: run.json.
+    Times are those at which the monitor saw a change, up to a quarter of a second late. Faults are
+    the lines of faults.jsonl, `meta` is run.json.
 
     Returns:
         `faults`: by the fault's id, in seconds: `shrink_s` from its decision until every victim had
@@ -30,52 +28,37 @@ def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]
         replica of its partition: `records`, `broker`, `topic`, `partition` and `at_ns`; null if
         none was sampled.
     """
-    history: dict[TopicPartition, list[Line]] = {}
-    for line in timeline.lines:
-        history.setdefault((str(line["topic"]), int(line["partition"])), []).append(line)
+    history = by_key(timeline.lines, itemgetter("topic", "partition"))
     copies = {topic["name"]: topic["replication_factor"] for topic in meta.get("topics", [])}
     spans = _spans(faults)
-    times = {}
-    for number, (fault_id, span) in enumerate(spans):
-        until_ns = spans[number + 1][1]["decided"]["time_ns"] if number + 1 < len(spans) else None
-        times[fault_id] = _of_fault(span, history, copies, until_ns)
+    following_ns = [*(span["decided"]["time_ns"] for _, span in spans[1:]), None]
     return {
         "changes": sum(_changes(lines) for lines in history.values()),
         "controllers": [
-            {"at_utc": _utc(change.at_ms), "node": change.node_id, "epoch": change.epoch}
+            {"at_utc": in_utc(change.at_ms), "node": change.node_id, "epoch": change.epoch}
             for change in (timeline.log.controllers if timeline.log else ())
         ],
-        "faults": times,
+        "faults": {
+            fault_id: _of_fault(span, history, copies, until_ns)
+            for (fault_id, span), until_ns in zip(spans, following_ns, strict=False)
+        },
         "widest_lag": _widest_lag(timeline.samples),
     }
 
 
 def _widest_lag(samples: Sequence[Line]) -> dict[str, Any] | None:
-    rounds: dict[tuple[int, str, int], list[Line]] = {}
-    for line in samples:
-        if line["sample"] == "replica":
-            tp = (int(line["asked_ns"]), str(line["topic"]), int(line["partition"]))
-            rounds.setdefault(tp, []).append(line)
+    replicas = (line for line in samples if line["sample"] == "replica")
     # A round samples one broker after the other, so replicas may differ by milliseconds of work.
     lags = [
-        (
-            max(int(sample["log_end"]) for sample in samples_of_round) - int(line["log_end"]),
-            -asked_ns,
-            line,
-        )
-        for (asked_ns, _, _), samples_of_round in rounds.items()
-        for line in samples_of_round
+        (max(int(sample["log_end"]) for sample in in_round) - int(line["log_end"]), line)
+        for in_round in by_key(replicas, itemgetter("asked_ns", "topic", "partition")).values()
+        for line in in_round
     ]
     if not lags:
         return None
-    records, _, line = max(lags, key=lambda lag: lag[:2])
-    return {
-        "records": records,
-        "broker": line["broker"],
-        "topic": line["topic"],
-        "partition": line["partition"],
-        "at_ns": line["asked_ns"],
-    }
+    records, line = max(lags, key=lambda lag: (lag[0], -int(lag[1]["asked_ns"])))
+    place = {name: line[name] for name in ("broker", "topic", "partition")}
+    return {"records": records, **place, "at_ns": line["asked_ns"]}
 
 
 def _spans(faults: Iterable[Line]) -> list[tuple[str, dict[str, Line]]]:
@@ -92,6 +75,7 @@ def _of_fault(
     until_ns: int | None,
 ) -> dict[str, float | None]:
     decided_ns = int(span["decided"]["time_ns"])
+    begin_ns = int(span["healed"]["time_ns"]) if "healed" in span else None
     victims = set(span["decided"]["victims"])
     shrinks, elections, recoveries = [], [], []
     for tp, lines in history.items():
@@ -100,21 +84,16 @@ def _of_fault(
         if not before:
             continue
         if victims & set(before[-1]["isr"]):
-            shrinks.append(_first(after, lambda line: not victims & set(line["isr"])))
+            shrinks.append(_first(line for line in after if not victims & set(line["isr"])))
         if before[-1]["leader"] in victims:
             elections.append(
-                _first(
-                    after, lambda line: line["leader"] is not None and line["leader"] not in victims
-                )
+                _first(line for line in after if line["leader"] not in (None, *victims))
             )
-        if "healed" in span:
-            healed_ns = int(span["healed"]["time_ns"])
-            known = [line for line in lines if line["time_ns"] <= healed_ns][-1]
-            later = [known, *(line for line in lines if line["time_ns"] > healed_ns)]
-            full = copies.get(tp[0], 0)
-            whole = _first(later, lambda line, full=full: len(line["isr"]) >= full)
-            recoveries.append(None if whole is None else max(whole, healed_ns))
-    begin_ns = int(span["healed"]["time_ns"]) if "healed" in span else None
+        if begin_ns is not None:
+            known = [line for line in lines if line["time_ns"] <= begin_ns][-1]
+            later = [known, *(line for line in lines if line["time_ns"] > begin_ns)]
+            whole = _first(line for line in later if len(line["isr"]) >= copies.get(tp[0], 0))
+            recoveries.append(None if whole is None else max(whole, begin_ns))
     return {
         "shrink_s": _latest(shrinks, decided_ns, until_ns),
         "elect_s": _latest(elections, decided_ns, until_ns),
@@ -122,8 +101,8 @@ def _of_fault(
     }
 
 
-def _first(lines: Sequence[Line], is_it: Any) -> int | None:  # noqa: ANN401  (a test of a line)
-    return next((int(line["time_ns"]) for line in lines if is_it(line)), None)
+def _first(lines: Iterable[Line]) -> int | None:
+    return next((int(line["time_ns"]) for line in lines), None)
 
 
 def _latest(moments: Sequence[int | None], since_ns: int, until_ns: int | None) -> float | None:
@@ -138,8 +117,3 @@ def _latest(moments: Sequence[int | None], since_ns: int, until_ns: int | None) 
 def _changes(lines: Sequence[Line]) -> int:
     states = [(line["leader"], tuple(line["isr"])) for line in lines]
     return sum(before != after for before, after in pairwise(states))
-
-
-def _utc(at_ms: int) -> str:
-    when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
-    return when.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -11,13 +11,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any
 
+from harness.core.grouping import by_key
 from harness.core.run_dir import RunDir, write_atomically
 from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.journal import Line
 from verifiers.timeline.clock import Clock
-from verifiers.timeline.metadata_log import Change, MetadataLog, furthest, read_metadata_logs
+from verifiers.timeline.metadata_log import MetadataLog, furthest, read_metadata_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +64,8 @@ class Timeline:
     """
 
     states: Mapping[TopicPartition, Sequence[PartitionState]]
-    samples: Sequence[Mapping[str, Any]]
-    lines: Sequence[Mapping[str, Any]]
+    samples: Sequence[Line]
+    lines: Sequence[Line]
     log: MetadataLog | None
     clock: Clock
     logs: Mapping[str, MetadataLog] = field(default_factory=dict)
@@ -108,56 +110,42 @@ def write_states(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
 
 def _by_log(log: MetadataLog, clock: Clock) -> dict[TopicPartition, list[PartitionState]]:
     last_ns = clock.earliest_ns(log.last_ms)
-    changes: dict[TopicPartition, list[Change]] = {}
-    for change in log.changes:
-        changes.setdefault((change.topic, change.partition), []).append(change)
     found: dict[TopicPartition, list[PartitionState]] = {}
-    for tp, changes_of_partition in changes.items():
+    for tp, changes in by_key(log.changes, attrgetter("topic", "partition")).items():
         began = [
-            (clock.earliest_ns(change.at_ms), clock.latest_ns(change.at_ms))
-            for change in changes_of_partition
+            (clock.earliest_ns(change.at_ms), clock.latest_ns(change.at_ms)) for change in changes
         ]
         if last_ns is None or any(None in moments for moments in began):
             # The brokers' clock was set: these changes have no time on our clock.
             continue
-        for number, (change, (after_ns, from_ns)) in enumerate(
-            zip(changes_of_partition, began, strict=True)
-        ):
-            is_last = number + 1 == len(changes_of_partition)
-            to_ns = last_ns if is_last else began[number + 1][0]
-            found.setdefault(tp, []).append(
-                PartitionState(
-                    leader=change.leader,
-                    isr=change.isr,
-                    replicas=change.replicas,
-                    elr=change.elr,
-                    leader_epoch=change.leader_epoch,
-                    after_ns=after_ns or 0,
-                    from_ns=from_ns or 0,
-                    to_ns=to_ns or 0,
-                    joins_next=not is_last,
-                )
+        ends = [*(after_ns for after_ns, _ in began[1:]), last_ns]
+        found[tp] = [
+            PartitionState(
+                leader=change.leader,
+                isr=change.isr,
+                replicas=change.replicas,
+                elr=change.elr,
+                leader_epoch=change.leader_epoch,
+                after_ns=after_ns or 0,
+                from_ns=from_ns or 0,
+                to_ns=to_ns or 0,
+                joins_next=change is not changes[-1],
             )
+            for change, (after_ns, from_ns), to_ns in zip(changes, began, ends, strict=True)
+        ]
     return found
 
 
-def _by_versions(lines: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, list[PartitionState]]:
-    lines_by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
-    for line in lines:
-        if line.get("version") is not None:
-            lines_by_partition.setdefault((str(line["topic"]), int(line["partition"])), []).append(
-                line
-            )
+def _by_versions(lines: Iterable[Line]) -> dict[TopicPartition, list[PartitionState]]:
+    versions = (line for line in lines if line.get("version") is not None)
     found: dict[TopicPartition, list[PartitionState]] = {}
-    for tp, lines_of_partition in lines_by_partition.items():
+    for tp, lines_of_partition in by_key(versions, itemgetter("topic", "partition")).items():
         for line, following in pairwise(lines_of_partition):
             found.setdefault(tp, []).append(_state(found.get(tp), line, following))
     return found
 
 
-def _state(
-    earlier: Sequence[PartitionState] | None, line: Mapping[str, Any], following: Mapping[str, Any]
-) -> PartitionState:
+def _state(earlier: Sequence[PartitionState] | None, line: Line, following: Line) -> PartitionState:
     """Return the state that a line of timeline.jsonl names, up to the next line.
 
     The last line of a partition repeats its last state.

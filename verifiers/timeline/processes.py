@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,14 @@ _BY_A_SIGNAL = 128
 _KILL = _BY_A_SIGNAL + 9
 _TO_END = frozenset({_BY_A_SIGNAL + 1, _BY_A_SIGNAL + 2, _BY_A_SIGNAL + 15})
 _WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\] (ERROR|FATAL) ")
-_NO_SPACE = b"No space left on device"
+_NO_SPACE = "No space left on device"
 _BEFORE_S = 30.0
 _FOR_EVER_NS = (1 << 63) - 1
 _LONGEST_WORD = 300
 
 
 def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
-    """Return the rows of the frame `processes` (PROCESS_SCHEMA).
-
-    Args:
-        run: whose folder is read.
-        clock: of the brokers' machine.
-    """
+    """Return the rows of the frame `processes`; the clock is that of the brokers' machine."""
     folder = RunDir.open(run.path)
     if not (run.path / "cluster" / "processes.json").is_file():
         return []
@@ -40,32 +36,22 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
         number = int(node["node"])
         known = {"topic": "", "node": number, "service": str(node["service"])}
         log = run.path / "cluster" / str(node["service"]) / "server.log"
-        nothing = {"status": None, "from_ns": None, "to_ns": None, "said": None}
-        rows.append({**known, **nothing, "kind": None})
-        ended = sorted(node["exits"], key=lambda one: int(one["from_ns"]))
-        for one in ended:
-            from_ns, to_ns = int(one["from_ns"]), int(one["to_ns"])
-            if to_ns < run.origin_ns or faults.explain(number, from_ns, to_ns):
+        rows.append({**known, "kind": None})
+        for end in sorted(node["exits"], key=lambda end: int(end["from_ns"])):
+            span = {"from_ns": int(end["from_ns"]), "to_ns": int(end["to_ns"])}
+            if span["to_ns"] < run.origin_ns or faults.explain(number, **span):
                 continue
-            said = _last_words(log, clock, from_ns, to_ns)
+            said, status = _last_words(log, clock, **span), int(end["status"])
             rows.append(
-                {
-                    **known, "kind": _kind(int(one["status"]), said), "status": int(one["status"]),
-                    "from_ns": from_ns, "to_ns": to_ns, "said": said,
-                }
-            )  # fmt: skip
-        container, asked_ns = node["container"], int(document["asked_ns"])
+                {**known, **span, "kind": _kind(status, said), "status": status, "said": said}
+            )
+        container = node["container"]
+        whole = {**known, "from_ns": run.origin_ns, "to_ns": int(document["asked_ns"])}
         if container is None or (container["running"] and node["why"]):
-            unasked = {"from_ns": run.origin_ns, "to_ns": asked_ns, "said": node["why"]}
-            rows.append({**known, **nothing, **unasked, "kind": "unasked"})
+            rows.append({**whole, "kind": "unasked", "said": node["why"]})
         elif not container["running"]:
-            rows.append(
-                {
-                    **known, "kind": "container", "status": int(container["exit_code"]),
-                    "from_ns": run.origin_ns, "to_ns": asked_ns,
-                    "said": _of_container(container),
-                }
-            )  # fmt: skip
+            status, said = int(container["exit_code"]), _of_container(container)
+            rows.append({**whole, "kind": "container", "status": status, "said": said})
     return rows
 
 
@@ -95,7 +81,7 @@ def _kind(status: int, said: str | None) -> str:
         return "killed"
     if status in _TO_END:
         return "terminated"
-    if said is not None and _NO_SPACE.decode() in said:
+    if said is not None and _NO_SPACE in said:
         return "no-space"
     return "crashed" if status > _BY_A_SIGNAL else "exited"
 
@@ -119,10 +105,9 @@ def _last_words(log: Path, clock: Clock, from_ns: int, to_ns: int) -> str | None
         earliest, latest = clock.earliest_ns(at_ms), clock.latest_ns(at_ms)
         if earliest is None or latest is None:
             continue
-        if latest < from_ns - _BEFORE_S * 1e9 or earliest > to_ns:
-            continue
-        rank = (level == "FATAL") + 2 * (_NO_SPACE.decode() in line)
-        if worst is None or rank >= worst[0]:
+        rank = (level == "FATAL") + 2 * (_NO_SPACE in line)
+        is_near = latest >= from_ns - _BEFORE_S * 1e9 and earliest <= to_ns
+        if is_near and (worst is None or rank >= worst[0]):
             worst = (rank, line)
     return worst[1] if worst else None
 
@@ -133,20 +118,13 @@ def _complaints(log: Path) -> Iterator[tuple[str, int, str]]:
     The exception behind a complaint is the line after it.
     """
     with log.open("rb") as content:
-        found: tuple[str, int, str] | None = None
-        for line in content:
-            when = _WHEN.match(line)
-            if found is not None:
-                level, at_ms, text = found
-                follows = "" if when or line.startswith(b"[") else f" {_text(line)}"
-                yield level, at_ms, (text + follows)[:_LONGEST_WORD]
-                found = None
-            if when:
+        for line, following in pairwise(chain(content, [b"["])):
+            if when := _WHEN.match(line):
                 moment = datetime.fromisoformat(when[1].decode().replace(",", "."))
                 at_ms = round(moment.replace(tzinfo=UTC).timestamp() * 1000)
-                found = (when[2].decode(), at_ms, _text(line[when.end() :]))
-        if found is not None:
-            yield found[0], found[1], found[2][:_LONGEST_WORD]
+                follows = "" if following.startswith(b"[") else f" {_text(following)}"
+                text = _text(line[when.end() :]) + follows
+                yield when[2].decode(), at_ms, text[:_LONGEST_WORD]
 
 
 def _text(line: bytes) -> str:

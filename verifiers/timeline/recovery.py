@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.core.grouping import by_key
+
 _Row = dict[str, Any]
 CAUGHT_UP_S = 30.0
 """How long a replica outside the ISR must have held all that its leader held, seconds, to count as
@@ -11,12 +13,7 @@ caught up: as long as replica.lag.time.max.ms is by default.
 
 
 def recoveries(meta: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> list[_Row]:
-    """Return the rows of the frame `recoveries` (RECOVERY_SCHEMA).
-
-    Args:
-        meta: run.json.
-        samples: the lines of samples.jsonl.
-    """
+    """Return the rows of the frame `recoveries`, by run.json and the lines of samples.jsonl."""
     recovery = meta.get("recovery")
     if recovery is None:
         return []
@@ -25,29 +22,19 @@ def recoveries(meta: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) ->
         "to_ns": int(recovery["to_ns"]),
         "bound_ns": round(float(recovery["bound_s"]) * 1e9),
     }
-    nobody: _Row = {
-        "partition": None, "missing": None, "kind": None, "leader": None, "isr": None,
-        "caught_up_ns": None, **times,
-    }  # fmt: skip
-    rows = [{"topic": "", **nobody}]
+    if not recovery["whole"] and not recovery["answered"]:
+        return [{"topic": "", "kind": "unanswered", **times}]
+    rows: list[_Row] = [{"topic": "", "kind": None, **times}]
     if not recovery["whole"]:
-        if not recovery["answered"]:
-            return [{"topic": "", **nobody, "kind": "unanswered"}]
-        rows += [
-            {**nobody, **row}
-            for row in _missing(recovery, samples, (times["from_ns"], times["to_ns"]))
-        ]
+        span = (times["from_ns"], times["to_ns"])
+        rows += [{**row, **times} for row in _missing(recovery, samples, span)]
     return rows
 
 
 def recovery_in(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return, for verdict.json, how long the cluster took to be whole, and how long it may take.
 
-    Args:
-        meta: run.json.
-
-    Returns:
-        `bound_s`, `took_s` and `whole`; None where it was not recorded.
+    That is `bound_s`, `took_s` and `whole`; None where run.json has no record of it.
     """
     recovery = meta.get("recovery")
     if recovery is None:
@@ -97,19 +84,16 @@ def _caught_up_since(
 
     Both are looked at in one round, one after the other, while records come in.
     """
-    ends: dict[int, dict[int, int]] = {}
-    for sample in samples:
-        if (
-            sample.get("sample") == "replica"
-            and sample["topic"] == place["topic"]
-            and sample["partition"] == place["partition"]
-            and span[0] <= int(sample["asked_ns"]) <= span[1]
-        ):
-            ends.setdefault(int(sample["asked_ns"]), {})[int(sample["broker"])] = int(
-                sample["log_end"]
-            )
+    sampled = (
+        sample
+        for sample in samples
+        if sample.get("sample") == "replica"
+        and place.items() <= sample.items()
+        and span[0] <= int(sample["asked_ns"]) <= span[1]
+    )
     since_ns, before = None, None
-    for asked_ns, by_broker in sorted(ends.items()):
+    for asked_ns, in_round in sorted(by_key(sampled, lambda line: int(line["asked_ns"])).items()):
+        by_broker = {int(line["broker"]): int(line["log_end"]) for line in in_round}
         if leader not in by_broker or node not in by_broker:
             since_ns, before = None, None
             continue

@@ -1,6 +1,6 @@
 """Until when each transaction may be open, by what its coordinator knows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.core.run_dir import REPLICAS_MANIFEST, RunDir
@@ -22,14 +22,8 @@ def read_transactions(run: RunInput, clock: Clock) -> tuple[list[_Row], list[_Ro
 
     A transaction that its coordinator calls ongoing may be open for its transaction.timeout.ms,
     until the coordinator looks for such ones again, and 30 s longer for the markers; one that is
-    being ended, for those 30 s. Both count from the last healing where that is later.
-
-    Args:
-        run: whose folder is read.
-        clock: of the brokers' machine.
-
-    Returns:
-        No rows where the coordinators' logs were not copied.
+    being ended, for those 30 s. Both count from the last healing where that is later. There are no
+    rows where the coordinators' logs were not copied. The clock is that of the brokers' machine.
     """
     folder = RunDir.open(run.path)
     cluster = run.path / "cluster"
@@ -79,9 +73,6 @@ def _last_healing(faults: Iterable[Mapping[str, Any]]) -> int:
 def _cleanup_ms(folder: RunDir) -> int:
     """Return how often coordinators look for transactions that last too long, at the least."""
     name = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-    files: Sequence[str] = [
-        str(file.relative_to(folder.path))
-        for file in sorted((folder.path / "cluster").glob("*/effective.json"))
-    ]
-    known = [folder.read_json(file).get(name) for file in files]
+    files = sorted((folder.path / "cluster").glob("*/effective.json"))
+    known = [folder.read_json(str(file.relative_to(folder.path))).get(name) for file in files]
     return max((int(value) for value in known if value is not None), default=_CLEANUP_MS)

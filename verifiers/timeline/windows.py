@@ -7,14 +7,12 @@ left enough brokers for partitions to be writable.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
-from verifiers.run_folder.folder import TopicPartition
+from harness.core.grouping import by_key
 from verifiers.run_folder.journal import events_by_fault, healed_ns
-from verifiers.timeline.partition_states import (
-    PartitionState,
-    Timeline,
-)
+from verifiers.timeline.partition_states import PartitionState, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,38 +58,33 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
 
     It begins when the leader itself has said that it holds so few in sync, while the committed
     state was the same: a leader need not act on metadata it has not received. It ends before the
-    next state is appended that has more of them, or another leader.
-
-    Args:
-        timeline: what is known.
-        min_isr: the lowest min.insync.replicas that was in force.
+    next state is appended that has more of them, or another leader. `min_isr` is the lowest
+    min.insync.replicas that was in force.
     """
-    found: list[Shortage] = []
-    for sample in timeline.samples:
-        if sample.get("sample") != "isr-count" or int(sample["count"]) >= min_isr:
-            continue
-        tp = (str(sample["topic"]), int(sample["partition"]))
+    few = (
+        sample
+        for sample in timeline.samples
+        if sample.get("sample") == "isr-count" and int(sample["count"]) < min_isr
+    )
+    # A second answer within the same stretch adds nothing to the first.
+    first: dict[tuple[str, int, int], Shortage] = {}
+    for sample in sorted(few, key=lambda sample: int(sample["answered_ns"])):
+        tp, leader = (str(sample["topic"]), int(sample["partition"])), int(sample["broker"])
         asked_ns, answered_ns = int(sample["asked_ns"]), int(sample["answered_ns"])
         states = timeline.states.get(tp, ())
         for number, state in enumerate(states):
             if (
                 state.from_ns <= asked_ns
                 and answered_ns <= state.to_ns
-                and state.leader == int(sample["broker"])
+                and state.leader == leader
                 and len(state.isr) < min_isr
             ):
                 to_ns = _lasts(states, number, min_isr)
-                isr = ",".join(map(str, state.isr))
-                found.append(
-                    Shortage(
-                        topic=tp[0], partition=tp[1], from_ns=answered_ns, to_ns=to_ns,
-                        leader=int(sample["broker"]), isr=isr,
-                    )
+                shortage = Shortage(
+                    topic=tp[0], partition=tp[1], from_ns=answered_ns, to_ns=to_ns, leader=leader,
+                    isr=",".join(map(str, state.isr)),
                 )  # fmt: skip
-    # A second answer within the same stretch adds nothing to the first.
-    first: dict[tuple[str, int, int], Shortage] = {}
-    for shortage in sorted(found, key=lambda shortage: shortage.from_ns):
-        first.setdefault((shortage.topic, shortage.partition, shortage.to_ns), shortage)
+                first.setdefault((*tp, to_ns), shortage)
     return list(first.values())
 
 
@@ -125,13 +118,10 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
     leader that was deposed and does not know it answers with what it had. So a stretch lies within
     one epoch, by the committed states.
     """
-    sampled: dict[tuple[TopicPartition, int], list[Mapping[str, Any]]] = {}
-    for sample in high_watermarks(timeline):
-        tp = (str(sample["topic"]), int(sample["partition"]))
-        sampled.setdefault((tp, int(sample["leader_epoch"])), []).append(sample)
+    sampled = by_key(high_watermarks(timeline), itemgetter("topic", "partition", "leader_epoch"))
     found: list[Ceiling] = []
-    for (tp, epoch), samples in sampled.items():
-        reign = _reign(timeline.states.get(tp, ()), epoch)
+    for (topic, partition, epoch), samples in sampled.items():
+        reign = _reign(timeline.states.get((topic, partition), ()), epoch)
         if reign is None:
             continue
         ordered = sorted(samples, key=lambda sample: int(sample["asked_ns"]))
@@ -146,7 +136,7 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
             if from_ns < to_ns:
                 found.append(
                     Ceiling(
-                        topic=tp[0], partition=tp[1], from_ns=from_ns, to_ns=to_ns,
+                        topic=topic, partition=partition, from_ns=from_ns, to_ns=to_ns,
                         high_watermark=lowest[0], leader_epoch=epoch, asked_ns=lowest[1],
                     )
                 )  # fmt: skip
@@ -164,19 +154,13 @@ def _reign(states: Sequence[PartitionState], epoch: int) -> tuple[int, int] | No
 
 
 def demands(
-    faults: Iterable[Mapping[str, Any]],
-    meta: Mapping[str, Any],
-    load_ns: tuple[int, int],
+    faults: Iterable[Mapping[str, Any]], meta: Mapping[str, Any], load_ns: tuple[int, int]
 ) -> list[tuple[int, int]]:
     """Return when partitions must be writable: the faults leave enough brokers, and clients send.
 
     Enough are min.insync.replicas of any partition's replicas, and a majority of the controllers.
-    A fault hits its victims from its decision until it is healed, whatever it does to them.
-
-    Args:
-        faults: the lines of faults.jsonl.
-        meta: run.json.
-        load_ns: when the first send was invoked, and the last.
+    A fault hits its victims from its decision until it is healed, whatever it does to them; faults
+    are the lines of faults.jsonl, and `load_ns` is when the first send was invoked, and the last.
     """
     hits = [
         (int(decided["time_ns"]), healed_ns(events, load_ns[1]), set(decided["victims"]))
