@@ -62,9 +62,8 @@ def acknowledged(events: DataFrame) -> DataFrame:
         committed_by, committed_ns: the member, and when it was told.
     """
     commits = events.where((F.col("f") == "committed") & F.col("offset").isNotNull()).select(
+        *("topic", "partition"),
         F.col("process").alias("committed_by"),
-        "topic",
-        "partition",
         F.col("offset").alias("committed"),
         F.col("time_ns").alias("committed_ns"),
     )
@@ -83,11 +82,8 @@ def fetched(events: DataFrame) -> DataFrame:
         asked_ns, time_ns: when it was asked and when it was answered.
     """
     answers = events.where(F.col("f") == "offset-fetch").select(
-        "process",
-        "topic",
-        "partition",
+        *("process", "topic", "partition", "time_ns"),
         F.col("offset").alias("fetched"),
         F.col("detail").cast("long").alias("asked_ns"),
-        "time_ns",
     )
     return answers.join(F.broadcast(members(events).select("process", "group")), "process")
