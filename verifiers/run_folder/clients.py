@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import RunDir
+from verifiers.run_folder.journal import damage_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +64,8 @@ def client_settings(folder: RunDir) -> dict[int, Mapping[str, Any]]:
 def _endings(folder: RunDir) -> dict[int, Mapping[str, Any]]:
     endings: dict[int, Mapping[str, Any]] = {}
     for number, line in enumerate(folder.lines("clients.jsonl"), start=1):
-        try:
+        with damage_named(f"clients.jsonl, line {number} is no ending of a client"):
             endings[int(line["process"])] = line
-        except (KeyError, TypeError, ValueError) as error:
-            raise HistoryUnreadable(
-                f"clients.jsonl, line {number} is no ending of a client ({error!r}): restore the "
-                "file, or run again."
-            ) from error
     return endings
 
 
