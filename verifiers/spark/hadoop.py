@@ -56,15 +56,6 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
     def __init__(self, jvm: Any, opened: Any, root: str) -> None:  # noqa: ANN401  (Java's)
         self._jvm, self._opened, self._root = jvm, opened, root
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Files) and other._root == self._root
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self._root)
-
     def get_type_name(self) -> str:
         return "hadoop"
 

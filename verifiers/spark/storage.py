@@ -45,6 +45,7 @@ _CONNECT_S = 20
 Opened = tuple[pafs.FileSystem, str]
 """A file system, and the path of a file or folder in it."""
 
+_LOCAL = pafs.LocalFileSystem()
 _others: list[Callable[[str, str], pafs.FileSystem]] = []
 """What opens a file system that pyarrow does not know, by its scheme and authority."""
 
@@ -115,7 +116,7 @@ def filesystem(name: str) -> Opened:
         EnvironmentBroken: what it takes to open the file system is not installed, or not reachable.
     """
     if not is_uri(name):
-        return _local(), name
+        return _LOCAL, name
     scheme, authority, path = _parts(name)
     opened = _filesystem(scheme, authority)
     if scheme in _S3:
@@ -132,11 +133,6 @@ def _parts(name: str) -> tuple[str, str, str]:
     if not rest.startswith("//"):
         authority, path = "", rest.lstrip("/")
     return scheme.lower(), authority, path.rstrip("/")
-
-
-@lru_cache(maxsize=1)
-def _local() -> pafs.FileSystem:
-    return pafs.LocalFileSystem()
 
 
 @lru_cache(maxsize=64)
