@@ -120,18 +120,13 @@ def answers(sends: DataFrame, txns: DataFrame, events: DataFrame) -> DataFrame:
     # A column that one of them lacks is null there.
     given = of_sends.unionByName(of_txns, allowMissingColumns=True)
     given = given.unionByName(of_events, allowMissingColumns=True)
-    return given.withColumn("family", _family()).where(F.col("family").isNotNull())
+    families = [F.when(F.col("error").isin(*each.errors), each.name) for each in FAMILIES]
+    return given.withColumn("family", F.coalesce(*families)).where(F.col("family").isNotNull())
 
 
 def error_in(words: Column) -> Column:
     """Return the name of the error that an event tells of; empty if it names none."""
     return F.regexp_extract(words, _NAME, 1)
-
-
-def _family() -> Column:
-    of_error = [(error, family.name) for family in FAMILIES for error in family.errors]
-    cases = [F.when(F.col("error") == error, name) for error, name in of_error]
-    return F.coalesce(*cases)
 
 
 def is_within(moment: Column, begins: Column, ends: Column) -> Column:

@@ -9,15 +9,6 @@ from verifiers.frames.history import ANY_PARTITION, History, readable, was_searc
 from verifiers.frames.shared import shared_frame
 
 
-def _open_ended(sends: DataFrame) -> DataFrame:
-    """Return the sends in transactions that are not known to have been committed.
-
-    Sends that a killed client had only reserved count too: their transaction is not known.
-    """
-    reserved = (F.col("type") == "info") & F.col("invoke_ns").isNull()
-    return sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
-
-
 def _by(uncommitted: AbstractSet[int]) -> Column:
     return F.col("process").isin(*sorted(uncommitted))
 
@@ -37,8 +28,11 @@ def committed_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet
         return polls
     # A damaged record is kept, whichever reader received it.
     early = _by(uncommitted) & F.col("problem").isNull()
+    # The transaction of a send that a killed client had only reserved is not known.
+    reserved = (F.col("type") == "info") & F.col("invoke_ns").isNull()
+    undecided = sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
     rest = polls.where(early).join(
-        _open_ended(sends).select("topic", "value"), ["topic", "value"], "left_anti"
+        undecided.select("topic", "value"), ["topic", "value"], "left_anti"
     )
     return polls.where(~early).unionByName(rest)
 

@@ -87,12 +87,6 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
     def delete_dir(self, path: str) -> None:
         self._call(self._opened.delete, self._path(path), True)  # noqa: FBT003
 
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool) -> None:  # noqa: FBT001
-        raise NotImplementedError
-
-    def delete_root_dir_contents(self) -> None:
-        raise NotImplementedError
-
     def delete_file(self, path: str) -> None:
         self._call(self._opened.delete, self._path(path), False)  # noqa: FBT003
 
@@ -101,9 +95,6 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
             self.delete_file(dest)
         if not self._call(self._opened.rename, self._path(src), self._path(dest)):
             raise OSError(f"{self._root} did not rename {src} to {dest}")
-
-    def copy_file(self, src: str, dest: str) -> None:
-        raise NotImplementedError
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return self.open_input_file(path)
@@ -132,8 +123,10 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
 
         return pa.PythonFile(_Draft(draft, store), mode="w")
 
-    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
+    def _unsupported(self, *_: object) -> None:
         raise NotImplementedError
+
+    copy_file = open_append_stream = delete_dir_contents = delete_root_dir_contents = _unsupported
 
     def _info(self, path: str) -> pafs.FileInfo:
         try:

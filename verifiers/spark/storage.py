@@ -42,9 +42,6 @@ _AT_ONCE = 8
 _COPIED_BYTES = 4 << 20
 _CONNECT_S = 20
 
-Opened = tuple[pafs.FileSystem, str]
-"""A file system, and the path of a file or folder in it."""
-
 _LOCAL = pafs.LocalFileSystem()
 _others: list[Callable[[str, str], pafs.FileSystem]] = []
 """What opens a file system that pyarrow does not know, by its scheme and authority."""
@@ -109,7 +106,7 @@ def opens_in_tasks(name: str) -> bool:
     return not is_uri(name) or _parts(name)[0] in {"hdfs", *_OBJECT_STORES}
 
 
-def filesystem(name: str) -> Opened:
+def filesystem(name: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system in which something lies, and its path there.
 
     Raises:
