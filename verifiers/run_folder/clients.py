@@ -53,12 +53,15 @@ def client_settings(folder: RunDir) -> dict[int, Mapping[str, Any]]:
     Raises:
         HistoryUnreadable: a file of it is damaged.
     """
-    settings: dict[int, Mapping[str, Any]] = {}
-    for file in sorted((folder.path / "clients").glob("process-*.json")):
-        number = file.stem.removeprefix("process-")
-        if number.isdigit():
-            settings[int(number)] = folder.read_json(f"clients/{file.name}")
-    return settings
+    names = settings_files(folder.path).items()
+    return {process: folder.read_json(f"clients/{name}") for process, name in names}
+
+
+def settings_files(run: Path) -> dict[int, str]:
+    """Return the names of the files in which the settings of clients lie, by process."""
+    names = sorted(file.stem for file in (run / "clients").glob("process-*.json"))
+    numbers = {name.removeprefix("process-"): f"{name}.json" for name in names}
+    return {int(number): name for number, name in numbers.items() if number.isdigit()}
 
 
 def _endings(folder: RunDir) -> dict[int, Mapping[str, Any]]:

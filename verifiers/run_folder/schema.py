@@ -1,7 +1,7 @@
 """The declared columns of a run's history, and of the anomalies that checkers find."""
 
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import MapType, StringType, StructField, StructType
+from pyspark.sql.types import MapType, StructType
 
 from harness.history.seal import SCHEMAS
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared, struct
@@ -36,11 +36,9 @@ ENDS_SCHEMA = declared(topic=TEXT, partition=INT, low=LONG, reached=LONG, comple
 read; partition -1 stands for its topic.
 """
 
-_PLACE = struct(
+ANOMALY_SCHEMA = struct(
     topic=TEXT, partition=INT, offset=LONG, value=LONG, process=INT, time_ns=LONG, kind=TEXT
-)
-_DETAIL = StructField("detail", MapType(StringType(), StringType()), nullable=False)
-ANOMALY_SCHEMA = StructType([*_PLACE.fields, _DETAIL])
+).add("detail", MapType(TEXT, TEXT), nullable=False)
 """What a checker returns: one row per offence.
 
 `topic` and `partition` say where (the partition may be unknown), `offset` and `value` which

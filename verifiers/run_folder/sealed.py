@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from harness.core.errors import HistoryUnreadable
 from harness.history.seal import INVENTORY
+from verifiers.run_folder.clients import settings_files
 from verifiers.run_folder.journal import damage_named
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
@@ -60,8 +61,7 @@ def read_sealed(path: Path) -> Sealed:
     }
     rows = 0
     by_file: dict[tuple[str, int], int] = {}
-    clients = [file.stem.removeprefix("process-") for file in (path / "clients").glob("*.json")]
-    highest = max((int(number) for number in clients if number.isdigit()), default=-1)
+    highest = max(settings_files(path), default=-1)
     for dataset, paths in files.items():
         footers = storage.parquet_footers([*map(large.name, paths)])
         for file in paths:
