@@ -96,9 +96,6 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
         if not self._call(self._opened.rename, self._path(src), self._path(dest)):
             raise OSError(f"{self._root} did not rename {src} to {dest}")
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        return self.open_input_file(path)
-
     def open_input_file(self, path: str) -> pa.NativeFile:
         if self._info(path).type != pafs.FileType.File:
             raise FileNotFoundError(path)
@@ -110,6 +107,8 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
             )
             # It can be read as long as it is open.
             return pa.PythonFile(copy.open("rb"), mode="r")
+
+    open_input_stream = open_input_file
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
         _, draft = tempfile.mkstemp(prefix="kafka-chaos-")

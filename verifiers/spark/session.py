@@ -208,11 +208,10 @@ def find_java() -> Path:
         EnvironmentBroken: there is none; the message says how to get one.
     """
     found: list[str] = []
-    homes = [home for home in (os.environ.get("JAVA_HOME"), *_USUAL_PLACES) if home]
-    on_path = shutil.which("java")
-    candidates = [Path(home) / "bin" / "java" for home in homes]
+    chosen, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    candidates = [Path(home) / "bin" / "java" for home in (chosen, *_USUAL_PLACES) if home]
     if on_path is not None:
-        candidates.insert(1 if os.environ.get("JAVA_HOME") else 0, Path(on_path).resolve())
+        candidates.insert(1 if chosen else 0, Path(on_path).resolve())
     for candidate in candidates:
         version = _version_of(candidate)
         if version is not None and version >= OLDEST_JAVA:
