@@ -55,7 +55,11 @@ def new_producer_ends_transaction(copy: RunCopy, kind: str, *, number: int = 0) 
 def finally_read(copy: RunCopy, tp: TopicPartition, offset: int, value: int) -> None:
     """Add a record to the final read."""
     finals = copy.contents.rows("final")
-    reader = int(finals.numbers("process")[0]) if finals.count else copy.contents.new_process + 1
+    reader = (
+        int(finals.numbers("process")[0])
+        if finals.table.num_rows
+        else copy.contents.new_process + 1
+    )
     _read(copy, "final", reader, tp, offset, value)
 
 

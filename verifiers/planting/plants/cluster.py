@@ -7,8 +7,8 @@ from typing import Any
 
 from crc32c import crc32c
 
-from verifiers.planting.plant import Offence, Planted, offence_at, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, RunContents
+from verifiers.planting.plant import Planted, offence_at, plant, planted
+from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.replicas.copied import Replica, read_copied
 from verifiers.replicas.segments import V2_HEADER, read_headers

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from verifiers.planting.new_clients import new_consumer_polls, new_producer_sends
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
+from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NothingToPlant,
+    Offence,
     Record,
     RunContents,
 )

@@ -9,11 +9,12 @@ import numpy as np
 from harness.core.op import producer_of
 from harness.core.version import numbers
 from verifiers.planting.new_clients import new_consumer_polls
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
+from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     Flags,
     NothingToPlant,
+    Offence,
     Record,
     RunContents,
 )

@@ -8,10 +8,11 @@ from verifiers.planting.new_clients import (
     new_producer_ends_transaction,
     new_producer_sends,
 )
-from verifiers.planting.plant import Offence, Planted, offence_at, plant, planted
+from verifiers.planting.plant import Planted, offence_at, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     NothingToPlant,
+    Offence,
 )
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import name_of

@@ -9,10 +9,11 @@ from verifiers.planting.new_clients import (
     new_producer_ends_transaction,
     new_producer_sends,
 )
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
+from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     NothingToPlant,
+    Offence,
     Record,
     RunContents,
 )
