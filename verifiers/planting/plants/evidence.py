@@ -37,7 +37,7 @@ def a_client_left_nothing(copy: RunCopy) -> Planted:
     """Let run.json name a producer that nobody ever heard of."""
     process = copy.new_process
     client = {"process": process, "role": "producer", "mode": None, "isolation": None}
-    copy.edit_json("run.json", lambda old: {**old, "clients": [*old["clients"], client]})
+    copy.edit_run(clients=[*copy.contents.run.meta["clients"], client])
     return planted(f"run.json names client {process}, who left no history")
 
 
@@ -47,11 +47,8 @@ def a_partition_was_not_read(copy: RunCopy) -> Planted:
     topic, _ = copy.contents.some_partition
     number = max(p for t, p in copy.contents.topic_partitions if t == topic) + 1
 
-    def with_one_more(old: dict[str, Any]) -> dict[str, Any]:
-        known = old.get("partitions_at_end", {})
-        return {**old, "partitions_at_end": {**known, topic: {**known.get(topic, {}), number: 7}}}
-
-    copy.edit_json("run.json", with_one_more)
+    known = copy.contents.run.meta.get("partitions_at_end", {})
+    copy.edit_run(partitions_at_end={**known, topic: {**known.get(topic, {}), number: 7}})
     return planted(f"the cluster had a partition {topic}-{number} at the end")
 
 
@@ -128,10 +125,7 @@ def consumers_begin_late(copy: RunCopy) -> Planted:
 @plant(rule="checkers-ran", kind="samples")
 def no_high_watermark_was_sampled(copy: RunCopy) -> Planted:
     """Let nobody have sampled a high watermark."""
-    copy.edit_lines(
-        "samples.jsonl",
-        lambda lines: [line for line in lines if line.get("sample") != "high-watermark"],
-    )
+    copy.keep_lines("samples.jsonl", lambda line: line.get("sample") != "high-watermark")
     return planted("no high watermark was sampled")
 
 
@@ -139,11 +133,8 @@ def no_high_watermark_was_sampled(copy: RunCopy) -> Planted:
 def nobody_watched_a_partition(copy: RunCopy) -> Planted:
     """Let nobody have watched who led one of the partitions."""
     topic, number = copy.contents.some_partition
-    copy.edit_lines(
-        "timeline.jsonl",
-        lambda lines: [
-            line for line in lines if (line["topic"], line["partition"]) != (topic, number)
-        ],
+    copy.keep_lines(
+        "timeline.jsonl", lambda line: (line["topic"], line["partition"]) != (topic, number)
     )
     return planted(f"nobody watched who led {topic}-{number}")
 
@@ -152,10 +143,7 @@ def nobody_watched_a_partition(copy: RunCopy) -> Planted:
 def samples_end_early(copy: RunCopy) -> Planted:
     """Let the samples end when the first fault is decided."""
     first = min(_faults(copy.contents), key=lambda fault: fault.decided_ns)
-    copy.edit_lines(
-        "samples.jsonl",
-        lambda lines: [line for line in lines if int(line["asked_ns"]) < first.decided_ns],
-    )
+    copy.keep_lines("samples.jsonl", lambda line: int(line["asked_ns"]) < first.decided_ns)
     return planted("samples were taken before the first fault only")
 
 
@@ -166,10 +154,8 @@ def a_loss_that_no_damage_explains(copy: RunCopy) -> Planted:
         raise NothingToPlant("the brokers' logs were not copied")
     record = copy.contents.some_plain
     copy.drop("final", copy.contents.of_value("final", [record.value]))
-    copy.edit_json(
-        "run.json",
-        lambda old: {**old, "contract": {**old["contract"], "acks": "1", "idempotence": False}},
-    )
+    contract = copy.contents.run.meta["contract"]
+    copy.edit_run(contract={**contract, "acks": "1", "idempotence": False})
     return planted(f"{record.name} was not read at last under acks=1, and every disk has it")
 
 
