@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from verifiers.ops.parser import OP_COLUMNS, Parser
+from verifiers.ops.parser import OP_COLUMNS, STRETCH_COLUMNS, Parser
 from verifiers.ops.schema import (
     BEGIN,
+    COUNT,
     KEYS,
     MOP,
     OP,
@@ -26,15 +27,18 @@ def event(index: int, kind: str, value: Any = None, **other: Any) -> dict[str, A
     return {key: what for key, what in {**given, **other}.items() if what is not ...}
 
 
-def parsed(*lines: Any, first: bool = True) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    parser = Parser(first=first)
+def parsed(
+    *lines: Any, first: bool = True, last: bool = False
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    parser = Parser(first=first, last=last)
     parser.feed([line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines])
     parser.finish()
     ops = [dict(zip(OP_COLUMNS, row, strict=True)) for row in parser.ops]
+    stretches = [dict(zip(STRETCH_COLUMNS, row, strict=True)) for row in parser.mops]
     mops = [
-        {**one._asdict(), "position": one.position + at, "offset": offset, "value": value}
-        for one in parser.mops
-        for at, (offset, value) in enumerate(zip(one.offset, one.value, strict=True))
+        {**one, "position": one["position"] + at, "offset": offset, "value": value}
+        for one in stretches
+        for at, (offset, value) in enumerate(zip(one["offset"], one["value"], strict=True))
     ]
     return ops, mops
 
@@ -78,6 +82,16 @@ def test_an_op_that_never_completes_may_have_sent_what_it_was_to_send() -> None:
     (op,) = of(OPEN, ops)
     assert (op["op"], op["invoked"], op["type"], op["complete_ns"]) == (5, 5, "info", None)
     assert [mop["value"] for mop in of(OPEN_MOP, mops)] == [17]
+
+
+def test_an_op_that_is_open_at_the_end_of_its_file_never_completes() -> None:
+    ops, mops = parsed(event(5, "invoke", SEND), last=True)
+
+    (op,) = of(OP, ops)
+    assert (op["op"], op["invoked"], op["type"], op["complete_ns"]) == (5, 5, "info", None)
+    assert [mop["value"] for mop in of(MOP, mops)] == [17]
+    counted = {row["kind"]: row["value"] for row in of(COUNT, ops)}
+    assert counted == {"open": 1, "pending": 1}
 
 
 def test_a_split_tells_what_it_cannot_pair_by_itself() -> None:

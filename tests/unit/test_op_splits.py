@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from verifiers.ops import splits, whole_file
+from verifiers.ops import splits
 from verifiers.ops.schema import SUSPECT
 
 
@@ -30,7 +30,7 @@ def history(path: Path, *sent: tuple[int, str], seen: Sequence[str]) -> Path:
 def suspects(scratch: Path, path: Path) -> list[tuple[str | None, int]]:
     rows = [
         {"run": 0, "split": one.number, "path": one.path, "begin": one.begin, "end": one.end,
-         "whole": one.whole}
+         "last": one.last}
         for one in splits.splits_of(0, str(path))
     ]  # fmt: skip
     told = splits.parse(str(scratch), iter([pa.RecordBatch.from_pylist(rows)]))
@@ -54,7 +54,7 @@ def test_a_piece_of_a_file_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_more_suspects_than_are_worth_naming_are_all_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_file, "MOST_SUSPECTS", 2)
+    monkeypatch.setattr(splits, "MOST_SUSPECTS", 2)
     two = history(tmp_path / "two.jsonl", (1, "a"), (2, "b"), (3, "c"), seen=["c"])
     three = history(tmp_path / "three.jsonl", (1, "a"), (2, "b"), (3, "c"), seen=[])
 
@@ -68,7 +68,7 @@ def test_a_look_that_crashes_leaves_all_keys_to_the_checkers(
     def crash(*_: Any) -> list[tuple[str, bool]]:
         raise FloatingPointError("planted")
 
-    monkeypatch.setattr(whole_file, "suspects_of", crash)
+    monkeypatch.setattr(splits, "suspects_of", crash)
     path = history(tmp_path / "a.jsonl", (1, "a"), seen=["a"])
 
     assert suspects(tmp_path, path) == [(None, 0)]

@@ -88,15 +88,14 @@ def graph_of(edges: pa.Table) -> Graph:
         edges: run, kind, and for `from` and `to`: op, ok, invoked; no column with nulls.
     """
     rows = edges.num_rows
-    run = np.concatenate([_longs(edges, "run")] * 2)
-    op = np.concatenate([_longs(edges, "from_op"), _longs(edges, "to_op")])
+    run = np.concatenate([longs(edges, "run")] * 2)
+    op = np.concatenate([longs(edges, "from_op"), longs(edges, "to_op")])
     order = np.lexsort((op, run))
-    new = np.ones(2 * rows, np.bool_)
-    new[1:] = (run[order][1:] != run[order][:-1]) | (op[order][1:] != op[order][:-1])
+    new = changes(run[order], op[order])
     number = np.empty(2 * rows, np.int64)
     number[order] = np.cumsum(new) - 1
     one_each = order[new]
-    invoked = np.concatenate([_longs(edges, "from_invoked"), _longs(edges, "to_invoked")])
+    invoked = np.concatenate([longs(edges, "from_invoked"), longs(edges, "to_invoked")])
     ok = np.concatenate([_flags(edges, "from_ok"), _flags(edges, "to_ok")])
     return Graph(
         run=run[one_each],
@@ -109,8 +108,18 @@ def graph_of(edges: pa.Table) -> Graph:
     )
 
 
-def _longs(table: pa.Table, name: str) -> Longs:
-    return np.asarray(table[name].to_numpy(), np.int64)
+def changes(*columns: npt.NDArray[np.int64] | npt.NDArray[np.int8]) -> Flags:
+    """Return per row whether it differs in any column from the row before; true of the first."""
+    found = np.zeros(len(columns[0]), np.bool_)
+    found[:1] = True
+    for column in columns:
+        found[1:] |= column[1:] != column[:-1]
+    return found
+
+
+def longs(table: pa.Table, name: str) -> Longs:
+    """Return a column of integers; -1 stands for null."""
+    return np.asarray(pc.fill_null(table[name], -1).to_numpy(), np.int64)
 
 
 def _flags(table: pa.Table, name: str) -> Flags:

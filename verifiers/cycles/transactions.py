@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.cycles.graph import Longs
+from verifiers.cycles.graph import Longs, changes
 from verifiers.cycles.search import REALTIME, CyclicComponent, Step, find_cycles, tangled
 from verifiers.cycles.stretches import search_stretches, stretches, within
 from verifiers.frames.history import History
@@ -146,11 +146,8 @@ def _indexed(edges: pa.Table) -> pa.Table:
 def _ranks(keys: tuple[Longs, ...]) -> Longs:
     """Return the place of each row in the order of its keys, of which the last comes first."""
     order = np.lexsort(keys)
-    new = np.zeros(len(order), np.bool_)
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
     ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(new)
+    ranks[order] = np.cumsum(changes(*(key[order] for key in keys))) - 1
     return ranks
 
 

@@ -18,9 +18,9 @@ keys of longer files are brought together by Spark (`screened`).
 """
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +30,8 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from verifiers.cycles.graph import Flags, Longs
+from harness.core.grouping import by_key
+from verifiers.cycles.graph import Flags, Longs, changes, longs
 from verifiers.cycles.row_groups import whole_groups
 from verifiers.spark.columns import INT, LONG, TEXT, declared, struct
 
@@ -46,6 +47,7 @@ _MOST_ROWS = 4_000_000
 _MOST_STEPS = 1_000
 """A key with more steps out of order is suspected whatever the assigns say."""
 
+_op_of = itemgetter("op")
 KEY_SCHEMA = declared(run=INT, key=TEXT)
 SUSPECT_SCHEMA = StructType(
     [*KEY_SCHEMA.fields, *struct(process=LONG, before_op=LONG, op=LONG).fields]
@@ -74,14 +76,12 @@ def screened(batches: Iterator[pa.RecordBatch], *, ww_deps: bool) -> Iterator[pa
                 yield from found.to_batches()
 
 
-def suspects_of(
-    mops: pa.Table, assigns: Sequence[tuple[int, int, Collection[str]]]
-) -> list[tuple[str, bool]]:
+def suspects_of(ops: pa.Table, mops: pa.Table) -> list[tuple[str, bool]]:
     """Return the suspected keys of one whole history.
 
     Args:
-        mops: all values that ops sent and polled, in the columns of MOPS_SCHEMA.
-        assigns: each OK or INFO assign and subscribe: the op, its process, and its keys.
+        ops: all its ops, in the columns of OPS_SCHEMA.
+        mops: all values that they sent and polled, in the columns of MOPS_SCHEMA.
 
     Returns:
         Keys; and whether one is suspected only if the order of the log makes edges.
@@ -102,25 +102,21 @@ def suspects_of(
     plain = {name: mops[name] for name in ("op", "process", "offset", "value", "position")}
     look = _Look(_rows(pa.table({**plain, **coded}), group))
     suspected = look.suspected.copy()
-    by_process: dict[int, list[tuple[int, Collection[str]]]] = defaultdict(list)
-    for op, process, named in sorted(assigns, key=lambda assign: assign[0]):
-        by_process[process].append((op, named))
+    gives_up = pc.and_(
+        pc.is_in(ops["f"], pa.array(["assign", "subscribe"])), pc.not_equal(ops["type"], "fail")
+    )
+    assigns = ops.filter(gives_up).select(["process", "op", "keys"]).sort_by("op").to_pylist()
+    by_process = by_key(assigns, itemgetter("process"))
     names = keys.dictionary.to_pylist()
     owner, steps = look.steps
     for at, process, before, op in zip(owner.tolist(), *steps.tolist(), strict=True):
         if suspected[at]:
             continue
-        past = by_process[process]
-        assigns_between = past[
-            bisect_left(past, before, key=_op_of) : bisect_right(past, op, key=_op_of)
-        ]
-        suspected[at] = all(names[at] in named for _, named in assigns_between)
+        past = by_process.get(process, [])
+        between = past[bisect_left(past, before, key=_op_of) : bisect_right(past, op, key=_op_of)]
+        suspected[at] = all(names[at] in assign["keys"] for assign in between)
     by_themselves = [(names[at], False) for at in np.flatnonzero(suspected)]
     return by_themselves + [(names[at], True) for at in np.flatnonzero(look.against & ~suspected)]
-
-
-def _op_of(assign: tuple[int, Collection[str]]) -> int:
-    return assign[0]
 
 
 def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
@@ -175,7 +171,7 @@ _LONGS = ("op", "process", "offset", "value", "position", "place")
 def _rows(table: pa.Table, group: Longs) -> _Rows:
     columns: dict[str, Any] = {"group": group}
     for name in _LONGS:
-        columns[name] = np.asarray(pc.fill_null(table[name], -1).to_numpy(), np.int64)
+        columns[name] = longs(table, name)
     for name in ("kind", "type"):
         columns[name] = np.asarray(table[name].to_numpy(), np.int8)
     return _Rows(**columns)
@@ -203,7 +199,7 @@ class _Look:
         self._is_poll = ~self._is_send
         # Each value of a group has a number, `known`: ascending by group.
         order = np.lexsort((rows.value, rows.group))
-        new = _changes(rows.group[order], rows.value[order])
+        new = changes(rows.group[order], rows.value[order])
         self._by_value = order
         self._known = np.empty(len(order), np.int64)
         self._known[order] = np.cumsum(new) - 1
@@ -234,7 +230,7 @@ class _Look:
         if not len(shown):
             return index
         known, offset = self._known[shown], rows.offset[shown]
-        begins = np.flatnonzero(_changes(known))
+        begins = np.flatnonzero(changes(known))
         lowest = np.minimum.reduceat(offset, begins)
         highest = np.maximum.reduceat(offset, begins)
         there = known[begins]
@@ -271,7 +267,7 @@ class _Look:
         group, process, kind = rows.group[order], rows.process[order], rows.kind[order]
         op, place = rows.op[order], index[self._known[order]]
         here = np.arange(len(order))
-        begins = _changes(group, process, kind)
+        begins = changes(group, process, kind)
         begin = np.maximum.accumulate(np.where(begins, here, 0))
         inner = ~begins
         inner[1:] &= op[1:] == op[:-1]
@@ -290,13 +286,3 @@ class _Look:
         crowded = np.bincount(group[steps], minlength=len(self.suspected)) > _MOST_STEPS
         self.suspected |= crowded
         return group[steps], np.stack([process[steps], op[before[steps]], op[steps]])
-
-
-def _changes(*columns: npt.NDArray[np.int64] | npt.NDArray[np.int8]) -> Flags:
-    """Return per row whether it differs in any column from the row before; true of the first."""
-    changes = np.ones(len(columns[0]), np.bool_)
-    differs = np.zeros(max(len(columns[0]) - 1, 0), np.bool_)
-    for column in columns:
-        differs |= column[1:] != column[:-1]
-    changes[1:] = differs
-    return changes

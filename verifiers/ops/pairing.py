@@ -60,19 +60,15 @@ def pairing_problems(paired: DataFrame) -> DataFrame:
     )
 
 
-def never(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
+def never(paired: DataFrame) -> DataFrame:
     """Return the ops that never completed."""
-    if paired is None:
-        return parsed.where(F.col("row") == schema.OPEN)
     return paired.where((F.col("row") == schema.OPEN) & F.col("next_row").isNull())
 
 
-def pending(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
+def pending(parsed: DataFrame, paired: DataFrame) -> DataFrame:
     """Return the values that such ops may have sent."""
     values = parsed.where(F.col("row") == schema.OPEN_MOP)
-    if paired is None:
-        return values
-    return values.join(never(parsed, paired).select("run", "op"), ["run", "op"], "left_semi")
+    return values.join(never(paired).select("run", "op"), ["run", "op"], "left_semi")
 
 
 def how_many(rows: DataFrame, kind: str) -> DataFrame:
@@ -90,28 +86,23 @@ def how_many(rows: DataFrame, kind: str) -> DataFrame:
     )
 
 
-def other_ops(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
-    """Return the ops that do not lie whole in a split, and those that never completed: OPS_SCHEMA.
+def other_ops(paired: DataFrame) -> DataFrame:
+    """Return the ops that do not lie whole in a split: OPS_SCHEMA.
 
     They are few: a process has one a split.
     """
-    lost = never(parsed, paired).select(*schema.OPS_SCHEMA.names)
-    if paired is None:
-        return lost
+    lost = never(paired).select(*schema.OPS_SCHEMA.names)
     mended = {"invoked": F.col("prev_op"), "invoke_ns": F.col("prev_invoke_ns")}
     orphans = paired.where(F.col("row") == schema.ORPHAN).withColumns(mended)
     return lost.unionByName(orphans.select(*schema.OPS_SCHEMA.names))
 
 
-def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
+def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame) -> DataFrame:
     """Return the values of such ops: MOPS_SCHEMA.
 
-    Those of completions (`whole`) lack the invocation if it is in another split; `paired` is what
-    `paired_events` returned, None if no file was divided.
+    Those of completions (`whole`) lack the invocation if it is in another split.
     """
     lost = pending(parsed, paired).select(*schema.MOPS_SCHEMA.names)
-    if paired is None:
-        return lost
     before = paired.where(F.col("row") == schema.ORPHAN).select(
         "run", "op", F.col("prev_op").alias("invoked")
     )

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -31,28 +31,18 @@ OP_COLUMNS = (
     "keys", "rebalanced", "error", "kind", "value",
 )  # fmt: skip
 
+STRETCH_COLUMNS = (
+    "row", "op", "invoked", "process", "type", "f", "mop", "position", "kind", "key", "offset",
+    "value",
+)  # fmt: skip
+"""A stretch are consecutive values of one micro-op and key, with what they have in common.
+
+`position` is that of the first, offset and value are sequences.
+"""
+
+_KIND = STRETCH_COLUMNS.index("kind")
 _Head = tuple[int, int, int | None, int, str, str]
 """The first columns of a stretch, which the values of an op have in common."""
-
-
-class Stretch(NamedTuple):
-    """Consecutive values of one micro-op and key, with what they have in common.
-
-    All but the last are columns of PARSED_SCHEMA; `position` is that of the first.
-    """
-
-    row: int
-    op: int
-    invoked: int | None
-    process: int
-    type: str
-    f: str
-    mop: int
-    position: int
-    kind: str
-    key: str
-    offset: Sequence[int | None]
-    value: Sequence[int]
 
 
 class Malformed(ValueError):
@@ -64,16 +54,20 @@ class Parser:
 
     Args:
         first: whether it is the first split of its file, so that nothing lies before it.
+        last: whether it is the last one, so that an op that is open at its end never completes.
 
     Attributes:
         ops: rows that are no values, in OP_COLUMNS; whoever reads them may clear them.
-        mops: the values; whoever reads them may clear them, too.
+        mops: the values, as stretches; whoever reads them may clear them, too.
+        problems: how many lines have one.
     """
 
-    def __init__(self, *, first: bool) -> None:
+    def __init__(self, *, first: bool, last: bool = False) -> None:
         self.ops: list[Row] = []
-        self.mops: list[Stretch] = []
+        self.mops: list[Row] = []
+        self.problems = 0
         self._first = first
+        self._is_last = last
         self._line = 0
         self._first_index: int | None = None
         self._last = -1
@@ -82,7 +76,6 @@ class Parser:
         self._keys: dict[str, str] = {}
         self._integers: dict[int, str] = {}
         self._key_lines: dict[str, int] = {}
-        self._problems = 0
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def feed(self, lines: list[bytes]) -> None:
@@ -98,33 +91,38 @@ class Parser:
     def finish(self) -> None:
         """Add rows for the ops that are open at the end of the split, and for the split."""
         lines = self._line
+        of_op, of_mop = (schema.OP, schema.MOP) if self._is_last else (schema.OPEN, schema.OPEN_MOP)
         for process, (index, time, f, value, line) in self._open.items():
             self._line = line
             try:
-                mops = self._mops(f, value, (schema.OPEN_MOP, index, index, process, "info", f))
+                mops = self._mops(f, value, (of_mop, index, index, process, "info", f))
                 keys = self._assigned(value) if f in WITH_KEYS else None
             except Malformed as error:
                 self._note(str(error))
                 continue
             # It is unknown what it polled.
-            self.mops += [mop for mop in mops if mop.kind == "send"]
-            common = (schema.OPEN, self._line, index, index, process, "info", f, time)
+            sends = [mop for mop in mops if mop[_KIND] == "send"]
+            self.mops += sends
+            common = (of_op, self._line, index, index, process, "info", f, time)
             self.ops.append((*common, None, keys, None, None, None, None))
+            if self._is_last:
+                self._counts["open", "info"] += 1
+                self._counts["pending", "info"] += len(sends)
         self._line = lines
         for kind, line in self._key_lines.items():
             self.ops.append((schema.KEYS, line, *(None,) * 10, kind, None))
-        if self._problems > MOST_PROBLEMS:
-            self.ops.append((schema.PROBLEM, self._line, *(None,) * 9, "", None, self._problems))
+        if self.problems > MOST_PROBLEMS:
+            self.ops.append((schema.PROBLEM, self._line, *(None,) * 9, "", None, self.problems))
         for (what, kind), count in self._counts.items():
             self.ops.append((schema.COUNT, *(None,) * 4, kind, None, *(None,) * 5, what, count))
         last = None if self._first_index is None else self._last
         self.ops.append((schema.SPLIT, self._line, self._first_index, last, *(None,) * 10))
 
     def _note(self, sentence: str) -> None:
-        self._problems += 1
-        if self._problems <= MOST_PROBLEMS:
+        self.problems += 1
+        if self.problems <= MOST_PROBLEMS:
             self.ops.append(
-                (schema.PROBLEM, self._line, *(None,) * 9, sentence, None, self._problems)
+                (schema.PROBLEM, self._line, *(None,) * 9, sentence, None, self.problems)
             )
 
     def _take(self, line: bytes) -> None:
@@ -190,7 +188,7 @@ class Parser:
         before = None if invoked is None else invoked[0]
         mops = self._mops(f, value, (schema.MOP, index, before, process, kind, f))
         for mop in mops:
-            self._counts[mop.kind, kind] += len(mop.value)
+            self._counts[mop[_KIND], kind] += len(mop[-1])
         self.mops += mops
         self._counts["op", kind] += 1
         keys = self._assigned(value) if f in WITH_KEYS else None
@@ -202,23 +200,23 @@ class Parser:
         row = (schema.OP, None) if invoked else (schema.ORPHAN, self._line)
         self.ops.append((*row, index, before, *common, keys, rebalanced, reason, None, None))
 
-    def _mops(self, f: str, value: object, head: _Head) -> list[Stretch]:
+    def _mops(self, f: str, value: object, head: _Head) -> list[Row]:
         if f not in WITH_MOPS:
             return []
         if not isinstance(value, list):
             raise Malformed(f"has no list of micro-ops as its value, but {_json(value)}")
-        stretches: list[Stretch] = []
+        stretches: list[Row] = []
         position = 0
         for number, mop in enumerate(value):
             name = mop[0] if isinstance(mop, list) and mop else None
             if name not in WITH_MOPS[f]:
                 raise Malformed(f"has, in a {f}, the micro-op {_json(mop)}")
             if name == "send":
-                stretches.append(Stretch(*head, number, position, "send", *self._send(mop)))
+                stretches.append((*head, number, position, "send", *self._send(mop)))
                 position += 1
             elif len(mop) > 1 and mop[1] is not None:
                 for key, offsets, values in self._poll(mop):
-                    stretches.append(Stretch(*head, number, position, "poll", key, offsets, values))
+                    stretches.append((*head, number, position, "poll", key, offsets, values))
                     position += len(values)
         return stretches
 
@@ -310,15 +308,6 @@ def _event(line: bytes) -> Mapping[str, Any]:
     if not isinstance(event, dict):
         raise Malformed(f"is no event, which is a JSON object: {_shown(line)}")
     return event
-
-
-def split_lines(data: bytes) -> Iterator[list[bytes]]:
-    """Yield the lines of some bytes, a few thousand at a time."""
-    lines = data.split(b"\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    for begin in range(0, len(lines), 4096):
-        yield lines[begin : begin + 4096]
 
 
 def _json(value: object) -> str:

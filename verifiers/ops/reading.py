@@ -90,8 +90,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
             dealt(splits, spark.sparkContext.defaultParallelism), SPLITS_SCHEMA
         )
         parsed = keep(map_in_arrow(table, partial(parse, scratch), schema.PARSED_SCHEMA))
-        divided = any(split.number for split in splits)
-        paired = pairing.paired_events(parsed) if divided else None
+        paired = pairing.paired_events(parsed) if any(split.number for split in splits) else None
         by_run = _told(parsed, paired)
     except BaseException:
         storage.remove(scratch)
@@ -111,22 +110,25 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
     def good(frame: DataFrame) -> DataFrame:
         return frame.where(~F.col("run").isin(bad)) if bad else frame
 
-    loose = good(parsed)
-    mended = None if paired is None else good(paired)
     written = by_run.get(_OF_TASKS, [])
     ops = good(_written(spark, written, "ops", schema.OPS_SCHEMA))
     mops = good(_written(spark, written, "mops", schema.MOPS_SCHEMA))
-    # These few rows have a long plan, which would become part of every checker's plan.
-    others = (
-        keep(pairing.other_ops(loose, mended)),
-        keep(pairing.other_mops(mops, loose, mended)),
-    )
+    kept = [parsed]
+    if paired is not None:
+        events = good(paired)
+        # These few rows have a long plan, which would become part of every checker's plan.
+        kept += [
+            keep(pairing.other_ops(events)),
+            keep(pairing.other_mops(mops, good(parsed), events)),
+        ]
+        ops = ops.unionByName(kept[1])
+        mops = mops.where(F.col("invoked").isNotNull()).unionByName(kept[2])
     histories = OpHistories(
-        ops=ops.unionByName(others[0]),
-        mops=mops.where(F.col("invoked").isNotNull()).unionByName(others[1]),
-        lags=watched_lags(loose),
+        ops=ops,
+        mops=mops,
+        lags=watched_lags(good(parsed)),
         described=described,
-        kept=(parsed, *others),
+        kept=tuple(kept),
         scratch=scratch,
     )
     if not histories.divided:
@@ -161,15 +163,14 @@ def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]
             schema.PROBLEM, schema.KEYS, schema.COUNT, schema.SPLIT, schema.SUSPECT, schema.FILE
         )
     )
+    described = described.select(*pairing.TOLD_COLUMNS)
     if paired is not None:
-        described = described.unionByName(pairing.pairing_problems(paired))
-    rows = (
-        described.select(*pairing.TOLD_COLUMNS)
-        .unionByName(pairing.how_many(pairing.never(parsed, paired), "open"))
-        .unionByName(pairing.how_many(pairing.pending(parsed, paired), "pending"))
-        .collect()
-    )
-    return by_key(rows, itemgetter("run"))
+        described = (
+            described.unionByName(pairing.pairing_problems(paired).select(*pairing.TOLD_COLUMNS))
+            .unionByName(pairing.how_many(pairing.never(paired), "open"))
+            .unionByName(pairing.how_many(pairing.pending(parsed, paired), "pending"))
+        )
+    return by_key(described.collect(), itemgetter("run"))
 
 
 def _written(spark: SparkSession, told: Sequence[Any], kind: str, schema: StructType) -> DataFrame:

@@ -72,26 +72,28 @@ OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT, SUSPECT, LA
 """Kinds of rows of PARSED_SCHEMA.
 
 OP, MOP
-    a completed op, a value of one.
+    an op, a value of one: completed, or of the file's last split.
 BEGIN
     the first event of a process in a split is this invocation (not told of a file's first split).
 ORPHAN
     the first event of a process in a split is this completion; its values are MOPs already.
 OPEN, OPEN_MOP
-    an invocation that is not completed in its split, a value that it was to send.
+    an invocation that is not completed in its split, a value that it was to send (not told of a
+    file's last split: such ops never complete).
 PROBLEM
     a line that is no event, or cannot stand where it does: why in `error`; `value` is how many.
 KEYS
     the first line of the split that takes keys for integers (`kind` int) or strings (str).
 COUNT
-    of completed ops (`kind` op) and their values (send, poll), by type; `value` is how many.
+    of completed ops (`kind` op) and their values (send, poll), by type; of ops that never complete
+    (open) and values that they may have sent (pending); `value` is how many.
 SPLIT
     one a split: `line` is how many lines it has, `op` and `invoked` its first and last index.
 SUSPECT
     of a file that is one split: a key that the first look did not clear (first_look.py), null for
     every key; `value` is 1 if only the order of the log speaks against it, else 0.
 LAG
-    of a file that is one split: the worst lag of a `process` and `key` (lag_tracker.py): `value` is
+    of a file that is one split: the worst lag of a `process` and `key` (worst_lags.py): `value` is
     the lag (ns), `invoke_ns` and `op` are of the poll.
 FILE
     a Parquet file that a task has written, of OPs (`kind` ops) or MOPs (mops): its name in `error`;

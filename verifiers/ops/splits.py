@@ -1,5 +1,7 @@
 """Splits of op histories, which workers parse independently."""
 
+import gc
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import chain
@@ -13,19 +15,36 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from verifiers.ops.parser import OP_COLUMNS, Parser, Row, Stretch, split_lines
-from verifiers.ops.schema import FILE, MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA
-from verifiers.ops.whole_file import LAG_COLUMNS, SUSPECT_COLUMNS, WholeFile
+from verifiers.ops.first_look import suspects_of
+from verifiers.ops.parser import OP_COLUMNS, STRETCH_COLUMNS, Parser, Row
+from verifiers.ops.schema import (
+    FILE,
+    LAG,
+    MOP,
+    MOPS_SCHEMA,
+    OP,
+    OPS_SCHEMA,
+    PARSED_SCHEMA,
+    SUSPECT,
+)
+from verifiers.ops.worst_lags import worst_lags
 from verifiers.spark import storage
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared
 
-SPLIT_BYTES = 64 << 20
+SPLIT_BYTES = 128 << 20
 """A file is divided into splits of so many bytes. A file of one split gets its first look while it
 is in memory, which saves more time than a second core would."""
+MOST_SUSPECTS = 1_000
+"""A file with more suspected keys than this has all of its keys checked."""
+
+_LOG = logging.getLogger(__name__)
+_BLOCK_BYTES = 4 << 20
 
 _BATCH_ROWS = 65_536
-FILE_COLUMNS = ("row", "kind", "error")
-SPLITS_SCHEMA = declared(run=INT, split=INT, path=TEXT, begin=LONG, end=LONG, whole=BOOL)
+_FILE_COLUMNS = ("row", "kind", "error")
+_SUSPECT_COLUMNS = ("row", "key", "value")
+_LAG_COLUMNS = ("row", "process", "key", "value", "invoke_ns", "op")
+SPLITS_SCHEMA = declared(run=INT, split=INT, path=TEXT, begin=LONG, end=LONG, last=BOOL)
 
 
 def _arrow(schema: StructType) -> pa.Schema:
@@ -41,7 +60,7 @@ class Split:
     """The lines of a file that begin in a range of its bytes, from `begin` to before `end`.
 
     `run` is the position of the file among those that are verified together, `number` that of the
-    split in it, from 0. The one split of a file is `whole`.
+    split in it, from 0.
     """
 
     run: int
@@ -49,7 +68,7 @@ class Split:
     path: str
     begin: int
     end: int
-    whole: bool
+    last: bool
 
 
 def splits_of(run: int, path: str) -> list[Split]:
@@ -63,7 +82,7 @@ def splits_of(run: int, path: str) -> list[Split]:
             path=path,
             begin=begin,
             end=min(begin + SPLIT_BYTES, size),
-            whole=len(begins) == 1,
+            last=begin == begins[-1],
         )
         for n, begin in enumerate(begins)
     ]
@@ -89,13 +108,18 @@ def parse(scratch: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
         batches: rows of SPLITS_SCHEMA.
     """
     task = TaskContext.get()
-    with _Writer(scratch, 0 if task is None else task.partitionId()) as writer:
-        for batch in batches:
-            for split in batch.to_pylist():
-                yield from _parse_split(split, writer)
+    # Parsing makes millions of objects, but no circles of them: looking for these takes its time.
+    gc.disable()
+    try:
+        with _Writer(scratch, 0 if task is None else task.partitionId()) as writer:
+            for batch in batches:
+                for split in batch.to_pylist():
+                    yield from _parse_split(split, writer)
+    finally:
+        gc.enable()
     written = writer.written()
     if written:
-        yield _batch(FILE_COLUMNS, written, {"run": -1, "split": 0}, _PARSED)
+        yield _batch(_FILE_COLUMNS, written, {"run": -1, "split": 0}, _PARSED)
 
 
 class _Writer:
@@ -114,7 +138,7 @@ class _Writer:
             writer.close()
 
     def written(self) -> list[Row]:
-        """Return the files, as rows in FILE_COLUMNS."""
+        """Return the files, as rows in _FILE_COLUMNS."""
         return [(FILE, name, file) for name, (file, _) in self._open.items()]
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
@@ -127,71 +151,96 @@ class _Writer:
 
 
 def _parse_split(split: Mapping[str, Any], writer: _Writer) -> Iterator[pa.RecordBatch]:
-    parser = Parser(first=split["split"] == 0)
-    whole = WholeFile() if split["whole"] else None
-    for lines in split_lines(_bytes_of(split)):
+    parser = Parser(first=split["split"] == 0, last=split["last"])
+    whole = _Whole() if split["split"] == 0 and split["last"] else None
+    for lines in _lines_of(split):
         parser.feed(lines)
         if len(parser.ops) + len(parser.mops) >= _BATCH_ROWS:
             yield from _batches(parser, split, writer, whole)
     parser.finish()
     yield from _batches(parser, split, writer, whole)
-    if whole is not None:
-        for columns, rows in ((SUSPECT_COLUMNS, whole.suspects()), (LAG_COLUMNS, whole.lags())):
+    # A file with problems is not judged.
+    if whole is not None and not parser.problems:
+        for columns, rows in ((_SUSPECT_COLUMNS, whole.suspects()), (_LAG_COLUMNS, whole.lags())):
             if rows:
                 yield _batch(columns, rows, split, _PARSED)
 
 
-def _bytes_of(split: Mapping[str, Any]) -> bytes:
-    """Return the lines that begin in a split."""
+def _lines_of(split: Mapping[str, Any]) -> Iterator[list[bytes]]:
+    """Yield the lines that begin in a split, many at a time."""
     begin, end = split["begin"], split["end"]
     with storage.open_input(split["path"]) as file:
         if begin:
             file.seek(begin - 1)
             begin += len(file.readline()) - 1
-        if begin >= end:
-            return b""
-        return file.read(end - begin) + (b"" if _ends_a_line(file) else file.readline())
+        rest = b""
+        while begin < end and (block := file.read(min(end - begin, _BLOCK_BYTES))):
+            begin += len(block)
+            *lines, rest = (rest + block).split(b"\n")
+            yield lines
+        if rest:
+            yield [rest + file.readline().removesuffix(b"\n")]
 
 
-def _ends_a_line(file: Any) -> bool:  # noqa: ANN401  (any binary file)
-    file.seek(-1, 1)
-    last: bytes = file.read(1)
-    return last == b"\n"
+class _Whole:
+    """The ops and values of a file that one worker parses as a whole."""
+
+    def __init__(self) -> None:
+        self.ops: list[pa.RecordBatch] = []
+        self.mops: list[pa.RecordBatch] = []
+
+    def lags(self) -> list[Row]:
+        """Return the worst lags, as rows in _LAG_COLUMNS."""
+        return [(LAG, *worst) for worst in worst_lags(*self._tables())]
+
+    def suspects(self) -> list[Row]:
+        """Return the keys that are suspected, as rows in _SUSPECT_COLUMNS."""
+        try:
+            found = suspects_of(*self._tables())
+        except Exception:  # noqa: BLE001  (logged)
+            # The first look decides nothing: without it the checkers check every key.
+            _LOG.exception("The first look at the keys crashed: the checkers look at all of them.")
+            return [(SUSPECT, None, 0)]
+        if len(found) > MOST_SUSPECTS:
+            return [(SUSPECT, None, 0)]
+        return [(SUSPECT, key, int(against)) for key, against in found]
+
+    def _tables(self) -> tuple[pa.Table, pa.Table]:
+        return pa.Table.from_batches(self.ops, _OPS), pa.Table.from_batches(self.mops, _MOPS)
 
 
 def _batches(
-    parser: Parser, split: Mapping[str, Any], writer: _Writer, whole: WholeFile | None
+    parser: Parser, split: Mapping[str, Any], writer: _Writer, whole: _Whole | None
 ) -> Iterator[pa.RecordBatch]:
-    ops = [row for row in parser.ops if row[0] == OP]
     loose = [row for row in parser.ops if row[0] != OP]
-    values = [stretch for stretch in parser.mops if stretch.row == MOP]
-    others = [stretch for stretch in parser.mops if stretch.row != MOP]
-    if ops:
-        writer.write("ops", _batch(OP_COLUMNS, ops, split, _OPS))
+    open_values = [row for row in parser.mops if row[0] != MOP]
     if loose:
         yield _batch(OP_COLUMNS, loose, split, _PARSED)
-    if others:
-        yield _values(others, split, _PARSED)
-    finished = [_values(values, split, _MOPS)] if values else []
-    for batch in finished:
+    if open_values:
+        yield _values(open_values, split, _PARSED)
+    if ops := [row for row in parser.ops if row[0] == OP]:
+        batch = _batch(OP_COLUMNS, ops, split, _OPS)
+        writer.write("ops", batch)
+        if whole is not None:
+            whole.ops.append(batch)
+    if values := [row for row in parser.mops if row[0] == MOP]:
+        batch = _values(values, split, _MOPS)
         writer.write("mops", batch)
-    if whole is not None:
-        # In a file that is not divided, the others are values of ops that never completed.
-        unfinished = [_values(others, split, _MOPS)] if others else []
-        whole.keep(parser.ops, values, finished + unfinished)
+        if whole is not None:
+            whole.mops.append(batch)
     parser.ops.clear()
     parser.mops.clear()
 
 
 def _values(
-    stretches: Sequence[Stretch], split: Mapping[str, Any], schema: pa.Schema
+    stretches: Sequence[Row], split: Mapping[str, Any], schema: pa.Schema
 ) -> pa.RecordBatch:
     """Return one row per value, in the columns of a schema."""
-    lengths = np.array([len(stretch.value) for stretch in stretches], np.int64)
+    lengths = np.array([len(stretch[-1]) for stretch in stretches], np.int64)
     stretch_of = pa.array(np.repeat(np.arange(len(stretches)), lengths))
     many = len(stretch_of)
     begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    columns = dict(zip(Stretch._fields, zip(*stretches, strict=True), strict=True))
+    columns = dict(zip(STRETCH_COLUMNS, zip(*stretches, strict=True), strict=True))
     arrays = []
     for column in schema:
         if column.name in ("offset", "value"):
