@@ -108,7 +108,7 @@ def graph_of(edges: pa.Table) -> Graph:
     )
 
 
-def changes(*columns: npt.NDArray[np.int64] | npt.NDArray[np.int8]) -> Flags:
+def changes(*columns: Longs | Flags) -> Flags:
     """Return per row whether it differs in any column from the row before; true of the first."""
     found = np.zeros(len(columns[0]), np.bool_)
     found[:1] = True

@@ -1,8 +1,7 @@
 """Dependency cycles in op histories, and histories without dependencies."""
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -10,14 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.cycles.search import (
-    MOST_EXAMPLES,
-    REALTIME,
-    CyclicComponent,
-    Step,
-    find_cycles,
-    tangled,
-)
+from verifiers.cycles.search import REALTIME, CyclicComponent, Step, find_cycles, tangled
 from verifiers.cycles.stretches import search_stretches, stretches, within
 from verifiers.ops.edges import BLOCK_BITS, placed, read_edges, write_edges
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
@@ -169,32 +161,22 @@ def search_edges(edges: pa.Table) -> pa.Table:
         edges: the columns of `edges.read_edges`, of any runs, each stretch whole.
     """
     edges = tangled(edges)
-    columns: dict[str, list[Any]] = {name: [] for name in CYCLES_SCHEMA.names}
-    shown: dict[tuple[int, str], int] = defaultdict(int)
-    for offence in find_cycles(edges):
-        for name, detail in _told(offence, edges, shown):
-            columns["anomaly"].append(name)
-            columns["run"].append(offence.run)
-            columns["op"].append(offence.ops[0])
-            columns["detail"].append(json.dumps(detail))
-    columns["key"] = columns["value"] = columns["kind"] = [None] * len(columns["run"])
-    return pa.table(columns, schema=to_arrow_schema(CYCLES_SCHEMA))
+    rows = [
+        {"anomaly": name, "run": found.run, "op": found.ops[0], "detail": json.dumps(detail)}
+        for found in find_cycles(edges)
+        for name, detail in _details(found, edges).items()
+    ]
+    return pa.Table.from_pylist(rows, schema=to_arrow_schema(CYCLES_SCHEMA))
 
 
-def _told(
-    offence: CyclicComponent, edges: pa.Table, shown: dict[tuple[int, str], int]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    kind = offence.kind
-    shown[offence.run, kind.companion] += 1
-    yield kind.name, _cycle(offence.steps, edges) if offence.steps else {}
-    few = shown[offence.run, kind.companion] <= MOST_EXAMPLES
-    component = {"size": len(offence.ops), "ops": list(offence.ops[:_MOST_OPS])}
-    yield kind.companion, component if few else {}
-
-
-def _cycle(steps: tuple[Step, ...], edges: pa.Table) -> dict[str, Any]:
-    ops = [step.source for step in steps]
-    return {"cycle": [*ops, ops[0]], "steps": [_step(step, edges) for step in steps]}
+def _details(found: CyclicComponent, edges: pa.Table) -> dict[str, dict[str, Any]]:
+    """Return the details of a component by the names of its kind and of its companion."""
+    if not found.steps:
+        return {found.kind.name: {}, found.kind.companion: {}}
+    ops = [step.source for step in found.steps]
+    cycle = {"cycle": [*ops, ops[0]], "steps": [_step(step, edges) for step in found.steps]}
+    component = {"size": len(found.ops), "ops": list(found.ops[:_MOST_OPS])}
+    return {found.kind.name: cycle, found.kind.companion: component}
 
 
 def _step(step: Step, edges: pa.Table) -> dict[str, Any]:

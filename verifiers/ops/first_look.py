@@ -19,9 +19,8 @@ keys of longer files are brought together by Spark (`screened`).
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +99,7 @@ def suspects_of(ops: pa.Table, mops: pa.Table) -> list[tuple[str, bool]]:
         "kind": pc.index_in(mops["kind"], pa.array(["send", "poll"])),
     }
     plain = {name: mops[name] for name in ("op", "process", "offset", "value", "position")}
-    look = _Look(_rows(pa.table({**plain, **coded}), group))
+    look = _Look(pa.table({**plain, **coded}), group)
     suspected = look.suspected.copy()
     gives_up = pc.and_(
         pc.is_in(ops["f"], pa.array(["assign", "subscribe"])), pc.not_equal(ops["type"], "fail")
@@ -128,7 +127,7 @@ def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
         suspected, steps = np.ones(1, np.bool_), np.empty((3, 0), np.int64)
         owner = np.empty(0, np.int64)
     else:
-        look = _Look(_rows(table, np.asarray(group, np.int64)))
+        look = _Look(table, np.asarray(group, np.int64))
         suspected = look.suspected | look.against if ww_deps else look.suspected
         owner, steps = look.steps
         owner, steps = owner[~suspected[owner]], steps[:, ~suspected[owner]]
@@ -150,38 +149,12 @@ def _begins(table: pa.Table) -> Flags:
     return begins
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
-    """The values that ops sent and polled, as arrays; `offset` is -1 where none is known."""
-
-    group: Longs
-    op: Longs
-    process: Longs
-    kind: npt.NDArray[np.int8]
-    type: npt.NDArray[np.int8]
-    offset: Longs
-    value: Longs
-    position: Longs
-    place: Longs
-
-
-_LONGS = ("op", "process", "offset", "value", "position", "place")
-
-
-def _rows(table: pa.Table, group: Longs) -> _Rows:
-    columns: dict[str, Any] = {"group": group}
-    for name in _LONGS:
-        columns[name] = longs(table, name)
-    for name in ("kind", "type"):
-        columns[name] = np.asarray(table[name].to_numpy(), np.int8)
-    return _Rows(**columns)
-
-
 class _Look:
     """The first look at some groups; each part can only add suspects.
 
     Args:
-        rows: all rows of the groups, which are numbered from 0.
+        rows: the values that ops sent and polled, in the columns that `screened` has.
+        group: per row, its group; they are numbered from 0.
 
     Attributes:
         suspected: per group, whether it is suspected for certain.
@@ -190,25 +163,26 @@ class _Look:
             and per step the process, the op before, and the op.
     """
 
-    def __init__(self, rows: _Rows) -> None:
-        self._rows = rows
-        groups = int(rows.group.max()) + 1
+    def __init__(self, rows: pa.Table, group: Longs) -> None:
+        self._group, self._op, self._place = group, longs(rows, "op"), longs(rows, "place")
+        self._type = longs(rows, "type")
+        groups = int(group.max()) + 1
         self.suspected = np.zeros(groups, np.bool_)
         self.against = np.zeros(groups, np.bool_)
-        self._is_send = rows.kind == SEND
+        self._is_send = longs(rows, "kind") == SEND
         self._is_poll = ~self._is_send
         # Each value of a group has a number, `known`: ascending by group.
-        order = np.lexsort((rows.value, rows.group))
-        new = changes(rows.group[order], rows.value[order])
+        order = np.lexsort((longs(rows, "value"), group))
+        new = changes(group[order], longs(rows, "value")[order])
         self._by_value = order
         self._known = np.empty(len(order), np.int64)
         self._known[order] = np.cumsum(new) - 1
-        self._group_of = rows.group[order[new]]
+        self._group_of = group[order[new]]
         self._writer = self._writers()
-        index = self._indices()
+        index = self._indices(longs(rows, "offset"))
         self._look_at_outcomes(index)
         self._look_at_readers()
-        self.steps = self._look_at_steps(index)
+        self.steps = self._look_at_steps(index, longs(rows, "process"), longs(rows, "position"))
 
     def _suspect(self, groups: Longs) -> None:
         self.suspected[groups] = True
@@ -222,14 +196,14 @@ class _Look:
         writer[sent] = np.flatnonzero(self._is_send)
         return writer
 
-    def _indices(self) -> Longs:
+    def _indices(self, offsets: Longs) -> Longs:
         """Return per value its place in the log, ascending by group and offset; -1 if nowhere."""
-        rows, index = self._rows, np.full(len(self._group_of), -1, np.int64)
-        proof = self._is_poll | ((rows.type != FAIL) & (rows.offset >= 0))
+        index = np.full(len(self._group_of), -1, np.int64)
+        proof = self._is_poll | ((self._type != FAIL) & (offsets >= 0))
         shown = self._by_value[proof[self._by_value]]
         if not len(shown):
             return index
-        known, offset = self._known[shown], rows.offset[shown]
+        known, offset = self._known[shown], offsets[shown]
         begins = np.flatnonzero(changes(known))
         lowest = np.minimum.reduceat(offset, begins)
         highest = np.maximum.reduceat(offset, begins)
@@ -240,38 +214,38 @@ class _Look:
         group = self._group_of[there]
         alike = group[1:] == group[:-1]
         self._suspect(group[1:][alike & (lowest[1:] == lowest[:-1])])
-        op, place = self._rows.op[self._writer[there]], self._rows.place[self._writer[there]]
+        op, place = self._op[self._writer[there]], self._place[self._writer[there]]
         backward = (op[1:] != op[:-1]) & (place[1:] <= place[:-1])
         self.against[group[1:][alike & backward]] = True
         index[there] = np.arange(len(there))
         return index
 
     def _look_at_outcomes(self, index: Longs) -> None:
-        rows = self._rows
-        polled = self._known[self._is_poll & (rows.type == OK)]
+        polled = self._known[self._is_poll & (self._type == OK)]
         was_read = np.bincount(polled, minlength=len(self._group_of)) > 0
-        outcome = rows.type[self._writer]
+        outcome = self._type[self._writer]
         missing = ~was_read & ((outcome == OK) | ((outcome == INFO) & (index >= 0)))
         self._suspect(self._group_of[missing | (was_read & (outcome == FAIL))])
 
     def _look_at_readers(self) -> None:
-        rows, polls = self._rows, np.flatnonzero(self._is_poll)
+        polls = np.flatnonzero(self._is_poll)
         writer = self._writer[self._known[polls]]
         # An op's own value has the op's own place.
-        wrong = rows.place[writer] >= rows.place[polls]
-        self._suspect(rows.group[polls[wrong | (rows.op[writer] == rows.op[polls])]])
+        wrong = self._place[writer] >= self._place[polls]
+        self._suspect(self._group[polls[wrong | (self._op[writer] == self._op[polls])]])
 
-    def _look_at_steps(self, index: Longs) -> tuple[Longs, npt.NDArray[np.int64]]:
-        rows = self._rows
-        order = np.lexsort((rows.position, rows.op, rows.kind, rows.process, rows.group))
-        group, process, kind = rows.group[order], rows.process[order], rows.kind[order]
-        op, place = rows.op[order], index[self._known[order]]
+    def _look_at_steps(
+        self, index: Longs, processes: Longs, positions: Longs
+    ) -> tuple[Longs, npt.NDArray[np.int64]]:
+        order = np.lexsort((positions, self._op, self._is_poll, processes, self._group))
+        group, process, is_send = self._group[order], processes[order], self._is_send[order]
+        op, place = self._op[order], index[self._known[order]]
         here = np.arange(len(order))
-        begins = changes(group, process, kind)
+        begins = changes(group, process, is_send)
         begin = np.maximum.accumulate(np.where(begins, here, 0))
         inner = ~begins
         inner[1:] &= op[1:] == op[:-1]
-        moves = (rows.type[order] == OK) | ((kind == SEND) & (rows.type[order] == INFO))
+        moves = (self._type[order] == OK) | (is_send & (self._type[order] == INFO))
         moved = np.maximum.accumulate(np.where(moves, here, -1))
         before = np.full(len(order), -1, np.int64)
         before[1:] = np.where(inner[1:], here[:-1], moved[:-1])
@@ -281,7 +255,7 @@ class _Look:
         within = compared & inner & (delta != 1)
         self._suspect(group[within])
         # Other processes may have sent to the key between two sends of a process.
-        across = compared & ~inner & np.where(kind == SEND, delta < 1, delta != 1)
+        across = compared & ~inner & np.where(is_send, delta < 1, delta != 1)
         steps = np.flatnonzero(across)
         crowded = np.bincount(group[steps], minlength=len(self.suspected)) > _MOST_STEPS
         self.suspected |= crowded

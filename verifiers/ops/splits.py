@@ -2,10 +2,11 @@
 
 import gc
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from harness.core.grouping import by_key
 from verifiers.ops.first_look import suspects_of
 from verifiers.ops.parser import OP_COLUMNS, STRETCH_COLUMNS, Parser, Row
 from verifiers.ops.schema import (
@@ -108,62 +110,76 @@ def parse(scratch: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
         batches: rows of SPLITS_SCHEMA.
     """
     task = TaskContext.get()
+    writers: dict[str, pq.ParquetWriter] = {}
+    files: list[Row] = []
     # Parsing makes millions of objects, but no circles of them: looking for these takes its time.
     gc.disable()
     try:
-        with _Writer(scratch, 0 if task is None else task.partitionId()) as writer:
+        with ExitStack() as opened:
+
+            def write(kind: str, batch: pa.RecordBatch) -> None:
+                if kind not in writers:
+                    stem = f"{kind}-{0 if task is None else task.partitionId()}"
+                    file = storage.unused(scratch, stem, ".parquet")
+                    writer = storage.parquet_writer(file, batch.schema, compression="lz4")
+                    writers[kind] = opened.enter_context(writer)
+                    files.append((FILE, kind, file))
+                writers[kind].write_batch(batch)
+
             for batch in batches:
                 for split in batch.to_pylist():
-                    yield from _parse_split(split, writer)
+                    yield from _parse_split(split, write)
     finally:
         gc.enable()
-    written = writer.written()
-    if written:
-        yield _batch(_FILE_COLUMNS, written, {"run": -1, "split": 0}, _PARSED)
+    if files:
+        yield _batch(_FILE_COLUMNS, files, {"run": -1, "split": 0}, _PARSED)
 
 
-class _Writer:
-    """The two files of a task."""
-
-    def __init__(self, scratch: str, task: int) -> None:
-        self._scratch = scratch
-        self._task = task
-        self._open: dict[str, tuple[str, pq.ParquetWriter]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        for _, writer in self._open.values():
-            writer.close()
-
-    def written(self) -> list[Row]:
-        """Return the files, as rows in _FILE_COLUMNS."""
-        return [(FILE, name, file) for name, (file, _) in self._open.items()]
-
-    def write(self, name: str, batch: pa.RecordBatch) -> None:
-        """Append some rows to the file of that kind."""
-        if name not in self._open:
-            file = storage.unused(self._scratch, f"{name}-{self._task}", ".parquet")
-            writer = storage.parquet_writer(file, batch.schema, compression="lz4")
-            self._open[name] = (file, writer)
-        self._open[name][1].write_batch(batch)
-
-
-def _parse_split(split: Mapping[str, Any], writer: _Writer) -> Iterator[pa.RecordBatch]:
+def _parse_split(
+    split: Mapping[str, Any], write: Callable[[str, pa.RecordBatch], None]
+) -> Iterator[pa.RecordBatch]:
     parser = Parser(first=split["split"] == 0, last=split["last"])
-    whole = _Whole() if split["split"] == 0 and split["last"] else None
+    is_whole = split["split"] == 0 and split["last"]
+    held: dict[str, list[pa.RecordBatch]] = {"ops": [], "mops": []}
+
+    def taken() -> Iterator[pa.RecordBatch]:
+        for kind, batch in _batches(parser, split):
+            if kind is None:
+                yield batch
+                continue
+            write(kind, batch)
+            if is_whole:
+                held[kind].append(batch)
+        parser.ops.clear()
+        parser.mops.clear()
+
     for lines in _lines_of(split):
         parser.feed(lines)
         if len(parser.ops) + len(parser.mops) >= _BATCH_ROWS:
-            yield from _batches(parser, split, writer, whole)
+            yield from taken()
     parser.finish()
-    yield from _batches(parser, split, writer, whole)
+    yield from taken()
     # A file with problems is not judged.
-    if whole is not None and not parser.problems:
-        for columns, rows in ((_SUSPECT_COLUMNS, whole.suspects()), (_LAG_COLUMNS, whole.lags())):
+    if is_whole and not parser.problems:
+        ops = pa.Table.from_batches(held["ops"], _OPS)
+        mops = pa.Table.from_batches(held["mops"], _MOPS)
+        lags = [(LAG, *worst) for worst in worst_lags(ops, mops)]
+        for columns, rows in ((_SUSPECT_COLUMNS, _suspects(ops, mops)), (_LAG_COLUMNS, lags)):
             if rows:
                 yield _batch(columns, rows, split, _PARSED)
+
+
+def _suspects(ops: pa.Table, mops: pa.Table) -> list[Row]:
+    """Return the suspected keys of a whole file, as rows in _SUSPECT_COLUMNS."""
+    try:
+        found = suspects_of(ops, mops)
+    except Exception:  # noqa: BLE001  (logged)
+        # The first look decides nothing: without it the checkers check every key.
+        _LOG.exception("The first look at the keys crashed: the checkers look at all of them.")
+        return [(SUSPECT, None, 0)]
+    if len(found) > MOST_SUSPECTS:
+        return [(SUSPECT, None, 0)]
+    return [(SUSPECT, key, int(against)) for key, against in found]
 
 
 def _lines_of(split: Mapping[str, Any]) -> Iterator[list[bytes]]:
@@ -182,54 +198,14 @@ def _lines_of(split: Mapping[str, Any]) -> Iterator[list[bytes]]:
             yield [rest + file.readline().removesuffix(b"\n")]
 
 
-class _Whole:
-    """The ops and values of a file that one worker parses as a whole."""
-
-    def __init__(self) -> None:
-        self.ops: list[pa.RecordBatch] = []
-        self.mops: list[pa.RecordBatch] = []
-
-    def lags(self) -> list[Row]:
-        """Return the worst lags, as rows in _LAG_COLUMNS."""
-        return [(LAG, *worst) for worst in worst_lags(*self._tables())]
-
-    def suspects(self) -> list[Row]:
-        """Return the keys that are suspected, as rows in _SUSPECT_COLUMNS."""
-        try:
-            found = suspects_of(*self._tables())
-        except Exception:  # noqa: BLE001  (logged)
-            # The first look decides nothing: without it the checkers check every key.
-            _LOG.exception("The first look at the keys crashed: the checkers look at all of them.")
-            return [(SUSPECT, None, 0)]
-        if len(found) > MOST_SUSPECTS:
-            return [(SUSPECT, None, 0)]
-        return [(SUSPECT, key, int(against)) for key, against in found]
-
-    def _tables(self) -> tuple[pa.Table, pa.Table]:
-        return pa.Table.from_batches(self.ops, _OPS), pa.Table.from_batches(self.mops, _MOPS)
-
-
 def _batches(
-    parser: Parser, split: Mapping[str, Any], writer: _Writer, whole: _Whole | None
-) -> Iterator[pa.RecordBatch]:
-    loose = [row for row in parser.ops if row[0] != OP]
-    open_values = [row for row in parser.mops if row[0] != MOP]
-    if loose:
-        yield _batch(OP_COLUMNS, loose, split, _PARSED)
-    if open_values:
-        yield _values(open_values, split, _PARSED)
-    if ops := [row for row in parser.ops if row[0] == OP]:
-        batch = _batch(OP_COLUMNS, ops, split, _OPS)
-        writer.write("ops", batch)
-        if whole is not None:
-            whole.ops.append(batch)
-    if values := [row for row in parser.mops if row[0] == MOP]:
-        batch = _values(values, split, _MOPS)
-        writer.write("mops", batch)
-        if whole is not None:
-            whole.mops.append(batch)
-    parser.ops.clear()
-    parser.mops.clear()
+    parser: Parser, split: Mapping[str, Any]
+) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    """Yield what was parsed: the ops and mops to write, and what else there is to tell (None)."""
+    for kind, rows in by_key(parser.ops, lambda row: "ops" if row[0] == OP else None).items():
+        yield kind, _batch(OP_COLUMNS, rows, split, _OPS if kind else _PARSED)
+    for kind, rows in by_key(parser.mops, lambda row: "mops" if row[0] == MOP else None).items():
+        yield kind, _values(rows, split, _MOPS if kind else _PARSED)
 
 
 def _values(
