@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from tests.spark.op_metrics_reference import Measures, joined, timed
 from tests.spark.op_reference import ops_of, random_history
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
-from verifiers.ops.worst_lags import Worst, worst_lags
+from verifiers.ops.worst_lags import Worst, worst_lags_of
 
 
 def table(schema: StructType, rows: list[dict[str, Any]]) -> pa.Table:
@@ -18,7 +18,7 @@ def table(schema: StructType, rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def measured(ops: list[dict[str, Any]], mops: list[dict[str, Any]]) -> list[Worst]:
-    return worst_lags(table(OPS_SCHEMA, ops), table(MOPS_SCHEMA, mops))
+    return worst_lags_of(table(OPS_SCHEMA, ops), table(MOPS_SCHEMA, mops))
 
 
 def worst_of(events: list[dict[str, Any]]) -> dict[tuple[int, str], int]:

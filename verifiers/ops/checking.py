@@ -4,7 +4,6 @@ import inspect
 import json
 import logging
 import re
-from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.core.grouping import by_key
 from verifiers.checking.checker import CHECKERS, checkers_of_ops, looked_at
 from verifiers.checking.crashes import Crashes
 from verifiers.checking.execution import MOST_EXAMPLES, in_one_job, plans_of
@@ -267,38 +267,39 @@ def _first(plans: Sequence[DataFrame]) -> list[Any]:
 
 
 def _by_run(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> dict[int, OpFound]:
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
-    kinds: dict[tuple[int, str], set[str | None]] = defaultdict(set)
-    examples: dict[tuple[int, str], list[OpExample]] = defaultdict(list)
-    records: dict[int, dict[str, list[Mapping[str, Any]]]] = defaultdict(dict)
-    in_order = itemgetter("run", "anomaly", "rank")
-    for row in sorted(rows, key=lambda row: (*in_order(row), row["kind"] or "")):
-        detail = json.loads(row["detail"])
-        measure = measure_of(row["anomaly"])
-        if measure is not None:
-            records[row["run"]].setdefault(measure, []).append(detail)
-            continue
-        detail = {name: _fact(fact) for name, fact in detail.items()}
-        if row["kind"] not in kinds[row["run"], row["anomaly"]]:
-            kinds[row["run"], row["anomaly"]].add(row["kind"])
-            counts[row["run"]][row["anomaly"]] += row["count"]
-        examples[row["run"], row["anomaly"]].append(
-            OpExample(key=row["key"], value=row["value"], op=row["op"], detail=detail)
-        )
-    return {
-        run: OpFound(
-            counts={name: count for name, count in counts[run].items() if name[0] != "\0"},
-            examples={
-                name: tuple(examples[run, name][:MOST_EXAMPLES])
-                for name in counts[run]
-                if name[0] != "\0"
-            },
-            kinds={name: frozenset(kinds[run, name]) for name in counts[run] if name[0] != "\0"},
-            repeated=counts[run][_REPEATED],
-            measured=Measured(records=records[run], crashes=unmeasured),
-        )
-        for run in {*counts, *records}
+    in_order = sorted(rows, key=lambda row: (row["anomaly"], row["rank"], row["kind"] or ""))
+    by_run = by_key(in_order, itemgetter("run"))
+    return {run: _found(of_run, unmeasured) for run, of_run in by_run.items()}
+
+
+def _found(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> OpFound:
+    """Return what was found in the history that all of these rows are of."""
+    by_name = by_key(rows, itemgetter("anomaly"))
+    records = {
+        measure: [json.loads(row["detail"]) for row in of_measure]
+        for name, of_measure in by_name.items()
+        if (measure := measure_of(name)) is not None
     }
+    counts = {
+        name: sum({row["kind"]: row["count"] for row in alike}.values())
+        for name, alike in by_name.items()
+    }
+    anomalies = {name: alike for name, alike in by_name.items() if not name.startswith("\0")}
+    return OpFound(
+        counts={name: counts[name] for name in anomalies},
+        examples={
+            name: tuple(_example(row) for row in alike[:MOST_EXAMPLES])
+            for name, alike in anomalies.items()
+        },
+        kinds={name: frozenset(row["kind"] for row in alike) for name, alike in anomalies.items()},
+        repeated=counts.get(_REPEATED, 0),
+        measured=Measured(records=records, crashes=unmeasured),
+    )
+
+
+def _example(row: Any) -> OpExample:  # noqa: ANN401  (a Row)
+    detail = {name: _fact(fact) for name, fact in json.loads(row["detail"]).items()}
+    return OpExample(key=row["key"], value=row["value"], op=row["op"], detail=detail)
 
 
 def _fact(fact: Any) -> Any:  # noqa: ANN401  (of JSON)

@@ -30,7 +30,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from harness.core.grouping import by_key
-from verifiers.cycles.graph import Flags, Longs, changes, longs
+from verifiers.cycles.graph import Longs, changes, longs
 from verifiers.cycles.row_groups import whole_groups
 from verifiers.spark.columns import INT, LONG, TEXT, declared, struct
 
@@ -87,8 +87,7 @@ def suspects_of(ops: pa.Table, mops: pa.Table) -> list[tuple[str, bool]]:
     """
     if not mops.num_rows:
         return []
-    keys = mops["key"].combine_chunks().dictionary_encode()
-    group = np.asarray(keys.indices.to_numpy(zero_copy_only=False), np.int64)
+    keys, group = _numbered(mops["key"])
     early = pc.or_(
         pc.equal(mops["f"], "send"),
         pc.and_(pc.equal(mops["f"], "txn"), pc.not_equal(mops["type"], "ok")),
@@ -106,7 +105,7 @@ def suspects_of(ops: pa.Table, mops: pa.Table) -> list[tuple[str, bool]]:
     )
     assigns = ops.filter(gives_up).select(["process", "op", "keys"]).sort_by("op").to_pylist()
     by_process = by_key(assigns, itemgetter("process"))
-    names = keys.dictionary.to_pylist()
+    names = keys.to_pylist()
     owner, steps = look.steps
     for at, process, before, op in zip(owner.tolist(), *steps.tolist(), strict=True):
         if suspected[at]:
@@ -118,9 +117,15 @@ def suspects_of(ops: pa.Table, mops: pa.Table) -> list[tuple[str, bool]]:
     return by_themselves + [(names[at], True) for at in np.flatnonzero(look.against & ~suspected)]
 
 
+def _numbered(texts: pa.ChunkedArray) -> tuple[pa.Array, Longs]:
+    """Return the distinct texts, and per row the number of its text."""
+    encoded = texts.combine_chunks().dictionary_encode()
+    return encoded.dictionary, np.asarray(encoded.indices.to_numpy(), np.int64)
+
+
 def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
-    table = table.combine_chunks()
-    begins = _begins(table)
+    _, key = _numbered(table["key"])
+    begins = changes(longs(table, "run"), key)
     group = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
     if table.num_rows >= _MOST_ROWS and len(first) == 1:
@@ -137,16 +142,6 @@ def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
     keys = table.select(["run", "key"]).take(at)
     columns = [pa.chunked_array([nulls, pa.array(column)]) for column in steps]
     return pa.table([*keys.columns, *columns], schema=to_arrow_schema(SUSPECT_SCHEMA))
-
-
-def _begins(table: pa.Table) -> Flags:
-    """Return per row whether it is the first of its group."""
-    begins = np.ones(table.num_rows, np.bool_)
-    for name in ("run", "key"):
-        column = table[name].combine_chunks()
-        differs = pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
-        begins[1:] = differs if name == "run" else begins[1:] | differs
-    return begins
 
 
 class _Look:

@@ -5,11 +5,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from verifiers.ops import schema
+from verifiers.ops.parser import IN_FLIGHT, NOT_INVOKED, OF_ANOTHER_F
 from verifiers.spark.columns import in_columns
 
-TOLD_COLUMNS = (
-    "row", "run", "split", "line", "op", "invoked", "type", "error", "kind", "key", "value",
-)  # fmt: skip
+TOLD_COLUMNS = ("row", "run", "split", "line", "type", "error", "kind", "value")
 """The columns of PARSED_SCHEMA that describe a file."""
 
 
@@ -25,39 +24,18 @@ def paired_events(parsed: DataFrame) -> DataFrame:
 
 
 def pairing_problems(paired: DataFrame) -> DataFrame:
-    """Return the events in an impossible order, as rows of PROBLEM."""
-    process, before = F.col("process"), F.col("prev_row") == schema.OPEN
-    overtaken = F.format_string(
-        "invokes an op of process %d, whose op of index %d is not completed: "
-        "a process has one op in flight",
-        process,
-        F.col("prev_op"),
-    )
-    alone = F.format_string(
-        "completes an op of process %d that was not invoked, or is completed already", process
-    )
-    other = F.format_string(
-        "completes a %s of process %d, which invoked a %s at index %d",
-        F.col("f"),
-        process,
-        F.col("prev_f"),
-        F.col("prev_op"),
-    )
-    orphan = F.col("row") == schema.ORPHAN
+    """Return the events in an impossible order, as rows of PROBLEM with further columns."""
+    before, orphan = F.col("prev_row") == schema.OPEN, F.col("row") == schema.ORPHAN
+    in_flight = F.format_string(IN_FLIGHT, "process", "prev_op")
+    not_invoked = F.format_string(NOT_INVOKED, "process")
+    of_another_f = F.format_string(OF_ANOTHER_F, "f", "process", "prev_f", "prev_op")
     problem = (
-        F.when((F.col("row") == schema.BEGIN) & before, overtaken)
-        .when(orphan & ~F.coalesce(before, F.lit(False)), alone)
-        .when(orphan & (F.col("f") != F.col("prev_f")), other)
+        F.when((F.col("row") == schema.BEGIN) & before, in_flight)
+        .when(orphan & ~F.coalesce(before, F.lit(False)), not_invoked)
+        .when(orphan & (F.col("f") != F.col("prev_f")), of_another_f)
     )
-    columns = [
-        F.col(name) for name in schema.PARSED_SCHEMA.names if name not in ("row", "error", "value")
-    ]
-    return paired.where(problem.isNotNull()).select(
-        *columns,
-        F.lit(schema.PROBLEM).cast("tinyint").alias("row"),
-        problem.alias("error"),
-        F.lit(1).cast("long").alias("value"),
-    )
+    problems = paired.where(problem.isNotNull())
+    return problems.withColumns({"row": F.lit(schema.PROBLEM).cast("byte"), "error": problem})
 
 
 def never(paired: DataFrame) -> DataFrame:

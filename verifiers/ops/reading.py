@@ -158,12 +158,9 @@ def _scratch(spark: SparkSession, names: Sequence[str]) -> str:
 
 def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]]:
     """Parse all files, and return a few rows that describe each of them."""
-    described = parsed.where(
-        F.col("row").isin(
-            schema.PROBLEM, schema.KEYS, schema.COUNT, schema.SPLIT, schema.SUSPECT, schema.FILE
-        )
+    described = parsed.where(F.col("row").isin(schema.SPLIT, schema.FILE)).select(
+        *pairing.TOLD_COLUMNS
     )
-    described = described.select(*pairing.TOLD_COLUMNS)
     if paired is not None:
         described = (
             described.unionByName(pairing.pairing_problems(paired).select(*pairing.TOLD_COLUMNS))

@@ -1,12 +1,12 @@
 """Splits of op histories, which workers parse independently."""
 
 import gc
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +27,9 @@ from verifiers.ops.schema import (
     OP,
     OPS_SCHEMA,
     PARSED_SCHEMA,
-    SUSPECT,
+    SPLIT,
 )
-from verifiers.ops.worst_lags import worst_lags
+from verifiers.ops.worst_lags import worst_lags_of
 from verifiers.spark import storage
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared
 
@@ -44,7 +44,7 @@ _BLOCK_BYTES = 4 << 20
 
 _BATCH_ROWS = 65_536
 _FILE_COLUMNS = ("row", "kind", "error")
-_SUSPECT_COLUMNS = ("row", "key", "value")
+_SPLIT_COLUMNS = ("row", "error")
 _LAG_COLUMNS = ("row", "process", "key", "value", "invoke_ns", "op")
 SPLITS_SCHEMA = declared(run=INT, split=INT, path=TEXT, begin=LONG, end=LONG, last=BOOL)
 
@@ -57,8 +57,7 @@ def _arrow(schema: StructType) -> pa.Schema:
 _PARSED, _OPS, _MOPS = _arrow(PARSED_SCHEMA), _arrow(OPS_SCHEMA), _arrow(MOPS_SCHEMA)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class Split(NamedTuple):
     """The lines of a file that begin in a range of its bytes, from `begin` to before `end`.
 
     `run` is the position of the file among those that are verified together, `number` that of the
@@ -90,13 +89,12 @@ def splits_of(run: int, path: str) -> list[Split]:
     ]
 
 
-def dealt(splits: Sequence[Split], cores: int) -> list[tuple[Any, ...]]:
+def dealt(splits: Sequence[Split], cores: int) -> list[Split]:
     """Return the rows of SPLITS_SCHEMA, so that each core gets about as much to do."""
     # Spark cuts the rows into as many equal parts as there are cores: each core gets one of the
     # largest splits first.
     largest = sorted(splits, key=lambda split: split.begin - split.end)
-    in_turn = [split for core in range(cores) for split in largest[core::cores]]
-    return [astuple(split) for split in in_turn]
+    return [split for core in range(cores) for split in largest[core::cores]]
 
 
 def parse(scratch: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -159,27 +157,26 @@ def _parse_split(
             yield from taken()
     parser.finish()
     yield from taken()
+    summary = parser.summary()
     # A file with problems is not judged.
     if is_whole and not parser.problems:
         ops = pa.Table.from_batches(held["ops"], _OPS)
         mops = pa.Table.from_batches(held["mops"], _MOPS)
-        lags = [(LAG, *worst) for worst in worst_lags(ops, mops)]
-        for columns, rows in ((_SUSPECT_COLUMNS, _suspects(ops, mops)), (_LAG_COLUMNS, lags)):
-            if rows:
-                yield _batch(columns, rows, split, _PARSED)
+        summary["suspects"] = _suspects(ops, mops)
+        if lags := [(LAG, *worst) for worst in worst_lags_of(ops, mops)]:
+            yield _batch(_LAG_COLUMNS, lags, split, _PARSED)
+    yield _batch(_SPLIT_COLUMNS, [(SPLIT, json.dumps(summary))], split, _PARSED)
 
 
-def _suspects(ops: pa.Table, mops: pa.Table) -> list[Row]:
-    """Return the suspected keys of a whole file, as rows in _SUSPECT_COLUMNS."""
+def _suspects(ops: pa.Table, mops: pa.Table) -> list[tuple[str | None, bool]]:
+    """Return the suspected keys of a whole file, as `Described` has them."""
     try:
         found = suspects_of(ops, mops)
     except Exception:  # noqa: BLE001  (logged)
         # The first look decides nothing: without it the checkers check every key.
         _LOG.exception("The first look at the keys crashed: the checkers look at all of them.")
-        return [(SUSPECT, None, 0)]
-    if len(found) > MOST_SUSPECTS:
-        return [(SUSPECT, None, 0)]
-    return [(SUSPECT, key, int(against)) for key, against in found]
+        return [(None, False)]
+    return [(None, False)] if len(found) > MOST_SUSPECTS else [*found]
 
 
 def _lines_of(split: Mapping[str, Any]) -> Iterator[list[bytes]]:

@@ -17,7 +17,7 @@ _NOWHERE = -2
 """Stands for no position; an assign begins at -1."""
 
 
-def worst_lags(ops: pa.Table, mops: pa.Table) -> list[Worst]:
+def worst_lags_of(ops: pa.Table, mops: pa.Table) -> list[Worst]:
     """Return the worst lag of each process and key of one history.
 
     Args:
