@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from verifiers.cycles.arrays import Flags, Longs, changes, longs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,20 +104,6 @@ def graph_of(edges: pa.Table) -> Graph:
         target=number[rows:],
         is_write=np.asarray(pc.equal(edges["kind"], "ww").to_numpy(), np.bool_),
     )
-
-
-def changes(*columns: Longs | Flags) -> Flags:
-    """Return per row whether it differs in any column from the row before; true of the first."""
-    found = np.zeros(len(columns[0]), np.bool_)
-    found[:1] = True
-    for column in columns:
-        found[1:] |= column[1:] != column[:-1]
-    return found
-
-
-def longs(table: pa.Table, name: str) -> Longs:
-    """Return a column of integers; -1 stands for null."""
-    return np.asarray(pc.fill_null(table[name], -1).to_numpy(), np.int64)
 
 
 def _flags(table: pa.Table, name: str) -> Flags:

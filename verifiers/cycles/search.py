@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from verifiers.cycles.graph import Flags, Graph, Longs, graph_of
+from verifiers.cycles.arrays import Flags, Longs
+from verifiers.cycles.graph import Graph, graph_of
 
 MOST_EXAMPLES = 8
 """So many cycles of each kind are shown of a run; all components are counted."""

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.cycles.graph import Longs, changes
+from verifiers.cycles.arrays import Longs, changes
 from verifiers.cycles.search import REALTIME, CyclicComponent, Step, find_cycles, tangled
 from verifiers.cycles.stretches import search_stretches, stretches, within
 from verifiers.frames.history import History
@@ -44,12 +44,7 @@ _NODE = ("process", "txn", "invoke_ns", "complete_ns")
 
 
 def backward_edges(txn_reads: DataFrame, history: History) -> DataFrame:
-    """Return the reads that lead backward in time: without any there is no cycle.
-
-    Args:
-        txn_reads: the records of transactions that transactions were given.
-        history: their transactions.
-    """
+    """Return the reads that lead backward in time: without any there is no cycle (`cycles`)."""
     edges = _read_edges(txn_reads, history)
     return edges.where(F.col("from_place") >= F.col("to_place"))
 

@@ -4,7 +4,7 @@ import inspect
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -108,13 +108,18 @@ def check_histories(
     kept: list[DataFrame] = []
     # The first look rules out what our own checkers find, and no more.
     may_be_spared = all(_OF_ALL_KEYS.isdisjoint(looked_at(check)) for check in CHECKERS.values())
-    if may_be_spared and not exact and _is_clear(histories, ww_deps=ww_deps):
-        return _run(_history(histories), None, None, ww_deps=ww_deps)
+    history = {"ops": histories.ops, "mops": histories.mops, "lags": histories.lags}
+    known = known_suspects(histories.described, ww_deps=ww_deps)
+    # With `ww_deps` those are suspected too whose ops are all concurrent, and Spark tells which.
+    is_clear = not (known or histories.divided or ww_deps)
+    if may_be_spared and is_clear and not exact:
+        return _run(history, None, None, ww_deps=ww_deps)
     try:
-        keys = None if exact else _suspects(histories, kept, ww_deps=ww_deps)
+        keys = None if exact else _suspects(histories, known, kept, ww_deps=ww_deps)
         if may_be_spared and keys is not None and keys.isEmpty():
-            return _run(_history(histories), None, None, ww_deps=ww_deps)
-        history, frames = _shared(histories, keys, kept)
+            return _run(history, None, None, ww_deps=ww_deps)
+        shared, frames = _shared(histories, keys, kept)
+        history |= shared
         where = keep(places(history, ww_deps=ww_deps))
         kept.append(where)
         return _run(history, frames, where, ww_deps=ww_deps)
@@ -123,19 +128,16 @@ def check_histories(
             frame.unpersist()
 
 
-def _is_clear(histories: OpHistories, *, ww_deps: bool) -> bool:
-    """Tell whether it is known without Spark that no key of any history is suspected.
-
-    With `ww_deps` a history whose ops are all concurrent is suspected too, and Spark tells which.
-    """
-    known = known_suspects(histories.described, ww_deps=ww_deps)
-    return not (known or histories.divided or ww_deps)
-
-
-def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -> DataFrame | None:
+def _suspects(
+    histories: OpHistories,
+    known: Collection[tuple[int, str | None]],
+    kept: list[DataFrame],
+    *,
+    ww_deps: bool,
+) -> DataFrame | None:
     """Return the suspected keys: run, key; None if the first look failed."""
     mops = histories.mops
-    found = suspect_frame(known_suspects(histories.described, ww_deps=ww_deps), mops)
+    found = suspect_frame(known, mops)
     if divided := histories.divided:
         screened = keep(first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps))
         kept.append(screened)
@@ -152,14 +154,10 @@ def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -
     return keys
 
 
-def _history(histories: OpHistories) -> dict[str, DataFrame]:
-    return {"ops": histories.ops, "mops": histories.mops, "lags": histories.lags}
-
-
 def _shared(
     histories: OpHistories, keys: DataFrame | None, kept: list[DataFrame]
 ) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
-    """Return what cycles and metrics ask for, and the frames of checkers; `keys` as `versions_of`.
+    """Return what cycles ask for as well, and the frames of checkers; `keys` as `versions_of`.
 
     Both are by name.
     """
@@ -174,12 +172,8 @@ def _shared(
         kept.append(frames[name])
     frames |= steps_by_name(frames["steps"])
     kept += [*shared.kept, suspicious]
-    history = _history(histories) | {
-        "log": shared.log,
-        "values": shared.values,
-        "backward": suspicious.where("backward"),
-    }
-    return history, frames
+    backward = suspicious.where("backward")
+    return {"log": shared.log, "values": shared.values, "backward": backward}, frames
 
 
 def _run(

@@ -30,7 +30,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from harness.core.grouping import by_key
-from verifiers.cycles.graph import Longs, changes, longs
+from verifiers.cycles.arrays import Longs, changes, longs
 from verifiers.cycles.row_groups import whole_groups
 from verifiers.spark.columns import INT, LONG, TEXT, declared, struct
 

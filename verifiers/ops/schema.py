@@ -66,7 +66,7 @@ SPLIT
     one a split: in `error` its summary (`parser.Parser.summary`), a JSON object, with the
     `suspects` of `description.Described`.
 LAG
-    of a file that is one split: the worst lag of a `process` and `key` (worst_lags.py): `value` is
+    of a file that is one split: the worst lag of a `process` and `key` (lags.py): `value` is
     the lag (ns), `invoke_ns` and `op` are of the poll.
 FILE
     a Parquet file that a task has written, of OPs (`kind` ops) or MOPs (mops): its name in `error`;

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from harness.core.grouping import by_key
 from verifiers.ops.first_look import suspects_of
+from verifiers.ops.lags import worst_lags_of
 from verifiers.ops.parser import OP_COLUMNS, STRETCH_COLUMNS, Parser, Row
 from verifiers.ops.schema import (
     FILE,
@@ -29,7 +30,6 @@ from verifiers.ops.schema import (
     PARSED_SCHEMA,
     SPLIT,
 )
-from verifiers.ops.worst_lags import worst_lags_of
 from verifiers.spark import storage
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared
 

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 
 from tests.spark.op_metrics_reference import Measures, joined, timed
 from tests.spark.op_reference import ops_of, random_history
+from verifiers.ops.lags import Worst, worst_lags_of
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
-from verifiers.ops.worst_lags import Worst, worst_lags_of
 
 
 def table(schema: StructType, rows: list[dict[str, Any]]) -> pa.Table:
