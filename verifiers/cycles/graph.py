@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from verifiers.cycles.arrays import Flags, Longs, changes, longs
+from verifiers.cycles.arrays import Flags, Longs, longs, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +88,7 @@ def graph_of(edges: pa.Table) -> Graph:
     rows = edges.num_rows
     run = np.concatenate([longs(edges, "run")] * 2)
     op = np.concatenate([longs(edges, "from_op"), longs(edges, "to_op")])
-    order = np.lexsort((op, run))
-    new = changes(run[order], op[order])
-    number = np.empty(2 * rows, np.int64)
-    number[order] = np.cumsum(new) - 1
-    one_each = order[new]
+    number, _, one_each = numbered(op, run)
     invoked = np.concatenate([longs(edges, "from_invoked"), longs(edges, "to_invoked")])
     ok = np.concatenate([_flags(edges, "from_ok"), _flags(edges, "to_ok")])
     return Graph(

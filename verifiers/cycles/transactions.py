@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.cycles.arrays import Longs, changes
+from verifiers.cycles.arrays import numbered
 from verifiers.cycles.search import REALTIME, CyclicComponent, Step, find_cycles, tangled
 from verifiers.cycles.stretches import search_stretches, stretches, within
 from verifiers.frames.history import History
@@ -110,26 +110,17 @@ def _indexed(edges: pa.Table) -> pa.Table:
         for name in _NODE
     }
     first, last = np.zeros(2 * rows, np.int64), np.ones(2 * rows, np.int64)
-    events = (
+    index, _, _ = numbered(
         np.tile(node["txn"], 2),
         np.tile(node["process"], 2),
         np.concatenate([first, last]),
         np.concatenate([node["invoke_ns"], node["complete_ns"]]),
     )
-    index = _ranks(events)
     columns = {"invoked": index[: 2 * rows], "op": index[2 * rows :]}
     for name, numbers in columns.items():
         for end, half in (("from", slice(0, rows)), ("to", slice(rows, None))):
             edges = edges.append_column(f"{end}_{name}", pa.array(numbers[half]))
     return edges
-
-
-def _ranks(keys: tuple[Longs, ...]) -> Longs:
-    """Return the place of each row in the order of its keys, of which the last comes first."""
-    order = np.lexsort(keys)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(changes(*(key[order] for key in keys))) - 1
-    return ranks
 
 
 def _row(

@@ -30,7 +30,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from harness.core.grouping import by_key
-from verifiers.cycles.arrays import Longs, changes, longs
+from verifiers.cycles.arrays import Longs, changes, longs, numbered
 from verifiers.cycles.row_groups import whole_groups
 from verifiers.spark.columns import INT, LONG, TEXT, declared, struct
 
@@ -167,12 +167,8 @@ class _Look:
         self._is_send = longs(rows, "kind") == SEND
         self._is_poll = ~self._is_send
         # Each value of a group has a number, `known`: ascending by group.
-        order = np.lexsort((longs(rows, "value"), group))
-        new = changes(group[order], longs(rows, "value")[order])
-        self._by_value = order
-        self._known = np.empty(len(order), np.int64)
-        self._known[order] = np.cumsum(new) - 1
-        self._group_of = group[order[new]]
+        self._known, self._by_value, first = numbered(longs(rows, "value"), group)
+        self._group_of = group[first]
         self._writer = self._writers()
         index = self._indices(longs(rows, "offset"))
         self._look_at_outcomes(index)

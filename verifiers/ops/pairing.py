@@ -38,27 +38,24 @@ def pairing_problems(paired: DataFrame) -> DataFrame:
     return problems.withColumns({"row": F.lit(schema.PROBLEM).cast("byte"), "error": problem})
 
 
-def never(paired: DataFrame) -> DataFrame:
+def _never(paired: DataFrame) -> DataFrame:
     """Return the ops that never completed."""
     return paired.where((F.col("row") == schema.OPEN) & F.col("next_row").isNull())
 
 
-def pending(parsed: DataFrame, paired: DataFrame) -> DataFrame:
+def _pending(parsed: DataFrame, paired: DataFrame) -> DataFrame:
     """Return the values that such ops may have sent."""
     values = parsed.where(F.col("row") == schema.OPEN_MOP)
-    return values.join(never(paired).select("run", "op"), ["run", "op"], "left_semi")
+    return values.join(_never(paired).select("run", "op"), ["run", "op"], "left_semi")
 
 
-def how_many(rows: DataFrame, kind: str) -> DataFrame:
-    """Return how many rows of each run there are, as rows of COUNT in TOLD_COLUMNS."""
-    counted = rows.groupBy("run").agg(F.count("*").alias("value"))
-    given = {
-        "row": F.lit(schema.COUNT),
-        "run": F.col("run"),
-        "type": F.lit("info"),
-        "kind": F.lit(kind),
-        "value": F.col("value"),
-    }
+def counts(parsed: DataFrame, paired: DataFrame) -> DataFrame:
+    """Return how many such ops and values each run has, as rows of COUNT in TOLD_COLUMNS."""
+    ops = _never(paired).select("run", F.lit("open").alias("kind"))
+    values = _pending(parsed, paired).select("run", F.lit("pending").alias("kind"))
+    counted = ops.unionByName(values).groupBy("run", "kind").agg(F.count("*").alias("value"))
+    given = {name: F.col(name) for name in counted.columns}
+    given |= {"row": F.lit(schema.COUNT), "type": F.lit("info")}
     return in_columns(
         counted, StructType([schema.PARSED_SCHEMA[name] for name in TOLD_COLUMNS]), given
     )
@@ -69,7 +66,7 @@ def other_ops(paired: DataFrame) -> DataFrame:
 
     They are few: a process has one a split.
     """
-    lost = never(paired).select(*schema.OPS_SCHEMA.names)
+    lost = _never(paired).select(*schema.OPS_SCHEMA.names)
     mended = {"invoked": F.col("prev_op"), "invoke_ns": F.col("prev_invoke_ns")}
     orphans = paired.where(F.col("row") == schema.ORPHAN).withColumns(mended)
     return lost.unionByName(orphans.select(*schema.OPS_SCHEMA.names))
@@ -80,7 +77,7 @@ def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame) -> DataFr
 
     Those of completions (`whole`) lack the invocation if it is in another split.
     """
-    lost = pending(parsed, paired).select(*schema.MOPS_SCHEMA.names)
+    lost = _pending(parsed, paired).select(*schema.MOPS_SCHEMA.names)
     before = paired.where(F.col("row") == schema.ORPHAN).select(
         "run", "op", F.col("prev_op").alias("invoked")
     )

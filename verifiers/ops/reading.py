@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path, PurePath
@@ -37,6 +37,7 @@ class OpHistories:
         mops: one row per value sent or polled (MOPS_SCHEMA).
         lags: how far behind each process was at the worst, by key (lags.py).
         described: what is known of each file; the position is `run` of the frames.
+        divided: the runs that can be judged and whose files were divided between workers.
         kept: frames that occupy memory until they are unpersisted.
         scratch: the name of the folder that the frames are read from.
     """
@@ -45,17 +46,9 @@ class OpHistories:
     mops: DataFrame
     lags: DataFrame
     described: tuple[Described, ...]
+    divided: Sequence[int]
     kept: tuple[DataFrame, ...]
     scratch: str
-
-    @property
-    def divided(self) -> list[int]:
-        """The runs whose files were divided between workers."""
-        return [
-            run
-            for run, history in enumerate(self.described)
-            if history.suspects is None and not history.problems
-        ]
 
     def close(self) -> None:
         """Free memory and disk; the frames cannot be used afterwards."""
@@ -123,19 +116,24 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
         ]
         ops = ops.unionByName(kept[1])
         mops = mops.where(F.col("invoked").isNotNull()).unionByName(kept[2])
-    histories = OpHistories(
+    lags = watched_lags(good(parsed))
+    divided = [
+        run
+        for run, history in enumerate(described)
+        if history.suspects is None and not history.problems
+    ]
+    if divided:
+        among = F.col("run").isin(divided)
+        lags = lags.unionByName(realtime_lags(ops.where(among), mops.where(among)))
+    return OpHistories(
         ops=ops,
         mops=mops,
-        lags=watched_lags(good(parsed)),
+        lags=lags,
         described=described,
+        divided=divided,
         kept=tuple(kept),
         scratch=scratch,
     )
-    if not histories.divided:
-        return histories
-    among = F.col("run").isin(histories.divided)
-    lags = realtime_lags(histories.ops.where(among), histories.mops.where(among))
-    return replace(histories, lags=histories.lags.unionByName(lags))
 
 
 def _scratch(spark: SparkSession, names: Sequence[str]) -> str:
@@ -162,11 +160,9 @@ def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]
         *pairing.TOLD_COLUMNS
     )
     if paired is not None:
-        described = (
-            described.unionByName(pairing.pairing_problems(paired).select(*pairing.TOLD_COLUMNS))
-            .unionByName(pairing.how_many(pairing.never(paired), "open"))
-            .unionByName(pairing.how_many(pairing.pending(parsed, paired), "pending"))
-        )
+        described = described.unionByName(
+            pairing.pairing_problems(paired).select(*pairing.TOLD_COLUMNS)
+        ).unionByName(pairing.counts(parsed, paired))
     return by_key(described.collect(), itemgetter("run"))
 
 
