@@ -18,8 +18,7 @@ from harness.core.errors import (
 from harness.core.grouping import by_key
 from harness.core.progress import Say
 from verifiers.judging.loaded import LoadedRun, load_run
-from verifiers.judging.stopwatch import Stopwatch
-from verifiers.judging.verification import Context, Verification
+from verifiers.judging.verification import Context, Stopwatch, Verification
 from verifiers.run_folder.gathering import gather
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.member import Member, most_members, span_of

@@ -1,9 +1,10 @@
 """The verification of one or several runs in one Spark session, and the verdict on each."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,6 @@ from verifiers.frames.history import ANY_PARTITION, History
 from verifiers.frames.transactions import aborted_reads, committed_reads
 from verifiers.judging.judgement import judge_findings, judge_liveness, verdict_of, why_not_valid
 from verifiers.judging.loaded import LoadedRun
-from verifiers.judging.stopwatch import Stopwatch
 from verifiers.replicas.batches import BATCH_SCHEMA
 from verifiers.replicas.comparison import Comparison, compare, located_in
 from verifiers.run_folder.folder import RunInput
@@ -35,7 +35,7 @@ from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ABORTED_READS_SCHEMA, ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
-from verifiers.scanning.causes import METRIC, Unknown, causes, told, unknown_txns
+from verifiers.scanning.causes import METRIC, Unknown, causes, unknown_txns
 from verifiers.scanning.throughput import Throughput
 from verifiers.scanning.throughput_scan import throughputs
 from verifiers.situations.effects import Latency, effects
@@ -46,6 +46,26 @@ from verifiers.spark.arrow import frame_of
 from verifiers.spark.errors import SPARK_ERRORS, first_line, is_unreadable
 from verifiers.spark.session import FEW_ROWS, in_service, is_local, tuned
 from verifiers.timeline.frames import SCHEMAS, frames_of, together
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """The duration of each step of a verification, measured in any thread.
+
+    Attributes:
+        seconds: the duration of each step that has ended, to the millisecond.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        """Measure the duration of a step."""
+        begin_ns = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self.seconds[what] = round((time.monotonic_ns() - begin_ns) / 1e9, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +307,7 @@ class Verification:
             timing_s=_phases(run),
             replicas=document,
             timeline=loaded.timeline.document,
-            metrics={METRIC: told(causes(events.sends.unknown, txns))},
+            metrics={METRIC: causes(events.sends.unknown, txns)},
             group=run.group.to_json() if run.group else {},
             liveness=judge_liveness(
                 run.meta, loaded.timeline.document, found.counts, lanes.widest_gap
