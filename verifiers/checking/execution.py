@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
@@ -207,7 +206,13 @@ def _where_digests_differ(
         values = nothing_like(records.values(history))
     else:
         tell(f"{doubt.records:,} records lie where digests differ: looking at each of them.")
-        near = _persisted(digests.in_doubt(history, log, stretches))
+        doubtful = digests.in_doubt(history, log, stretches)
+        near = replace(
+            doubtful,
+            sends=keep(doubtful.sends),
+            polls=keep(doubtful.polls),
+            final=keep(doubtful.final),
+        )
         values = keep(records.values(near))
         suspicious = values.select("value").toArrow()["value"].to_pylist()
         sends = keep(presorted.sends(history, suspicious))
@@ -218,15 +223,6 @@ def _where_digests_differ(
         polls=polls if polls_sorted else None,
         sends=sends if sends_sorted else None,
         kept=kept,
-    )
-
-
-def _persisted(history: History) -> History:
-    return replace(
-        history,
-        sends=keep(history.sends),
-        polls=keep(history.polls),
-        final=keep(history.final),
     )
 
 
@@ -381,23 +377,18 @@ def _summary(rows: Sequence[Row]) -> Found:
     counts: dict[tuple[str, str | None], int] = {}
     examples: dict[str, list[OffenceExample]] = {}
     times: dict[str, tuple[int, int]] = {}
-    for row in rows:
+    for row in sorted(rows, key=_place):
         counts[row["anomaly"], row["kind"]] = row["count"]
         if row["from_ns"] is not None:
             since, until = times.get(row["anomaly"], (row["from_ns"], row["to_ns"]))
             times[row["anomaly"]] = (min(since, row["from_ns"]), max(until, row["to_ns"]))
         columns = {column.name: row[column.name] for column in ANOMALY_SCHEMA.fields}
         examples.setdefault(row["anomaly"], []).append(OffenceExample(**columns))
-    lowest = {name: _lowest(offences) for name, offences in examples.items()}
+    lowest = {name: tuple(offences[:MOST_EXAMPLES]) for name, offences in examples.items()}
     return Found(counts=counts, examples=lowest, times=times)
 
 
-def _lowest(examples: Sequence[OffenceExample]) -> tuple[OffenceExample, ...]:
-    def place(example: OffenceExample) -> tuple[tuple[bool, Any], ...]:
-        # Examples without a known place come last.
-        return tuple((getattr(example, c) is None, getattr(example, c) or 0) for c in _NUMBERS)
-
-    by_place = sorted(
-        examples, key=lambda example: (example.topic or "", place(example), example.kind or "")
-    )
-    return tuple(by_place[:MOST_EXAMPLES])
+def _place(row: Row) -> tuple[object, ...]:
+    # Offences without a known place come last.
+    numbers = tuple((row[column] is None, row[column] or 0) for column in _NUMBERS)
+    return row["topic"] or "", numbers, row["kind"] or ""

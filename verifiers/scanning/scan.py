@@ -166,11 +166,11 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def numbers(batch: pa.RecordBatch, name: str) -> tuple[Numbers, Flags]:
     """Return a column of whole numbers with 0 for null, and which rows are not null."""
     column = batch.column(name)
-    if not column.null_count:
-        known = np.ones(batch.num_rows, dtype=np.bool_)
-        return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    return column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
+    known = np.ones(batch.num_rows, dtype=np.bool_)
+    if column.null_count:
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+        column = column.fill_null(0)
+    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
 
 
 def codes(batch: pa.RecordBatch, name: str) -> tuple[Numbers, pa.Array]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.run_dir import write_atomically
-from verifiers.run_folder.member import Member
 from verifiers.run_folder.result import Counts
 
 SECOND_NS = 1_000_000_000
@@ -58,15 +57,6 @@ class Throughput:
     partitions: tuple[PartitionGap, ...]
     counts: Counts
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the document of lanes.json."""
-        return {
-            "origin_ns": self.origin_ns,
-            "bin_ns": self.bin_ns,
-            "rows": [list(row) for row in self.rows],
-            "partitions": [{**asdict(lane), "gap_s": lane.gap_s} for lane in self.partitions],
-        }
-
     @property
     def widest_gap(self) -> dict[str, Any] | None:
         """The longest time without an acknowledgement, and of which partition; None: no sends."""
@@ -82,8 +72,14 @@ class Throughput:
 
     def write(self, run_dir: Path) -> None:
         """Write lanes.json into the run's folder, atomically."""
-        document = json.dumps(self.to_json(), separators=(",", ":"))
-        write_atomically(run_dir / "lanes.json", document + "\n")
+        document = {
+            "origin_ns": self.origin_ns,
+            "bin_ns": self.bin_ns,
+            "rows": self.rows,
+            "partitions": [{**asdict(lane), "gap_s": lane.gap_s} for lane in self.partitions],
+        }
+        text = json.dumps(document, separators=(",", ":"))
+        write_atomically(run_dir / "lanes.json", text + "\n")
 
 
 def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
@@ -100,8 +96,3 @@ def bin_width_ns(meta: Mapping[str, Any], origin_ns: int) -> int:
     while decade * 10 < least:
         decade *= 10
     return next(step * decade for step in (1, 2, 5, 10) if step * decade >= least)
-
-
-def bin_ns_of(member: Member) -> int:
-    """Return the width of a member's bins."""
-    return bin_width_ns(member.run.meta, member.run.origin_ns)

@@ -47,7 +47,7 @@ from verifiers.scanning.throughput import (
     SECOND_NS,
     PartitionGap,
     Throughput,
-    bin_ns_of,
+    bin_width_ns,
 )
 from verifiers.spark.arrow import BatchFunction, map_in_arrow
 from verifiers.spark.columns import INT, LONG, TEXT, struct
@@ -81,23 +81,22 @@ _POLLED = struct(**{MEMBER: INT}, bin=LONG, polled=LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Axis:
-    """The bins of a member's time axis: where the first begins, and how wide they are."""
+class _Task:
+    """What is to be learnt of a member.
+
+    Attributes:
+        origin_ns: where the first bin of its time axis begins.
+        bin_ns: how wide its bins are.
+        wanted: what has to be known of its sends.
+    """
 
     origin_ns: int
     bin_ns: int
+    wanted: SendsWanted
 
     def bins(self, time_ns: Numbers) -> Numbers:
         """Return the bin of each time."""
         return (time_ns - self.origin_ns) // self.bin_ns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
-    """What is to be learnt of a member: by the bins of which axis, and what of its sends."""
-
-    axis: _Axis
-    wanted: SendsWanted
 
 
 _Tasks = Mapping[int, _Task]
@@ -136,7 +135,8 @@ def throughputs(
     """
     tasks = {
         member.number: _Task(
-            axis=_Axis(origin_ns=member.run.origin_ns, bin_ns=bin_ns_of(member)),
+            origin_ns=member.run.origin_ns,
+            bin_ns=bin_width_ns(member.run.meta, member.run.origin_ns),
             wanted=asked.renamed(member.named),
         )
         for member, asked in zip(members, wanted, strict=True)
@@ -147,15 +147,13 @@ def throughputs(
     counted = sent.unionByName(polled, allowMissingColumns=True)
     rows = by_key(counted.collect(), itemgetter(MEMBER))
     return {
-        member.number: _of_member(member, asked, rows.get(member.number, []))
-        for member, asked in zip(members, wanted, strict=True)
+        member.number: _of_member(member, tasks[member.number], rows.get(member.number, []))
+        for member in members
     }
 
 
-def _of_member(
-    member: Member, wanted: SendsWanted, rows: Sequence[Row]
-) -> tuple[Throughput, Sends]:
-    sends = Sends(attempted=Counter(dict.fromkeys(wanted.faults, 0)))
+def _of_member(member: Member, task: _Task, rows: Sequence[Row]) -> tuple[Throughput, Sends]:
+    sends = Sends(attempted=Counter(dict.fromkeys(task.wanted.faults, 0)))
     bins: dict[int | None, Counter[str]] = defaultdict(Counter)
     latencies: dict[int | None, list[int | None]] = defaultdict(lambda: [None] * len(QUANTILES))
     stretches: list[Row] = []
@@ -168,13 +166,13 @@ def _of_member(
             bins[row["bin"]].update({name: row[name] or 0 for name in (*_KINDS, "polled")})
             if row[_LATENCIES[0]] is not None:
                 latencies[row["bin"]] = [row[name] for name in _LATENCIES]
-    bin_ns = bin_ns_of(member)
+    total = sum(bins.values(), Counter())
     throughput = Throughput(
-        origin_ns=member.run.origin_ns,
-        bin_ns=bin_ns,
+        origin_ns=task.origin_ns,
+        bin_ns=task.bin_ns,
         rows=tuple(
             (
-                at * bin_ns / SECOND_NS,
+                at * task.bin_ns / SECOND_NS,
                 *(bins[at][name] for name in ("ok", "info", "fail")),
                 *(None if ns is None else round(ns / 1e6, 3) for ns in latencies[at]),
                 bins[at]["polled"],
@@ -182,20 +180,16 @@ def _of_member(
             for at in sorted(at for at in bins if at is not None)
         ),
         partitions=tuple(_widest_gaps(member, stretches)),
-        counts=_counts(sum(bins.values(), Counter())),
+        counts=Counts(
+            acked=total["ok"],
+            failed=total["fail"],
+            indeterminate=total["info"],
+            sends=total["ok"] + total["fail"] + total["info"],
+            reserved=total["reserved"],
+            read=total["polled"],
+        ),
     )
     return throughput, sends.renamed(member.own)
-
-
-def _counts(total: Counter[str]) -> Counts:
-    return Counts(
-        acked=total["ok"],
-        failed=total["fail"],
-        indeterminate=total["info"],
-        sends=total["ok"] + total["fail"] + total["info"],
-        reserved=total["reserved"],
-        read=total["polled"],
-    )
 
 
 def _widest_gaps(member: Member, rows: Sequence[Row]) -> Iterator[PartitionGap]:
@@ -235,11 +229,11 @@ def _count_sent(history: History, members: Sequence[Member], tasks: _Tasks) -> D
         # What only Spark can read is brought together by Spark: no bin is in two parts.
         sends = history.sends.select(*_SENT.names)
         (task, *others) = tasks.values()
-        of_axis = F.floor((F.col("complete_ns") - task.axis.origin_ns) / task.axis.bin_ns)
+        bins = F.floor((F.col("complete_ns") - task.origin_ns) / task.bin_ns)
         together = (
             sends.repartition(number_column("topic", members))
             if others
-            else sends.repartitionByRange(of_axis)
+            else sends.repartitionByRange(bins)
         )
         return map_in_arrow(together, _count(tasks, _EVERYTHING), _COUNTED)
     shares, bounds = _shares(
@@ -255,7 +249,7 @@ def _shares(
 ) -> tuple[list[list[Part]], list[_Bounds]]:
     """Return the row groups that each task reads, and the stretch of which it counts the sends."""
     if len(members) == 1:
-        groups = _groups(files, next(iter(tasks.values())).axis)
+        groups = _groups(files, next(iter(tasks.values())))
         bounds = list(pairwise([None, *_edges(groups, cores), None]))
         return [_share(groups, begin, end) for begin, end in bounds], bounds
     # All sends of a member are in one file (run_folder/gathering.py).
@@ -263,21 +257,18 @@ def _shares(
     return shares, [_EVERYTHING] * len(shares)
 
 
-def _groups(files: Sequence[str], axis: _Axis) -> list[_Group]:
-    groups: list[_Group] = []
-    for part, rows, times in row_groups(files):
-        low, high = (axis.origin_ns,) * 2 if times is None else (times.min, times.max)
-        groups.append(
-            _Group(
-                part=part,
-                rows=rows,
-                low=(low - axis.origin_ns) // axis.bin_ns,
-                high=(high - axis.origin_ns) // axis.bin_ns,
-                known=times is not None,
-                whole=times is not None and times.has_null_count and times.null_count == 0,
-            )
+def _groups(files: Sequence[str], task: _Task) -> list[_Group]:
+    return [
+        _Group(
+            part=part,
+            rows=rows,
+            low=0 if times is None else (times.min - task.origin_ns) // task.bin_ns,
+            high=0 if times is None else (times.max - task.origin_ns) // task.bin_ns,
+            known=times is not None,
+            whole=times is not None and times.has_null_count and times.null_count == 0,
         )
-    return groups
+        for part, rows, times in row_groups(files)
+    ]
 
 
 def _edges(groups: Sequence[_Group], cores: int) -> list[int]:
@@ -290,9 +281,9 @@ def _edges(groups: Sequence[_Group], cores: int) -> list[int]:
     stretches = -(-rows // most)
     if stretches < 2:
         return []
-    low = min(group.low for group in groups)
-    step = max(1, -(-(max(group.high for group in groups) + 1 - low) // _MOST_STEPS))
-    density = np.zeros((max(group.high for group in groups) - low) // step + 2)
+    low, high = min(group.low for group in groups), max(group.high for group in groups)
+    step = max(1, -(-(high + 1 - low) // _MOST_STEPS))
+    density = np.zeros((high - low) // step + 2)
     for group in groups:
         begin, end = (group.low - low) // step, (group.high - low) // step + 1
         density[begin] += group.rows / (end - begin)
@@ -322,9 +313,9 @@ def _count(tasks: _Tasks, bounds: _Bounds, share: int | None = None) -> BatchFun
         told: dict[int, Sends] = defaultdict(Sends)
         for batch in batches:
             for number, rows in _by_member(batch, tasks):
-                here = rows.filter(_within(rows, tasks[number].axis, bounds))
+                here = rows.filter(_within(rows, tasks[number], bounds))
                 if here.num_rows:
-                    _add(here, tasks[number].axis, sent[number])
+                    _add(here, tasks[number], sent[number])
                     told[number].look_at(pa.Table.from_batches([here]), tasks[number].wanted)
                     for topic, table in _acked(here):
                         acked[number, topic].append(table)
@@ -358,13 +349,12 @@ def _by_member(batch: pa.RecordBatch, tasks: _Tasks) -> Iterator[tuple[int, pa.R
         yield one, batch if chosen.all() else batch.filter(pa.array(chosen))
 
 
-def _within(batch: pa.RecordBatch, axis: _Axis, bounds: _Bounds) -> pa.Array:
+def _within(batch: pa.RecordBatch, task: _Task, bounds: _Bounds) -> pa.Array:
     """Return which sends end in a stretch; those of which no end is known are in the first one."""
     begin, end = bounds
     complete, completed = numbers(batch, "complete_ns")
-    bins = axis.bins(complete)
-    here = completed
-    here = here & (bins >= begin) if begin is not None else here | ~completed
+    bins = task.bins(complete)
+    here = completed & (bins >= begin) if begin is not None else np.ones_like(completed)
     return pa.array(here if end is None else here & (~completed | (bins < end)))
 
 
@@ -391,7 +381,7 @@ class _Bin:
         return cell
 
 
-def _add(batch: pa.RecordBatch, axis: _Axis, bins: Mapping[int, _Bin]) -> None:
+def _add(batch: pa.RecordBatch, task: _Task, bins: Mapping[int, _Bin]) -> None:
     """Add sends to their bins; those of which no end is known to the bin _UNKNOWN."""
     complete, completed = numbers(batch, "complete_ns")
     invoke, invoked = numbers(batch, "invoke_ns")
@@ -400,7 +390,7 @@ def _add(batch: pa.RecordBatch, axis: _Axis, bins: Mapping[int, _Bin]) -> None:
     kind = np.array(kinds, dtype=np.int64)[number]
     latency = np.where(completed & invoked & (kind == _OK), complete - invoke, _UNKNOWN)
     kind = np.where((kind == _INFO) & ~invoked, np.int64(_RESERVED), kind)
-    at = axis.bins(complete)
+    at = task.bins(complete)
     low = int(at[completed].min()) if completed.any() else 0
     # Sends of an unknown bin come first.
     within = np.where(completed, at - low + 1, 0)
@@ -467,14 +457,12 @@ def _gaps(tables: Sequence[Numbers]) -> Iterator[dict[str, Any]]:
 
 def _count_polled(tasks: _Tasks) -> BatchFunction:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(_POLLED)
         for batch in batches:
             for number, rows in _by_member(batch, tasks):
                 time, known = numbers(rows, "time_ns")
-                bins, polled = np.unique(tasks[number].axis.bins(time[known]), return_counts=True)
-                members = pa.repeat(pa.scalar(number, pa.int32()), len(bins))
-                yield pa.RecordBatch.from_arrays(
-                    [members, pa.array(bins, pa.int64()), pa.array(polled, pa.int64())],
-                    names=_POLLED.names,
-                )
+                bins, polled = np.unique(tasks[number].bins(time[known]), return_counts=True)
+                columns = {MEMBER: np.full(len(bins), number), "bin": bins, "polled": polled}
+                yield pa.RecordBatch.from_pydict(columns, schema=schema)
 
     return count
