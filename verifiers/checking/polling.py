@@ -43,9 +43,7 @@ def judged(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
 def _unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
     """Return the turns that no event between the two records excuses, with `due`.
 
-    An event that names a topic or a partition excuses only turns there. `due` is the offset that
-    was to follow: the one that was sought last between the two records, or else the one after the
-    earlier record.
+    An event that names a topic or a partition excuses only turns there.
     """
     resets = events.where(F.col("f").isin(*RESETS)).select(
         F.col("process").alias("reset_process"),
@@ -77,13 +75,9 @@ def _untouched(turns: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
-    """Return the turns that skipped known records, with their number in `skipped`.
+    """Return those of the turns forward, with `due`, that skipped known records, with `skipped`.
 
     Offsets without a record, such as transaction markers, are not skipped.
-
-    Args:
-        turns: those that went forward, with the offset that was to follow in `due`.
-        log: which offsets hold a record.
     """
     size = 1 << BLOCK_BITS
     blocks = F.sequence(

@@ -31,7 +31,6 @@ __all__ = ["Report", "verify", "verify_all", "write_verdict"]
 
 _LOG = logging.getLogger(__name__)
 
-
 _MOST_ROWS = 20_000_000
 """One job gathers short runs up to so many rows; further runs go into the next job."""
 
@@ -72,15 +71,9 @@ def verify_all(
     say: Say | None = None,
     exact: bool = False,
 ) -> tuple[Report | KafkaChaosError, ...]:
-    """Return the verdicts on several runs, in their order, as `verify` does for one.
+    """Return the verdicts on several runs, in their order; arguments are those of `verify`.
 
     Short runs share one job (run_folder/gathering.py); each long run has a job of its own.
-
-    Args:
-        run_dirs: folders of runs.
-        master: a Spark master; None is all cores of this machine.
-        say: receives progress, in sentences.
-        exact: compare every record, however long a history is.
 
     Returns:
         For a folder that cannot be judged, the error; the other folders are judged all the same.
@@ -136,12 +129,11 @@ def _jobs(spark: SparkSession, ready: Mapping[int, LoadedRun]) -> Iterator[list[
     are not verified together there.
     """
 
-    def place(number: int) -> str:
-        return (
-            "" if is_local(spark) else storage.root_of(LargeFiles.of(ready[number].run.path).home)
-        )
+    def root(number: int) -> str:
+        home = LargeFiles.of(ready[number].run.path).home
+        return "" if is_local(spark) else storage.root_of(home)
 
-    for numbers in by_key(ready, place).values():
+    for numbers in by_key(ready, root).values():
         yield from _jobs_among({number: ready[number] for number in numbers})
 
 
@@ -169,11 +161,9 @@ def _judge(
     """Return the verdicts on runs that are verified together, in their order."""
     with stopwatch("verify"), _scratch(spark, runs[0].run.path) as scratch:
         context = Context(spark=spark, scratch=scratch, tell=tell, stopwatch=stopwatch, exact=exact)
-        judged: Sequence[Report | KafkaChaosError]
+        judge = _judge_several if len(runs) > 1 else _judge_one
         try:
-            judged = (
-                _judge_one(runs[0], context) if len(runs) == 1 else _judge_several(runs, context)
-            )
+            judged = judge(runs, context)
         except HistoryUnreadable as error:
             judged = [error] * len(runs)
     return [
@@ -200,7 +190,8 @@ def _scratch(spark: SparkSession, run_dir: Path) -> Iterator[str]:
         storage.remove(folder)
 
 
-def _judge_one(ready: LoadedRun, context: Context) -> list[Report]:
+def _judge_one(runs: Sequence[LoadedRun], context: Context) -> Sequence[Report | KafkaChaosError]:
+    (ready,) = runs
     path = ready.run.path
     home = str(path) if is_local(context.spark) else LargeFiles.of(path).home
     return Verification(
@@ -211,7 +202,9 @@ def _judge_one(ready: LoadedRun, context: Context) -> list[Report]:
     ).reports()
 
 
-def _judge_several(runs: Sequence[LoadedRun], context: Context) -> list[Report | KafkaChaosError]:
+def _judge_several(
+    runs: Sequence[LoadedRun], context: Context
+) -> Sequence[Report | KafkaChaosError]:
     span = span_of(max(run.history.processes for run in runs))
     members = [Member(run=run.run, number=number, span=span) for number, run in enumerate(runs)]
     context.tell(f"Gathering {len(runs)} runs into one job.")

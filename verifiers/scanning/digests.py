@@ -37,11 +37,9 @@ _FEW, _LARGE_SHARE = 500_000, 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """How many records have to be checked one by one.
+    """How many records have to be checked one by one, among how many.
 
-    Attributes:
-        records: so many; 0 proves that every value is in order.
-        among: so many there are.
+    None prove that every value is in order.
     """
 
     records: int
