@@ -48,34 +48,38 @@ def _said(key: str, value: object) -> str:
 
 
 def _of_each(
-    say: Callable[[object, object], str], *, nothing: str = "", none: str | None = None
+    sentence: str, words: Mapping[str, str], *, nothing: str = ""
 ) -> Callable[[object], str | None]:
     """Return a function that words a fact which is known for each broker; None if it is not.
 
     Args:
-        say: what to say of one broker.
-        nothing: what to say if it is told of none.
-        none: what to say of all together if it is null.
+        sentence: what to say of one broker: its id and the fact are filled in.
+        words: other words for some facts as they are `spoken`.
+        nothing: what to say if it is told of no broker.
     """
 
     def told(value: object) -> str | None:
         if not isinstance(value, Mapping):
-            return none if value is None else None
-        return ", ".join(say(node, known) for node, known in value.items()) or nothing
+            return None
+        facts = {node: spoken(fact) for node, fact in value.items()}
+        said = [sentence.format(node, words.get(fact, fact)) for node, fact in facts.items()]
+        return ", ".join(said) or nothing
 
     return told
 
 
 def _process(verb: str) -> Callable[[object], str | None]:
-    def say(node: object, known: object) -> str:
+    def one(known: object) -> str:
         pid = known.get("pid") if isinstance(known, Mapping) else known
-        return f"broker {node} {verb} {'no process' if pid is None else f'process {spoken(pid)}'}"
+        return f"{verb} no process" if pid is None else f"{verb} process {spoken(pid)}"
 
-    return _of_each(say, nothing="no process was looked for", none=f"{verb} no process")
+    def told(value: object) -> str:
+        if not isinstance(value, Mapping):
+            return one(value)
+        said = [f"broker {node} {one(known)}" for node, known in value.items()]
+        return ", ".join(said) or "no process was looked for"
 
-
-def _answer(known: object) -> str:
-    return _ANSWERS.get(str(known), spoken(known))
+    return told
 
 
 def _probes(value: object) -> str | None:
@@ -110,34 +114,24 @@ _PHRASES: Mapping[str, Callable[[object], str | None]] = {
     "limit_s": lambda value: f"{spoken(value)} s were given",
     "exit_status": lambda value: f"exit status {spoken(value)}",
     "clean_shutdown": _of_each(
-        lambda node, clean: (
-            f"broker {node} left {'its' if clean else 'no'} marker of a clean shutdown"
-        ),
+        "broker {} left {} marker of a clean shutdown",
+        {"yes": "its"},
         nothing="no marker was looked for",
     ),
     "process": _process("has"),
-    "process_state": _of_each(
-        lambda node, state: (
-            f"the process of broker {node} is {_STATES.get(str(state), spoken(state))}"
-        )
-    ),
-    "listener": _of_each(
-        lambda node, answer: f"the listener of broker {node} {_answer(answer)}",
-        nothing="no listener was asked",
-    ),
+    "process_state": _of_each("the process of broker {} is {}", _STATES),
+    "listener": _of_each("the listener of broker {} {}", _ANSWERS, nothing="no listener was asked"),
     "cut": _cut,
     "files_shorter": _of_each(
-        lambda node, shorter: (
-            f"the files of broker {node} are {'' if shorter else 'not '}shorter by as much"
-        ),
+        "the files of broker {} are {} by as much",
+        {"yes": "shorter", "no": "not shorter"},
         nothing="no files were looked at",
     ),
     "dropped_packets": lambda value: (
         f"{spoken(value)} {'packet was' if value == 1 else 'packets were'} dropped"
     ),
     "from_outside": _of_each(
-        lambda node, answer: f"from outside broker {node} {_answer(answer)}",
-        nothing="nobody was asked from outside",
+        "from outside broker {} {}", _ANSWERS, nothing="nobody was asked from outside"
     ),
     "probes": _probes,
     "wanted_s": lambda value: f"{spoken(value)} s were wanted",

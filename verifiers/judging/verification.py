@@ -36,8 +36,7 @@ from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ABORTED_READS_SCHEMA, ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
 from verifiers.scanning.causes import METRIC, Unknown, causes, unknown_txns
-from verifiers.scanning.throughput import Throughput
-from verifiers.scanning.throughput_scan import throughputs
+from verifiers.scanning.throughput import Throughput, throughputs
 from verifiers.situations.effects import Latency, effects
 from verifiers.situations.loss_causes import copies_destroyed
 from verifiers.situations.situation import reached
