@@ -5,6 +5,8 @@ records reaches Spark, which merges those of a block that is divided between bat
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,6 @@ from pyspark.sql.types import StructType
 
 from verifiers.frames.history import FOREIGN_PROBLEMS, History
 from verifiers.scanning.scan import (
-    Flags,
     Numbers,
     codes,
     grouped,
@@ -71,9 +72,14 @@ _LAST = np.uint64((1 << BLOCK_BITS) - 1)
 
 def blocks(history: History) -> DataFrame:
     """Return the digests of all acknowledgements, polls and final reads (BLOCK_SCHEMA)."""
-    sent = scan(history, "send", [*_SEEN, "type"], _blocks(PRODUCERS), BLOCK_SCHEMA)
-    polled = scan(history, "poll", [*_SEEN, "problem", "process"], _blocks(None), BLOCK_SCHEMA)
-    final = scan(history, "final", [*_SEEN, "problem"], _blocks(FINAL_READ), BLOCK_SCHEMA)
+
+    def of(dataset: str, *columns: str, witness: int | None) -> DataFrame:
+        kernel = _merging(partial(_blocks_of, witness=witness), BLOCK_SCHEMA, _BLOCK_FOLDS)
+        return scan(history, dataset, [*_SEEN, *columns], kernel, BLOCK_SCHEMA)
+
+    sent = of("send", "type", witness=PRODUCERS)
+    polled = of("poll", "problem", "process", witness=None)
+    final = of("final", "problem", witness=FINAL_READ)
     # The repartition serves what brings all witnesses of a block together, too.
     parts = sent.unionByName(polled).unionByName(final).repartition("topic", "partition", "block")
     return _merged_by_spark(parts, _BLOCK_FOLDS)
@@ -81,7 +87,8 @@ def blocks(history: History) -> DataFrame:
 
 def stretches(history: History) -> DataFrame:
     """Return the digests of the values of all sends (STRETCH_SCHEMA)."""
-    parts = scan(history, "send", [*_SEEN, "type"], _stretches, STRETCH_SCHEMA)
+    kernel = _merging(_stretches_of, STRETCH_SCHEMA, _STRETCH_FOLDS)
+    parts = scan(history, "send", [*_SEEN, "type"], kernel, STRETCH_SCHEMA)
     return _merged_by_spark(parts.repartition("topic", "stretch"), _STRETCH_FOLDS)
 
 
@@ -91,15 +98,8 @@ def _merged_by_spark(parts: DataFrame, folds: Mapping[str, _Fold]) -> DataFrame:
     return parts.groupBy(*keys).agg(*merged)
 
 
-def _blocks(witness: int | None) -> BatchFunction:
-    def digest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (blocks for batch in batches for blocks in _blocks_of(batch, witness))
-        return _merged(rows, BLOCK_SCHEMA, _BLOCK_FOLDS)
-
-    return digest
-
-
-def _blocks_of(batch: pa.RecordBatch, witness: int | None) -> Iterator[pa.RecordBatch]:
+def _blocks_of(batch: pa.RecordBatch, *, witness: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield what a witness names in a batch; who it is stands in the rows if None is given."""
     partition, in_one = numbers(batch, "partition")
     offset, at_one = numbers(batch, "offset")
     value, legible = numbers(batch, "value")
@@ -136,56 +136,54 @@ def _blocks_of(batch: pa.RecordBatch, witness: int | None) -> Iterator[pa.Record
     )
 
 
-def _stretches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return _merged(_stretches_in(batches), STRETCH_SCHEMA, _STRETCH_FOLDS)
+def _stretches_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    topic, texts = codes(batch, "topic")
+    values = numbers(batch, "value")[0]
+    placed = numbers(batch, "partition")[1] & numbers(batch, "offset")[1]
+    placeless = is_one_of(batch, "type", ("ok",)) & ~placed
+    for number, name in enumerate(texts.to_pylist()):
+        rows = np.flatnonzero(topic == number)
+        if not len(rows):
+            continue
+        value = values[rows]
+        if bool((value[1:] < value[:-1]).any()):
+            order = np.argsort(value)
+            value, rows = value[order], rows[order]
+        stretch = value >> BLOCK_BITS
+        starts = starts_of([stretch])
+        bits = _ONE << (value.view(np.uint64) & _LAST)
+        yield _batch(
+            STRETCH_SCHEMA,
+            {
+                "topic": pa.repeat(name, len(starts)),
+                "stretch": stretch[starts],
+                "sends": np.diff(starts, append=len(value)),
+                "values": np.bitwise_or.reduceat(bits, starts).view(np.int64),
+                "placeless": np.add.reduceat(placeless[rows].astype(np.int64), starts),
+            },
+        )
 
 
-def _stretches_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        topic, texts = codes(batch, "topic")
-        value = numbers(batch, "value")[0]
-        placed = numbers(batch, "partition")[1] & numbers(batch, "offset")[1]
-        placeless = is_one_of(batch, "type", ("ok",)) & ~placed
-        for number, name in enumerate(texts.to_pylist()):
-            of_topic = topic == number
-            yield from _stretches_of(name, value[of_topic], placeless[of_topic])
+def _merging(
+    rows_of: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]],
+    schema: StructType,
+    folds: Mapping[str, _Fold],
+) -> BatchFunction:
+    """Return a function that merges, by their keys, the rows that one worker has of all batches."""
 
-
-def _stretches_of(topic: str, value: Numbers, placeless: Flags) -> Iterator[pa.RecordBatch]:
-    if not len(value):
-        return
-    if bool((value[1:] < value[:-1]).any()):
-        order = np.argsort(value)
-        value, placeless = value[order], placeless[order]
-    stretch = value >> BLOCK_BITS
-    starts = starts_of([stretch])
-    bits = _ONE << (value.view(np.uint64) & _LAST)
-    yield _batch(
-        STRETCH_SCHEMA,
-        {
-            "topic": pa.repeat(topic, len(starts)),
-            "stretch": stretch[starts],
-            "sends": np.diff(starts, append=len(value)),
-            "values": np.bitwise_or.reduceat(bits, starts).view(np.int64),
-            "placeless": np.add.reduceat(placeless.astype(np.int64), starts),
-        },
-    )
-
-
-def _merged(
-    rows_of_batches: Iterator[pa.RecordBatch], schema: StructType, folds: Mapping[str, _Fold]
-) -> Iterator[pa.RecordBatch]:
-    """Return the rows merged by their keys, as far as one worker has them."""
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in rows_of_batches:
-        pending.append(batch)
-        rows += batch.num_rows
-        if rows >= _MOST_ROWS:
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pending: list[pa.RecordBatch] = []
+        rows = 0
+        for part in chain.from_iterable(map(rows_of, batches)):
+            pending.append(part)
+            rows += part.num_rows
+            if rows >= _MOST_ROWS:
+                yield _folded(pending, schema, folds)
+                pending, rows = [], 0
+        if rows:
             yield _folded(pending, schema, folds)
-            pending, rows = [], 0
-    if rows:
-        yield _folded(pending, schema, folds)
+
+    return merge
 
 
 def _folded(
