@@ -227,13 +227,12 @@ class Verification:
             built = built.with_more(frames_of(self.context.spark, rows), unseen)
             with self.context.stopwatch("verify: run checkers"):
                 found = run_checkers(self.context.spark, built, members, self.context.scratch)
-            located: dict[int, dict[str, Any]] = {}
-            if any(
-                anomaly == "lost-write"
-                for found_in_run in found.values()
-                for anomaly, _ in found_in_run.counts
-            ):
-                located = located_in(found_in(self.context.spark, self.context.scratch))
+            anomalies = {anomaly for run in found.values() for anomaly, _ in run.counts}
+            located: Mapping[int, Mapping[str, Any]] = (
+                located_in(found_in(self.context.spark, self.context.scratch))
+                if "lost-write" in anomalies
+                else {}
+            )
             found_rows = storage.join(self.context.scratch, FOUND)
             hand_out(found_rows, members, "anomalies", FOUND_SCHEMA)
             if compared.summaries and len(members) > 1:
@@ -286,9 +285,6 @@ class Verification:
         )
         answers = apply_rules(evidence)
         reasons = why_not_valid(run, findings, known, answers, replicas.reasons)
-        document = dict(replicas.document)
-        if located:
-            document["located"] = located
         return Report(
             run=str(run.meta.get("run", run.path.name)),
             scenario=str(run.meta.get("scenario", "")),
@@ -304,7 +300,7 @@ class Verification:
             adequacy={name: answer.to_json() for name, answer in answers.items()},
             checkers=checker_states(evidence)[0],
             timing_s=_phases(run),
-            replicas=document,
+            replicas={**replicas.document, **({"located": located} if located else {})},
             timeline=loaded.timeline.document,
             metrics={METRIC: causes(events.sends.unknown, txns)},
             group=run.group.to_json() if run.group else {},
