@@ -229,19 +229,10 @@ def _where_digests_differ(
 def run_checkers(
     spark: SparkSession, built: Built, members: Sequence[Member], scratch: str
 ) -> dict[int, Found]:
-    """Run every registered checker and write what they find into `scratch`.
+    """Run every registered checker, and return what they find in each member, by its number.
 
-    A checker that crashes leaves its traceback in the folders of the runs, `crash-<name>.txt`, and
-    stops no other.
-
-    Args:
-        spark: the session of the frames.
-        built: the shared frames.
-        members: the runs that they are of.
-        scratch: the name of an empty folder.
-
-    Returns:
-        What was found, by member.
+    They write it into `scratch`, the name of an empty folder. A checker that crashes leaves its
+    traceback in the folders of the runs, `crash-<name>.txt`, and stops no other.
 
     Raises:
         PySparkException: the history itself cannot be read; or Py4JJavaError.

@@ -101,7 +101,7 @@ def verify_all(
         ready = {number: loaded for number, loaded in ready.items() if number not in found}
         for numbers in _jobs(spark, ready):
             runs = [ready[number] for number in numbers]
-            judged = _judge(spark, runs, tell, Stopwatch(dict(stopwatch.seconds)), exact=exact)
+            judged = _judge(spark, runs, tell, Stopwatch(stopwatch), exact=exact)
             found |= dict(zip(numbers, judged, strict=True))
     return tuple(found[number] for number in range(len(run_dirs)))
 
@@ -167,7 +167,7 @@ def _judge(
         except HistoryUnreadable as error:
             judged = [error] * len(runs)
     return [
-        replace(report, timing_s={**report.timing_s, **stopwatch.seconds})
+        replace(report, timing_s={**report.timing_s, **stopwatch})
         if isinstance(report, Report)
         else report
         for report in judged

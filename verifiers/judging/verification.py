@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +36,7 @@ from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ABORTED_READS_SCHEMA, ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
 from verifiers.scanning.causes import METRIC, Unknown, causes, unknown_txns
+from verifiers.scanning.sends import Sends
 from verifiers.scanning.throughput import Throughput, throughputs
 from verifiers.situations.effects import Latency, effects
 from verifiers.situations.loss_causes import copies_destroyed
@@ -47,24 +48,17 @@ from verifiers.spark.session import FEW_ROWS, in_service, is_local, tuned
 from verifiers.timeline.frames import SCHEMAS, frames_of, together
 
 
-@dataclass(slots=True)
-class Stopwatch:
-    """The duration of each step of a verification, measured in any thread.
-
-    Attributes:
-        seconds: the duration of each step that has ended, to the millisecond.
-    """
-
-    seconds: dict[str, float] = field(default_factory=dict)
+class Stopwatch(dict[str, float]):
+    """The durations of steps of a verification that have ended, in any thread: seconds by name."""
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
-        """Measure the duration of a step."""
+        """Measure the duration of a step, to the millisecond."""
         begin_ns = time.monotonic_ns()
         try:
             yield
         finally:
-            self.seconds[what] = round((time.monotonic_ns() - begin_ns) / 1e9, 3)
+            self[what] = round((time.monotonic_ns() - begin_ns) / 1e9, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +122,10 @@ class Verification:
                 drawing = aside.submit(self._draw, history)
                 explaining = aside.submit(self._explain, history)
                 results = self._find(history, comparing, aside, digest_first=digest_first)
-                lanes = drawing.result()
+                drawn = drawing.result()
                 txns = explaining.result()
         return [
-            self._concluded(member, results, lanes[member.number], txns.get(member.number, {}))
+            self._concluded(member, results, *drawn[member.number], txns.get(member.number, {}))
             for member in self.members
         ]
 
@@ -177,13 +171,10 @@ class Verification:
             member.numbered(process) for member in self.members for process in chosen(member.run)
         )
 
-    def _draw(self, history: History) -> dict[int, Throughput]:
+    def _draw(self, history: History) -> dict[int, tuple[Throughput, Sends]]:
         with self.context.stopwatch("verify: draw lanes"):
             wanted = [loaded.events.sends_wanted for loaded in self.members.values()]
-            drawn = throughputs(history, list(self.members), wanted)
-        for member, loaded in self.members.items():
-            loaded.events.sends = drawn[member.number][1]
-        return {number: throughput for number, (throughput, _) in drawn.items()}
+            return throughputs(history, list(self.members), wanted)
 
     def _explain(self, history: History) -> Mapping[int, Unknown]:
         """Return how many transactions have an unknown outcome, by the number of the member."""
@@ -250,7 +241,7 @@ class Verification:
         hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
 
     def _concluded(
-        self, member: Member, results: "_Results", lanes: Throughput, txns: Unknown
+        self, member: Member, results: "_Results", lanes: Throughput, sends: Sends, txns: Unknown
     ) -> Report:
         run, loaded = member.run, self.members[member]
         found = results.found[member.number]
@@ -270,6 +261,7 @@ class Verification:
             copies_destroyed=copies_destroyed(loaded.events),
         )
         events = loaded.events
+        events.sends = sends
         felt = effects(events, _latencies(lanes), {fault.id: fault.proven for fault in run.faults})
         # Where the timeline is not known, nothing can be said of what was not felt.
         known = felt if events.timeline.states else {}
@@ -302,7 +294,7 @@ class Verification:
             timing_s=_phases(run),
             replicas={**replicas.document, **({"located": located} if located else {})},
             timeline=loaded.timeline.document,
-            metrics={METRIC: causes(events.sends.unknown, txns)},
+            metrics={METRIC: causes(sends.unknown, txns)},
             group=run.group.to_json() if run.group else {},
             liveness=judge_liveness(
                 run.meta, loaded.timeline.document, found.counts, lanes.widest_gap

@@ -70,14 +70,9 @@ def scan_shares(
     kernel: Callable[[int], BatchFunction],
     schema: StructType,
 ) -> DataFrame:
-    """Return the results of functions on the rows of row groups, in columns of `schema`.
+    """Return the results of functions on the rows of row groups, as `scan` does.
 
-    Args:
-        session: the session.
-        shares: the row groups that each task reads.
-        columns: those that the functions ask for.
-        kernel: the function for a share, by its number.
-        schema: of what they return.
+    Each task reads one of the `shares`, and `kernel` returns the function for it by its number.
     """
     if not shares:
         return frame_of(session, [], schema)
