@@ -95,21 +95,26 @@ def build(
             records. The frames are the same.
         tell: receives, in sentences, what the digests showed.
     """
-    log = keep(offsets.log(history, by_scan=digest_first))
+    kept: list[DataFrame] = []
+
+    def held(frame: DataFrame) -> DataFrame:
+        kept.append(keep(frame))
+        return kept[-1]
+
+    log = held(offsets.log(history, by_scan=digest_first))
     checked = (
-        _where_digests_differ(history, log, tell) if digest_first else _Suspicious.of_all(history)
+        _where_digests_differ(history, log, tell, held)
+        if digest_first
+        else _Suspicious(history=history, values=held(records.values(history)))
     )
     values = checked.values
-    turns = keep(order.turns(history, checked.polls))
+    turns = held(order.turns(history, checked.polls))
     processing = consumption.processing(history.events)
-    kept = (values, log, turns, *checked.kept)
     of_txns: dict[str, DataFrame] = {}
     if history.transactional:
-        parts = keep(transactions.parts(history, values))
-        txn_reads = keep(transactions.txn_reads(history))
-        kept += (parts, txn_reads)
+        txn_reads = held(transactions.txn_reads(history))
         of_txns = {
-            "parts": parts,
+            "parts": held(transactions.parts(history, values)),
             "txn_reads": txn_reads,
             "txn_cycles": backward_edges(txn_reads, history),
         }
@@ -131,34 +136,28 @@ def build(
         # Of what is known to be empty, Spark plans nothing.
         return nothing_like(frame) if name in empty else frame
 
-    def nothing(schema: StructType) -> DataFrame:
-        return frame_of(history.polls.sparkSession, [], schema)
-
     suspects = {name: frame for name, frame in of_txns.items() if name not in empty}
     if "txn_cycles" in suspects:
         suspects["txn_cycles"] = cycles(suspects["txn_reads"], history)
     if "turns" not in empty:
-        suspects["turns"] = keep(polling.judged(turns, log, history.events))
-        kept += (suspects["turns"],)
+        suspects["turns"] = held(polling.judged(turns, log, history.events))
     values = known("values", values)
-    producing = keep(order.producing(history, values, checked.sends))
-    kept += (producing,)
-    txns = known("txns", history.txns)
+    session = history.polls.sparkSession
     by_name = {
         **history.recorded(),
-        "txns": txns,
+        "txns": known("txns", history.txns),
         "aborted_reads": known("aborted_reads", history.aborted_reads),
         "values": values,
         "log": log,
-        "turns": nothing(polling.TURNS_SCHEMA),
-        "producing": producing,
-        "slots": nothing(offsets.SLOTS_SCHEMA)
+        "turns": frame_of(session, [], polling.TURNS_SCHEMA),
+        "producing": held(order.producing(history, values, checked.sends)),
+        "slots": frame_of(session, [], offsets.SLOTS_SCHEMA)
         if "slots" in empty
         else offsets.slots(checked.history, values, log),
         "processing": known("processing", processing),
         **suspects,
     }
-    return Built(by_name=by_name, kept=kept, empty=empty)
+    return Built(by_name=by_name, kept=tuple(kept), empty=empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,27 +170,23 @@ class _Suspicious:
         values: what is known of each value; kept.
         polls: the polls that `turns` needs; None is all.
         sends: the sends that `producing` needs; None is all.
-        kept: further frames that occupy memory or disk until they are unpersisted.
     """
 
     history: History
     values: DataFrame
     polls: DataFrame | None = None
     sends: DataFrame | None = None
-    kept: tuple[DataFrame, ...] = ()
-
-    @classmethod
-    def of_all(cls, history: History) -> "_Suspicious":
-        return cls(history=history, values=keep(records.values(history)))
 
 
 def _where_digests_differ(
-    history: History, log: DataFrame, tell: Callable[[str], None]
+    history: History,
+    log: DataFrame,
+    tell: Callable[[str], None],
+    held: Callable[[DataFrame], DataFrame],
 ) -> _Suspicious:
     tell("Comparing digests of what was acknowledged, polled and finally read, and their order.")
-    stretches = keep(digests.stretches_of(history))
-    polls, sends = keep(presorted.polls(history)), keep(presorted.sends(history, []))
-    kept: tuple[DataFrame, ...] = (stretches, polls, sends)
+    stretches = held(digests.stretches_of(history))
+    polls, sends = held(presorted.polls(history)), held(presorted.sends(history, []))
     # One of these jobs is planned while workers scan for the other.
     with ThreadPoolExecutor(1, "order") as aside:
         ordering = aside.submit(presorted.are_sorted, polls, sends)
@@ -199,7 +194,7 @@ def _where_digests_differ(
         polls_sorted, sends_sorted = ordering.result()
     if doubt.is_large:
         tell(f"{doubt.records:,} records lie where digests differ: looking at every record.")
-        return replace(_Suspicious.of_all(history), kept=kept)
+        return _Suspicious(history=history, values=held(records.values(history)))
     near = history
     if doubt.records == 0:
         tell("All digests agree.")
@@ -209,20 +204,18 @@ def _where_digests_differ(
         doubtful = digests.in_doubt(history, log, stretches)
         near = replace(
             doubtful,
-            sends=keep(doubtful.sends),
-            polls=keep(doubtful.polls),
-            final=keep(doubtful.final),
+            sends=held(doubtful.sends),
+            polls=held(doubtful.polls),
+            final=held(doubtful.final),
         )
-        values = keep(records.values(near))
+        values = held(records.values(near))
         suspicious = values.select("value").toArrow()["value"].to_pylist()
-        sends = keep(presorted.sends(history, suspicious))
-        kept += (near.sends, near.polls, near.final, sends)
+        sends = held(presorted.sends(history, suspicious))
     return _Suspicious(
         history=near,
         values=values,
         polls=polls if polls_sorted else None,
         sends=sends if sends_sorted else None,
-        kept=kept,
     )
 
 
