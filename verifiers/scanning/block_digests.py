@@ -142,13 +142,13 @@ def _stretches_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     placed = numbers(batch, "partition")[1] & numbers(batch, "offset")[1]
     placeless = is_one_of(batch, "type", ("ok",)) & ~placed
     for number, name in enumerate(texts.to_pylist()):
-        rows = np.flatnonzero(topic == number)
-        if not len(rows):
+        of_topic = topic == number
+        value, nowhere = values[of_topic], placeless[of_topic]
+        if not len(value):
             continue
-        value = values[rows]
         if bool((value[1:] < value[:-1]).any()):
             order = np.argsort(value)
-            value, rows = value[order], rows[order]
+            value, nowhere = value[order], nowhere[order]
         stretch = value >> BLOCK_BITS
         starts = starts_of([stretch])
         bits = _ONE << (value.view(np.uint64) & _LAST)
@@ -159,7 +159,7 @@ def _stretches_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
                 "stretch": stretch[starts],
                 "sends": np.diff(starts, append=len(value)),
                 "values": np.bitwise_or.reduceat(bits, starts).view(np.int64),
-                "placeless": np.add.reduceat(placeless[rows].astype(np.int64), starts),
+                "placeless": np.add.reduceat(nowhere.astype(np.int64), starts),
             },
         )
 

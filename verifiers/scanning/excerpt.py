@@ -3,8 +3,7 @@
 Each dataset takes one scan (scan.py); the workers receive what is wanted.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -65,17 +64,9 @@ def values_of(history: History, wanted: Wanted) -> dict[str, Numbers]:
             for dataset in ("send", "poll", "final")
         ]
     ).toArrow()
-    return _distinct(
-        (topic, np.frombuffer(packed.as_buffer(), np.int64))
-        for topic, packed in zip(found["topic"].to_pylist(), found["packed"], strict=True)
-    )
-
-
-def _distinct(parts: Iterable[tuple[str, Numbers]]) -> dict[str, Numbers]:
-    """Return all numbers of a topic, each once and sorted, by topic."""
-    by_topic: dict[str, list[Numbers]] = defaultdict(list)
-    for topic, part in parts:
-        by_topic[topic].append(part)
+    by_topic: dict[str, list[Numbers]] = {}
+    for topic, packed in zip(found["topic"].to_pylist(), found["packed"], strict=True):
+        by_topic.setdefault(topic, []).append(np.frombuffer(packed.as_buffer(), np.int64))
     return {topic: np.unique(np.concatenate(parts)) for topic, parts in by_topic.items()}
 
 
@@ -83,21 +74,19 @@ def _packed_values(wanted: Wanted) -> BatchFunction:
     """Return one row for each topic of a task: as rows, millions of values take far longer."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        values = _distinct(part for batch in _rows(wanted)(batches) for part in _values_in(batch))
-        packed = [part.tobytes() for part in values.values()]
+        by_topic: dict[str, list[Numbers]] = {}
+        for batch in _rows(wanted)(batches):
+            topic, names = codes(batch, "topic")
+            value, valued = numbers(batch, "value")
+            for number, name in enumerate(names.to_pylist()):
+                by_topic.setdefault(name, []).append(value[valued & (topic == number)])
+        packed = [np.unique(np.concatenate(parts)).tobytes() for parts in by_topic.values()]
         yield pa.RecordBatch.from_arrays(
-            [pa.array(list(values), pa.string()), pa.array(packed, pa.binary())],
+            [pa.array(list(by_topic), pa.string()), pa.array(packed, pa.binary())],
             names=_PACKED.names,
         )
 
     return pack
-
-
-def _values_in(batch: pa.RecordBatch) -> Iterator[tuple[str, Numbers]]:
-    topic, names = codes(batch, "topic")
-    value, valued = numbers(batch, "value")
-    for number, name in enumerate(names.to_pylist()):
-        yield name, value[valued & (topic == number)]
 
 
 def excerpt(history: History, wanted: Wanted) -> History:
@@ -126,17 +115,20 @@ def _wanted_of(batch: pa.RecordBatch, wanted: Wanted) -> Flags:
     partition, in_one = numbers(batch, "partition")
     offset, at_one = numbers(batch, "offset")
     placed = in_one & at_one
-    criteria = (
-        (wanted.blocks, placed, block_numbers(partition, offset >> BLOCK_BITS)),
-        (wanted.stretches, valued, value >> BLOCK_BITS),
-        (wanted.values, valued, value),
-    )
     chosen = np.zeros(batch.num_rows, dtype=np.bool_)
     for number, name in enumerate(names.to_pylist()):
-        for by_topic, known, asked in criteria:
-            if name in by_topic:
-                rows = np.flatnonzero(known & (topic == number))
-                chosen[rows] |= _is_in(asked[rows], by_topic[name])
+        if not any(name in asked for asked in (wanted.blocks, wanted.stretches, wanted.values)):
+            continue
+        rows = np.flatnonzero(topic == number)
+        of, here = value[rows], np.zeros(len(rows), dtype=np.bool_)
+        if name in wanted.blocks:
+            block = block_numbers(partition[rows], offset[rows] >> BLOCK_BITS)
+            here |= placed[rows] & _is_in(block, wanted.blocks[name])
+        if name in wanted.stretches:
+            here |= valued[rows] & _is_in(of >> BLOCK_BITS, wanted.stretches[name])
+        if name in wanted.values:
+            here |= valued[rows] & _is_in(of, wanted.values[name])
+        chosen[rows[here]] = True
     return chosen
 
 
