@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -47,14 +46,12 @@ class Graph:
 
     def components(self, edges: Flags, *, realtime: bool) -> Longs:
         """Return per node its strongly connected component by these edges, and, if so, realtime."""
-        sources, targets = [self.source[edges]], [self.target[edges]]
+        pairs = [(self.source[edges], self.target[edges])]
         total = self.size
         if realtime:
             total += int(self.ok.sum())
-            for some_sources, some_targets in self._clock():
-                sources.append(some_sources)
-                targets.append(some_targets)
-        source, target = np.concatenate(sources), np.concatenate(targets)
+            pairs += self._clock()
+        source, target = map(np.concatenate, zip(*pairs, strict=True))
         present = np.ones(len(source), np.bool_)
         matrix = csr_matrix((present, (source, target)), shape=(total, total))
         _, labels = connected_components(matrix, directed=True, connection="strong")
@@ -72,13 +69,13 @@ class Graph:
         yield completing, tick
         same_run = self.run[completing[:-1]] == self.run[completing[1:]]
         yield tick[:-1][same_run], tick[1:][same_run]
-        first = self.size
-        for nodes in _slices(self.run):
-            completions = self.op[nodes][self.ok[nodes]]
-            before = np.searchsorted(completions, self.invoked[nodes], side="left")
-            waiting = np.flatnonzero(before)
-            yield first + before[waiting] - 1, nodes.start + waiting
-            first += len(completions)
+        # One axis for all runs, on which nodes, and so ticks, stand in their order.
+        begins = self.run * (1 + max(self.op.max(), self.invoked.max()))
+        completions = (begins + self.op)[completing]
+        first = np.searchsorted(completions, begins)
+        before = np.searchsorted(completions, begins + self.invoked)
+        waiting = np.flatnonzero(before > first)
+        yield self.size + before[waiting] - 1, waiting
 
 
 def graph_of(edges: pa.Table) -> Graph:
@@ -88,39 +85,37 @@ def graph_of(edges: pa.Table) -> Graph:
         edges: run, kind, and for `from` and `to`: op, ok, invoked; no column with nulls.
     """
     rows = edges.num_rows
-    run = np.concatenate([_longs(edges, "run")] * 2)
-    op = np.concatenate([_longs(edges, "from_op"), _longs(edges, "to_op")])
-    order = np.lexsort((op, run))
-    new = np.ones(2 * rows, np.bool_)
-    new[1:] = (run[order][1:] != run[order][:-1]) | (op[order][1:] != op[order][:-1])
-    number = np.empty(2 * rows, np.int64)
-    number[order] = np.cumsum(new) - 1
-    one_each = order[new]
-    invoked = np.concatenate([_longs(edges, "from_invoked"), _longs(edges, "to_invoked")])
-    ok = np.concatenate([_flags(edges, "from_ok"), _flags(edges, "to_ok")])
+    run = np.tile(np.asarray(edges["run"].to_numpy(), np.int64), 2)
+    op = of_ends(edges, "op")
+    number = ranks(op, run)
+    one_each = np.empty(number.max() + 1, np.int64)
+    one_each[number] = np.arange(2 * rows)
     return Graph(
         run=run[one_each],
         op=op[one_each],
-        invoked=invoked[one_each],
-        ok=ok[one_each],
+        invoked=of_ends(edges, "invoked")[one_each],
+        ok=of_ends(edges, "ok")[one_each] > 0,
         source=number[:rows],
         target=number[rows:],
         is_write=np.asarray(pc.equal(edges["kind"], "ww").to_numpy(), np.bool_),
     )
 
 
-def _longs(table: pa.Table, name: str) -> Longs:
-    return np.asarray(table[name].to_numpy(), np.int64)
+def of_ends(edges: pa.Table, name: str) -> Longs:
+    """Return a number, or a flag, of what each edge leads from, then of what each leads to."""
+    ends = [edges[f"{end}_{name}"].to_numpy() for end in ("from", "to")]
+    return np.concatenate(ends).astype(np.int64)
 
 
-def _flags(table: pa.Table, name: str) -> Flags:
-    return np.asarray(table[name].to_numpy(), np.bool_)
+def ranks(*keys: Longs) -> Longs:
+    """Return the place of each row in the order of its keys, of which the last decides first.
 
-
-def _slices(run: Longs) -> Iterator[slice]:
-    """Yield where each run's nodes are; they are ordered by run."""
-    edges = np.flatnonzero(np.diff(run)) + 1
-    bounds = [0, *edges.tolist(), len(run)]
-    for begin, end in pairwise(bounds):
-        if begin < end:
-            yield slice(begin, end)
+    Equal rows have the same place, and no place is left out.
+    """
+    order = np.lexsort(keys)
+    new = np.zeros(len(order), np.bool_)
+    for key in keys:
+        new[1:] |= key[order][1:] != key[order][:-1]
+    places = np.empty(len(order), np.int64)
+    places[order] = np.cumsum(new)
+    return places

@@ -23,16 +23,17 @@ def whole_groups(
     for batch in batches:
         part = batch
         if cut is not None:
-            part = batch.slice(_first_other(batch, by, cut))
-            if not part.num_rows:
+            other = pc.index(_same(batch, by, cut), value=False).as_py()
+            if other < 0:
                 continue
-            cut = None
+            part, cut = batch.slice(other), None
         pending.append(part)
         held += part.num_rows
         if held < rows:
             continue
         table = pa.Table.from_batches(pending)
-        whole = _before_the_last(table, by)
+        # The last group may continue.
+        whole = pc.index(_same(table, by, table.slice(held - 1)), value=True).as_py()
         if whole:
             yield table.slice(0, whole)
             table = table.slice(whole)
@@ -45,18 +46,8 @@ def whole_groups(
         yield pa.Table.from_batches(pending)
 
 
-def _before_the_last(table: pa.Table, by: Sequence[str]) -> int:
-    """Return how many rows come before the last group, which may continue."""
-    return int(pc.index(_same(table, by, table.slice(table.num_rows - 1)), value=True).as_py())
-
-
-def _first_other(batch: pa.RecordBatch, by: Sequence[str], row: pa.Table) -> int:
-    """Return how many rows of a batch come before the first that is not of this group."""
-    other = int(pc.index(_same(batch, by, row), value=False).as_py())
-    return batch.num_rows if other < 0 else other
-
-
 def _same(rows: pa.Table | pa.RecordBatch, by: Sequence[str], row: pa.Table) -> pa.ChunkedArray:
+    """Return which rows are of the group that the one `row` is of."""
     same = pc.equal(rows[by[0]], row[by[0]][0])
     for name in by[1:]:
         same = pc.and_(same, pc.equal(rows[name], row[name][0]))

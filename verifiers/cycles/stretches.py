@@ -13,7 +13,6 @@ stretch. Stretches are rounded outward to blocks of places, which joins some of 
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -101,11 +100,9 @@ def search_stretches(
     """
     # All edges of one stretch go to one task, in consecutive rows.
     together = edges.repartition("run", "stretch").sortWithinPartitions("run", "stretch")
-    return map_in_arrow(together, partial(_search_each, search=search), schema)
 
+    def search_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for whole in whole_groups(batches, ("run", "stretch"), rows=_TOGETHER):
+            yield from search(whole).to_batches()
 
-def _search_each(
-    batches: Iterator[pa.RecordBatch], *, search: Callable[[pa.Table], pa.Table]
-) -> Iterator[pa.RecordBatch]:
-    for edges in whole_groups(batches, ("run", "stretch"), rows=_TOGETHER):
-        yield from search(edges).to_batches()
+    return map_in_arrow(together, search_each, schema)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.cycles.graph import Longs
+from verifiers.cycles.graph import of_ends, ranks
 from verifiers.cycles.search import REALTIME, CyclicComponent, Step, find_cycles, tangled
 from verifiers.cycles.stretches import search_stretches, stretches, within
 from verifiers.frames.history import History
@@ -124,34 +124,18 @@ def _indexed(edges: pa.Table) -> pa.Table:
     same moment beginnings come first, so that only what ended before another began precedes it.
     """
     rows = edges.num_rows
-    node = {
-        name: np.concatenate([edges[f"{end}_{name}"].to_numpy() for end in ("from", "to")])
-        for name in _NODE
-    }
-    first, last = np.zeros(2 * rows, np.int64), np.ones(2 * rows, np.int64)
-    events = (
-        np.tile(node["txn"], 2),
-        np.tile(node["process"], 2),
-        np.concatenate([first, last]),
-        np.concatenate([node["invoke_ns"], node["complete_ns"]]),
+    process, txn, begun, ended = (of_ends(edges, name) for name in _NODE)
+    index = ranks(
+        np.tile(txn, 2),
+        np.tile(process, 2),
+        np.repeat([0, 1], 2 * rows),
+        np.concatenate([begun, ended]),
     )
-    index = _ranks(events)
     columns = {"invoked": index[: 2 * rows], "op": index[2 * rows :]}
     for name, numbers in columns.items():
         for end, half in (("from", slice(0, rows)), ("to", slice(rows, None))):
             edges = edges.append_column(f"{end}_{name}", pa.array(numbers[half]))
     return edges
-
-
-def _ranks(keys: tuple[Longs, ...]) -> Longs:
-    """Return the place of each row in the order of its keys, of which the last comes first."""
-    order = np.lexsort(keys)
-    new = np.zeros(len(order), np.bool_)
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(new)
-    return ranks
 
 
 def _row(
