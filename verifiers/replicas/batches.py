@@ -76,9 +76,10 @@ class Summary:
 
     Attributes:
         replica: which.
+        bound: the high watermark of its partition at rest, up to which replicas are compared.
         runs: by epoch.
         size_bytes: of all batches.
-        compared: how many batches lie below the bound, up to which replicas are compared.
+        compared: how many batches lie below the bound.
         digest: of these; equal for equal batches.
         damaged: how many of these have a checksum that does not fit.
         transactional: how many belong to transactions, markers included.
@@ -88,6 +89,7 @@ class Summary:
     """
 
     replica: Replica
+    bound: int
     runs: tuple[Run, ...]
     size_bytes: int
     compared: int
@@ -237,14 +239,18 @@ def summarise(
         .collect()
     )
     by_replica = by_key(found, itemgetter("broker", "topic", "partition"))
-    return tuple(_summary(replica, by_replica.get(replica.key, [])) for replica in copied.replicas)
+    return tuple(
+        _summary(replica, bounds[replica.topic_partition], by_replica.get(replica.key, []))
+        for replica in copied.replicas
+    )
 
 
-def _summary(replica: Replica, rows: list[Any]) -> Summary:
+def _summary(replica: Replica, bound: int, rows: list[Any]) -> Summary:
     whole = [row for row in rows if row["problem"] is None]
     runs = _runs(whole)
     return Summary(
         replica=replica,
+        bound=bound,
         runs=runs,
         size_bytes=sum(row["size"] for row in whole),
         compared=sum(row["compared"] for row in whole),

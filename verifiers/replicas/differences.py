@@ -50,14 +50,10 @@ the ISR at the end if `in_sync`. `same_records` are the same bytes under another
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The replicas of one partition, of which the others are compared with the reference.
-
-    From the `bound` on, the high watermark at rest, nothing is compared.
-    """
+    """The replicas of one partition, of which the others are compared with the reference."""
 
     reference: Summary
     others: tuple[Summary, ...]
-    bound: int
 
     @property
     def alike(self) -> bool:
@@ -66,7 +62,7 @@ class Group:
         return len({contents(summary) for summary in (self.reference, *self.others)}) == 1
 
 
-def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> list[Group]:
+def group(summaries: Sequence[Summary]) -> list[Group]:
     """Return the replicas by partition, each with the one that the others are compared with.
 
     That is the leader at the end; where there is none, a member of the ISR, else the longest log.
@@ -77,11 +73,9 @@ def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> l
         return (replica.leads, bool(replica.in_sync), summary.end, -replica.broker)
 
     groups = []
-    for tp, replicas in by_key(summaries, attrgetter("replica.topic_partition")).items():
-        ordered = sorted(replicas, key=weight, reverse=True)
-        groups.append(
-            Group(reference=ordered[0], others=tuple(ordered[1:]), bound=bounds.get(tp, 0))
-        )
+    for replicas in by_key(summaries, attrgetter("replica.topic_partition")).values():
+        reference, *others = sorted(replicas, key=weight, reverse=True)
+        groups.append(Group(reference=reference, others=tuple(others)))
     return groups
 
 
@@ -141,7 +135,7 @@ def _members(groups: Sequence[Group]) -> list[tuple[object, ...]]:
     return [
         (
             *replicas.reference.replica.topic_partition,
-            replicas.bound,
+            replicas.reference.bound,
             [
                 (
                     summary.replica.broker,
