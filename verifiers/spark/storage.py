@@ -198,11 +198,10 @@ def reachable(name: str) -> Iterator[None]:
 
 def kind_of(name: str) -> str | None:
     """Return "file" or "folder", or None if there is nothing of that name."""
-    opened, path = filesystem(name)
-    (info,) = opened.get_file_info([path])
+    info = _info(name)
     if info.type == pafs.FileType.NotFound:
         return None
-    return "file" if info.type == pafs.FileType.File else "folder"
+    return "file" if info.is_file else "folder"
 
 
 def size_bytes(name: str) -> int:
@@ -211,11 +210,15 @@ def size_bytes(name: str) -> int:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    opened, path = filesystem(name)
-    (info,) = opened.get_file_info([path])
-    if info.type != pafs.FileType.File:
+    info = _info(name)
+    if not info.is_file:
         raise FileNotFoundError(f"There is no file {name}.")
     return int(info.size)
+
+
+def _info(name: str) -> pafs.FileInfo:
+    opened, path = filesystem(name)
+    return opened.get_file_info(path)
 
 
 def files_below(name: str) -> dict[str, int]:
