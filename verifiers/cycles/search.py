@@ -81,7 +81,7 @@ def tangled(edges: pa.Table) -> pa.Table:
     if edges.num_rows == 0:
         return edges
     graph = graph_of(edges)
-    labels = graph.components(np.ones(edges.num_rows, np.bool_), realtime=True)
+    labels = _components(graph, READS_IN_TIME)
     inside = labels[graph.source] == labels[graph.target]
     return edges.take(pa.array(np.flatnonzero(inside))).sort_by(
         [(column, "ascending") for column in _ORDER]
@@ -105,21 +105,22 @@ def find_cycles(edges: pa.Table) -> Iterator[CyclicComponent]:
     if edges.num_rows == 0:
         return
     graph = graph_of(edges)
-    everything = np.ones(edges.num_rows, np.bool_)
-    labels = graph.components(everything, realtime=True)
-    members = _members(labels)
+    labels = _components(graph, READS_IN_TIME)
     shown: dict[tuple[int, str], int] = defaultdict(int)
-    cyclic = {kind.name: _Projection.of(graph, kind) for kind in (WRITES, READS, WRITES_IN_TIME)}
-    cyclic[READS_IN_TIME.name] = _Projection(edges=everything, labels=labels)
-    has = {name: _any_within(labels, projection.is_cyclic()) for name, projection in cyclic.items()}
-    for nodes in members:
+    by_kind = {kind.name: _components(graph, kind) for kind in (WRITES, READS, WRITES_IN_TIME)}
+    by_kind[READS_IN_TIME.name] = labels
+    has = {
+        name: np.bincount(labels, weights=np.bincount(own)[own] > 1) > 0
+        for name, own in by_kind.items()
+    }
+    for nodes in _members(labels):
         label = int(labels[nodes[0]])
         run = int(graph.run[nodes[0]])
         for kind in _weakest({name for name, which in has.items() if which[label]}):
             steps: tuple[Step, ...] = ()
             if shown[run, kind.name] < MOST_EXAMPLES:
                 shown[run, kind.name] += 1
-                steps = _shortest(edges, graph, cyclic[kind.name], nodes, kind)
+                steps = _shortest(edges, graph, by_kind[kind.name], nodes, kind)
             yield CyclicComponent(
                 run=run, kind=kind, ops=tuple(graph.op[nodes].tolist()), steps=steps
             )
@@ -131,24 +132,17 @@ def _weakest(names: set[str]) -> list[Kind]:
     return [kind for kind in (READS, WRITES_IN_TIME) if kind.name in names] or [READS_IN_TIME]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Projection:
-    """The edges of a graph that are of one kind, and, per node, its component by these."""
+def _taking_part(graph: Graph, kind: Kind) -> Flags:
+    return np.ones_like(graph.is_write) if kind.reads else graph.is_write
 
-    edges: Flags
-    labels: Longs
 
-    @classmethod
-    def of(cls, graph: Graph, kind: Kind) -> "_Projection":
-        edges = np.ones_like(graph.is_write) if kind.reads else graph.is_write
-        if not edges.any():
-            # Realtime edges alone close no cycle.
-            return cls(edges=edges, labels=np.arange(graph.size))
-        return cls(edges=edges, labels=graph.components(edges, realtime=kind.realtime))
-
-    def is_cyclic(self) -> Flags:
-        """Return per node whether it lies on a cycle."""
-        return np.asarray(np.bincount(self.labels)[self.labels] > 1)
+def _components(graph: Graph, kind: Kind) -> Longs:
+    """Return per node its component by the edges that may lie on a cycle of a kind."""
+    edges = _taking_part(graph, kind)
+    if not edges.any():
+        # Realtime edges alone close no cycle.
+        return np.arange(graph.size)
+    return graph.components(edges, realtime=kind.realtime)
 
 
 def _members(labels: Longs) -> list[Longs]:
@@ -159,24 +153,17 @@ def _members(labels: Longs) -> list[Longs]:
     return sorted(groups, key=lambda nodes: (len(nodes), int(nodes[0])))
 
 
-def _any_within(labels: Longs, which: Flags) -> Flags:
-    found = np.zeros(int(labels.max()) + 1, np.bool_)
-    found[labels[which]] = True
-    return found
-
-
 def _shortest(
-    edges: pa.Table, graph: Graph, projection: _Projection, nodes: Longs, kind: Kind
+    edges: pa.Table, graph: Graph, labels: Longs, nodes: Longs, kind: Kind
 ) -> tuple[Step, ...]:
-    """Return a short cycle of a component, within the smallest part that its kind's edges join."""
-    inside = np.zeros(graph.size, np.bool_)
-    inside[nodes] = True
-    labels = projection.labels
+    """Return a short cycle of a component, within the smallest part that its kind's edges join.
+
+    `labels` has, per node of the graph, its component by these edges.
+    """
     sizes = np.bincount(labels[nodes])
     parts = np.flatnonzero(sizes > 1)
-    smallest = int(parts[np.argmin(sizes[parts])])
-    inside &= labels == smallest
-    rows = np.flatnonzero(projection.edges & inside[graph.source] & inside[graph.target])
+    inside = labels == parts[np.argmin(sizes[parts])]
+    rows = np.flatnonzero(_taking_part(graph, kind) & inside[graph.source] & inside[graph.target])
     part = graph_of(edges.take(pa.array(rows)))
     steps = _pair(part, realtime=kind.realtime) or _walk(part, realtime=kind.realtime)
     return tuple(
