@@ -18,7 +18,7 @@ from harness.core.grouping import by_key
 from verifiers.replicas.copied import Copied, Replica
 from verifiers.replicas.segments import HEADERS, read_headers
 from verifiers.run_folder.folder import TopicPartition
-from verifiers.run_folder.member import Homes
+from verifiers.run_folder.member import name_in
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, declared
@@ -143,7 +143,7 @@ def _agrees(run: Run, replica: Replica, start: int) -> bool:
 
 
 def batches_of(
-    spark: SparkSession, replicas: Iterable[Replica], homes: Homes, target: str
+    spark: SparkSession, replicas: Iterable[Replica], homes: Mapping[str, str], target: str
 ) -> DataFrame:
     """Return the batch headers of replicas (BATCH_SCHEMA).
 
@@ -151,7 +151,7 @@ def batches_of(
     """
     storage.remove(target)
     files = [
-        (size_bytes, (*replica.key, str(segment)), homes.name_of(str(segment)))
+        (size_bytes, (*replica.key, str(segment)), name_in(homes, str(segment)))
         for replica in replicas
         for segment, size_bytes in zip(replica.segments, replica.sizes_bytes, strict=True)
         if size_bytes

@@ -15,7 +15,7 @@ from verifiers.replicas.copied import Copied
 from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
 from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, of_keys
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
-from verifiers.run_folder.member import MEMBER, Homes, Member, number_of
+from verifiers.run_folder.member import MEMBER, Member, homes_of, number_of
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 from verifiers.spark.plans import keep
@@ -66,7 +66,7 @@ class Comparison:
     """The compared replicas of one or several runs.
 
     Attributes:
-        homes: where their segments lie.
+        homes: where their segments lie (`homes_of`).
         copied: what lay on the disks, by member, as the member calls it.
         replicas: of all members, as they go among each other.
         summaries: each replica's batches, summed up; empty if there are none.
@@ -76,7 +76,7 @@ class Comparison:
         kept: frames that occupy memory until they are unpersisted.
     """
 
-    homes: Homes
+    homes: Mapping[str, str]
     copied: Mapping[int, Copied]
     replicas: Copied
     summaries: tuple[Summary, ...]
@@ -146,7 +146,7 @@ def compare(spark: SparkSession, copied: Mapping[Member, Copied], *, target: str
 
     The headers are kept in the folder of the name `target`; what that held is replaced.
     """
-    homes = Homes.of(copied)
+    homes = homes_of(copied)
     replicas = _together(copied)
     batches = batches_of(spark, replicas.replicas, homes, target)
     kept: list[DataFrame] = []

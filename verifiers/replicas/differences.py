@@ -1,6 +1,6 @@
 """Where replicas of one partition hold different batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import attrgetter
@@ -13,7 +13,7 @@ from harness.core.grouping import by_key
 from harness.core.op import producer_of, sequence_of
 from verifiers.replicas.batches import Summary
 from verifiers.replicas.records import read_batch, values_in
-from verifiers.run_folder.member import Homes
+from verifiers.run_folder.member import name_in
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
 
@@ -80,7 +80,7 @@ def group(summaries: Sequence[Summary]) -> list[Group]:
 
 
 def differences(
-    spark: SparkSession, batches: DataFrame, groups: Sequence[Group], homes: Homes
+    spark: SparkSession, batches: DataFrame, groups: Sequence[Group], homes: Mapping[str, str]
 ) -> DataFrame:
     """Return where replicas hold different batches below the high watermark (DIFFERENCE_SCHEMA).
 
@@ -222,7 +222,7 @@ def _with_place(pairs: DataFrame, batches: DataFrame, who: str, sign: str) -> Da
 _SIDE_SCHEMA = struct(value=LONG, holds=TEXT)
 
 
-def _reader(homes: Homes) -> Callable[..., Column]:
+def _reader(homes: Mapping[str, str]) -> Callable[..., Column]:
     """Return the function that reads one side of a pair: its first value, and all in words."""
 
     def side(
@@ -230,7 +230,7 @@ def _reader(homes: Homes) -> Callable[..., Column]:
     ) -> tuple[int | None, str]:
         if segment is None:
             return None, "nothing"
-        batch = read_batch(homes.name_of(segment), position, size)
+        batch = read_batch(name_in(homes, segment), position, size)
         held = [value for offset, value in values_in(batch) if first <= offset <= last]
         return next((value for value in held if value is not None), None), _in_words(held)
 

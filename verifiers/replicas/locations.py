@@ -1,6 +1,6 @@
 """Where lost records still lie, and who cut them away."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, StructType
 from verifiers.replicas.copied import FOR_EVER, Copied, Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.replicas.records import read_batch, values_in
-from verifiers.run_folder.member import Homes
+from verifiers.run_folder.member import name_in
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 
@@ -46,7 +46,11 @@ _STRETCH_SCHEMA = StructType(
 
 
 def locate(
-    spark: SparkSession, lost: DataFrame, batches: DataFrame, copied: Copied, homes: Homes
+    spark: SparkSession,
+    lost: DataFrame,
+    batches: DataFrame,
+    copied: Copied,
+    homes: Mapping[str, str],
 ) -> DataFrame:
     """Return where lost records lie, and who cut them (LOCATION_SCHEMA).
 
@@ -89,11 +93,11 @@ def locate(
     )
 
 
-def _reader(homes: Homes) -> Callable[..., Column]:
+def _reader(homes: Mapping[str, str]) -> Callable[..., Column]:
     """Return the function that reads the records of a batch: their offsets and values."""
 
     def records(segment: str, position: int, size: int) -> list[tuple[int, int | None]]:
-        return values_in(read_batch(homes.name_of(segment), position, size))
+        return values_in(read_batch(name_in(homes, segment), position, size))
 
     return F.udf(records, _RECORDS_SCHEMA, useArrow=False)
 

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError
@@ -144,7 +145,10 @@ def values_in(batch: bytes) -> list[tuple[int, int | None]]:
     found: list[tuple[int, int | None]] = []
     # Where it is damaged, what was read until there counts.
     with suppress(*DAMAGE):
-        for offset, content in _records(batch):
+        is_old = batch[16] != 2
+        offset_and_value = attrgetter("offset", "value")
+        records = _messages(batch) if is_old else map(offset_and_value, records_in(batch))
+        for offset, content in records:
             found.append((offset, _value(content)))
     return found
 
@@ -154,14 +158,6 @@ def _value(content: bytes | None) -> int | None:
         return None
     mark, value = _VALUE.unpack_from(content)
     return int(value) if mark == _MARK else None
-
-
-def _records(batch: bytes) -> Iterator[tuple[int, bytes | None]]:
-    if batch[16] != 2:
-        yield from _messages(batch)
-        return
-    for record in records_in(batch):
-        yield record.offset, record.value
 
 
 def records_in(batch: bytes) -> Iterator[Record]:
