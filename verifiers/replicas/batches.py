@@ -77,7 +77,7 @@ class Summary:
     Attributes:
         replica: which.
         bound: the high watermark of its partition at rest, up to which replicas are compared.
-        runs: by epoch.
+        runs: by epoch, in the order of their first offsets.
         size_bytes: of all batches.
         compared: how many batches lie below the bound.
         digest: of these; equal for equal batches.
@@ -124,22 +124,21 @@ class Summary:
     @property
     def disordered(self) -> bool:
         """Whether epochs decrease or differ from the checkpoint."""
-        runs = sorted((run for run in self.runs if run.epoch is not None), key=lambda r: r.first)
-        epochs = [run.epoch for run in runs]
-        apart = all(before.last < after.first for before, after in pairwise(runs))
-        if not apart or epochs != sorted(e for e in epochs if e is not None):
+        runs = [(run.epoch, run) for run in self.runs if run.epoch is not None]
+        rising = all(
+            epoch <= next_epoch and run.last < next_run.first
+            for (epoch, run), (next_epoch, next_run) in pairwise(runs)
+        )
+        return not rising or not all(self._agrees(run) for _, run in runs)
+
+    def _agrees(self, run: Run) -> bool:
+        """Tell whether a run lies in its epoch's offsets, as far as it is above the log start."""
+        if run.last < self.start or run.epoch == -1 or not self.replica.epochs:
             return True
-        return any(not _agrees(run, self.replica, self.start) for run in runs)
-
-
-def _agrees(run: Run, replica: Replica, start: int) -> bool:
-    """Tell whether a run lies within its epoch's offsets, as far as it is above the log start."""
-    if run.last < start or run.epoch == -1 or not replica.epochs:
-        return True
-    return any(
-        epoch == run.epoch and since <= max(run.first, start) and run.last < until
-        for epoch, since, until in replica.epoch_offsets
-    )
+        return any(
+            epoch == run.epoch and since <= max(run.first, self.start) and run.last < until
+            for epoch, since, until in self.replica.epoch_offsets
+        )
 
 
 def batches_of(

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from verifiers.frames.records import lost
 from verifiers.replicas.batches import BATCH_SCHEMA, Summary, batches_of, known_bounds, summarise
 from verifiers.replicas.copied import Copied
-from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
+from verifiers.replicas.differences import DIFFERENCE_SCHEMA, are_alike, by_partition, differences
 from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, of_keys
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
 from verifiers.run_folder.member import MEMBER, Member, homes_of, number_of
@@ -72,7 +72,6 @@ class Comparison:
         summaries: each replica's batches, summed up; empty if there are none.
         batches: of all replicas (BATCH_SCHEMA).
         suspects: by the names of SUSPECTS, what is known to be suspicious; only what is.
-        epochs: what their leader-epoch checkpoints say (EPOCH_SCHEMA).
         kept: frames that occupy memory until they are unpersisted.
     """
 
@@ -82,7 +81,6 @@ class Comparison:
     summaries: tuple[Summary, ...]
     batches: DataFrame
     suspects: Mapping[str, DataFrame]
-    epochs: DataFrame
     kept: tuple[DataFrame, ...] = ()
 
     @property
@@ -97,8 +95,14 @@ class Comparison:
             if self.replicas.replicas and values is not None
             else frame_of(spark, [], LOCATION_SCHEMA)
         )
+        entries = [
+            (*summary.replica.key, epoch, since, until, summary.start)
+            for summary in self.summaries
+            for epoch, since, until in summary.replica.epoch_offsets
+        ]
+        epochs = frame_of(spark, entries, EPOCH_SCHEMA)
         none = {name: frame_of(spark, [], SUSPECTS[name]) for name in self.empty}
-        return {**none, **self.suspects, "epochs": self.epochs, "located": located}
+        return {**none, **self.suspects, "epochs": epochs, "located": located}
 
     def verdict_on(self, member: Member) -> "ReplicaVerdict":
         """Return the replicas' part of a member's verdict, without the located records."""
@@ -123,7 +127,7 @@ class Comparison:
                 "leader": replica.leads,
                 "problem": summary.problem,
             }
-        reasons = (*copied.reasons, *_damaged(own), *_short(group(own)))
+        reasons = (*copied.reasons, *_damaged(own), *_short(own))
         document = {
             "compared": not reasons,
             "brokers": brokers,
@@ -149,7 +153,7 @@ def compare(spark: SparkSession, copied: Mapping[Member, Copied], *, target: str
     homes = homes_of(copied)
     replicas = _together(copied)
     batches = batches_of(spark, replicas.replicas, homes, target)
-    kept: list[DataFrame] = []
+    kept: tuple[DataFrame, ...] = ()
     summaries: tuple[Summary, ...] = ()
     suspects: dict[str, DataFrame] = {}
     if replicas.replicas:
@@ -159,10 +163,10 @@ def compare(spark: SparkSession, copied: Mapping[Member, Copied], *, target: str
             for end in member.run.ends
         }
         summaries = summarise(batches, replicas, known_bounds(replicas, ends))
-        unlike = [partition for partition in group(summaries) if not partition.alike]
+        unlike = [logs for logs in by_partition(summaries) if not are_alike(logs)]
         if unlike:
             differing = keep(differences(spark, batches, unlike, homes))
-            kept.append(differing)
+            kept = (differing,)
             if differing.limit(1).collect():
                 suspects["differences"] = differing
         if disordered := [each.replica.key for each in summaries if each.disordered]:
@@ -176,11 +180,6 @@ def compare(spark: SparkSession, copied: Mapping[Member, Copied], *, target: str
         leaders = [s.replica.key for s in summaries if s.replica.leads and s.transactional]
         if leaders:
             suspects["unmarked"] = _without_marker(of_keys(batches, _REPLICA, leaders))
-    epochs = [
-        (*summary.replica.key, epoch, since, until, summary.start)
-        for summary in summaries
-        for epoch, since, until in summary.replica.epoch_offsets
-    ]
     return Comparison(
         homes=homes,
         copied={member.number: replicas_of_run for member, replicas_of_run in copied.items()},
@@ -188,8 +187,7 @@ def compare(spark: SparkSession, copied: Mapping[Member, Copied], *, target: str
         summaries=summaries,
         batches=batches,
         suspects=suspects,
-        epochs=frame_of(spark, epochs, EPOCH_SCHEMA),
-        kept=tuple(kept),
+        kept=kept,
     )
 
 
@@ -252,12 +250,12 @@ def _damaged(summaries: Sequence[Summary]) -> list[str]:
     ]
 
 
-def _short(groups: Sequence[Group]) -> list[str]:
-    """Return, in sentences, which reference logs end below the high watermark."""
+def _short(summaries: Sequence[Summary]) -> list[str]:
+    """Return, in sentences, which logs that others are compared with end below the watermark."""
     return [
         f"The log of {log.replica.name} that was copied from broker {log.replica.broker} ends at "
         f"{log.end}, below the high watermark of {log.bound}."
-        for log in (replicas.reference for replicas in groups)
+        for log, *_ in by_partition(summaries)
         if log.end < log.bound
     ]
 

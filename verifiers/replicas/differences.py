@@ -1,7 +1,6 @@
 """Where replicas of one partition hold different batches."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import attrgetter
 
@@ -48,22 +47,8 @@ the ISR at the end if `in_sync`. `same_records` are the same bytes under another
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The replicas of one partition, of which the others are compared with the reference."""
-
-    reference: Summary
-    others: tuple[Summary, ...]
-
-    @property
-    def alike(self) -> bool:
-        """Whether all hold the same batches; false is worth a closer look."""
-        contents = attrgetter("start", "digest", "compared")
-        return len({contents(summary) for summary in (self.reference, *self.others)}) == 1
-
-
-def group(summaries: Sequence[Summary]) -> list[Group]:
-    """Return the replicas by partition, each with the one that the others are compared with.
+def by_partition(summaries: Sequence[Summary]) -> list[list[Summary]]:
+    """Return the replicas by partition, first the one that the others are compared with.
 
     That is the leader at the end; where there is none, a member of the ISR, else the longest log.
     """
@@ -72,22 +57,28 @@ def group(summaries: Sequence[Summary]) -> list[Group]:
         replica = summary.replica
         return (replica.leads, bool(replica.in_sync), summary.end, -replica.broker)
 
-    groups = []
-    for replicas in by_key(summaries, attrgetter("replica.topic_partition")).values():
-        reference, *others = sorted(replicas, key=weight, reverse=True)
-        groups.append(Group(reference=reference, others=tuple(others)))
-    return groups
+    partitions = by_key(summaries, attrgetter("replica.topic_partition")).values()
+    return [sorted(replicas, key=weight, reverse=True) for replicas in partitions]
+
+
+def are_alike(replicas: Sequence[Summary]) -> bool:
+    """Tell whether replicas hold the same batches below the bound."""
+    return len(set(map(attrgetter("start", "digest", "compared"), replicas))) == 1
 
 
 def differences(
-    spark: SparkSession, batches: DataFrame, groups: Sequence[Group], homes: Mapping[str, str]
+    spark: SparkSession,
+    batches: DataFrame,
+    partitions: Sequence[Sequence[Summary]],
+    homes: Mapping[str, str],
 ) -> DataFrame:
     """Return where replicas hold different batches below the high watermark (DIFFERENCE_SCHEMA).
 
     A replica outside the ISR may lack the end of the log: that is no difference. Of the batches
-    (BATCH_SCHEMA) only those of these groups are looked at, and their records in the run's folder.
+    (BATCH_SCHEMA) only those of these partitions (`by_partition`) are looked at, and their records
+    in the run's folder.
     """
-    members = frame_of(spark, _members(groups), _MEMBERS_SCHEMA)
+    members = frame_of(spark, list(map(_members, partitions)), _MEMBERS_SCHEMA)
     compared = batches.where(F.col("problem").isNull()).join(
         F.broadcast(members), ["topic", "partition"]
     )
@@ -125,28 +116,18 @@ def differences(
 
 
 _REFERENCE = 1
-"""The bit of the reference among the members of a group."""
+"""The bit of the replica that the others are compared with."""
 _MEMBER = struct(broker=INT, bit=LONG, start=LONG, end=LONG, in_sync=BOOL)
 _MEMBERS_SCHEMA = struct(topic=TEXT, partition=INT, bound=LONG, members=ArrayType(_MEMBER))
 
 
-def _members(groups: Sequence[Group]) -> list[tuple[object, ...]]:
-    """Return the partitions, each replica with a bit of its own."""
-    return [
-        (
-            *replicas.reference.replica.topic_partition,
-            replicas.reference.bound,
-            [
-                (
-                    summary.replica.broker,
-                    1 << bit,
-                    *(summary.start, summary.end, bool(summary.replica.in_sync)),
-                )
-                for bit, summary in enumerate((replicas.reference, *replicas.others))
-            ],
-        )
-        for replicas in groups
+def _members(replicas: Sequence[Summary]) -> tuple[object, ...]:
+    """Return a partition, each replica with a bit of its own."""
+    members = [
+        (log.replica.broker, 1 << bit, log.start, log.end, bool(log.replica.in_sync))
+        for bit, log in enumerate(replicas)
     ]
+    return (*replicas[0].replica.topic_partition, replicas[0].bound, members)
 
 
 def _bits_of(chosen: Callable[[Column], Column]) -> Column:

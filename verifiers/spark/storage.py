@@ -294,7 +294,7 @@ def at_hand(name: str) -> Iterator[Path]:
 def fetch_all(files: Mapping[str, Path]) -> None:
     """Copy many files to paths of this machine, by their names."""
     with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
-        list(pool.map(lambda item: fetch(*item), files.items()))
+        list(pool.map(fetch, files.keys(), files.values()))
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -310,10 +310,10 @@ def make_folder(name: str) -> None:
 def remove(name: str) -> None:
     """Remove a file, or a folder and all that is in it; nothing happens if there is none."""
     opened, path = filesystem(name)
-    (info,) = opened.get_file_info([path])
-    if info.type == pafs.FileType.File:
+    kind = opened.get_file_info(path).type
+    if kind == pafs.FileType.File:
         opened.delete_file(path)
-    elif info.type == pafs.FileType.Directory:
+    elif kind == pafs.FileType.Directory:
         opened.delete_dir(path)
 
 
@@ -365,7 +365,7 @@ def _copy(source: Path, opened: pafs.FileSystem, path: str) -> None:
 def put_all(files: Mapping[Path, str]) -> None:
     """Copy many files of this machine to where they are named."""
     with ThreadPoolExecutor(_AT_ONCE, "put") as pool:
-        list(pool.map(lambda item: put(*item), files.items()))
+        list(pool.map(put, files.keys(), files.values()))
 
 
 def move_file(source: str, target: str) -> None:
