@@ -27,24 +27,10 @@ _BLOCK_BITS = 26
 """Places are times in ns, so a block is 67 ms: an hour has 54,000 of them."""
 
 TXN_CYCLES_SCHEMA = declared(
-    "topic",
-    "partition",
-    "offset",
-    "value",
-    "cycle",
-    "steps",
-    anomaly=TEXT,
-    process=INT,
-    txn=LONG,
-    time_ns=LONG,
-    topic=TEXT,
-    partition=INT,
-    offset=LONG,
-    value=LONG,
-    transactions=INT,
-    cycle=TEXT,
+    "topic", "partition", "offset", "value", "cycle", "steps", anomaly=TEXT, process=INT, txn=LONG,
+    time_ns=LONG, topic=TEXT, partition=INT, offset=LONG, value=LONG, transactions=INT, cycle=TEXT,
     steps=TEXT,
-)
+)  # fmt: skip
 """What is found: one row per strongly connected component and name, G1c or G1c-realtime.
 
 `process` and `txn` are the transaction of the component that ended first, and `time_ns` when it

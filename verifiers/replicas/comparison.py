@@ -28,15 +28,9 @@ EPOCH_SCHEMA = struct(
 """
 
 UNMARKED_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    broker=INT,
-    producer_id=LONG,
-    producer_epoch=INT,
-    offset=LONG,
-    last_offset=LONG,
-    batches=LONG,
-)
+    topic=TEXT, partition=INT, broker=INT, producer_id=LONG, producer_epoch=INT, offset=LONG,
+    last_offset=LONG, batches=LONG,
+)  # fmt: skip
 """One row per producer and partition whose leader holds batches of a transaction, with no marker of
 that producer behind them: from `offset` to `last_offset`.
 """
@@ -153,33 +147,32 @@ def compare(spark: SparkSession, copied: Mapping[Member, Copied], *, target: str
     homes = homes_of(copied)
     replicas = _together(copied)
     batches = batches_of(spark, replicas.replicas, homes, target)
+    ends = {
+        (member.named(end.topic), end.partition): end.high
+        for member in copied
+        for end in member.run.ends
+    }
+    bounds = known_bounds(replicas, ends)
+    summaries = summarise(batches, replicas, bounds) if bounds else ()
     kept: tuple[DataFrame, ...] = ()
-    summaries: tuple[Summary, ...] = ()
     suspects: dict[str, DataFrame] = {}
-    if replicas.replicas:
-        ends = {
-            (member.named(end.topic), end.partition): end.high
-            for member in copied
-            for end in member.run.ends
-        }
-        summaries = summarise(batches, replicas, known_bounds(replicas, ends))
-        unlike = [logs for logs in by_partition(summaries) if not are_alike(logs)]
-        if unlike:
-            differing = keep(differences(spark, batches, unlike, homes))
-            kept = (differing,)
-            if differing.limit(1).collect():
-                suspects["differences"] = differing
-        if disordered := [each.replica.key for each in summaries if each.disordered]:
-            suspects["disordered"] = of_keys(batches, _REPLICA, disordered)
-        if broken := {each.replica.topic_partition for each in summaries if each.broken}:
-            whole = batches.where(F.col("problem").isNull())
-            suspects["disjoint"] = of_keys(whole, _REPLICA[1:], broken)
-        changed = damaged(spark, batches, summaries)
-        if changed is not None:
-            suspects["damaged"] = changed
-        leaders = [s.replica.key for s in summaries if s.replica.leads and s.transactional]
-        if leaders:
-            suspects["unmarked"] = _without_marker(of_keys(batches, _REPLICA, leaders))
+    unlike = [logs for logs in by_partition(summaries) if not are_alike(logs)]
+    if unlike:
+        differing = keep(differences(spark, batches, unlike, homes))
+        kept = (differing,)
+        if differing.limit(1).collect():
+            suspects["differences"] = differing
+    if disordered := [each.replica.key for each in summaries if each.disordered]:
+        suspects["disordered"] = of_keys(batches, _REPLICA, disordered)
+    if broken := {each.replica.topic_partition for each in summaries if each.broken}:
+        whole = batches.where(F.col("problem").isNull())
+        suspects["disjoint"] = of_keys(whole, _REPLICA[1:], broken)
+    changed = damaged(spark, batches, summaries)
+    if changed is not None:
+        suspects["damaged"] = changed
+    leaders = [s.replica.key for s in summaries if s.replica.leads and s.transactional]
+    if leaders:
+        suspects["unmarked"] = _without_marker(of_keys(batches, _REPLICA, leaders))
     return Comparison(
         homes=homes,
         copied={member.number: replicas_of_run for member, replicas_of_run in copied.items()},

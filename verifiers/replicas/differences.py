@@ -23,21 +23,10 @@ _KEY = ("base_offset", "last_offset", "crc", "leader_epoch")
 
 
 DIFFERENCE_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    first=LONG,
-    last=LONG,
-    broker=INT,
-    other_broker=INT,
-    in_sync=BOOL,
-    same_records=BOOL,
-    epoch=LONG,
-    other_epoch=LONG,
-    value=LONG,
-    other_value=LONG,
-    holds=TEXT,
+    topic=TEXT, partition=INT, first=LONG, last=LONG, broker=INT, other_broker=INT, in_sync=BOOL,
+    same_records=BOOL, epoch=LONG, other_epoch=LONG, value=LONG, other_value=LONG, holds=TEXT,
     other_holds=TEXT,
-)
+)  # fmt: skip
 """One row per pair of batches that two replicas hold for the same offsets, from `first` to `last`.
 
 `broker` is the leader at the end, or who stands for it; `other_broker` differs from it, and was in

@@ -12,17 +12,9 @@ from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
 
 DAMAGE_SCHEMA = struct(
-    broker=INT,
-    topic=TEXT,
-    partition=INT,
-    segment=TEXT,
-    position=LONG,
-    size=LONG,
-    offset=LONG,
-    last_offset=LONG,
-    in_sync=BOOL,
-    problem=TEXT,
-)
+    broker=INT, topic=TEXT, partition=INT, segment=TEXT, position=LONG, size=LONG, offset=LONG,
+    last_offset=LONG, in_sync=BOOL, problem=TEXT,
+)  # fmt: skip
 """One row per batch below the high watermark that is not as its leader appended it.
 
 `problem` is "checksum" if it does not fit; else why the bytes from `position` on, `size` of them,

@@ -17,16 +17,9 @@ from verifiers.spark.columns import INT, LONG, TEXT, struct
 _BLOCK_BITS = 8
 
 LOCATION_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    value=LONG,
-    held_by=TEXT,
-    lacking=TEXT,
-    cut_by=TEXT,
-    cut_to=TEXT,
-    cut_at_utc=TEXT,
-    cut_epoch=TEXT,
-)
+    topic=TEXT, partition=INT, value=LONG, held_by=TEXT, lacking=TEXT, cut_by=TEXT, cut_to=TEXT,
+    cut_at_utc=TEXT, cut_epoch=TEXT,
+)  # fmt: skip
 """One row per lost record whose offset is known.
 
 `held_by` and `lacking` are brokers that have a replica. `cut_by` are those whose logs tell that
