@@ -84,19 +84,19 @@ def graph_of(edges: pa.Table) -> Graph:
     Args:
         edges: run, kind, and for `from` and `to`: op, ok, invoked; no column with nulls.
     """
-    rows = edges.num_rows
     run = np.tile(np.asarray(edges["run"].to_numpy(), np.int64), 2)
     op = of_ends(edges, "op")
     number = ranks(op, run)
+    source, target = np.split(number, 2)
     one_each = np.empty(number.max() + 1, np.int64)
-    one_each[number] = np.arange(2 * rows)
+    one_each[number] = np.arange(len(number))
     return Graph(
         run=run[one_each],
         op=op[one_each],
         invoked=of_ends(edges, "invoked")[one_each],
         ok=of_ends(edges, "ok")[one_each] > 0,
-        source=number[:rows],
-        target=number[rows:],
+        source=source,
+        target=target,
         is_write=np.asarray(pc.equal(edges["kind"], "ww").to_numpy(), np.bool_),
     )
 

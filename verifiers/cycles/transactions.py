@@ -109,18 +109,16 @@ def _indexed(edges: pa.Table) -> pa.Table:
     All beginnings and ends of transactions are numbered in their order in time; of those at the
     same moment beginnings come first, so that only what ended before another began precedes it.
     """
-    rows = edges.num_rows
     process, txn, begun, ended = (of_ends(edges, name) for name in _NODE)
     index = ranks(
         np.tile(txn, 2),
         np.tile(process, 2),
-        np.repeat([0, 1], 2 * rows),
+        np.repeat([0, 1], len(txn)),
         np.concatenate([begun, ended]),
     )
-    columns = {"invoked": index[: 2 * rows], "op": index[2 * rows :]}
-    for name, numbers in columns.items():
-        for end, half in (("from", slice(0, rows)), ("to", slice(rows, None))):
-            edges = edges.append_column(f"{end}_{name}", pa.array(numbers[half]))
+    names = ("from_invoked", "to_invoked", "from_op", "to_op")
+    for name, numbers in zip(names, np.split(index, 4), strict=True):
+        edges = edges.append_column(name, pa.array(numbers))
     return edges
 
 
