@@ -1,9 +1,9 @@
 """Where lost records still lie, and who cut them away."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
@@ -50,6 +50,11 @@ def locate(
     Of `lost` the columns topic, partition, offset and value are read; the offset may be null.
     `batches` are those of all replicas (BATCH_SCHEMA).
     """
+
+    def records(segment: str, position: int, size: int) -> list[tuple[int, int | None]]:
+        return values_in(read_batch(name_in(homes, segment), position, size))
+
+    read = F.udf(records, _RECORDS_SCHEMA, useArrow=False)
     wanted = lost.where(F.col("offset").isNotNull() & F.col("partition").isNotNull()).select(
         "topic", "partition", "offset", "value", F.shiftright("offset", _BLOCK_BITS).alias("block")
     )
@@ -67,7 +72,7 @@ def locate(
     found = (
         asked.drop("block")
         .distinct()
-        .withColumn("record", F.explode(_reader(homes)("segment", "position", "size")))
+        .withColumn("record", F.explode(read("segment", "position", "size")))
         .groupBy("topic", "partition", "record.offset", "record.value")
         .agg(F.collect_set(F.col("broker").cast("string")).alias("holders"))
     )
@@ -84,15 +89,6 @@ def locate(
         .withColumn("lacking", F.array_join(lacking, ","))
         .select(*LOCATION_SCHEMA.names)
     )
-
-
-def _reader(homes: Mapping[str, str]) -> Callable[..., Column]:
-    """Return the function that reads the records of a batch: their offsets and values."""
-
-    def records(segment: str, position: int, size: int) -> list[tuple[int, int | None]]:
-        return values_in(read_batch(name_in(homes, segment), position, size))
-
-    return F.udf(records, _RECORDS_SCHEMA, useArrow=False)
 
 
 def _stretches(copied: Copied) -> list[tuple[object, ...]]:
