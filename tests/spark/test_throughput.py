@@ -273,9 +273,9 @@ def test_runs_that_are_verified_together_are_counted_apart(
             for name in HISTORY_SCHEMAS
         }
         histories.append((member, by_dataset))
-    gathered = gather(histories, str(tmp_path / "together"))
-    assert not gathered.failures
-    files = {name: tuple(gathered.files[name]) for name in ("send", "poll", "final")}
+    common, failures = gather(histories, str(tmp_path / "together"))
+    assert not failures
+    files = {name: tuple(common[name]) for name in ("send", "poll", "final")}
     frames = {
         name: spark.read.schema(HISTORY_SCHEMAS[name]).parquet(*paths)
         for name, paths in files.items()

@@ -210,13 +210,13 @@ def _judge_several(
     context.tell(f"Gathering {len(runs)} runs into one job.")
     with context.stopwatch("verify: gather"):
         histories = [(member, runs[member.number].history.files) for member in members]
-        gathered = gather(histories, storage.join(context.scratch, "history"))
-    sound = [member for member in members if member.number not in gathered.failures]
-    found: dict[int, Report | KafkaChaosError] = {**gathered.failures}
+        files, failures = gather(histories, storage.join(context.scratch, "history"))
+    sound = [member for member in members if member.number not in failures]
+    found: dict[int, Report | KafkaChaosError] = {**failures}
     if sound:
         reports = Verification(
             members={member: runs[member.number] for member in sound},
-            files=gathered.files,
+            files=files,
             batches=storage.join(context.scratch, "batches"),
             context=context,
         ).reports()

@@ -19,8 +19,7 @@ from harness.core.errors import EnvironmentBroken
 from harness.core.op import value_of
 from verifiers.judging.job import verify
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
-from verifiers.spark.archive import archive_of
-from verifiers.spark.session import TINY_ROWS, find_java, open_session
+from verifiers.spark.session import TINY_ROWS, archive_of, find_java, open_session
 
 _DUMP_S = 120
 _TOPIC = "warm-up"
