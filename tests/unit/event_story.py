@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 
 from harness.core.contract import Contract
 from harness.core.fault import FaultTraits
+from harness.core.run_dir import RunDir
 from harness.history.format import EVENT_SCHEMA, SEND_SCHEMA, TXN_SCHEMA
+from verifiers.replicas.cuts import cuts_of
 from verifiers.run_folder.folder import RunInput
 from verifiers.situations.events import RunEvents
 from verifiers.timeline.clock import Clock
@@ -203,7 +205,8 @@ class Story:
             log=self._log,
             clock=Clock(readings=readings),
         )
-        events = RunEvents(run=run, timeline=timeline)
+        truncations = cuts_of(RunDir(self.path))
+        events = RunEvents(run=run, timeline=timeline, truncations=truncations)
         sends = pa.Table.from_pylist(self._rows.get("send", []), schema=SEND_SCHEMA)
         events.sends.look_at(sends, events.sends_wanted)
         return events

@@ -132,7 +132,7 @@ class Comparison:
         document = {
             "compared": not reasons,
             "brokers": brokers,
-            "cuts": len(copied.cuts),
+            "cuts": sum(cut.topic_partition in bounds for cut in copied.cuts),
             "located": {},
         }
         return ReplicaVerdict(document=document, reasons=reasons)

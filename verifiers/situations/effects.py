@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, FaultSpan, RunEvents
+from verifiers.run_folder.journal import FaultSpan
+from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, RunEvents
 
 Felt = Literal["felt", "unfelt", "unproven"]
 

@@ -8,7 +8,6 @@ every other reading of that clock an earliest and a latest moment on ours.
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 _DRIFT_IN = 1000
@@ -67,9 +66,3 @@ class Clock:
         most = min(high + drift for (_, _, high), drift in zip(around, drifts, strict=True))
         # If samples contradict each other, the clock was set in between.
         return (least, most) if least <= most else None
-
-
-def in_utc(at_ms: int) -> str:
-    """Return a reading of the clock, milliseconds since 1970, as brokers' logs write it."""
-    when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
-    return when.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from verifiers.timeline.clock import in_utc
+from verifiers.run_folder.broker_logs import in_utc, logged_ms
 from verifiers.timeline.partition_states import Timeline
 
 _Row = dict[str, Any]
-_WHEN = re.compile(rb"^\[([^\]]{19,23})\]")
 _CLAIMS = (
     # QuorumState of KafkaRaftClient, since 2.7; since 3.7 it names more of the node.
     re.compile(
@@ -51,12 +50,12 @@ def _claims(file: Path) -> Iterator[_Row]:
         for line in content:
             if b" to Leader(" not in line and b"ncremented" not in line:
                 continue
-            when = _WHEN.match(line)
+            at_ms = logged_ms(line.decode(errors="replace"))
             claim = next((found for one in _CLAIMS if (found := one.search(line))), None)
-            if when is None or claim is None:
+            if at_ms is None or claim is None:
                 continue
             node = int(claim["node"])
             yield {
                 "topic": "", "epoch": int(claim["epoch"]), "node": node, "told_by": f"node {node}",
-                "at_utc": when[1].decode().replace(",", "."),
+                "at_utc": in_utc(at_ms),
             }  # fmt: skip

@@ -2,25 +2,23 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from harness.core.fault import recorded_traits
 from harness.core.run_dir import RunDir
+from verifiers.run_folder.broker_logs import logged_ms
 from verifiers.run_folder.folder import RunInput
-from verifiers.run_folder.journal import Line, events_by_fault, healed_ns
+from verifiers.run_folder.journal import Line, fault_spans
 from verifiers.timeline.clock import Clock
 
 _Row = dict[str, Any]
 _BY_A_SIGNAL = 128
 _KILL = _BY_A_SIGNAL + 9
 _TO_END = frozenset({_BY_A_SIGNAL + 1, _BY_A_SIGNAL + 2, _BY_A_SIGNAL + 15})
-_WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\] (ERROR|FATAL) ")
+_COMPLAINT = re.compile(rb"\[[^\]]+\] (ERROR|FATAL) ")
 _NO_SPACE = "No space left on device"
 _BEFORE_S = 30.0
-_FOR_EVER_NS = (1 << 63) - 1
 _LONGEST_WORD = 300
 
 
@@ -60,10 +58,10 @@ class _Stopped:
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._left = [
-            (int(node), int(decided["time_ns"]), healed_ns(events, _FOR_EVER_NS))
-            for events in events_by_fault(lines).values()
-            if (decided := events.get("decided")) and recorded_traits(decided).stops_process
-            for node in decided["victims"]
+            (node, fault.decided_ns, fault.end_ns)
+            for fault in fault_spans(lines)
+            if fault.traits.stops_process
+            for node in fault.victims
         ]
 
     def explain(self, node: int, from_ns: int, to_ns: int) -> bool:
@@ -119,12 +117,11 @@ def _complaints(log: Path) -> Iterator[tuple[str, int, str]]:
     """
     with log.open("rb") as content:
         for line, following in pairwise(chain(content, [b"["])):
-            if when := _WHEN.match(line):
-                moment = datetime.fromisoformat(when[1].decode().replace(",", "."))
-                at_ms = round(moment.replace(tzinfo=UTC).timestamp() * 1000)
+            complaint = _COMPLAINT.match(line)
+            if complaint and (at_ms := logged_ms(_text(line))) is not None:
                 follows = "" if following.startswith(b"[") else f" {_text(following)}"
-                text = _text(line[when.end() :]) + follows
-                yield when[2].decode(), at_ms, text[:_LONGEST_WORD]
+                text = _text(line[complaint.end() :]) + follows
+                yield complaint[1].decode(), at_ms, text[:_LONGEST_WORD]
 
 
 def _text(line: bytes) -> str:

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from harness.core.grouping import by_key
-from verifiers.run_folder.journal import events_by_fault, healed_ns
+from verifiers.run_folder.journal import Line, fault_spans
 from verifiers.timeline.partition_states import PartitionState, Timeline
 
 
@@ -154,25 +154,23 @@ def _reign(states: Sequence[PartitionState], epoch: int) -> tuple[int, int] | No
 
 
 def demands(
-    faults: Iterable[Mapping[str, Any]], meta: Mapping[str, Any], load_ns: tuple[int, int]
+    lines: Iterable[Line], meta: Mapping[str, Any], load_ns: tuple[int, int]
 ) -> list[tuple[int, int]]:
     """Return when partitions must be writable: the faults leave enough brokers, and clients send.
 
     Enough are min.insync.replicas of any partition's replicas, and a majority of the controllers.
-    A fault hits its victims from its decision until it is healed, whatever it does to them; faults
-    are the lines of faults.jsonl, and `load_ns` is when the first send was invoked, and the last.
+    A fault hits its victims from its decision until it is healed, whatever it does to them. The
+    lines are those of faults.jsonl, `load_ns` is when the first send was invoked, and the last.
     """
-    hits = [
-        (int(decided["time_ns"]), healed_ns(events, load_ns[1]), set(decided["victims"]))
-        for events in events_by_fault(faults).values()
-        if (decided := events.get("decided"))
-    ]
-    points = sorted({*load_ns, *(t for begin, end, _ in hits for t in (begin, end))})
+    faults = fault_spans(lines)
+    points = sorted({*load_ns, *(t for fault in faults for t in (fault.decided_ns, fault.end_ns))})
     found: list[tuple[int, int]] = []
     for begin_ns, end_ns in pairwise(points):
         if not load_ns[0] <= begin_ns < end_ns <= load_ns[1]:
             continue
-        hit = set().union(*(v for b, e, v in hits if b < end_ns and begin_ns < e))
+        hit = frozenset[int]().union(
+            *(f.victims for f in faults if f.decided_ns < end_ns and begin_ns < f.end_ns)
+        )
         if _is_enough(hit, meta):
             if found and found[-1][1] == begin_ns:
                 found[-1] = (found[-1][0], end_ns)
@@ -181,7 +179,7 @@ def demands(
     return found
 
 
-def _is_enough(hit: set[int], meta: Mapping[str, Any]) -> bool:
+def _is_enough(hit: frozenset[int], meta: Mapping[str, Any]) -> bool:
     cluster, contract = meta.get("cluster", {}), meta["contract"]
     brokers = set(range(1, int(cluster.get("brokers", 0)) + 1))
     isolated = int(cluster.get("controllers", 0))
