@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from operator import itemgetter
-from typing import Any, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.core.grouping import by_key
 from harness.core.run_dir import RunDir
 from verifiers.replicas.cuts import Cut
 from verifiers.run_folder.broker_logs import broker_logs, logged_ms
@@ -24,10 +25,8 @@ from verifiers.run_folder.journal import FaultSpan, fault_spans
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.scanning.sends import Sends, SendsWanted
 from verifiers.spark import storage
-from verifiers.timeline.metadata_log import Controller, Registration
+from verifiers.timeline.metadata_log import NodeChange
 from verifiers.timeline.partition_states import PartitionState, Timeline
-
-_Entry = TypeVar("_Entry", Controller, Registration)
 
 
 def partition_name(partition: TopicPartition) -> str:
@@ -185,21 +184,19 @@ class RunEvents:
     # -- nodes -------------------------------------------------------------------------------------
 
     @cached_property
-    def registrations(self) -> Sequence[tuple[int, Registration]]:
+    def registrations(self) -> Sequence[tuple[int, NodeChange]]:
         """New states of brokers' registrations, and when at the latest; none under ZooKeeper."""
-        log = self.timeline.log
-        return self._timed(log.registrations) if log else ()
+        return self._timed(self.timeline.log.registrations if self.timeline.log else ())
 
     @cached_property
-    def elected_controllers(self) -> Sequence[tuple[int, Controller]]:
+    def elected_controllers(self) -> Sequence[tuple[int, NodeChange]]:
         """Who became the active controller, and when at the latest; none under ZooKeeper."""
-        log = self.timeline.log
-        return self._timed(log.controllers) if log else ()
+        return self._timed(self.timeline.log.controllers if self.timeline.log else ())
 
-    def _timed(self, entries: Iterable[_Entry]) -> list[tuple[int, _Entry]]:
+    def _timed(self, changes: Iterable[NodeChange]) -> list[tuple[int, NodeChange]]:
         latest_ns = self.timeline.clock.latest_ns
-        timed = ((latest_ns(entry.at_ms), entry) for entry in entries)
-        return [(at_ns, entry) for at_ns, entry in timed if at_ns is not None]
+        timed = ((latest_ns(change.at_ms), change) for change in changes)
+        return [(at_ns, change) for at_ns, change in timed if at_ns is not None]
 
     # -- brokers' own logs -------------------------------------------------------------------------
 
@@ -255,9 +252,8 @@ class RunEvents:
     @property
     def sends_wanted(self) -> SendsWanted:
         """What has to be known of sends: how many were in flight at changes, and under faults."""
-        moments: dict[TopicPartition, list[int]] = {}
-        for change in self.tested_leader_changes:
-            moments.setdefault(change.partition, []).append(change.after_ns)
+        changes = by_key(self.tested_leader_changes, attrgetter("partition"))
+        moments = {tp: [change.after_ns for change in of_one] for tp, of_one in changes.items()}
         spans = {fault.id: (fault.decided_ns, fault.end_ns) for fault in self.faults}
         return SendsWanted(moments=moments, faults=spans)
 
@@ -269,12 +265,8 @@ class RunEvents:
 
     @cached_property
     def _watermarks(self) -> Mapping[TopicPartition, Sequence[Mapping[str, Any]]]:
-        by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
-        for sample in self.timeline.samples:
-            if sample.get("sample") == "high-watermark":
-                partition = (str(sample["topic"]), int(sample["partition"]))
-                by_partition.setdefault(partition, []).append(sample)
-        return by_partition
+        sampled = (s for s in self.timeline.samples if s.get("sample") == "high-watermark")
+        return by_key(sampled, itemgetter("topic", "partition"))
 
     @cached_property
     def transactions(self) -> list[dict[str, Any]]:

@@ -194,15 +194,11 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, 
     spans = demands(faults, run.meta, load_ns) if bound_s and load_ns else []
     return {
         "watermarks": list(high_watermarks(timeline)) if is_monotone else [],
-        "ceilings": [asdict(ceiling) for ceiling in ceilings(timeline)]
-        if is_monotone and is_kept
-        else [],
+        "ceilings": ceilings(timeline) if is_monotone and is_kept else [],
         "shortages": [
-            {**asdict(shortage), "producers": producers}
-            for shortage in shortages(timeline, _least_isr(run))
-        ]
-        if producers
-        else [],
+            {**shortage, "producers": producers}
+            for shortage in (shortages(timeline, _least_isr(run)) if producers else ())
+        ],
         "demands": [
             {
                 "topic": str(topic["name"]),
