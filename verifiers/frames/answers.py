@@ -106,22 +106,20 @@ def answers(sends: DataFrame, txns: DataFrame, events: DataFrame) -> DataFrame:
         time_ns: when.
         words: of the client, for an event.
     """
-    none = F.lit(None)
     of_sends = sends.where(F.col("error").isNotNull()).select(
         "process", "error", F.lit("send").alias("to"), "topic", "partition", "value",
-        F.col("complete_ns").alias("time_ns"), none.cast("string").alias("words"),
+        F.col("complete_ns").alias("time_ns"),
     )  # fmt: skip
     of_txns = txns.where(F.col("error").isNotNull()).select(
-        "process", "error", F.lit("txn").alias("to"), none.cast("string").alias("topic"),
-        none.cast("int").alias("partition"), none.cast("long").alias("value"),
-        F.col("complete_ns").alias("time_ns"), none.cast("string").alias("words"),
-    )  # fmt: skip
+        "process", "error", F.lit("txn").alias("to"), F.col("complete_ns").alias("time_ns")
+    )
     of_events = events.where(F.col("f") == "error").select(
         "process", error_in(F.col("detail")).alias("error"), F.lit("event").alias("to"),
-        "topic", "partition", none.cast("long").alias("value"), "time_ns",
-        F.col("detail").alias("words"),
+        "topic", "partition", "time_ns", F.col("detail").alias("words"),
     )  # fmt: skip
-    given = of_sends.unionByName(of_txns).unionByName(of_events)
+    given = of_sends.unionByName(of_txns, allowMissingColumns=True).unionByName(
+        of_events, allowMissingColumns=True
+    )
     return given.withColumn("family", _family()).where(F.col("family").isNotNull())
 
 

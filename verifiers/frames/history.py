@@ -78,6 +78,18 @@ def legible() -> Column:
     return F.col("value").isNotNull() & ~foreign
 
 
+def with_ends(rows: DataFrame, partition: Column, ends: DataFrame) -> DataFrame:
+    """Add low, reached and complete of the final read of each row's topic in a partition.
+
+    They are null where it has none in `ends` (ENDS_SCHEMA).
+    """
+    names = {"topic": "end_topic", "partition": "end_partition"}
+    of_row = (rows["topic"] == F.col("end_topic")) & (partition == F.col("end_partition"))
+    known = ends.select("topic", "partition", "low", "reached", "complete")
+    joined = rows.join(F.broadcast(known.withColumnsRenamed(names)), of_row, "left")
+    return joined.drop(*names.values())
+
+
 def producer_of(value: Column) -> Column:
     """Return the process that wrote a value."""
     return F.shiftright(value, SEQUENCE_BITS)

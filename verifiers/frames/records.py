@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.frames.history import ANY_PARTITION, PROCESS_BITS, History, readable
+from verifiers.frames.history import ANY_PARTITION, PROCESS_BITS, History, readable, with_ends
 
 _OK, _INFO, _FAIL, _POLL, _FINAL = range(5)
 
@@ -136,20 +136,6 @@ def _in_order(known: DataFrame) -> Column:
 
 def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
     place = F.coalesce(known["partition"], known["poll_partition"], F.lit(ANY_PARTITION))
-    reached = F.broadcast(
-        ends.select(
-            F.col("topic").alias("end_topic"),
-            F.col("partition").alias("end_partition"),
-            "low",
-            "reached",
-            "complete",
-        )
-    )
-    joined = known.join(
-        reached,
-        (known["topic"] == F.col("end_topic")) & (place == F.col("end_partition")),
-        "left",
-    )
     offset = F.coalesce(known["offset"], known["poll_last"])
     searched = F.coalesce(F.col("complete") | (offset < F.col("reached")), F.lit(False))
     deleted = F.coalesce(offset < F.col("low"), F.lit(False))
@@ -159,7 +145,7 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
         "deleted": deleted,
         "unsought": F.coalesce(nobody & ~searched & ~deleted, F.lit(False)),
     }
-    return joined.withColumns(told).drop(*reached.columns)
+    return with_ends(known, place, ends).withColumns(told).drop("low", "reached", "complete")
 
 
 def lost(values: DataFrame) -> DataFrame:

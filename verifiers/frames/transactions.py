@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.frames.history import ANY_PARTITION, History, readable
+from verifiers.frames.history import ANY_PARTITION, History, readable, with_ends
 from verifiers.frames.shared import shared_frame
 
 
@@ -95,25 +95,12 @@ def parts(history: History, values: DataFrame) -> DataFrame:
         .select("topic", "value", F.lit(True).alias("found"))
         .distinct()
     )
-    ends = history.ends.select(
-        F.col("topic").alias("end_topic"), F.col("partition").alias("end_partition"),
-        "reached", "complete",
-    )  # fmt: skip
     place = F.coalesce("partition", F.lit(ANY_PARTITION))
-    return (
-        members.join(read, ["topic", "value"], "left")
-        .join(
-            F.broadcast(ends),
-            (F.col("topic") == F.col("end_topic")) & (place == F.col("end_partition")),
-            "left",
-        )
-        .select(
-            *sends.columns,
-            F.coalesce("found", F.lit(False)).alias("found"),
-            F.coalesce(
-                F.col("complete") | (F.col("offset") < F.col("reached")), F.lit(False)
-            ).alias("searched"),
-        )
+    is_covered = F.col("complete") | (F.col("offset") < F.col("reached"))
+    return with_ends(members.join(read, ["topic", "value"], "left"), place, history.ends).select(
+        *sends.columns,
+        F.coalesce("found", F.lit(False)).alias("found"),
+        F.coalesce(is_covered, F.lit(False)).alias("searched"),
     )
 
 
