@@ -19,7 +19,7 @@ from harness.core.verdict import Verdict
 
 if TYPE_CHECKING:
     from verifiers.ops.judgement import HistoryVerdict, OpOptions
-    from verifiers.planting.plant import Offence
+    from verifiers.planting.run_contents import Offence
     from verifiers.planting.self_test import PlantOutcome, SelfTest
 
 _MALFORMED = UsageError.exit_code

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from verifiers.cycles.row_groups import whole_groups
 from verifiers.ops import first_look
 from verifiers.ops.first_look import FAIL, INFO, OK, POLL, SEND, screened, suspects_of
+from verifiers.ops.schema import OPS_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,17 @@ def whole(*did: Did) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
+def assigned(*assigns: tuple[int, int, list[str]]) -> pa.Table:
+    """Ops that assign keys: the op, its process, the keys; in the columns of ops."""
+    rows = [
+        {"op": op, "process": process, "f": "assign", "type": "ok", "keys": keys}
+        for op, process, keys in assigns
+    ]
+    return pa.Table.from_pylist(rows, OPS)
+
+
+OPS = to_arrow_schema(OPS_SCHEMA)
+NO_OPS = assigned()
 LOST = (sent(2, (1, 1)), sent(3, (2, 2)), polled(8, (2, 2)))
 
 
@@ -277,13 +290,13 @@ def test_a_whole_history_is_looked_at_key_by_key() -> None:
     # However the ops of the keys lie between each other.
     for seed in range(20):
         order = np.random.default_rng(seed).permutation(len(did))
-        assert suspects_of(whole(*(did[at] for at in order)), []) == [("1", False)]
+        assert suspects_of(NO_OPS, whole(*(did[at] for at in order))) == [("1", False)]
 
 
 def test_an_op_that_did_not_end_ok_stands_where_it_was_invoked() -> None:
     unknown = sent(9, (5, 4), type=INFO, place=5)
 
-    assert suspects_of(whole(*SENDS, unknown, polled(8, *LOG, (5, 4))), []) == []
+    assert suspects_of(NO_OPS, whole(*SENDS, unknown, polled(8, *LOG, (5, 4)))) == []
     assert looked_at(*SENDS, unknown, polled(8, *LOG, (5, 4))) == []
 
 
@@ -301,14 +314,14 @@ def test_an_op_that_did_not_end_ok_stands_where_it_was_invoked() -> None:
 def test_an_assign_without_the_key_excuses_a_step(
     assign: tuple[int, int, list[str]], found: list[tuple[str, bool]]
 ) -> None:
-    assert suspects_of(whole(*SENDS, *ALL, polled(10, (1, 1))), [assign]) == found
+    assert suspects_of(assigned(assign), whole(*SENDS, *ALL, polled(10, (1, 1)))) == found
 
 
 def test_writers_against_the_log_are_assigned_to_members() -> None:
     did = [sent(2, (2, 1)), sent(4, (1, 2), process=1), polled(8, (1, 2), (2, 1))]
 
-    assert suspects_of(whole(*did), []) == [("0", True)]
+    assert suspects_of(NO_OPS, whole(*did)) == [("0", True)]
 
 
 def test_a_history_without_values_has_no_suspects() -> None:
-    assert suspects_of(whole(), []) == []
+    assert suspects_of(NO_OPS, whole()) == []

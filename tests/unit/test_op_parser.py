@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
-from verifiers.ops.parser import OP_COLUMNS, Parser
+from verifiers.ops.parser import OP_COLUMNS, STRETCH_COLUMNS, Parser
 from verifiers.ops.schema import (
     BEGIN,
-    KEYS,
     MOP,
     OP,
     OPEN,
     OPEN_MOP,
     ORPHAN,
-    PROBLEM,
 )
 
 SEND = [["send", 0, 17], ["poll"]]
@@ -26,15 +24,23 @@ def event(index: int, kind: str, value: Any = None, **other: Any) -> dict[str, A
     return {key: what for key, what in {**given, **other}.items() if what is not ...}
 
 
-def parsed(*lines: Any, first: bool = True) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    parser = Parser(first=first)
+def fed(*lines: Any, first: bool = True, last: bool = False) -> Parser:
+    parser = Parser(first=first, last=last)
     parser.feed([line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines])
     parser.finish()
+    return parser
+
+
+def parsed(
+    *lines: Any, first: bool = True, last: bool = False
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    parser = fed(*lines, first=first, last=last)
     ops = [dict(zip(OP_COLUMNS, row, strict=True)) for row in parser.ops]
+    stretches = [dict(zip(STRETCH_COLUMNS, row, strict=True)) for row in parser.mops]
     mops = [
-        {**one._asdict(), "position": one.position + at, "offset": offset, "value": value}
-        for one in parser.mops
-        for at, (offset, value) in enumerate(zip(one.offset, one.value, strict=True))
+        {**one, "position": one["position"] + at, "offset": offset, "value": value}
+        for one in stretches
+        for at, (offset, value) in enumerate(zip(one["offset"], one["value"], strict=True))
     ]
     return ops, mops
 
@@ -44,9 +50,10 @@ def of(kind: int, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def problem_of(*lines: Any) -> str:
-    ops, _ = parsed(*lines)
-    (problem,) = of(PROBLEM, ops)
-    return f"{problem['line'] + 1}: {problem['error']}"
+    summary = fed(*lines).summary()
+    ((line, words),) = summary["problems"]
+    assert summary["problem_count"] == 1
+    return f"{line + 1}: {words}"
 
 
 def test_an_op_has_the_values_of_its_completion() -> None:
@@ -80,6 +87,16 @@ def test_an_op_that_never_completes_may_have_sent_what_it_was_to_send() -> None:
     assert [mop["value"] for mop in of(OPEN_MOP, mops)] == [17]
 
 
+def test_an_op_that_is_open_at_the_end_of_its_file_never_completes() -> None:
+    ops, mops = parsed(event(5, "invoke", SEND), last=True)
+
+    (op,) = of(OP, ops)
+    assert (op["op"], op["invoked"], op["type"], op["complete_ns"]) == (5, 5, "info", None)
+    assert [mop["value"] for mop in of(MOP, mops)] == [17]
+    counts = fed(event(5, "invoke", SEND), last=True).summary()["counts"]
+    assert counts == [("open", "info", 1), ("pending", "info", 1)]
+
+
 def test_a_split_tells_what_it_cannot_pair_by_itself() -> None:
     ops, mops = parsed(
         event(5, "ok", SENT), event(6, "invoke", SEND, process=4), event(7, "invoke"), first=False
@@ -100,14 +117,14 @@ def test_assigned_keys_and_rebalanced_ones_are_told() -> None:
 
 
 def test_a_nemesis_and_a_look_at_partitions_are_passed_over() -> None:
-    ops, mops = parsed(
+    parser = fed(
         event(0, "info", None, process="nemesis", f="kill"),
         event(1, "invoke", None, f="debug-topic-partitions"),
         b"",
     )
 
-    assert [of(kind, ops) for kind in (OP, OPEN, PROBLEM)] == [[], [], []]
-    assert mops == []
+    assert (parser.ops, parser.mops, parser.problems) == ([], [], 0)
+    assert parser.summary()["lines"] == 3
 
 
 INVOKED = event(0, "invoke", SEND)
@@ -162,22 +179,21 @@ def test_a_line_that_is_no_event_is_named(lines: list[Any], words: str) -> None:
 
 
 def test_problems_are_told_up_to_eight_and_then_counted() -> None:
-    ops, _ = parsed(*[b"x"] * 20)
+    summary = fed(*[b"x"] * 20).summary()
 
-    problems = of(PROBLEM, ops)
-    assert len([row for row in problems if row["error"]]) == 8
-    assert max(row["value"] for row in problems) == 20
+    assert len(summary["problems"]) == 8
+    assert summary["problem_count"] == 20
 
 
 def test_types_of_keys_are_told_once_each() -> None:
-    ops, _ = parsed(
+    parser = fed(
         INVOKED, event(1, "ok", SENT), event(2, "invoke", []), event(3, "ok", [["send", "a", 1]])
     )
 
-    assert [(row["kind"], row["line"]) for row in of(KEYS, ops)] == [("int", 1), ("str", 3)]
+    assert parser.summary()["keys"] == {"int": 1, "str": 3}
 
 
 def test_a_poll_of_numbered_keys_does_not_make_them_strings() -> None:
-    ops, _ = parsed(INVOKED, event(1, "ok", [["poll", {"0": [[1, 1]]}], ["send", 0, [2, 2]]]))
+    parser = fed(INVOKED, event(1, "ok", [["poll", {"0": [[1, 1]]}], ["send", 0, [2, 2]]]))
 
-    assert [row["kind"] for row in of(KEYS, ops)] == ["int"]
+    assert parser.summary()["keys"] == {"int": 1}

@@ -14,7 +14,6 @@ from kafka_chaos.records import Read, RecordHistory, Sent
 from kafka_chaos.runs import verify
 from verifiers.ops.judgement import OpOptions
 from verifiers.ops.parser import Parser
-from verifiers.ops.schema import PROBLEM
 
 Line = dict[str, Any]
 
@@ -35,7 +34,7 @@ def merged(*paths: Path) -> list[Line]:
     lines = into.read_bytes().splitlines()
     parser = Parser(first=True)
     parser.feed(lines)
-    assert [row for row in parser.ops if row[0] == PROBLEM] == [], "the verifier can read it"
+    assert parser.summary()["problems"] == [], "the verifier can read it"
     events = [json.loads(text) for text in lines]
     assert [event["index"] for event in events] == list(range(len(events)))
     return [event for event in events if event["process"] != "nemesis"]

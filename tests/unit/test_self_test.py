@@ -12,7 +12,8 @@ from harness.cli.main import app
 from verifiers.adequacy.rule import RULES
 from verifiers.checking.checker import checkers_of_runs
 from verifiers.planting import self_test as module
-from verifiers.planting.plant import PLANTS, Offence
+from verifiers.planting.plant import PLANTS
+from verifiers.planting.run_contents import Offence
 from verifiers.planting.self_test import PlantOutcome, SelfTest
 
 MISSED = Offence(anomaly="duplicate", topic="orders", partition=0, offset=7, value=9, kind="log")

@@ -9,8 +9,7 @@ import pytest
 from pyspark import SparkConf
 
 from verifiers.spark import session
-from verifiers.spark.session import _configuration
-from verifiers.spark.shipment import ship
+from verifiers.spark.session import _configuration, ship
 
 
 class Context:

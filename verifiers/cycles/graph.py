@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from verifiers.cycles.arrays import Flags, Longs, longs, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +86,10 @@ def graph_of(edges: pa.Table) -> Graph:
         edges: run, kind, and for `from` and `to`: op, ok, invoked; no column with nulls.
     """
     rows = edges.num_rows
-    run = np.concatenate([_longs(edges, "run")] * 2)
-    op = np.concatenate([_longs(edges, "from_op"), _longs(edges, "to_op")])
-    order = np.lexsort((op, run))
-    new = np.ones(2 * rows, np.bool_)
-    new[1:] = (run[order][1:] != run[order][:-1]) | (op[order][1:] != op[order][:-1])
-    number = np.empty(2 * rows, np.int64)
-    number[order] = np.cumsum(new) - 1
-    one_each = order[new]
-    invoked = np.concatenate([_longs(edges, "from_invoked"), _longs(edges, "to_invoked")])
+    run = np.concatenate([longs(edges, "run")] * 2)
+    op = np.concatenate([longs(edges, "from_op"), longs(edges, "to_op")])
+    number, _, one_each = numbered(op, run)
+    invoked = np.concatenate([longs(edges, "from_invoked"), longs(edges, "to_invoked")])
     ok = np.concatenate([_flags(edges, "from_ok"), _flags(edges, "to_ok")])
     return Graph(
         run=run[one_each],
@@ -107,10 +100,6 @@ def graph_of(edges: pa.Table) -> Graph:
         target=number[rows:],
         is_write=np.asarray(pc.equal(edges["kind"], "ww").to_numpy(), np.bool_),
     )
-
-
-def _longs(table: pa.Table, name: str) -> Longs:
-    return np.asarray(table[name].to_numpy(), np.int64)
 
 
 def _flags(table: pa.Table, name: str) -> Flags:

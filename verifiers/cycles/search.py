@@ -1,13 +1,14 @@
 """The search for cycles in a transaction graph: the kinds of each component, and a short cycle."""
 
-from collections import defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from verifiers.cycles.graph import Flags, Graph, Longs, graph_of
+from verifiers.cycles.arrays import Flags, Longs
+from verifiers.cycles.graph import Graph, graph_of
 
 MOST_EXAMPLES = 8
 """So many cycles of each kind are shown of a run; all components are counted."""
@@ -41,6 +42,7 @@ WRITES_IN_TIME = Kind(
 READS_IN_TIME = Kind(
     name="G1c-realtime", companion="strong-PL-2-cycle-exists", reads=True, realtime=True
 )
+_KINDS = (WRITES, READS, WRITES_IN_TIME, READS_IN_TIME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,30 +107,27 @@ def find_cycles(edges: pa.Table) -> Iterator[CyclicComponent]:
     if edges.num_rows == 0:
         return
     graph = graph_of(edges)
-    everything = np.ones(edges.num_rows, np.bool_)
-    labels = graph.components(everything, realtime=True)
-    members = _members(labels)
-    shown: dict[tuple[int, str], int] = defaultdict(int)
-    cyclic = {kind.name: _Projection.of(graph, kind) for kind in (WRITES, READS, WRITES_IN_TIME)}
-    cyclic[READS_IN_TIME.name] = _Projection(edges=everything, labels=labels)
-    has = {name: _any_within(labels, projection.is_cyclic()) for name, projection in cyclic.items()}
-    for nodes in members:
-        label = int(labels[nodes[0]])
+    by_kind = {kind: _Projection.of(graph, kind) for kind in _KINDS}
+    labels = by_kind[READS_IN_TIME].labels
+    cyclic = {kind: set(labels[projected.is_cyclic()]) for kind, projected in by_kind.items()}
+    shown: Counter[tuple[int, Kind]] = Counter()
+    for nodes in _members(labels):
+        label = labels[nodes[0]]
         run = int(graph.run[nodes[0]])
-        for kind in _weakest({name for name, which in has.items() if which[label]}):
+        for kind in _weakest({kind for kind in _KINDS if label in cyclic[kind]}):
+            shown[run, kind] += 1
             steps: tuple[Step, ...] = ()
-            if shown[run, kind.name] < MOST_EXAMPLES:
-                shown[run, kind.name] += 1
-                steps = _shortest(edges, graph, cyclic[kind.name], nodes, kind)
+            if shown[run, kind] <= MOST_EXAMPLES:
+                steps = _shortest(edges, graph, by_kind[kind], nodes, kind)
             yield CyclicComponent(
                 run=run, kind=kind, ops=tuple(graph.op[nodes].tolist()), steps=steps
             )
 
 
-def _weakest(names: set[str]) -> list[Kind]:
-    if WRITES.name in names:
+def _weakest(kinds: set[Kind]) -> list[Kind]:
+    if WRITES in kinds:
         return [WRITES]
-    return [kind for kind in (READS, WRITES_IN_TIME) if kind.name in names] or [READS_IN_TIME]
+    return [kind for kind in (READS, WRITES_IN_TIME) if kind in kinds] or [READS_IN_TIME]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,12 +156,6 @@ def _members(labels: Longs) -> list[Longs]:
     groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
     # Nodes are in the order of runs and ops, so the first of them decides among equals.
     return sorted(groups, key=lambda nodes: (len(nodes), int(nodes[0])))
-
-
-def _any_within(labels: Longs, which: Flags) -> Flags:
-    found = np.zeros(int(labels.max()) + 1, np.bool_)
-    found[labels[which]] = True
-    return found
 
 
 def _shortest(

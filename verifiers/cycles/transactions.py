@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.cycles.graph import Longs
+from verifiers.cycles.arrays import numbered
 from verifiers.cycles.search import REALTIME, CyclicComponent, Step, find_cycles, tangled
 from verifiers.cycles.stretches import search_stretches, stretches, within
 from verifiers.frames.history import History
@@ -27,24 +27,10 @@ _BLOCK_BITS = 26
 """Places are times in ns, so a block is 67 ms: an hour has 54,000 of them."""
 
 TXN_CYCLES_SCHEMA = declared(
-    "topic",
-    "partition",
-    "offset",
-    "value",
-    "cycle",
-    "steps",
-    anomaly=TEXT,
-    process=INT,
-    txn=LONG,
-    time_ns=LONG,
-    topic=TEXT,
-    partition=INT,
-    offset=LONG,
-    value=LONG,
-    transactions=INT,
-    cycle=TEXT,
-    steps=TEXT,
-)
+    "topic", "partition", "offset", "value", "cycle", "steps",
+    anomaly=TEXT, process=INT, txn=LONG, time_ns=LONG, topic=TEXT, partition=INT, offset=LONG,
+    value=LONG, transactions=INT, cycle=TEXT, steps=TEXT,
+)  # fmt: skip
 """What is found: one row per strongly connected component and name, G1c or G1c-realtime.
 
 `process` and `txn` are the transaction of the component that ended first, and `time_ns` when it
@@ -58,12 +44,7 @@ _NODE = ("process", "txn", "invoke_ns", "complete_ns")
 
 
 def backward_edges(txn_reads: DataFrame, history: History) -> DataFrame:
-    """Return the reads that lead backward in time: without any there is no cycle.
-
-    Args:
-        txn_reads: the records of transactions that transactions were given.
-        history: their transactions.
-    """
+    """Return the reads that lead backward in time: without any there is no cycle (`cycles`)."""
     edges = _read_edges(txn_reads, history)
     return edges.where(F.col("from_place") >= F.col("to_place"))
 
@@ -129,29 +110,17 @@ def _indexed(edges: pa.Table) -> pa.Table:
         for name in _NODE
     }
     first, last = np.zeros(2 * rows, np.int64), np.ones(2 * rows, np.int64)
-    events = (
+    index, _, _ = numbered(
         np.tile(node["txn"], 2),
         np.tile(node["process"], 2),
         np.concatenate([first, last]),
         np.concatenate([node["invoke_ns"], node["complete_ns"]]),
     )
-    index = _ranks(events)
     columns = {"invoked": index[: 2 * rows], "op": index[2 * rows :]}
     for name, numbers in columns.items():
         for end, half in (("from", slice(0, rows)), ("to", slice(rows, None))):
             edges = edges.append_column(f"{end}_{name}", pa.array(numbers[half]))
     return edges
-
-
-def _ranks(keys: tuple[Longs, ...]) -> Longs:
-    """Return the place of each row in the order of its keys, of which the last comes first."""
-    order = np.lexsort(keys)
-    new = np.zeros(len(order), np.bool_)
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(new)
-    return ranks
 
 
 def _row(

@@ -106,32 +106,27 @@ def answers(sends: DataFrame, txns: DataFrame, events: DataFrame) -> DataFrame:
         time_ns: when.
         words: of the client, for an event.
     """
+    ended = F.col("complete_ns").alias("time_ns")
     of_sends = sends.where(F.col("error").isNotNull()).select(
-        "process", "error", F.lit("send").alias("to"), "topic", "partition", "value",
-        F.col("complete_ns").alias("time_ns"),
-    )  # fmt: skip
+        "process", "error", F.lit("send").alias("to"), "topic", "partition", "value", ended
+    )
     of_txns = txns.where(F.col("error").isNotNull()).select(
-        "process", "error", F.lit("txn").alias("to"), F.col("complete_ns").alias("time_ns")
+        "process", "error", F.lit("txn").alias("to"), ended
     )
     of_events = events.where(F.col("f") == "error").select(
         "process", error_in(F.col("detail")).alias("error"), F.lit("event").alias("to"),
         "topic", "partition", "time_ns", F.col("detail").alias("words"),
     )  # fmt: skip
-    given = of_sends.unionByName(of_txns, allowMissingColumns=True).unionByName(
-        of_events, allowMissingColumns=True
-    )
-    return given.withColumn("family", _family()).where(F.col("family").isNotNull())
+    # A column that one of them lacks is null there.
+    given = of_sends.unionByName(of_txns, allowMissingColumns=True)
+    given = given.unionByName(of_events, allowMissingColumns=True)
+    families = [F.when(F.col("error").isin(*each.errors), each.name) for each in FAMILIES]
+    return given.withColumn("family", F.coalesce(*families)).where(F.col("family").isNotNull())
 
 
 def error_in(words: Column) -> Column:
     """Return the name of the error that an event tells of; empty if it names none."""
     return F.regexp_extract(words, _NAME, 1)
-
-
-def _family() -> Column:
-    of_error = [(error, family.name) for family in FAMILIES for error in family.errors]
-    cases = [F.when(F.col("error") == error, name) for error, name in of_error]
-    return F.coalesce(*cases)
 
 
 def is_within(moment: Column, begins: Column, ends: Column) -> Column:

@@ -62,16 +62,11 @@ def acknowledged(events: DataFrame) -> DataFrame:
         committed_by, committed_ns: the member, and when it was told.
     """
     commits = events.where((F.col("f") == "committed") & F.col("offset").isNotNull()).select(
-        F.col("process").alias("committed_by"),
-        "topic",
-        "partition",
+        *("process", "topic", "partition"),
         F.col("offset").alias("committed"),
         F.col("time_ns").alias("committed_ns"),
     )
-    return commits.join(
-        F.broadcast(members(events).select(F.col("process").alias("committed_by"), "group")),
-        "committed_by",
-    )
+    return _of_groups(commits, events).withColumnRenamed("process", "committed_by")
 
 
 def fetched(events: DataFrame) -> DataFrame:
@@ -83,11 +78,13 @@ def fetched(events: DataFrame) -> DataFrame:
         asked_ns, time_ns: when it was asked and when it was answered.
     """
     answers = events.where(F.col("f") == "offset-fetch").select(
-        "process",
-        "topic",
-        "partition",
+        *("process", "topic", "partition", "time_ns"),
         F.col("offset").alias("fetched"),
         F.col("detail").cast("long").alias("asked_ns"),
-        "time_ns",
     )
-    return answers.join(F.broadcast(members(events).select("process", "group")), "process")
+    return _of_groups(answers, events)
+
+
+def _of_groups(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Return the rows of members, by `process`, with the group of each."""
+    return rows.join(F.broadcast(members(events).select("process", "group")), "process")

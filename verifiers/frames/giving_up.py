@@ -44,12 +44,9 @@ def fatals(events: DataFrame, txns: DataFrame) -> DataFrame:
         known.where(F.col("f") == "fatal")
         .join(begun, ["process", "op"], "left")
         .select(
-            "process",
-            "time_ns",
+            *("process", "time_ns", "committing", "is_doubtful"),
             error_in(F.col("detail")).alias("error"),
             F.col("detail").alias("words"),
             (F.col("time_ns") - F.col("begun_ns")).alias("open_ns"),
-            "committing",
-            "is_doubtful",
         )
     )

@@ -53,14 +53,8 @@ class History:
 
     def recorded(self) -> Mapping[str, DataFrame]:
         """Return the recorded frames by the names that checkers know."""
-        return {
-            "sends": self.sends,
-            "txns": self.txns,
-            "polls": self.polls,
-            "final": self.final,
-            "events": self.events,
-            "aborted_reads": self.aborted_reads,
-        }
+        names = ("sends", "txns", "polls", "final", "events", "aborted_reads")
+        return {name: getattr(self, name) for name in names}
 
 
 def readable(reads: DataFrame) -> DataFrame:
@@ -78,16 +72,22 @@ def legible() -> Column:
     return F.col("value").isNotNull() & ~foreign
 
 
-def with_ends(rows: DataFrame, partition: Column, ends: DataFrame) -> DataFrame:
-    """Add low, reached and complete of the final read of each row's topic in a partition.
+def with_ends(rows: DataFrame, ends: DataFrame, partition: Column) -> DataFrame:
+    """Return rows that have a topic with the low, reached and complete of the end there, or null.
 
-    They are null where it has none in `ends` (ENDS_SCHEMA).
+    Args:
+        rows: of any columns, `topic` among them.
+        ends: of the final read.
+        partition: of each row; ANY_PARTITION for its topic as a whole.
     """
-    names = {"topic": "end_topic", "partition": "end_partition"}
-    of_row = (rows["topic"] == F.col("end_topic")) & (partition == F.col("end_partition"))
-    known = ends.select("topic", "partition", "low", "reached", "complete")
-    joined = rows.join(F.broadcast(known.withColumnsRenamed(names)), of_row, "left")
-    return joined.drop(*names.values())
+    ends = ends.withColumnsRenamed({"topic": "end_topic", "partition": "end_partition"})
+    there = (rows["topic"] == F.col("end_topic")) & (partition == F.col("end_partition"))
+    return rows.join(F.broadcast(ends), there, "left").drop("end_topic", "end_partition")
+
+
+def was_searched(offset: Column) -> Column:
+    """Return whether the final read, by the columns of `with_ends`, certainly covered an offset."""
+    return F.coalesce(F.col("complete") | (offset < F.col("reached")), F.lit(False))
 
 
 def producer_of(value: Column) -> Column:

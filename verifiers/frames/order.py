@@ -66,22 +66,15 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
         "process", "topic", "value", "op", "complete_ns", "txn", "partition", "offset"
     )
     suspicious = values.where(values["type"].isin("ok", "info")).select(
-        "topic",
-        "value",
+        *("topic", "value", "last"),
         F.coalesce("partition", "final_partition", "poll_partition").alias("seen_partition"),
-        "last",
         F.when(values["searched"] & (values["finals"] == 0), 2)
         .when(values["first"] < values["last"], 1)
         .otherwise(0)
         .alias("flaw"),
     )
     placed = sends.join(suspicious, ["topic", "value"], "left").select(
-        "process",
-        "topic",
-        "value",
-        "op",
-        "complete_ns",
-        "txn",
+        *("process", "topic", "value", "op", "complete_ns", "txn"),
         F.coalesce("partition", "seen_partition").alias("partition"),
         F.coalesce("last", "offset").alias("position"),
         F.coalesce("flaw", F.lit(0)).alias("flaw"),

@@ -3,7 +3,14 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.frames.history import ANY_PARTITION, PROCESS_BITS, History, readable, with_ends
+from verifiers.frames.history import (
+    ANY_PARTITION,
+    PROCESS_BITS,
+    History,
+    readable,
+    was_searched,
+    with_ends,
+)
 
 _OK, _INFO, _FAIL, _POLL, _FINAL = range(5)
 
@@ -40,37 +47,27 @@ def values(history: History) -> DataFrame:
     """
     ok = F.col("type") == "ok"
     written = history.sends.select(
-        "topic",
-        "value",
+        *("topic", "value", "partition", "process"),
         F.when(ok, _OK).when(F.col("type") == "info", _INFO).otherwise(_FAIL).alias("evidence"),
-        "partition",
         # The offset of a send proves nothing unless the send is known to have happened.
         F.when(ok, F.col("offset")).alias("offset"),
         F.col("invoke_ns").alias("begin_ns"),
         F.col("complete_ns").alias("end_ns"),
-        "process",
     )
 
-    def read(reads: DataFrame, evidence: int) -> DataFrame:
-        return readable(reads).select(
-            "topic",
-            "value",
+    polled, found = (
+        readable(reads).select(
+            *("topic", "value", "partition", "offset", "process"),
             F.lit(evidence).alias("evidence"),
-            "partition",
-            "offset",
             F.col("time_ns").alias("begin_ns"),
             F.lit(None).cast("long").alias("end_ns"),
-            "process",
         )
-
-    evidence = written.unionByName(read(history.polls, _POLL)).unionByName(
-        read(history.final, _FINAL)
+        for reads, evidence in ((history.polls, _POLL), (history.final, _FINAL))
     )
-    known = (
-        # Values are almost unique within a file: aggregating before the shuffle would only widen
-        # the rows.
-        evidence.repartition("value").groupBy("topic", "value").agg(*_value_columns())
-    )
+    evidence = written.unionByName(polled).unionByName(found)
+    # Values are almost unique within a file: aggregating before the shuffle would only widen the
+    # rows.
+    known = evidence.repartition("value").groupBy("topic", "value").agg(*_value_columns())
     suspicious = _with_search(known.where(~_in_order(known)), history.ends)
     outcome = (
         F.when(F.col("send") == _OK, "ok")
@@ -137,7 +134,8 @@ def _in_order(known: DataFrame) -> Column:
 def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
     place = F.coalesce(known["partition"], known["poll_partition"], F.lit(ANY_PARTITION))
     offset = F.coalesce(known["offset"], known["poll_last"])
-    searched = F.coalesce(F.col("complete") | (offset < F.col("reached")), F.lit(False))
+    joined = with_ends(known, ends, place)
+    searched = was_searched(offset)
     deleted = F.coalesce(offset < F.col("low"), F.lit(False))
     nobody = (known["send"] == _OK) & (known["polls"] == 0) & (known["finals"] == 0)
     told = {
@@ -145,7 +143,7 @@ def _with_search(known: DataFrame, ends: DataFrame) -> DataFrame:
         "deleted": deleted,
         "unsought": F.coalesce(nobody & ~searched & ~deleted, F.lit(False)),
     }
-    return with_ends(known, place, ends).withColumns(told).drop("low", "reached", "complete")
+    return joined.withColumns(told).drop("low", "reached", "complete")
 
 
 def lost(values: DataFrame) -> DataFrame:

@@ -5,17 +5,8 @@ from collections.abc import Set as AbstractSet
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from verifiers.frames.history import ANY_PARTITION, History, readable, with_ends
+from verifiers.frames.history import ANY_PARTITION, History, readable, was_searched, with_ends
 from verifiers.frames.shared import shared_frame
-
-
-def _open_ended(sends: DataFrame) -> DataFrame:
-    """Return the sends in transactions that are not known to have been committed.
-
-    Sends that a killed client had only reserved count too: their transaction is not known.
-    """
-    reserved = (F.col("type") == "info") & F.col("invoke_ns").isNull()
-    return sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
 
 
 def _by(uncommitted: AbstractSet[int]) -> Column:
@@ -37,8 +28,11 @@ def committed_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet
         return polls
     # A damaged record is kept, whichever reader received it.
     early = _by(uncommitted) & F.col("problem").isNull()
+    # The transaction of a send that a killed client had only reserved is not known.
+    reserved = (F.col("type") == "info") & F.col("invoke_ns").isNull()
+    undecided = sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
     rest = polls.where(early).join(
-        _open_ended(sends).select("topic", "value"), ["topic", "value"], "left_anti"
+        undecided.select("topic", "value"), ["topic", "value"], "left_anti"
     )
     return polls.where(~early).unionByName(rest)
 
@@ -96,11 +90,11 @@ def parts(history: History, values: DataFrame) -> DataFrame:
         .distinct()
     )
     place = F.coalesce("partition", F.lit(ANY_PARTITION))
-    is_covered = F.col("complete") | (F.col("offset") < F.col("reached"))
-    return with_ends(members.join(read, ["topic", "value"], "left"), place, history.ends).select(
+    joined = with_ends(members.join(read, ["topic", "value"], "left"), history.ends, place)
+    return joined.select(
         *sends.columns,
         F.coalesce("found", F.lit(False)).alias("found"),
-        F.coalesce(is_covered, F.lit(False)).alias("searched"),
+        was_searched(F.col("offset")).alias("searched"),
     )
 
 

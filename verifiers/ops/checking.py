@@ -4,8 +4,7 @@ import inspect
 import json
 import logging
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -14,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.core.grouping import by_key
 from verifiers.checking.checker import CHECKERS, checkers_of_ops, looked_at
 from verifiers.checking.crashes import Crashes
 from verifiers.checking.execution import MOST_EXAMPLES, in_one_job, plans_of
@@ -108,13 +108,18 @@ def check_histories(
     kept: list[DataFrame] = []
     # The first look rules out what our own checkers find, and no more.
     may_be_spared = all(_OF_ALL_KEYS.isdisjoint(looked_at(check)) for check in CHECKERS.values())
-    if may_be_spared and not exact and _is_clear(histories, ww_deps=ww_deps):
-        return _run(_history(histories), None, None, ww_deps=ww_deps)
+    history = {"ops": histories.ops, "mops": histories.mops, "lags": histories.lags}
+    known = known_suspects(histories.described, ww_deps=ww_deps)
+    # With `ww_deps` those are suspected too whose ops are all concurrent, and Spark tells which.
+    is_clear = not (known or histories.divided or ww_deps)
+    if may_be_spared and is_clear and not exact:
+        return _run(history, None, None, ww_deps=ww_deps)
     try:
-        keys = None if exact else _suspects(histories, kept, ww_deps=ww_deps)
+        keys = None if exact else _suspects(histories, known, kept, ww_deps=ww_deps)
         if may_be_spared and keys is not None and keys.isEmpty():
-            return _run(_history(histories), None, None, ww_deps=ww_deps)
-        history, frames = _shared(histories, keys, kept)
+            return _run(history, None, None, ww_deps=ww_deps)
+        shared, frames = _shared(histories, keys, kept)
+        history |= shared
         where = keep(places(history, ww_deps=ww_deps))
         kept.append(where)
         return _run(history, frames, where, ww_deps=ww_deps)
@@ -123,19 +128,16 @@ def check_histories(
             frame.unpersist()
 
 
-def _is_clear(histories: OpHistories, *, ww_deps: bool) -> bool:
-    """Tell whether it is known without Spark that no key of any history is suspected.
-
-    With `ww_deps` a history whose ops are all concurrent is suspected too, and Spark tells which.
-    """
-    known = known_suspects(histories.described, ww_deps=ww_deps)
-    return not (known or histories.divided or ww_deps)
-
-
-def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -> DataFrame | None:
+def _suspects(
+    histories: OpHistories,
+    known: Collection[tuple[int, str | None]],
+    kept: list[DataFrame],
+    *,
+    ww_deps: bool,
+) -> DataFrame | None:
     """Return the suspected keys: run, key; None if the first look failed."""
     mops = histories.mops
-    found = suspect_frame(known_suspects(histories.described, ww_deps=ww_deps), mops)
+    found = suspect_frame(known, mops)
     if divided := histories.divided:
         screened = keep(first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps))
         kept.append(screened)
@@ -152,14 +154,10 @@ def _suspects(histories: OpHistories, kept: list[DataFrame], *, ww_deps: bool) -
     return keys
 
 
-def _history(histories: OpHistories) -> dict[str, DataFrame]:
-    return {"ops": histories.ops, "mops": histories.mops, "lags": histories.lags}
-
-
 def _shared(
     histories: OpHistories, keys: DataFrame | None, kept: list[DataFrame]
 ) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
-    """Return what cycles and metrics ask for, and the frames of checkers; `keys` as `versions_of`.
+    """Return what cycles ask for as well, and the frames of checkers; `keys` as `versions_of`.
 
     Both are by name.
     """
@@ -174,12 +172,8 @@ def _shared(
         kept.append(frames[name])
     frames |= steps_by_name(frames["steps"])
     kept += [*shared.kept, suspicious]
-    history = _history(histories) | {
-        "log": shared.log,
-        "values": shared.values,
-        "backward": suspicious.where("backward"),
-    }
-    return history, frames
+    backward = suspicious.where("backward")
+    return {"log": shared.log, "values": shared.values, "backward": backward}, frames
 
 
 def _run(
@@ -267,38 +261,39 @@ def _first(plans: Sequence[DataFrame]) -> list[Any]:
 
 
 def _by_run(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> dict[int, OpFound]:
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
-    kinds: dict[tuple[int, str], set[str | None]] = defaultdict(set)
-    examples: dict[tuple[int, str], list[OpExample]] = defaultdict(list)
-    records: dict[int, dict[str, list[Mapping[str, Any]]]] = defaultdict(dict)
-    in_order = itemgetter("run", "anomaly", "rank")
-    for row in sorted(rows, key=lambda row: (*in_order(row), row["kind"] or "")):
-        detail = json.loads(row["detail"])
-        measure = measure_of(row["anomaly"])
-        if measure is not None:
-            records[row["run"]].setdefault(measure, []).append(detail)
-            continue
-        detail = {name: _fact(fact) for name, fact in detail.items()}
-        if row["kind"] not in kinds[row["run"], row["anomaly"]]:
-            kinds[row["run"], row["anomaly"]].add(row["kind"])
-            counts[row["run"]][row["anomaly"]] += row["count"]
-        examples[row["run"], row["anomaly"]].append(
-            OpExample(key=row["key"], value=row["value"], op=row["op"], detail=detail)
-        )
-    return {
-        run: OpFound(
-            counts={name: count for name, count in counts[run].items() if name[0] != "\0"},
-            examples={
-                name: tuple(examples[run, name][:MOST_EXAMPLES])
-                for name in counts[run]
-                if name[0] != "\0"
-            },
-            kinds={name: frozenset(kinds[run, name]) for name in counts[run] if name[0] != "\0"},
-            repeated=counts[run][_REPEATED],
-            measured=Measured(records=records[run], crashes=unmeasured),
-        )
-        for run in {*counts, *records}
+    in_order = sorted(rows, key=lambda row: (row["anomaly"], row["rank"], row["kind"] or ""))
+    by_run = by_key(in_order, itemgetter("run"))
+    return {run: _found(of_run, unmeasured) for run, of_run in by_run.items()}
+
+
+def _found(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> OpFound:
+    """Return what was found in the history that all of these rows are of."""
+    by_name = by_key(rows, itemgetter("anomaly"))
+    records = {
+        measure: [json.loads(row["detail"]) for row in of_measure]
+        for name, of_measure in by_name.items()
+        if (measure := measure_of(name)) is not None
     }
+    counts = {
+        name: sum({row["kind"]: row["count"] for row in alike}.values())
+        for name, alike in by_name.items()
+    }
+    anomalies = {name: alike for name, alike in by_name.items() if not name.startswith("\0")}
+    return OpFound(
+        counts={name: counts[name] for name in anomalies},
+        examples={
+            name: tuple(_example(row) for row in alike[:MOST_EXAMPLES])
+            for name, alike in anomalies.items()
+        },
+        kinds={name: frozenset(row["kind"] for row in alike) for name, alike in anomalies.items()},
+        repeated=counts.get(_REPEATED, 0),
+        measured=Measured(records=records, crashes=unmeasured),
+    )
+
+
+def _example(row: Any) -> OpExample:  # noqa: ANN401  (a Row)
+    detail = {name: _fact(fact) for name, fact in json.loads(row["detail"]).items()}
+    return OpExample(key=row["key"], value=row["value"], op=row["op"], detail=detail)
 
 
 def _fact(fact: Any) -> Any:  # noqa: ANN401  (of JSON)

@@ -1,8 +1,7 @@
 """Dependency cycles in op histories, and histories without dependencies."""
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -10,14 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from verifiers.cycles.search import (
-    MOST_EXAMPLES,
-    REALTIME,
-    CyclicComponent,
-    Step,
-    find_cycles,
-    tangled,
-)
+from verifiers.cycles.search import REALTIME, CyclicComponent, Step, find_cycles, tangled
 from verifiers.cycles.stretches import search_stretches, stretches, within
 from verifiers.ops.edges import BLOCK_BITS, placed, read_edges, write_edges
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
@@ -42,27 +34,8 @@ EMPTY = "empty-transaction-graph"
 _MOST_OPS = 32
 _DEPENDING = ("send", "poll", "txn")
 _FEW_RUNS = 1_000
+"""Not more runs are named in a condition."""
 _ENDS = ("run", "from_place", "to_place")
-
-
-def cycles(mops: DataFrame, places: DataFrame, order: DataFrame | None = None) -> DataFrame:
-    """Return the components of the transaction graphs that have a cycle.
-
-    Args:
-        mops: the values that ops sent and polled (MOPS_SCHEMA).
-        places: where a cycle can be (`cycles.stretches`).
-        order: the version order (run, key, index, value), if the log's order is to be taken for
-            dependencies of writes (`ww-deps`); None if not.
-
-    Returns:
-        CYCLES_SCHEMA. Names: G0, G1c, G0-realtime, G1c-realtime with their companions
-        PL-1-cycle-exists, PL-2-cycle-exists, strong-PL-1-cycle-exists and
-        strong-PL-2-cycle-exists.
-
-    Source: elle.txn's cycle search as jepsen.tests.kafka calls it.
-    """
-    suspects = within(_all_edges(mops, order, places), places, bits=BLOCK_BITS)
-    return search_stretches(suspects, search_edges, CYCLES_SCHEMA)
 
 
 def concurrent(ops: DataFrame) -> DataFrame:
@@ -82,29 +55,6 @@ def concurrent(ops: DataFrame) -> DataFrame:
     )
 
 
-def empty_graphs(runs: DataFrame, mops: DataFrame, order: DataFrame | None = None) -> DataFrame:
-    """Return the runs whose transaction graph has no edge, so that it proves nothing.
-
-    The runs are those that `concurrent` returned, and are short, an op or so a process: all that is
-    asked about them is small. The others are as for `cycles`.
-
-    Returns:
-        CYCLES_SCHEMA, of the name empty-transaction-graph.
-    """
-    few = F.broadcast(runs)
-    order_of_few = None if order is None else order.join(few, "run", "left_semi")
-    edges = _all_edges(mops.join(few, "run", "left_semi"), order_of_few)
-    none = runs.join(edges.select("run").distinct(), "run", "left_anti")
-    given = {"anomaly": F.lit(EMPTY), "run": F.col("run"), "detail": F.lit("{}")}
-    return in_columns(none, CYCLES_SCHEMA, given)
-
-
-def version_order(log: DataFrame) -> DataFrame:
-    """Return the version order with one value for each index: run, key, index, value."""
-    order = log.where(F.col("value") == F.col("lowest"))
-    return order.select("run", "key", "index", "value")
-
-
 def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
     """Return the stretches of the histories that can contain a cycle (`cycles.stretches`).
 
@@ -113,7 +63,7 @@ def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
     """
     edges = by_name["backward"].select(*_ENDS)
     if ww_deps:
-        written = write_edges(placed(by_name["mops"]), version_order(by_name["log"]))
+        written = write_edges(placed(by_name["mops"]), _version_order(by_name["log"]))
         edges = edges.unionByName(written.select(*_ENDS))
     return stretches(edges, bits=BLOCK_BITS)
 
@@ -132,34 +82,50 @@ def dependencies(
         by_name: the shared frames.
         where: the frame of `places`; None if no run can have a cycle.
         tangled: the runs of that frame.
-        lonely: the runs of `concurrent`; they and `tangled` are not both empty.
+        lonely: the runs of `concurrent`; they and `tangled` are not both empty. They are short, an
+            op or so a process. One whose transaction graph has no edge proves nothing.
         ww_deps: whether the log's order makes edges as well.
 
     Returns:
-        CYCLES_SCHEMA.
+        CYCLES_SCHEMA. Names: G0, G1c, G0-realtime, G1c-realtime with their companions
+        PL-1-cycle-exists, PL-2-cycle-exists, strong-PL-1-cycle-exists and
+        strong-PL-2-cycle-exists; and empty-transaction-graph.
+
+    Source: elle.txn's cycle search as jepsen.tests.kafka calls it.
     """
 
-    def of(runs: Collection[int]) -> tuple[DataFrame, DataFrame | None]:
-        few = F.col("run").isin(*runs) if len(runs) <= _FEW_RUNS else F.lit(True)
-        order = version_order(by_name["log"]).where(few) if ww_deps else None
-        return by_name["mops"].where(few), order
+    def frame_of_runs(runs: Collection[int]) -> DataFrame:
+        return frame_of(by_name["mops"].sparkSession, [(run,) for run in runs], struct(run=INT))
+
+    def edges_of(runs: Collection[int], stretches: DataFrame | None = None) -> DataFrame:
+        def among(frame: DataFrame) -> DataFrame:
+            if len(runs) <= _FEW_RUNS:
+                return frame.where(F.col("run").isin(*runs))
+            return frame.join(F.broadcast(frame_of_runs(runs)), "run", "left_semi")
+
+        touched = placed(among(by_name["mops"]))
+        edges = read_edges(touched, stretches)
+        if not ww_deps:
+            return edges
+        order = _version_order(by_name["log"])
+        return edges.unionByName(write_edges(touched, among(order)))
 
     parts = []
     if where is not None and tangled:
-        mops, order = of(tangled)
-        parts.append(cycles(mops, where, order))
+        suspects = within(edges_of(tangled, where), where, bits=BLOCK_BITS)
+        parts.append(search_stretches(suspects, search_edges, CYCLES_SCHEMA))
     if lonely:
-        runs = frame_of(by_name["mops"].sparkSession, [(run,) for run in lonely], struct(run=INT))
-        parts.append(empty_graphs(runs, *of(lonely)))
+        connected = edges_of(lonely).select("run").distinct()
+        none = frame_of_runs(lonely).join(connected, "run", "left_anti")
+        given = {"anomaly": F.lit(EMPTY), "run": F.col("run"), "detail": F.lit("{}")}
+        parts.append(in_columns(none, CYCLES_SCHEMA, given))
     return union(parts)
 
 
-def _all_edges(
-    mops: DataFrame, order: DataFrame | None, places: DataFrame | None = None
-) -> DataFrame:
-    touched = placed(mops)
-    edges = read_edges(touched, places)
-    return edges if order is None else edges.unionByName(write_edges(touched, order))
+def _version_order(log: DataFrame) -> DataFrame:
+    """Return the version order with one value for each index: run, key, index, value."""
+    order = log.where(F.col("value") == F.col("lowest"))
+    return order.select("run", "key", "index", "value")
 
 
 def search_edges(edges: pa.Table) -> pa.Table:
@@ -169,32 +135,22 @@ def search_edges(edges: pa.Table) -> pa.Table:
         edges: the columns of `edges.read_edges`, of any runs, each stretch whole.
     """
     edges = tangled(edges)
-    columns: dict[str, list[Any]] = {name: [] for name in CYCLES_SCHEMA.names}
-    shown: dict[tuple[int, str], int] = defaultdict(int)
-    for offence in find_cycles(edges):
-        for name, detail in _told(offence, edges, shown):
-            columns["anomaly"].append(name)
-            columns["run"].append(offence.run)
-            columns["op"].append(offence.ops[0])
-            columns["detail"].append(json.dumps(detail))
-    columns["key"] = columns["value"] = columns["kind"] = [None] * len(columns["run"])
-    return pa.table(columns, schema=to_arrow_schema(CYCLES_SCHEMA))
+    rows = [
+        {"anomaly": name, "run": found.run, "op": found.ops[0], "detail": json.dumps(detail)}
+        for found in find_cycles(edges)
+        for name, detail in _details(found, edges).items()
+    ]
+    return pa.Table.from_pylist(rows, schema=to_arrow_schema(CYCLES_SCHEMA))
 
 
-def _told(
-    offence: CyclicComponent, edges: pa.Table, shown: dict[tuple[int, str], int]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    kind = offence.kind
-    shown[offence.run, kind.companion] += 1
-    yield kind.name, _cycle(offence.steps, edges) if offence.steps else {}
-    few = shown[offence.run, kind.companion] <= MOST_EXAMPLES
-    component = {"size": len(offence.ops), "ops": list(offence.ops[:_MOST_OPS])}
-    yield kind.companion, component if few else {}
-
-
-def _cycle(steps: tuple[Step, ...], edges: pa.Table) -> dict[str, Any]:
-    ops = [step.source for step in steps]
-    return {"cycle": [*ops, ops[0]], "steps": [_step(step, edges) for step in steps]}
+def _details(found: CyclicComponent, edges: pa.Table) -> dict[str, dict[str, Any]]:
+    """Return the details of a component by the names of its kind and of its companion."""
+    if not found.steps:
+        return {found.kind.name: {}, found.kind.companion: {}}
+    ops = [step.source for step in found.steps]
+    cycle = {"cycle": [*ops, ops[0]], "steps": [_step(step, edges) for step in found.steps]}
+    component = {"size": len(found.ops), "ops": list(found.ops[:_MOST_OPS])}
+    return {found.kind.name: cycle, found.kind.companion: component}
 
 
 def _step(step: Step, edges: pa.Table) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """The description of a parsed op history: its size, its problems, its suspected keys."""
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 
-from verifiers.ops.schema import COUNT, KEYS, PROBLEM, SPLIT, SUSPECT
+from verifiers.ops.schema import COUNT, PROBLEM, SPLIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,74 +55,58 @@ class Described:
 
 
 def describe(path: PurePath, rows: Sequence[Any]) -> Described:
-    """Return the description of a file from the rows of its splits (PARSED_SCHEMA)."""
-    splits = sorted((row for row in rows if row["row"] == SPLIT), key=lambda row: int(row["split"]))
-    before: dict[int, int] = {}
-    lines = 0
-    for split in splits:
-        before[split["split"]] = lines
-        lines += split["line"]
-
-    def line_of(row: Any) -> int:  # noqa: ANN401  (a Row)
-        return int(before[row["split"]] + row["line"] + 1)
-
+    """Return the description of a file from the rows of its splits (pairing.TOLD_COLUMNS)."""
+    ordered = sorted((row for row in rows if row["row"] == SPLIT), key=itemgetter("split"))
+    splits = [json.loads(row["error"]) for row in ordered]
+    lines = list(accumulate((split["lines"] for split in splits), initial=0))
+    unpaired = [row for row in rows if row["row"] == PROBLEM]
     problems = [
-        Problem(line=line_of(row), words=row["error"])
-        for row in rows
-        if row["row"] == PROBLEM and row["error"]
+        Problem(line=lines[row["split"]] + row["line"] + 1, words=row["error"]) for row in unpaired
     ]
-    most: Counter[int] = Counter()
-    for row in rows:
-        if row["row"] == PROBLEM:
-            most[row["split"]] = max(most[row["split"]], row["value"])
-    problems += _disordered(splits, before)
-    problems += _mixed_keys([(line_of(row), row["kind"]) for row in rows if row["row"] == KEYS])
-    counts: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        if row["row"] == COUNT:
-            counts[row["kind"], row["type"]] += row["value"]
+    problem_counts = {row["split"]: 1 for row in unpaired}
+    key_kinds: list[tuple[int, str]] = []
+    counted = [row for row in rows if row["row"] == COUNT]
+    counts = Counter({(row["kind"], row["type"]): row["value"] for row in counted})
+    last = -1
+    for number, split in enumerate(splits):
+        first_line = lines[number] + 1
+        problems += [
+            Problem(line=first_line + line, words=words) for line, words in split["problems"]
+        ]
+        problem_counts[number] = max(problem_counts.get(number, 0), split["problem_count"])
+        key_kinds += [(first_line + line, kind) for kind, line in split["keys"].items()]
+        counts.update({(what, kind): many for what, kind, many in split["counts"]})
+        if split["first"] is None:
+            continue
+        if split["first"] <= last:
+            words = f"has index {split['first']} after {last}: indices must rise line by line"
+            problems.append(Problem(line=first_line, words=words))
+        last = split["last"]
+    problems += _mixed_keys(key_kinds)
     return Described(
         path=path,
         problems=tuple(sorted(problems, key=lambda problem: problem.line or 0)),
-        problem_count=max(sum(most.values()), len(problems)),
-        lines=lines,
+        problem_count=max(sum(problem_counts.values()), len(problems)),
+        lines=lines[-1],
         open=counts.pop(("open", "info"), 0),
         pending=counts.pop(("pending", "info"), 0),
         counts=counts,
-        suspects=_suspects(rows) if len(splits) == 1 else None,
+        suspects=tuple((key, by_order_only) for key, by_order_only in splits[0].get("suspects", ()))
+        if len(splits) == 1
+        else None,
     )
 
 
-def _suspects(rows: Sequence[Any]) -> tuple[tuple[str | None, bool], ...]:
-    return tuple((row["key"], bool(row["value"])) for row in rows if row["row"] == SUSPECT)
-
-
-def _disordered(splits: Sequence[Any], before: Mapping[int, int]) -> list[Problem]:
-    problems = []
-    last = -1
-    for split in splits:
-        if split["op"] is None:
-            continue
-        if split["op"] <= last:
-            problem = f"has index {split['op']} after {last}: indices must rise line by line"
-            problems.append(Problem(line=before[split["split"]] + 1, words=problem))
-        last = split["invoked"]
-    return problems
-
-
-def _mixed_keys(key_kinds: Sequence[tuple[int, str]]) -> list[Problem]:
-    first = {
-        kind: min(line for line, k in key_kinds if k == kind) for kind in {k for _, k in key_kinds}
-    }
+def _mixed_keys(key_kinds: Iterable[tuple[int, str]]) -> list[Problem]:
+    first: dict[str, int] = {}
+    for line, kind in sorted(key_kinds):
+        first.setdefault(kind, line)
     if len(first) < 2:
         return []
-    words = {"int": "whole numbers", "str": "strings"}
-    kind = max(first, key=lambda kind: first[kind])
-    (other,) = set(first) - {kind}
-    return [
-        Problem(
-            line=first[kind],
-            words=f"has keys that are {words[kind]}, and line {first[other]} has keys that are "
-            f"{words[other]}: keys of one history are of one type",
-        )
-    ]
+    (other, before), (kind, line) = first.items()
+    name = {"int": "whole numbers", "str": "strings"}
+    words = (
+        f"has keys that are {name[kind]}, and line {before} has keys that are {name[other]}: "
+        "keys of one history are of one type"
+    )
+    return [Problem(line=line, words=words)]

@@ -18,10 +18,9 @@ keys of longer files are brought together by Spark (`screened`).
 """
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,8 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from verifiers.cycles.graph import Flags, Longs
+from harness.core.grouping import by_key
+from verifiers.cycles.arrays import Longs, changes, longs, numbered
 from verifiers.cycles.row_groups import whole_groups
 from verifiers.spark.columns import INT, LONG, TEXT, declared, struct
 
@@ -46,6 +46,7 @@ _MOST_ROWS = 4_000_000
 _MOST_STEPS = 1_000
 """A key with more steps out of order is suspected whatever the assigns say."""
 
+_op_of = itemgetter("op")
 KEY_SCHEMA = declared(run=INT, key=TEXT)
 SUSPECT_SCHEMA = StructType(
     [*KEY_SCHEMA.fields, *struct(process=LONG, before_op=LONG, op=LONG).fields]
@@ -74,22 +75,19 @@ def screened(batches: Iterator[pa.RecordBatch], *, ww_deps: bool) -> Iterator[pa
                 yield from found.to_batches()
 
 
-def suspects_of(
-    mops: pa.Table, assigns: Sequence[tuple[int, int, Collection[str]]]
-) -> list[tuple[str, bool]]:
+def suspects_of(ops: pa.Table, mops: pa.Table) -> list[tuple[str, bool]]:
     """Return the suspected keys of one whole history.
 
     Args:
-        mops: all values that ops sent and polled, in the columns of MOPS_SCHEMA.
-        assigns: each OK or INFO assign and subscribe: the op, its process, and its keys.
+        ops: all its ops, in the columns of OPS_SCHEMA.
+        mops: all values that they sent and polled, in the columns of MOPS_SCHEMA.
 
     Returns:
         Keys; and whether one is suspected only if the order of the log makes edges.
     """
     if not mops.num_rows:
         return []
-    keys = mops["key"].combine_chunks().dictionary_encode()
-    group = np.asarray(keys.indices.to_numpy(zero_copy_only=False), np.int64)
+    keys, group = _numbered(mops["key"])
     early = pc.or_(
         pc.equal(mops["f"], "send"),
         pc.and_(pc.equal(mops["f"], "txn"), pc.not_equal(mops["type"], "ok")),
@@ -100,39 +98,41 @@ def suspects_of(
         "kind": pc.index_in(mops["kind"], pa.array(["send", "poll"])),
     }
     plain = {name: mops[name] for name in ("op", "process", "offset", "value", "position")}
-    look = _Look(_rows(pa.table({**plain, **coded}), group))
+    look = _Look(pa.table({**plain, **coded}), group)
     suspected = look.suspected.copy()
-    by_process: dict[int, list[tuple[int, Collection[str]]]] = defaultdict(list)
-    for op, process, named in sorted(assigns, key=lambda assign: assign[0]):
-        by_process[process].append((op, named))
-    names = keys.dictionary.to_pylist()
+    gives_up = pc.and_(
+        pc.is_in(ops["f"], pa.array(["assign", "subscribe"])), pc.not_equal(ops["type"], "fail")
+    )
+    assigns = ops.filter(gives_up).select(["process", "op", "keys"]).sort_by("op").to_pylist()
+    by_process = by_key(assigns, itemgetter("process"))
+    names = keys.to_pylist()
     owner, steps = look.steps
     for at, process, before, op in zip(owner.tolist(), *steps.tolist(), strict=True):
         if suspected[at]:
             continue
-        past = by_process[process]
-        assigns_between = past[
-            bisect_left(past, before, key=_op_of) : bisect_right(past, op, key=_op_of)
-        ]
-        suspected[at] = all(names[at] in named for _, named in assigns_between)
+        past = by_process.get(process, [])
+        between = past[bisect_left(past, before, key=_op_of) : bisect_right(past, op, key=_op_of)]
+        suspected[at] = all(names[at] in assign["keys"] for assign in between)
     by_themselves = [(names[at], False) for at in np.flatnonzero(suspected)]
     return by_themselves + [(names[at], True) for at in np.flatnonzero(look.against & ~suspected)]
 
 
-def _op_of(assign: tuple[int, Collection[str]]) -> int:
-    return assign[0]
+def _numbered(texts: pa.ChunkedArray) -> tuple[pa.Array, Longs]:
+    """Return the distinct texts, and per row the number of its text."""
+    encoded = texts.combine_chunks().dictionary_encode()
+    return encoded.dictionary, np.asarray(encoded.indices.to_numpy(), np.int64)
 
 
 def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
-    table = table.combine_chunks()
-    begins = _begins(table)
+    _, key = _numbered(table["key"])
+    begins = changes(longs(table, "run"), key)
     group = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
     if table.num_rows >= _MOST_ROWS and len(first) == 1:
         suspected, steps = np.ones(1, np.bool_), np.empty((3, 0), np.int64)
         owner = np.empty(0, np.int64)
     else:
-        look = _Look(_rows(table, np.asarray(group, np.int64)))
+        look = _Look(table, np.asarray(group, np.int64))
         suspected = look.suspected | look.against if ww_deps else look.suspected
         owner, steps = look.steps
         owner, steps = owner[~suspected[owner]], steps[:, ~suspected[owner]]
@@ -144,48 +144,12 @@ def _found(table: pa.Table, *, ww_deps: bool) -> pa.Table:
     return pa.table([*keys.columns, *columns], schema=to_arrow_schema(SUSPECT_SCHEMA))
 
 
-def _begins(table: pa.Table) -> Flags:
-    """Return per row whether it is the first of its group."""
-    begins = np.ones(table.num_rows, np.bool_)
-    for name in ("run", "key"):
-        column = table[name].combine_chunks()
-        differs = pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
-        begins[1:] = differs if name == "run" else begins[1:] | differs
-    return begins
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
-    """The values that ops sent and polled, as arrays; `offset` is -1 where none is known."""
-
-    group: Longs
-    op: Longs
-    process: Longs
-    kind: npt.NDArray[np.int8]
-    type: npt.NDArray[np.int8]
-    offset: Longs
-    value: Longs
-    position: Longs
-    place: Longs
-
-
-_LONGS = ("op", "process", "offset", "value", "position", "place")
-
-
-def _rows(table: pa.Table, group: Longs) -> _Rows:
-    columns: dict[str, Any] = {"group": group}
-    for name in _LONGS:
-        columns[name] = np.asarray(pc.fill_null(table[name], -1).to_numpy(), np.int64)
-    for name in ("kind", "type"):
-        columns[name] = np.asarray(table[name].to_numpy(), np.int8)
-    return _Rows(**columns)
-
-
 class _Look:
     """The first look at some groups; each part can only add suspects.
 
     Args:
-        rows: all rows of the groups, which are numbered from 0.
+        rows: the values that ops sent and polled, in the columns that `screened` has.
+        group: per row, its group; they are numbered from 0.
 
     Attributes:
         suspected: per group, whether it is suspected for certain.
@@ -194,25 +158,22 @@ class _Look:
             and per step the process, the op before, and the op.
     """
 
-    def __init__(self, rows: _Rows) -> None:
-        self._rows = rows
-        groups = int(rows.group.max()) + 1
+    def __init__(self, rows: pa.Table, group: Longs) -> None:
+        self._group, self._op, self._place = group, longs(rows, "op"), longs(rows, "place")
+        self._type = longs(rows, "type")
+        groups = int(group.max()) + 1
         self.suspected = np.zeros(groups, np.bool_)
         self.against = np.zeros(groups, np.bool_)
-        self._is_send = rows.kind == SEND
+        self._is_send = longs(rows, "kind") == SEND
         self._is_poll = ~self._is_send
         # Each value of a group has a number, `known`: ascending by group.
-        order = np.lexsort((rows.value, rows.group))
-        new = _changes(rows.group[order], rows.value[order])
-        self._by_value = order
-        self._known = np.empty(len(order), np.int64)
-        self._known[order] = np.cumsum(new) - 1
-        self._group_of = rows.group[order[new]]
+        self._known, self._by_value, first = numbered(longs(rows, "value"), group)
+        self._group_of = group[first]
         self._writer = self._writers()
-        index = self._indices()
+        index = self._indices(longs(rows, "offset"))
         self._look_at_outcomes(index)
         self._look_at_readers()
-        self.steps = self._look_at_steps(index)
+        self.steps = self._look_at_steps(index, longs(rows, "process"), longs(rows, "position"))
 
     def _suspect(self, groups: Longs) -> None:
         self.suspected[groups] = True
@@ -226,15 +187,15 @@ class _Look:
         writer[sent] = np.flatnonzero(self._is_send)
         return writer
 
-    def _indices(self) -> Longs:
+    def _indices(self, offsets: Longs) -> Longs:
         """Return per value its place in the log, ascending by group and offset; -1 if nowhere."""
-        rows, index = self._rows, np.full(len(self._group_of), -1, np.int64)
-        proof = self._is_poll | ((rows.type != FAIL) & (rows.offset >= 0))
+        index = np.full(len(self._group_of), -1, np.int64)
+        proof = self._is_poll | ((self._type != FAIL) & (offsets >= 0))
         shown = self._by_value[proof[self._by_value]]
         if not len(shown):
             return index
-        known, offset = self._known[shown], rows.offset[shown]
-        begins = np.flatnonzero(_changes(known))
+        known, offset = self._known[shown], offsets[shown]
+        begins = np.flatnonzero(changes(known))
         lowest = np.minimum.reduceat(offset, begins)
         highest = np.maximum.reduceat(offset, begins)
         there = known[begins]
@@ -244,38 +205,38 @@ class _Look:
         group = self._group_of[there]
         alike = group[1:] == group[:-1]
         self._suspect(group[1:][alike & (lowest[1:] == lowest[:-1])])
-        op, place = self._rows.op[self._writer[there]], self._rows.place[self._writer[there]]
+        op, place = self._op[self._writer[there]], self._place[self._writer[there]]
         backward = (op[1:] != op[:-1]) & (place[1:] <= place[:-1])
         self.against[group[1:][alike & backward]] = True
         index[there] = np.arange(len(there))
         return index
 
     def _look_at_outcomes(self, index: Longs) -> None:
-        rows = self._rows
-        polled = self._known[self._is_poll & (rows.type == OK)]
+        polled = self._known[self._is_poll & (self._type == OK)]
         was_read = np.bincount(polled, minlength=len(self._group_of)) > 0
-        outcome = rows.type[self._writer]
+        outcome = self._type[self._writer]
         missing = ~was_read & ((outcome == OK) | ((outcome == INFO) & (index >= 0)))
         self._suspect(self._group_of[missing | (was_read & (outcome == FAIL))])
 
     def _look_at_readers(self) -> None:
-        rows, polls = self._rows, np.flatnonzero(self._is_poll)
+        polls = np.flatnonzero(self._is_poll)
         writer = self._writer[self._known[polls]]
         # An op's own value has the op's own place.
-        wrong = rows.place[writer] >= rows.place[polls]
-        self._suspect(rows.group[polls[wrong | (rows.op[writer] == rows.op[polls])]])
+        wrong = self._place[writer] >= self._place[polls]
+        self._suspect(self._group[polls[wrong | (self._op[writer] == self._op[polls])]])
 
-    def _look_at_steps(self, index: Longs) -> tuple[Longs, npt.NDArray[np.int64]]:
-        rows = self._rows
-        order = np.lexsort((rows.position, rows.op, rows.kind, rows.process, rows.group))
-        group, process, kind = rows.group[order], rows.process[order], rows.kind[order]
-        op, place = rows.op[order], index[self._known[order]]
+    def _look_at_steps(
+        self, index: Longs, processes: Longs, positions: Longs
+    ) -> tuple[Longs, npt.NDArray[np.int64]]:
+        order = np.lexsort((positions, self._op, self._is_poll, processes, self._group))
+        group, process, is_send = self._group[order], processes[order], self._is_send[order]
+        op, place = self._op[order], index[self._known[order]]
         here = np.arange(len(order))
-        begins = _changes(group, process, kind)
+        begins = changes(group, process, is_send)
         begin = np.maximum.accumulate(np.where(begins, here, 0))
         inner = ~begins
         inner[1:] &= op[1:] == op[:-1]
-        moves = (rows.type[order] == OK) | ((kind == SEND) & (rows.type[order] == INFO))
+        moves = (self._type[order] == OK) | (is_send & (self._type[order] == INFO))
         moved = np.maximum.accumulate(np.where(moves, here, -1))
         before = np.full(len(order), -1, np.int64)
         before[1:] = np.where(inner[1:], here[:-1], moved[:-1])
@@ -285,18 +246,8 @@ class _Look:
         within = compared & inner & (delta != 1)
         self._suspect(group[within])
         # Other processes may have sent to the key between two sends of a process.
-        across = compared & ~inner & np.where(kind == SEND, delta < 1, delta != 1)
+        across = compared & ~inner & np.where(is_send, delta < 1, delta != 1)
         steps = np.flatnonzero(across)
         crowded = np.bincount(group[steps], minlength=len(self.suspected)) > _MOST_STEPS
         self.suspected |= crowded
         return group[steps], np.stack([process[steps], op[before[steps]], op[steps]])
-
-
-def _changes(*columns: npt.NDArray[np.int64] | npt.NDArray[np.int8]) -> Flags:
-    """Return per row whether it differs in any column from the row before; true of the first."""
-    changes = np.ones(len(columns[0]), np.bool_)
-    differs = np.zeros(max(len(columns[0]) - 1, 0), np.bool_)
-    for column in columns:
-        differs |= column[1:] != column[:-1]
-    changes[1:] = differs
-    return changes

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import MapType, StructType
 
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
@@ -30,7 +30,7 @@ from verifiers.replicas.locations import LOCATION_SCHEMA
 from verifiers.run_folder.schema import ABORTED_READS_SCHEMA
 from verifiers.scanning.offsets import SLOTS_SCHEMA
 from verifiers.spark.arrow import frame_of
-from verifiers.spark.columns import BOOL, INT, LONG, TEXT, converted, in_columns, struct
+from verifiers.spark.columns import BOOL, INT, LONG, TEXT, in_columns, struct
 from verifiers.timeline.frames import SCHEMAS as TIMELINE_SCHEMAS
 
 MOST_SKIPPED = 8
@@ -46,6 +46,8 @@ FRAMES = frozenset(
 neighbours among the sends of an op with values of other ops between them."""
 
 _SEPARATOR = "/"
+_FACTS = MapType(TEXT, TEXT)
+_SLOTS = StructType([*SLOTS_SCHEMA.fields, *struct(facts=_FACTS).fields])
 _VALUES = struct(
     topic=TEXT,
     value=LONG,
@@ -61,6 +63,7 @@ _VALUES = struct(
     partitions=INT,
     sends=LONG,
     **dict.fromkeys(("searched", "deleted", "unsought"), BOOL),
+    facts=_FACTS,
 )
 _READS = struct(
     process=INT, txn=LONG, sent_by=INT, sent_in=LONG, topic=TEXT, partition=INT, offset=LONG,
@@ -70,6 +73,7 @@ _STEPS = struct(
     process=INT, topic=TEXT, partition=INT, mode=TEXT, op=LONG, offset=LONG, value=LONG,
     time_ns=LONG, prev_op=LONG, prev_offset=LONG, prev_value=LONG, prev_ns=LONG, internal=BOOL,
     due=LONG, skipped=LONG, position=LONG, prev_position=LONG, complete_ns=LONG, kind=TEXT,
+    facts=_FACTS, step=TEXT, type=TEXT, delta=LONG,
 )  # fmt: skip
 
 
@@ -156,17 +160,6 @@ def _facts(**facts: Column | str) -> Column:
     return F.create_map(*pairs)
 
 
-def _in(
-    rows: DataFrame,
-    schema: StructType,
-    given: Mapping[str, Column],
-    facts: Column,
-    *more: Column | str,
-) -> DataFrame:
-    columns = [converted(given.get(field.name), field) for field in schema.fields]
-    return rows.select(*columns, facts.alias("facts"), *more)
-
-
 def values_of_topics(values: DataFrame, committed: DataFrame) -> DataFrame:
     """Return what is known of values and of ops that happened (versions.py) as runs know it."""
     read = values.where(F.col("reader").isNotNull() & F.col("first").isNotNull())
@@ -208,8 +201,9 @@ def values_of_topics(values: DataFrame, committed: DataFrame) -> DataFrame:
         "searched": is_below,
         "deleted": F.lit(False),
         "unsought": F.col("acked") & unread,
+        "facts": facts,
     }
-    return _in(known, _VALUES, given, facts)
+    return in_columns(known, _VALUES, given)
 
 
 def _slots(log: DataFrame, values: DataFrame) -> DataFrame:
@@ -227,6 +221,7 @@ def _slots(log: DataFrame, values: DataFrame) -> DataFrame:
         F.max(given_out).alias("read_high"),
     )
     given = {
+        "facts": _facts(offset="offset", index="index", values=F.to_json("values")),
         "topic": _topic(),
         "offset": F.col("offset"),
         "low": F.element_at("values", 1),
@@ -234,8 +229,7 @@ def _slots(log: DataFrame, values: DataFrame) -> DataFrame:
         "read_low": F.col("read_low"),
         "read_high": F.col("read_high"),
     }
-    facts = _facts(offset="offset", index="index", values=F.to_json("values"))
-    return _in(rows, SLOTS_SCHEMA, given, facts)
+    return in_columns(rows, _SLOTS, given)
 
 
 def _own_reads(reads: DataFrame) -> DataFrame:
@@ -296,12 +290,15 @@ def _told(steps: DataFrame, log: DataFrame) -> DataFrame:
         "prev_position": before,
         # The oracle knows it of sends: the log that a lost record was acknowledged in was cut off.
         "kind": F.when((F.col("kind") == "send") & F.col("unread"), "lost"),
+        "facts": facts,
+        "step": F.col("kind"),
+        "type": F.col("type"),
+        "delta": F.col("delta"),
     }
-    more = [F.col("kind").alias("step"), F.col("type"), F.col("delta")]
     rows = _with_skipped(steps.where(is_skip), log).unionByName(
         steps.where(~is_skip), allowMissingColumns=True
     )
-    return _in(rows, _STEPS, given, facts, *more)
+    return in_columns(rows, _STEPS, given)
 
 
 def _with_skipped(rows: DataFrame, log: DataFrame) -> DataFrame:

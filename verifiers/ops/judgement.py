@@ -50,11 +50,8 @@ class OpOptions:
             name: of the anomaly.
             kinds: those of its offences.
         """
-        permitted = dict(_ALWAYS)
-        if self.subscribe:
-            permitted |= _SUBSCRIBED
-        if self.ww_deps:
-            permitted |= _LOG_ORDER
+        permitted = _ALWAYS | (_SUBSCRIBED if self.subscribe else {})
+        permitted |= _LOG_ORDER if self.ww_deps else {}
         if name in permitted or self.contract is None:
             return permitted.get(name)
         circumstances = Circumstances.planned(self.contract, "", destroys=False)

@@ -5,11 +5,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from verifiers.ops import schema
+from verifiers.ops.parser import IN_FLIGHT, NOT_INVOKED, OF_ANOTHER_F
 from verifiers.spark.columns import in_columns
 
-TOLD_COLUMNS = (
-    "row", "run", "split", "line", "op", "invoked", "type", "error", "kind", "key", "value",
-)  # fmt: skip
+TOLD_COLUMNS = ("row", "run", "split", "line", "type", "error", "kind", "value")
 """The columns of PARSED_SCHEMA that describe a file."""
 
 
@@ -25,93 +24,60 @@ def paired_events(parsed: DataFrame) -> DataFrame:
 
 
 def pairing_problems(paired: DataFrame) -> DataFrame:
-    """Return the events in an impossible order, as rows of PROBLEM."""
-    process, before = F.col("process"), F.col("prev_row") == schema.OPEN
-    overtaken = F.format_string(
-        "invokes an op of process %d, whose op of index %d is not completed: "
-        "a process has one op in flight",
-        process,
-        F.col("prev_op"),
-    )
-    alone = F.format_string(
-        "completes an op of process %d that was not invoked, or is completed already", process
-    )
-    other = F.format_string(
-        "completes a %s of process %d, which invoked a %s at index %d",
-        F.col("f"),
-        process,
-        F.col("prev_f"),
-        F.col("prev_op"),
-    )
-    orphan = F.col("row") == schema.ORPHAN
+    """Return the events in an impossible order, as rows of PROBLEM with further columns."""
+    before, orphan = F.col("prev_row") == schema.OPEN, F.col("row") == schema.ORPHAN
+    in_flight = F.format_string(IN_FLIGHT, "process", "prev_op")
+    not_invoked = F.format_string(NOT_INVOKED, "process")
+    of_another_f = F.format_string(OF_ANOTHER_F, "f", "process", "prev_f", "prev_op")
     problem = (
-        F.when((F.col("row") == schema.BEGIN) & before, overtaken)
-        .when(orphan & ~F.coalesce(before, F.lit(False)), alone)
-        .when(orphan & (F.col("f") != F.col("prev_f")), other)
+        F.when((F.col("row") == schema.BEGIN) & before, in_flight)
+        .when(orphan & ~F.coalesce(before, F.lit(False)), not_invoked)
+        .when(orphan & (F.col("f") != F.col("prev_f")), of_another_f)
     )
-    columns = [
-        F.col(name) for name in schema.PARSED_SCHEMA.names if name not in ("row", "error", "value")
-    ]
-    return paired.where(problem.isNotNull()).select(
-        *columns,
-        F.lit(schema.PROBLEM).cast("tinyint").alias("row"),
-        problem.alias("error"),
-        F.lit(1).cast("long").alias("value"),
-    )
+    problems = paired.where(problem.isNotNull())
+    return problems.withColumns({"row": F.lit(schema.PROBLEM).cast("byte"), "error": problem})
 
 
-def never(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
+def _never(paired: DataFrame) -> DataFrame:
     """Return the ops that never completed."""
-    if paired is None:
-        return parsed.where(F.col("row") == schema.OPEN)
     return paired.where((F.col("row") == schema.OPEN) & F.col("next_row").isNull())
 
 
-def pending(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
+def _pending(parsed: DataFrame, paired: DataFrame) -> DataFrame:
     """Return the values that such ops may have sent."""
     values = parsed.where(F.col("row") == schema.OPEN_MOP)
-    if paired is None:
-        return values
-    return values.join(never(parsed, paired).select("run", "op"), ["run", "op"], "left_semi")
+    return values.join(_never(paired).select("run", "op"), ["run", "op"], "left_semi")
 
 
-def how_many(rows: DataFrame, kind: str) -> DataFrame:
-    """Return how many rows of each run there are, as rows of COUNT in TOLD_COLUMNS."""
-    counted = rows.groupBy("run").agg(F.count("*").alias("value"))
-    given = {
-        "row": F.lit(schema.COUNT),
-        "run": F.col("run"),
-        "type": F.lit("info"),
-        "kind": F.lit(kind),
-        "value": F.col("value"),
-    }
+def counts(parsed: DataFrame, paired: DataFrame) -> DataFrame:
+    """Return how many such ops and values each run has, as rows of COUNT in TOLD_COLUMNS."""
+    ops = _never(paired).select("run", F.lit("open").alias("kind"))
+    values = _pending(parsed, paired).select("run", F.lit("pending").alias("kind"))
+    counted = ops.unionByName(values).groupBy("run", "kind").agg(F.count("*").alias("value"))
+    given = {name: F.col(name) for name in counted.columns}
+    given |= {"row": F.lit(schema.COUNT), "type": F.lit("info")}
     return in_columns(
         counted, StructType([schema.PARSED_SCHEMA[name] for name in TOLD_COLUMNS]), given
     )
 
 
-def other_ops(parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
-    """Return the ops that do not lie whole in a split, and those that never completed: OPS_SCHEMA.
+def other_ops(paired: DataFrame) -> DataFrame:
+    """Return the ops that do not lie whole in a split: OPS_SCHEMA.
 
     They are few: a process has one a split.
     """
-    lost = never(parsed, paired).select(*schema.OPS_SCHEMA.names)
-    if paired is None:
-        return lost
+    lost = _never(paired).select(*schema.OPS_SCHEMA.names)
     mended = {"invoked": F.col("prev_op"), "invoke_ns": F.col("prev_invoke_ns")}
     orphans = paired.where(F.col("row") == schema.ORPHAN).withColumns(mended)
     return lost.unionByName(orphans.select(*schema.OPS_SCHEMA.names))
 
 
-def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame | None) -> DataFrame:
+def other_mops(whole: DataFrame, parsed: DataFrame, paired: DataFrame) -> DataFrame:
     """Return the values of such ops: MOPS_SCHEMA.
 
-    Those of completions (`whole`) lack the invocation if it is in another split; `paired` is what
-    `paired_events` returned, None if no file was divided.
+    Those of completions (`whole`) lack the invocation if it is in another split.
     """
-    lost = pending(parsed, paired).select(*schema.MOPS_SCHEMA.names)
-    if paired is None:
-        return lost
+    lost = _pending(parsed, paired).select(*schema.MOPS_SCHEMA.names)
     before = paired.where(F.col("row") == schema.ORPHAN).select(
         "run", "op", F.col("prev_op").alias("invoked")
     )

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -17,7 +17,14 @@ WITH_KEYS = ("assign", "subscribe")
 _KNOWN = (*WITH_MOPS, *WITH_KEYS, "crash")
 IGNORED = ("debug-topic-partitions",)
 MOST_PROBLEMS = 8
-"""So many problems of a split are described; the last row has their number."""
+"""So many problems of a split are described."""
+
+IN_FLIGHT = (
+    "invokes an op of process %d, whose op of index %d is not completed: a process has one op in "
+    "flight"
+)
+NOT_INVOKED = "completes an op of process %d that was not invoked, or is completed already"
+OF_ANOTHER_F = "completes a %s of process %d, which invoked a %s at index %d"
 
 _LIMIT = 1 << 63
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -28,31 +35,21 @@ Row = tuple[Any, ...]
 
 OP_COLUMNS = (
     "row", "line", "op", "invoked", "process", "type", "f", "invoke_ns", "complete_ns",
-    "keys", "rebalanced", "error", "kind", "value",
+    "keys", "rebalanced", "error",
 )  # fmt: skip
 
+STRETCH_COLUMNS = (
+    "row", "op", "invoked", "process", "type", "f", "mop", "position", "kind", "key", "offset",
+    "value",
+)  # fmt: skip
+"""A stretch are consecutive values of one micro-op and key, with what they have in common.
+
+`position` is that of the first, offset and value are sequences.
+"""
+
+_KIND = STRETCH_COLUMNS.index("kind")
 _Head = tuple[int, int, int | None, int, str, str]
 """The first columns of a stretch, which the values of an op have in common."""
-
-
-class Stretch(NamedTuple):
-    """Consecutive values of one micro-op and key, with what they have in common.
-
-    All but the last are columns of PARSED_SCHEMA; `position` is that of the first.
-    """
-
-    row: int
-    op: int
-    invoked: int | None
-    process: int
-    type: str
-    f: str
-    mop: int
-    position: int
-    kind: str
-    key: str
-    offset: Sequence[int | None]
-    value: Sequence[int]
 
 
 class Malformed(ValueError):
@@ -64,16 +61,21 @@ class Parser:
 
     Args:
         first: whether it is the first split of its file, so that nothing lies before it.
+        last: whether it is the last one, so that an op that is open at its end never completes.
 
     Attributes:
         ops: rows that are no values, in OP_COLUMNS; whoever reads them may clear them.
-        mops: the values; whoever reads them may clear them, too.
+        mops: the values, as stretches; whoever reads them may clear them, too.
+        problems: how many lines have one.
     """
 
-    def __init__(self, *, first: bool) -> None:
+    def __init__(self, *, first: bool, last: bool = False) -> None:
         self.ops: list[Row] = []
-        self.mops: list[Stretch] = []
+        self.mops: list[Row] = []
+        self.problems = 0
+        self._described: list[tuple[int, str]] = []
         self._first = first
+        self._is_last = last
         self._line = 0
         self._first_index: int | None = None
         self._last = -1
@@ -82,7 +84,6 @@ class Parser:
         self._keys: dict[str, str] = {}
         self._integers: dict[int, str] = {}
         self._key_lines: dict[str, int] = {}
-        self._problems = 0
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def feed(self, lines: list[bytes]) -> None:
@@ -96,36 +97,54 @@ class Parser:
             self._line += 1
 
     def finish(self) -> None:
-        """Add rows for the ops that are open at the end of the split, and for the split."""
+        """Add the ops that are open at the end of the split."""
         lines = self._line
+        of_op, of_mop = (schema.OP, schema.MOP) if self._is_last else (schema.OPEN, schema.OPEN_MOP)
         for process, (index, time, f, value, line) in self._open.items():
             self._line = line
             try:
-                mops = self._mops(f, value, (schema.OPEN_MOP, index, index, process, "info", f))
+                mops = self._mops(f, value, (of_mop, index, index, process, "info", f))
                 keys = self._assigned(value) if f in WITH_KEYS else None
             except Malformed as error:
                 self._note(str(error))
                 continue
             # It is unknown what it polled.
-            self.mops += [mop for mop in mops if mop.kind == "send"]
-            common = (schema.OPEN, self._line, index, index, process, "info", f, time)
-            self.ops.append((*common, None, keys, None, None, None, None))
+            sends = [mop for mop in mops if mop[_KIND] == "send"]
+            self.mops += sends
+            common = (of_op, self._line, index, index, process, "info", f, time)
+            self.ops.append((*common, None, keys, None, None))
+            if self._is_last:
+                self._counts["open", "info"] += 1
+                self._counts["pending", "info"] += len(sends)
         self._line = lines
-        for kind, line in self._key_lines.items():
-            self.ops.append((schema.KEYS, line, *(None,) * 10, kind, None))
-        if self._problems > MOST_PROBLEMS:
-            self.ops.append((schema.PROBLEM, self._line, *(None,) * 9, "", None, self._problems))
-        for (what, kind), count in self._counts.items():
-            self.ops.append((schema.COUNT, *(None,) * 4, kind, None, *(None,) * 5, what, count))
-        last = None if self._first_index is None else self._last
-        self.ops.append((schema.SPLIT, self._line, self._first_index, last, *(None,) * 10))
+
+    def summary(self) -> dict[str, Any]:
+        """Return what there is to tell of the split as a whole; lines count from 0.
+
+        Returns:
+            lines: how many there are.
+            first, last: its first and last index; None without events.
+            problems: pairs of a line and what is wrong with it, at most MOST_PROBLEMS.
+            problem_count: how many lines have one.
+            keys: the first line that takes keys for integers (int) or strings (str).
+            counts: triples of what, type and how many: of completed ops (op) and their values
+                (send, poll); of ops that never complete (open), and values that these may have
+                sent (pending).
+        """
+        return {
+            "lines": self._line,
+            "first": self._first_index,
+            "last": None if self._first_index is None else self._last,
+            "problems": self._described,
+            "problem_count": self.problems,
+            "keys": self._key_lines,
+            "counts": [(*counted, number) for counted, number in self._counts.items()],
+        }
 
     def _note(self, sentence: str) -> None:
-        self._problems += 1
-        if self._problems <= MOST_PROBLEMS:
-            self.ops.append(
-                (schema.PROBLEM, self._line, *(None,) * 9, sentence, None, self._problems)
-            )
+        self.problems += 1
+        if self.problems <= MOST_PROBLEMS:
+            self._described.append((self._line, sentence))
 
     def _take(self, line: bytes) -> None:
         event = _event(line)
@@ -161,15 +180,12 @@ class Parser:
     def _invoke(self, event: Mapping[str, Any], time: int | None) -> None:
         index, process, f = event["index"], event["process"], event["f"]
         if process in self._open:
-            raise Malformed(
-                f"invokes an op of process {process}, whose op of index "
-                f"{self._open[process][0]} is not completed: a process has one op in flight"
-            )
+            raise Malformed(IN_FLIGHT % (process, self._open[process][0]))
         if process not in self._seen:
             self._seen.add(process)
             if not self._first:
-                row = (schema.BEGIN, self._line, index, index, process, "info", f, time, None)
-                self.ops.append((*row, None, None, None, None, None))
+                row = (schema.BEGIN, self._line, index, index, process, "info", f, time)
+                self.ops.append((*row, None, None, None, None))
         self._open[process] = (index, time, f, event.get("value"), self._line)
 
     def _complete(self, event: Mapping[str, Any], time: int | None) -> None:
@@ -177,20 +193,14 @@ class Parser:
         kind, f, value = event["type"], event["f"], event.get("value")
         invoked = self._open.pop(process, None)
         if invoked is None and (process in self._seen or self._first):
-            raise Malformed(
-                f"completes an op of process {process} that was not invoked, or is completed "
-                "already"
-            )
+            raise Malformed(NOT_INVOKED % process)
         self._seen.add(process)
         if invoked is not None and invoked[2] != f:
-            raise Malformed(
-                f"completes a {f} of process {process}, which invoked a {invoked[2]} at index "
-                f"{invoked[0]}"
-            )
+            raise Malformed(OF_ANOTHER_F % (f, process, invoked[2], invoked[0]))
         before = None if invoked is None else invoked[0]
         mops = self._mops(f, value, (schema.MOP, index, before, process, kind, f))
         for mop in mops:
-            self._counts[mop.kind, kind] += len(mop.value)
+            self._counts[mop[_KIND], kind] += len(mop[-1])
         self.mops += mops
         self._counts["op", kind] += 1
         keys = self._assigned(value) if f in WITH_KEYS else None
@@ -200,25 +210,25 @@ class Parser:
         reason = None if error is None else error if isinstance(error, str) else _json(error)
         common = (process, kind, f, None if invoked is None else invoked[1], time)
         row = (schema.OP, None) if invoked else (schema.ORPHAN, self._line)
-        self.ops.append((*row, index, before, *common, keys, rebalanced, reason, None, None))
+        self.ops.append((*row, index, before, *common, keys, rebalanced, reason))
 
-    def _mops(self, f: str, value: object, head: _Head) -> list[Stretch]:
+    def _mops(self, f: str, value: object, head: _Head) -> list[Row]:
         if f not in WITH_MOPS:
             return []
         if not isinstance(value, list):
             raise Malformed(f"has no list of micro-ops as its value, but {_json(value)}")
-        stretches: list[Stretch] = []
+        stretches: list[Row] = []
         position = 0
         for number, mop in enumerate(value):
             name = mop[0] if isinstance(mop, list) and mop else None
             if name not in WITH_MOPS[f]:
                 raise Malformed(f"has, in a {f}, the micro-op {_json(mop)}")
             if name == "send":
-                stretches.append(Stretch(*head, number, position, "send", *self._send(mop)))
+                stretches.append((*head, number, position, "send", *self._send(mop)))
                 position += 1
             elif len(mop) > 1 and mop[1] is not None:
                 for key, offsets, values in self._poll(mop):
-                    stretches.append(Stretch(*head, number, position, "poll", key, offsets, values))
+                    stretches.append((*head, number, position, "poll", key, offsets, values))
                     position += len(values)
         return stretches
 
@@ -276,29 +286,24 @@ def _polled(name: str, pairs: Any) -> tuple[Sequence[int], Sequence[int]]:  # no
     """Return the offsets and the values that were polled of a key."""
     try:
         offsets, values = zip(*pairs, strict=True)
-        # Whole columns are checked at once, because most of a history are polled values.
-        if (
-            set(map(type, offsets)) | set(map(type, values)) == {int}
-            and min(offsets) >= 0
-            and max(offsets) < _LIMIT
-            and min(values) >= -_LIMIT
-            and max(values) < _LIMIT
-        ):
-            return offsets, values
-        for pair in pairs:
-            offset, value = pair
-            if type(value) is not int or not -_LIMIT <= value < _LIMIT:
-                raise Malformed(
-                    f"polled a value that is no integer of 64 bits: {_json(pair)} of key {name}"
-                )
-            if type(offset) is not int or not 0 <= offset < _LIMIT:
-                raise Malformed(f"polled at no offset: {_json(pair)} of key {name}")
-    except (TypeError, ValueError) as error:
-        if isinstance(error, Malformed):
-            raise
+    except (TypeError, ValueError):
         raise Malformed(
             f"polled {_json(pairs)} of key {name}: not a list of [offset, value]"
         ) from None
+    # Whole columns are checked at once, because most of a history are polled values.
+    if (
+        set(map(type, offsets)) | set(map(type, values)) == {int}
+        and 0 <= min(offsets) <= max(offsets) < _LIMIT
+        and -_LIMIT <= min(values) <= max(values) < _LIMIT
+    ):
+        return offsets, values
+    for pair, offset, value in zip(pairs, offsets, values, strict=True):
+        if type(value) is not int or not -_LIMIT <= value < _LIMIT:
+            raise Malformed(
+                f"polled a value that is no integer of 64 bits: {_json(pair)} of key {name}"
+            )
+        if type(offset) is not int or not 0 <= offset < _LIMIT:
+            raise Malformed(f"polled at no offset: {_json(pair)} of key {name}")
     return offsets, values
 
 
@@ -310,15 +315,6 @@ def _event(line: bytes) -> Mapping[str, Any]:
     if not isinstance(event, dict):
         raise Malformed(f"is no event, which is a JSON object: {_shown(line)}")
     return event
-
-
-def split_lines(data: bytes) -> Iterator[list[bytes]]:
-    """Yield the lines of some bytes, a few thousand at a time."""
-    lines = data.split(b"\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    for begin in range(0, len(lines), 4096):
-        yield lines[begin : begin + 4096]
 
 
 def _json(value: object) -> str:

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path, PurePath
@@ -37,6 +37,7 @@ class OpHistories:
         mops: one row per value sent or polled (MOPS_SCHEMA).
         lags: how far behind each process was at the worst, by key (lags.py).
         described: what is known of each file; the position is `run` of the frames.
+        divided: the runs that can be judged and whose files were divided between workers.
         kept: frames that occupy memory until they are unpersisted.
         scratch: the name of the folder that the frames are read from.
     """
@@ -45,17 +46,9 @@ class OpHistories:
     mops: DataFrame
     lags: DataFrame
     described: tuple[Described, ...]
+    divided: Sequence[int]
     kept: tuple[DataFrame, ...]
     scratch: str
-
-    @property
-    def divided(self) -> list[int]:
-        """The runs whose files were divided between workers."""
-        return [
-            run
-            for run, history in enumerate(self.described)
-            if history.suspects is None and not history.problems
-        ]
 
     def close(self) -> None:
         """Free memory and disk; the frames cannot be used afterwards."""
@@ -90,8 +83,7 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
             dealt(splits, spark.sparkContext.defaultParallelism), SPLITS_SCHEMA
         )
         parsed = keep(map_in_arrow(table, partial(parse, scratch), schema.PARSED_SCHEMA))
-        divided = any(split.number for split in splits)
-        paired = pairing.paired_events(parsed) if divided else None
+        paired = pairing.paired_events(parsed) if any(split.number for split in splits) else None
         by_run = _told(parsed, paired)
     except BaseException:
         storage.remove(scratch)
@@ -111,29 +103,37 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
     def good(frame: DataFrame) -> DataFrame:
         return frame.where(~F.col("run").isin(bad)) if bad else frame
 
-    loose = good(parsed)
-    mended = None if paired is None else good(paired)
     written = by_run.get(_OF_TASKS, [])
     ops = good(_written(spark, written, "ops", schema.OPS_SCHEMA))
     mops = good(_written(spark, written, "mops", schema.MOPS_SCHEMA))
-    # These few rows have a long plan, which would become part of every checker's plan.
-    others = (
-        keep(pairing.other_ops(loose, mended)),
-        keep(pairing.other_mops(mops, loose, mended)),
-    )
-    histories = OpHistories(
-        ops=ops.unionByName(others[0]),
-        mops=mops.where(F.col("invoked").isNotNull()).unionByName(others[1]),
-        lags=watched_lags(loose),
+    kept = [parsed]
+    if paired is not None:
+        events = good(paired)
+        # These few rows have a long plan, which would become part of every checker's plan.
+        kept += [
+            keep(pairing.other_ops(events)),
+            keep(pairing.other_mops(mops, good(parsed), events)),
+        ]
+        ops = ops.unionByName(kept[1])
+        mops = mops.where(F.col("invoked").isNotNull()).unionByName(kept[2])
+    lags = watched_lags(good(parsed))
+    divided = [
+        run
+        for run, history in enumerate(described)
+        if history.suspects is None and not history.problems
+    ]
+    if divided:
+        among = F.col("run").isin(divided)
+        lags = lags.unionByName(realtime_lags(ops.where(among), mops.where(among)))
+    return OpHistories(
+        ops=ops,
+        mops=mops,
+        lags=lags,
         described=described,
-        kept=(parsed, *others),
+        divided=divided,
+        kept=tuple(kept),
         scratch=scratch,
     )
-    if not histories.divided:
-        return histories
-    among = F.col("run").isin(histories.divided)
-    lags = realtime_lags(histories.ops.where(among), histories.mops.where(among))
-    return replace(histories, lags=histories.lags.unionByName(lags))
 
 
 def _scratch(spark: SparkSession, names: Sequence[str]) -> str:
@@ -156,20 +156,14 @@ def _scratch(spark: SparkSession, names: Sequence[str]) -> str:
 
 def _told(parsed: DataFrame, paired: DataFrame | None) -> Mapping[int, list[Any]]:
     """Parse all files, and return a few rows that describe each of them."""
-    described = parsed.where(
-        F.col("row").isin(
-            schema.PROBLEM, schema.KEYS, schema.COUNT, schema.SPLIT, schema.SUSPECT, schema.FILE
-        )
+    described = parsed.where(F.col("row").isin(schema.SPLIT, schema.FILE)).select(
+        *pairing.TOLD_COLUMNS
     )
     if paired is not None:
-        described = described.unionByName(pairing.pairing_problems(paired))
-    rows = (
-        described.select(*pairing.TOLD_COLUMNS)
-        .unionByName(pairing.how_many(pairing.never(parsed, paired), "open"))
-        .unionByName(pairing.how_many(pairing.pending(parsed, paired), "pending"))
-        .collect()
-    )
-    return by_key(rows, itemgetter("run"))
+        described = described.unionByName(
+            pairing.pairing_problems(paired).select(*pairing.TOLD_COLUMNS)
+        ).unionByName(pairing.counts(parsed, paired))
+    return by_key(described.collect(), itemgetter("run"))
 
 
 def _written(spark: SparkSession, told: Sequence[Any], kind: str, schema: StructType) -> DataFrame:

@@ -7,23 +7,10 @@ from verifiers.spark.columns import BYTE, INT, LONG, TEXT, declared
 _KEYS = ArrayType(StringType(), containsNull=False)
 
 OPS_SCHEMA = declared(
-    "invoke_ns",
-    "complete_ns",
-    "keys",
-    "rebalanced",
-    "error",
-    run=INT,
-    op=LONG,
-    invoked=LONG,
-    process=LONG,
-    type=TEXT,
-    f=TEXT,
-    invoke_ns=LONG,
-    complete_ns=LONG,
-    keys=_KEYS,
-    rebalanced=_KEYS,
-    error=TEXT,
-)
+    "invoke_ns", "complete_ns", "keys", "rebalanced", "error",
+    run=INT, op=LONG, invoked=LONG, process=LONG, type=TEXT, f=TEXT, invoke_ns=LONG,
+    complete_ns=LONG, keys=_KEYS, rebalanced=_KEYS, error=TEXT,
+)  # fmt: skip
 """One row per op.
 
 `run` is the position of its file among those that are verified together, `op` the index of its
@@ -34,19 +21,9 @@ subscribe, `rebalanced` those that its rebalance-log names.
 
 MOPS_SCHEMA = declared(
     "offset",
-    run=INT,
-    op=LONG,
-    process=LONG,
-    type=TEXT,
-    f=TEXT,
-    mop=INT,
-    position=INT,
-    kind=TEXT,
-    key=TEXT,
-    offset=LONG,
-    value=LONG,
-    invoked=LONG,
-)
+    run=INT, op=LONG, process=LONG, type=TEXT, f=TEXT, mop=INT, position=INT, kind=TEXT, key=TEXT,
+    offset=LONG, value=LONG, invoked=LONG,
+)  # fmt: skip
 """One row per value that an op sent or polled.
 
 `mop` is the index of the micro-op, `position` the order of the values of the op over all its
@@ -68,30 +45,28 @@ PARSED_SCHEMA = StructType(
 Each kind fills its own columns. `line` counts from 0 within the split.
 """
 
-OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, KEYS, COUNT, SPLIT, SUSPECT, LAG, FILE = range(13)
+OP, MOP, BEGIN, ORPHAN, OPEN, OPEN_MOP, PROBLEM, COUNT, SPLIT, LAG, FILE = range(11)
 """Kinds of rows of PARSED_SCHEMA.
 
 OP, MOP
-    a completed op, a value of one.
+    an op, a value of one: completed, or of the file's last split.
 BEGIN
     the first event of a process in a split is this invocation (not told of a file's first split).
 ORPHAN
     the first event of a process in a split is this completion; its values are MOPs already.
 OPEN, OPEN_MOP
-    an invocation that is not completed in its split, a value that it was to send.
+    an invocation that is not completed in its split, a value that it was to send (not told of a
+    file's last split: such ops never complete).
 PROBLEM
-    a line that is no event, or cannot stand where it does: why in `error`; `value` is how many.
-KEYS
-    the first line of the split that takes keys for integers (`kind` int) or strings (str).
+    of a file of several splits: an event that cannot stand where it does: why in `error`.
 COUNT
-    of completed ops (`kind` op) and their values (send, poll), by type; `value` is how many.
+    of a file of several splits: how many ops never complete (`kind` open), and how many values they
+    may have sent (pending), in `value`.
 SPLIT
-    one a split: `line` is how many lines it has, `op` and `invoked` its first and last index.
-SUSPECT
-    of a file that is one split: a key that the first look did not clear (first_look.py), null for
-    every key; `value` is 1 if only the order of the log speaks against it, else 0.
+    one a split: in `error` its summary (`parser.Parser.summary`), a JSON object, with the
+    `suspects` of `description.Described`.
 LAG
-    of a file that is one split: the worst lag of a `process` and `key` (lag_tracker.py): `value` is
+    of a file that is one split: the worst lag of a `process` and `key` (lags.py): `value` is
     the lag (ns), `invoke_ns` and `op` are of the poll.
 FILE
     a Parquet file that a task has written, of OPs (`kind` ops) or MOPs (mops): its name in `error`;
@@ -99,18 +74,9 @@ FILE
 """
 
 NAMED_ANOMALY_SCHEMA = declared(
-    "key",
-    "value",
-    "op",
-    "kind",
-    anomaly=TEXT,
-    run=INT,
-    key=TEXT,
-    value=LONG,
-    op=LONG,
-    kind=TEXT,
-    detail=TEXT,
-)
+    "key", "value", "op", "kind",
+    anomaly=TEXT, run=INT, key=TEXT, value=LONG, op=LONG, kind=TEXT, detail=TEXT,
+)  # fmt: skip
 """What is found in op histories: one row per offence.
 
 `key` and `value` say which value, `op` which op (the index of its completion) shows it; each may be

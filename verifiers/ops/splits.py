@@ -1,9 +1,12 @@
 """Splits of op histories, which workers parse independently."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+import gc
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import chain
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,19 +16,37 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from verifiers.ops.parser import OP_COLUMNS, Parser, Row, Stretch, split_lines
-from verifiers.ops.schema import FILE, MOP, MOPS_SCHEMA, OP, OPS_SCHEMA, PARSED_SCHEMA
-from verifiers.ops.whole_file import LAG_COLUMNS, SUSPECT_COLUMNS, WholeFile
+from harness.core.grouping import by_key
+from verifiers.ops.first_look import suspects_of
+from verifiers.ops.lags import worst_lags_of
+from verifiers.ops.parser import OP_COLUMNS, STRETCH_COLUMNS, Parser, Row
+from verifiers.ops.schema import (
+    FILE,
+    LAG,
+    MOP,
+    MOPS_SCHEMA,
+    OP,
+    OPS_SCHEMA,
+    PARSED_SCHEMA,
+    SPLIT,
+)
 from verifiers.spark import storage
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared
 
-SPLIT_BYTES = 64 << 20
+SPLIT_BYTES = 128 << 20
 """A file is divided into splits of so many bytes. A file of one split gets its first look while it
 is in memory, which saves more time than a second core would."""
+MOST_SUSPECTS = 1_000
+"""A file with more suspected keys than this has all of its keys checked."""
+
+_LOG = logging.getLogger(__name__)
+_BLOCK_BYTES = 4 << 20
 
 _BATCH_ROWS = 65_536
-FILE_COLUMNS = ("row", "kind", "error")
-SPLITS_SCHEMA = declared(run=INT, split=INT, path=TEXT, begin=LONG, end=LONG, whole=BOOL)
+_FILE_COLUMNS = ("row", "kind", "error")
+_SPLIT_COLUMNS = ("row", "error")
+_LAG_COLUMNS = ("row", "process", "key", "value", "invoke_ns", "op")
+SPLITS_SCHEMA = declared(run=INT, split=INT, path=TEXT, begin=LONG, end=LONG, last=BOOL)
 
 
 def _arrow(schema: StructType) -> pa.Schema:
@@ -36,12 +57,11 @@ def _arrow(schema: StructType) -> pa.Schema:
 _PARSED, _OPS, _MOPS = _arrow(PARSED_SCHEMA), _arrow(OPS_SCHEMA), _arrow(MOPS_SCHEMA)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class Split(NamedTuple):
     """The lines of a file that begin in a range of its bytes, from `begin` to before `end`.
 
     `run` is the position of the file among those that are verified together, `number` that of the
-    split in it, from 0. The one split of a file is `whole`.
+    split in it, from 0.
     """
 
     run: int
@@ -49,7 +69,7 @@ class Split:
     path: str
     begin: int
     end: int
-    whole: bool
+    last: bool
 
 
 def splits_of(run: int, path: str) -> list[Split]:
@@ -63,19 +83,18 @@ def splits_of(run: int, path: str) -> list[Split]:
             path=path,
             begin=begin,
             end=min(begin + SPLIT_BYTES, size),
-            whole=len(begins) == 1,
+            last=begin == begins[-1],
         )
         for n, begin in enumerate(begins)
     ]
 
 
-def dealt(splits: Sequence[Split], cores: int) -> list[tuple[Any, ...]]:
+def dealt(splits: Sequence[Split], cores: int) -> list[Split]:
     """Return the rows of SPLITS_SCHEMA, so that each core gets about as much to do."""
     # Spark cuts the rows into as many equal parts as there are cores: each core gets one of the
     # largest splits first.
     largest = sorted(splits, key=lambda split: split.begin - split.end)
-    in_turn = [split for core in range(cores) for split in largest[core::cores]]
-    return [astuple(split) for split in in_turn]
+    return [split for core in range(cores) for split in largest[core::cores]]
 
 
 def parse(scratch: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,109 +108,112 @@ def parse(scratch: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
         batches: rows of SPLITS_SCHEMA.
     """
     task = TaskContext.get()
-    with _Writer(scratch, 0 if task is None else task.partitionId()) as writer:
-        for batch in batches:
-            for split in batch.to_pylist():
-                yield from _parse_split(split, writer)
-    written = writer.written()
-    if written:
-        yield _batch(FILE_COLUMNS, written, {"run": -1, "split": 0}, _PARSED)
+    writers: dict[str, pq.ParquetWriter] = {}
+    files: list[Row] = []
+    # Parsing makes millions of objects, but no circles of them: looking for these takes its time.
+    gc.disable()
+    try:
+        with ExitStack() as opened:
+
+            def write(kind: str, batch: pa.RecordBatch) -> None:
+                if kind not in writers:
+                    stem = f"{kind}-{0 if task is None else task.partitionId()}"
+                    file = storage.unused(scratch, stem, ".parquet")
+                    writer = storage.parquet_writer(file, batch.schema, compression="lz4")
+                    writers[kind] = opened.enter_context(writer)
+                    files.append((FILE, kind, file))
+                writers[kind].write_batch(batch)
+
+            for batch in batches:
+                for split in batch.to_pylist():
+                    yield from _parse_split(split, write)
+    finally:
+        gc.enable()
+    if files:
+        yield _batch(_FILE_COLUMNS, files, {"run": -1, "split": 0}, _PARSED)
 
 
-class _Writer:
-    """The two files of a task."""
+def _parse_split(
+    split: Mapping[str, Any], write: Callable[[str, pa.RecordBatch], None]
+) -> Iterator[pa.RecordBatch]:
+    parser = Parser(first=split["split"] == 0, last=split["last"])
+    is_whole = split["split"] == 0 and split["last"]
+    held: dict[str, list[pa.RecordBatch]] = {"ops": [], "mops": []}
 
-    def __init__(self, scratch: str, task: int) -> None:
-        self._scratch = scratch
-        self._task = task
-        self._open: dict[str, tuple[str, pq.ParquetWriter]] = {}
+    def taken() -> Iterator[pa.RecordBatch]:
+        for kind, batch in _batches(parser, split):
+            if kind is None:
+                yield batch
+                continue
+            write(kind, batch)
+            if is_whole:
+                held[kind].append(batch)
+        parser.ops.clear()
+        parser.mops.clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        for _, writer in self._open.values():
-            writer.close()
-
-    def written(self) -> list[Row]:
-        """Return the files, as rows in FILE_COLUMNS."""
-        return [(FILE, name, file) for name, (file, _) in self._open.items()]
-
-    def write(self, name: str, batch: pa.RecordBatch) -> None:
-        """Append some rows to the file of that kind."""
-        if name not in self._open:
-            file = storage.unused(self._scratch, f"{name}-{self._task}", ".parquet")
-            writer = storage.parquet_writer(file, batch.schema, compression="lz4")
-            self._open[name] = (file, writer)
-        self._open[name][1].write_batch(batch)
-
-
-def _parse_split(split: Mapping[str, Any], writer: _Writer) -> Iterator[pa.RecordBatch]:
-    parser = Parser(first=split["split"] == 0)
-    whole = WholeFile() if split["whole"] else None
-    for lines in split_lines(_bytes_of(split)):
+    for lines in _lines_of(split):
         parser.feed(lines)
         if len(parser.ops) + len(parser.mops) >= _BATCH_ROWS:
-            yield from _batches(parser, split, writer, whole)
+            yield from taken()
     parser.finish()
-    yield from _batches(parser, split, writer, whole)
-    if whole is not None:
-        for columns, rows in ((SUSPECT_COLUMNS, whole.suspects()), (LAG_COLUMNS, whole.lags())):
-            if rows:
-                yield _batch(columns, rows, split, _PARSED)
+    yield from taken()
+    summary = parser.summary()
+    # A file with problems is not judged.
+    if is_whole and not parser.problems:
+        ops = pa.Table.from_batches(held["ops"], _OPS)
+        mops = pa.Table.from_batches(held["mops"], _MOPS)
+        summary["suspects"] = _suspects(ops, mops)
+        if lags := [(LAG, *worst) for worst in worst_lags_of(ops, mops)]:
+            yield _batch(_LAG_COLUMNS, lags, split, _PARSED)
+    yield _batch(_SPLIT_COLUMNS, [(SPLIT, json.dumps(summary))], split, _PARSED)
 
 
-def _bytes_of(split: Mapping[str, Any]) -> bytes:
-    """Return the lines that begin in a split."""
+def _suspects(ops: pa.Table, mops: pa.Table) -> list[tuple[str | None, bool]]:
+    """Return the suspected keys of a whole file, as `Described` has them."""
+    try:
+        found = suspects_of(ops, mops)
+    except Exception:  # noqa: BLE001  (logged)
+        # The first look decides nothing: without it the checkers check every key.
+        _LOG.exception("The first look at the keys crashed: the checkers look at all of them.")
+        return [(None, False)]
+    return [(None, False)] if len(found) > MOST_SUSPECTS else [*found]
+
+
+def _lines_of(split: Mapping[str, Any]) -> Iterator[list[bytes]]:
+    """Yield the lines that begin in a split, many at a time."""
     begin, end = split["begin"], split["end"]
     with storage.open_input(split["path"]) as file:
         if begin:
             file.seek(begin - 1)
             begin += len(file.readline()) - 1
-        if begin >= end:
-            return b""
-        return file.read(end - begin) + (b"" if _ends_a_line(file) else file.readline())
-
-
-def _ends_a_line(file: Any) -> bool:  # noqa: ANN401  (any binary file)
-    file.seek(-1, 1)
-    last: bytes = file.read(1)
-    return last == b"\n"
+        rest = b""
+        while begin < end and (block := file.read(min(end - begin, _BLOCK_BYTES))):
+            begin += len(block)
+            *lines, rest = (rest + block).split(b"\n")
+            yield lines
+        if rest:
+            yield [rest + file.readline().removesuffix(b"\n")]
 
 
 def _batches(
-    parser: Parser, split: Mapping[str, Any], writer: _Writer, whole: WholeFile | None
-) -> Iterator[pa.RecordBatch]:
-    ops = [row for row in parser.ops if row[0] == OP]
-    loose = [row for row in parser.ops if row[0] != OP]
-    values = [stretch for stretch in parser.mops if stretch.row == MOP]
-    others = [stretch for stretch in parser.mops if stretch.row != MOP]
-    if ops:
-        writer.write("ops", _batch(OP_COLUMNS, ops, split, _OPS))
-    if loose:
-        yield _batch(OP_COLUMNS, loose, split, _PARSED)
-    if others:
-        yield _values(others, split, _PARSED)
-    finished = [_values(values, split, _MOPS)] if values else []
-    for batch in finished:
-        writer.write("mops", batch)
-    if whole is not None:
-        # In a file that is not divided, the others are values of ops that never completed.
-        unfinished = [_values(others, split, _MOPS)] if others else []
-        whole.keep(parser.ops, values, finished + unfinished)
-    parser.ops.clear()
-    parser.mops.clear()
+    parser: Parser, split: Mapping[str, Any]
+) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    """Yield what was parsed: the ops and mops to write, and what else there is to tell (None)."""
+    for kind, rows in by_key(parser.ops, lambda row: "ops" if row[0] == OP else None).items():
+        yield kind, _batch(OP_COLUMNS, rows, split, _OPS if kind else _PARSED)
+    for kind, rows in by_key(parser.mops, lambda row: "mops" if row[0] == MOP else None).items():
+        yield kind, _values(rows, split, _MOPS if kind else _PARSED)
 
 
 def _values(
-    stretches: Sequence[Stretch], split: Mapping[str, Any], schema: pa.Schema
+    stretches: Sequence[Row], split: Mapping[str, Any], schema: pa.Schema
 ) -> pa.RecordBatch:
     """Return one row per value, in the columns of a schema."""
-    lengths = np.array([len(stretch.value) for stretch in stretches], np.int64)
+    lengths = np.array([len(stretch[-1]) for stretch in stretches], np.int64)
     stretch_of = pa.array(np.repeat(np.arange(len(stretches)), lengths))
     many = len(stretch_of)
     begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    columns = dict(zip(Stretch._fields, zip(*stretches, strict=True), strict=True))
+    columns = dict(zip(STRETCH_COLUMNS, zip(*stretches, strict=True), strict=True))
     arrays = []
     for column in schema:
         if column.name in ("offset", "value"):

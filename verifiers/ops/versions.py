@@ -56,12 +56,7 @@ def versions_of(mops: DataFrame, *, indeterminate: int, keys: DataFrame | None =
         mops = mops.join(F.broadcast(keys), ["run", "key"], "left_semi")
     log = keep(log_of(mops, committed, indeterminate=indeterminate))
     values = keep(values_of(mops, log))
-    return Versions(
-        mops=mops,
-        committed=committed,
-        log=log,
-        values=values,
-    )
+    return Versions(mops=mops, committed=committed, log=log, values=values)
 
 
 def _committed(mops: DataFrame, indeterminate: int) -> DataFrame:

@@ -3,40 +3,39 @@
 They leave the order of what the run's own clients did as it was.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 from harness.core.op import value_of
+from verifiers.planting.run_contents import Record
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition
 
 
-def new_producer_sends(
-    copy: RunCopy,
-    kind: str,
-    tp: TopicPartition,
-    offset: int | None,
-    *,
-    sequence: int = 0,
-    txn: int | None = None,
-) -> int:
-    """Add a send of a new producer, and return its value.
+def new_record(
+    copy: RunCopy, *, at: Record | None = None, sequence: int = 0, txn: int | None = None
+) -> Record:
+    """Return a record of a new producer; nobody has sent or read it yet.
 
     Args:
         copy: the copy.
-        kind: ok, fail or info.
-        tp: topic and partition.
-        offset: as told to the producer.
-        sequence: its number there.
+        at: a record that has its offset; None puts it behind all records of some partition.
+        sequence: its number there, and how many new ones are before it.
         txn: the number of its transaction.
     """
-    process, now_ns = copy.new_process, copy.contents.after_ns
-    (topic, partition), value = tp, value_of(process, sequence)
-    copy.add(
-        "send", process=process, op=sequence, type=kind, topic=topic, partition=partition,
-        offset=offset, value=value, invoke_ns=now_ns, complete_ns=now_ns, txn=txn,
-        error=None if kind == "ok" else "planted",
+    tp = copy.contents.some_partition if at is None else at.topic_partition
+    offset = copy.contents.free_offset(tp) + sequence if at is None else at.offset
+    return Record(
+        topic=tp[0], partition=tp[1], offset=offset, value=value_of(copy.new_process, sequence),
+        process=copy.new_process, op=sequence, txn=txn,
     )  # fmt: skip
-    return value
+
+
+def send(copy: RunCopy, kind: str, record: Record, *, is_told: bool = True) -> None:
+    """Add the send of a new record: ok, fail or info; its producer may be told the offset."""
+    now_ns = copy.contents.after_ns
+    row = {**asdict(record), "offset": record.offset if is_told else None}
+    error = None if kind == "ok" else "planted"
+    copy.add("send", **row, type=kind, invoke_ns=now_ns, complete_ns=now_ns, error=error)
 
 
 def new_producer_ends_transaction(copy: RunCopy, kind: str, *, number: int = 0) -> int:
@@ -52,38 +51,23 @@ def new_producer_ends_transaction(copy: RunCopy, kind: str, *, number: int = 0) 
     return number
 
 
-def finally_read(copy: RunCopy, tp: TopicPartition, offset: int, value: int) -> None:
+def finally_read(copy: RunCopy, record: Record) -> None:
     """Add a record to the final read."""
-    finals = copy.contents.rows("final")
-    reader = int(finals.numbers("process")[0]) if finals.count else copy.contents.new_process + 1
-    _read(copy, "final", reader, tp, offset, value)
+    readers = copy.contents.rows("final").numbers("process")
+    reader = int(readers[0]) if len(readers) else copy.new_process + 1
+    _read(copy, "final", record, process=reader)
 
 
-def new_consumer_polls(
-    copy: RunCopy,
-    tp: TopicPartition,
-    offset: int,
-    value: int,
-    **more: Any,  # noqa: ANN401  (cells)
-) -> int:
+def new_consumer_polls(copy: RunCopy, record: Record, **more: Any) -> int:  # noqa: ANN401  (cells)
     """Add a record that a new consumer was given, and return the consumer's number."""
-    reader = int(more.pop("process", copy.contents.new_process + 1))
-    _read(copy, "poll", reader, tp, offset, value, **more)
+    reader = int(more.pop("process", copy.new_process + 1))
+    _read(copy, "poll", record, process=reader, **more)
     return reader
 
 
-def _read(
-    copy: RunCopy,
-    dataset: str,
-    reader: int,
-    tp: TopicPartition,
-    offset: int,
-    value: int,
-    **more: Any,  # noqa: ANN401  (cells)
-) -> None:
-    topic, partition = tp
+def _read(copy: RunCopy, dataset: str, record: Record, **more: Any) -> None:  # noqa: ANN401  (cells)
     row = {
-        "process": reader, "op": 1 << 30, "position": 0, "topic": topic, "partition": partition,
-        "offset": offset, "value": value, "time_ns": copy.contents.after_ns,
+        "op": 1 << 30, "position": 0, "topic": record.topic, "partition": record.partition,
+        "offset": record.offset, "value": record.value, "time_ns": copy.contents.after_ns,
     }  # fmt: skip
     copy.add(dataset, **(row | more))

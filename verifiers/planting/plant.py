@@ -1,37 +1,13 @@
 """What a plant is: an anomaly put into a copy of a run on purpose; and the registry of plants."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.core.registry import Registry
-from verifiers.planting.run_contents import FoundRow, Record
+from verifiers.planting.run_contents import Offence, Record
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offence(FoundRow):
-    """One row that a verification of the planted copy must find.
-
-    Attributes:
-        detail: facts that its detail must hold, among others.
-        because: empty for what is planted; else why it follows by definition from what is.
-    """
-
-    detail: Mapping[str, str] = field(default_factory=dict)
-    because: str = ""
-
-    @property
-    def in_words(self) -> str:
-        """For a sentence: lost-write at orders/0 offset 17, value 42."""
-        where = "" if self.topic is None else f" at {self.topic}"
-        where += "" if self.partition is None else f"/{self.partition}"
-        facts = [f"offset {self.offset}"] if self.offset is not None else []
-        facts += [f"value {self.value}"] if self.value is not None else []
-        facts += [f"process {self.process}"] if self.process is not None else []
-        facts += [f"kind {self.kind}"] if self.kind else []
-        return f"{self.anomaly}{where} {', '.join(facts)}".rstrip()
 
 
 def offence_at(
@@ -106,29 +82,16 @@ class Plant:
 PLANTS: Registry[Plant] = Registry("plant", "verifiers.planting.plants")
 
 
-def plant(checker: str, kind: str = "") -> Callable[[PlantFunction], PlantFunction]:
-    """Return a decorator that registers a function as a plant for a checker.
-
-    Args:
-        checker: its registered name.
-        kind: what tells it apart from the checker's other plants; empty for the first one.
-    """
-    return _registering(kind, checker=checker)
-
-
-def evidence_plant(rule: str, kind: str = "") -> Callable[[PlantFunction], PlantFunction]:
-    """Return a decorator that registers a function as a plant that breaks a rule of adequacy.
-
-    Args:
-        rule: its registered name.
-        kind: what tells it apart from the rule's other plants; empty for the only one.
-    """
-    return _registering(kind, rule=rule)
-
-
-def _registering(
-    kind: str, *, checker: str = "", rule: str = ""
+def plant(
+    checker: str = "", kind: str = "", *, rule: str = ""
 ) -> Callable[[PlantFunction], PlantFunction]:
+    """Return a decorator that registers a function as a plant.
+
+    Args:
+        checker: the registered name of the checker that must find what is planted.
+        kind: what tells it apart from the subject's other plants; may be empty for one of them.
+        rule: instead of a checker, the registered name of the rule of adequacy that it breaks.
+    """
     subject = checker or rule
     name = f"{subject} ({kind})" if kind else subject
 

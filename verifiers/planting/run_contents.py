@@ -5,7 +5,7 @@ final read found it once, undamaged and alone at that offset, and if all polls o
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ NONE = -(1 << 62)
 """Null, in a column of numbers."""
 
 _MS_NS = 1_000_000
+_PLACE = ["topic", "partition", "offset"]
+_RECORD = [*_PLACE, "value"]
+_SEMI = "left semi"
 
 
 class NothingToPlant(Exception):
@@ -40,64 +43,37 @@ class Rows:
     """One dataset of a history, all its files one after the other.
 
     Attributes:
-        files: name, first row and the one after the last, of each file.
-        tables: its files.
-        schema: of a file of this dataset.
+        table: with all declared columns; those that older folders lack are null there.
     """
 
-    def __init__(self, dataset: str, paths: Sequence[Path]) -> None:
-        self.tables = [pq.read_table(path) for path in paths]
-        declared = to_arrow_schema(HISTORY_SCHEMAS[dataset])
-        self.schema = self.tables[0].schema if self.tables else declared
-        self.files: list[tuple[str, int, int]] = []
-        begin = 0
-        for path, table in zip(paths, self.tables, strict=True):
-            self.files.append((path.name, begin, begin + table.num_rows))
-            begin += table.num_rows
-        self.count = begin
-        self._declared = declared
+    def __init__(self, dataset: str, files: Sequence[str]) -> None:
+        schema = to_arrow_schema(HISTORY_SCHEMAS[dataset])
+        self.table: pa.Table = schema.empty_table()
+        if files:
+            self.table = pq.read_table(list(files), schema=schema, partitioning=None)
         self._numbers: dict[str, Numbers] = {}
         self._words: dict[str, npt.NDArray[np.object_]] = {}
-
-    def _column(self, name: str) -> pa.Array:
-        kind = self._declared.field(name).type
-        # Older folders lack some columns, which count as null.
-        parts = [
-            table.column(name).cast(kind)
-            if name in table.schema.names
-            else pa.chunked_array([pa.nulls(table.num_rows, kind)])
-            for table in self.tables
-        ]
-        chunks = [chunk for part in parts for chunk in part.chunks]
-        return pa.concat_arrays(chunks) if chunks else pa.array([], kind)
 
     def numbers(self, name: str) -> Numbers:
         """Return a column of whole numbers; NONE where it is null."""
         if name not in self._numbers:
-            column = pc.fill_null(self._column(name).cast(pa.int64()), NONE)
-            self._numbers[name] = column.to_numpy(zero_copy_only=False)
+            column = self.table.column(name).cast(pa.int64())
+            self._numbers[name] = pc.fill_null(column, NONE).to_numpy()
         return self._numbers[name]
 
     def words(self, name: str) -> npt.NDArray[np.object_]:
         """Return a column of strings; None where it is null."""
         if name not in self._words:
-            column = self._column(name)
-            if len(column):
-                column = column.dictionary_encode()
-                texts = np.array([*column.dictionary.to_pylist(), None], dtype=object)
-                codes = pc.fill_null(column.indices, len(texts) - 1)
-                self._words[name] = texts[codes.to_numpy(zero_copy_only=False)]
-            else:
-                self._words[name] = np.array([], dtype=object)
+            column = self.table.column(name).combine_chunks().dictionary_encode()
+            texts = np.array([*column.dictionary.to_pylist(), None], dtype=object)
+            codes = pc.fill_null(column.indices, len(texts) - 1)
+            self._words[name] = texts[codes.to_numpy(zero_copy_only=False)]
         return self._words[name]
 
     def row(self, at: int) -> dict[str, Any]:
         """Return one row."""
-        for (_, begin, end), table in zip(self.files, self.tables, strict=True):
-            if begin <= at < end:
-                (row,) = table.slice(at - begin, 1).to_pylist()
-                return {**dict.fromkeys(self._declared.names), **row}
-        raise IndexError(at)
+        row: dict[str, Any] = self.table.slice(at, 1).to_pylist()[0]
+        return row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +110,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRow:
-    """One row of `anomalies/`, without its time and detail; columns of ANOMALY_SCHEMA.
+class Offence:
+    """One row of `anomalies/`, without its time: found, or to be found in the planted copy.
+
+    Two are the same if the columns of ANOMALY_SCHEMA are.
 
     Attributes:
         anomaly: its name.
@@ -145,6 +123,8 @@ class FoundRow:
         value: which record.
         process: which client.
         kind: as the checker refines it.
+        detail: what was found; of a planted one, facts that must be found, among others.
+        because: why a planted one follows by definition from what is planted; else empty.
     """
 
     anomaly: str
@@ -154,13 +134,28 @@ class FoundRow:
     value: int | None = None
     process: int | None = None
     kind: str | None = None
+    detail: Mapping[str, str] = field(default_factory=dict, compare=False)
+    because: str = field(default="", compare=False)
+
+    @property
+    def in_words(self) -> str:
+        """For a sentence: lost-write at orders/0 offset 17, value 42."""
+        where = "" if self.topic is None else f" at {self.topic}"
+        where += "" if self.partition is None else f"/{self.partition}"
+        names = ("offset", "value", "process", "kind")
+        facts = [(name, getattr(self, name)) for name in names]
+        told = ", ".join(f"{name} {fact}" for name, fact in facts if fact not in (None, ""))
+        return f"{self.anomaly}{where} {told}".rstrip()
 
 
-def read_found(anomalies: Path) -> list[tuple[FoundRow, dict[str, str]]]:
-    """Return the rows of an `anomalies/` folder, each with its detail."""
-    names = list(FoundRow.__dataclass_fields__)
-    rows = pq.read_table(anomalies, columns=[*names, "detail"]).to_pylist()
-    return [(FoundRow(**{name: row[name] for name in names}), dict(row["detail"])) for row in rows]
+OFFENCE_COLUMNS = tuple(column.name for column in fields(Offence) if column.compare)
+"""What two offences that are the same have in common."""
+
+
+def read_found(anomalies: Path) -> list[Offence]:
+    """Return the rows of an `anomalies/` folder."""
+    rows = pq.read_table(anomalies, columns=[*OFFENCE_COLUMNS, "detail"]).to_pylist()
+    return [Offence(**{**row, "detail": dict(row["detail"])}) for row in rows]
 
 
 class RunContents:
@@ -171,7 +166,7 @@ class RunContents:
         found: what a verification of it as it is finds.
     """
 
-    def __init__(self, path: Path, found: Iterable[FoundRow] = ()) -> None:
+    def __init__(self, path: Path, found: Iterable[Offence] = ()) -> None:
         self.path = path
         self.run: RunInput = read_run(path)
         self.folder = RunDir.open(path)
@@ -182,33 +177,34 @@ class RunContents:
     def rows(self, dataset: str) -> Rows:
         """Return a dataset of the history: send, txn, poll, final or event."""
         if dataset not in self._rows:
-            self._rows[dataset] = Rows(dataset, [Path(file) for file in self._files[dataset]])
+            self._rows[dataset] = Rows(dataset, self._files[dataset])
         return self._rows[dataset]
 
     def has(self, dataset: str) -> bool:
         """Tell whether a dataset has any row."""
-        return self.rows(dataset).count > 0
+        return bool(self.rows(dataset).table.num_rows)
 
     @cached_property
     def new_process(self) -> int:
         """The lowest number above those of all processes of the run."""
-        known = [self.rows(dataset).numbers("process") for dataset in HISTORY_SCHEMAS]
+        recorded = [self._highest(dataset, "process") for dataset in HISTORY_SCHEMAS]
+        values = [self._highest(dataset, "value") for dataset in ("send", "poll", "final")]
         clients = [int(client["process"]) for client in self.run.meta.get("clients", [])]
-        values = [self.rows(dataset).numbers("value") for dataset in ("send", "poll", "final")]
-        written = [producer_of(int(sent.max())) for sent in values if len(sent)]
-        seen = [int(processes.max()) for processes in known if len(processes)]
-        return max([0, *seen, *clients, *written]) + 1
+        return max([*recorded, *map(producer_of, values), *clients]) + 1
 
     @cached_property
     def after_ns(self) -> int:
         """A moment after everything that was recorded."""
         columns = {"send": "complete_ns", "poll": "time_ns", "final": "time_ns",
                    "event": "time_ns", "txn": "complete_ns"}  # fmt: skip
-        last = [self.rows(dataset).numbers(name) for dataset, name in columns.items()]
+        times = [self._highest(dataset, name) for dataset, name in columns.items()]
         samples = [int(line.get("answered_ns", 0)) for line in self.folder.lines("samples.jsonl")]
         phases = [int(phase["to_ns"] or 0) for phase in self.run.meta.get("phases", [])]
-        times = [int(column.max()) for column in last if len(column)]
         return max([*times, *samples, *phases]) + _MS_NS
+
+    def _highest(self, dataset: str, column: str) -> int:
+        """Return the highest number of a column; 0 if it holds none."""
+        return int(self.rows(dataset).numbers(column).max(initial=0))
 
     @cached_property
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
@@ -240,7 +236,7 @@ class RunContents:
         highest = [end.high for end in self.run.ends if (end.topic, end.partition) == tp]
         for dataset in ("send", "poll", "final", "event"):
             offsets = self.rows(dataset).numbers("offset")[self.in_partition(dataset, tp)]
-            highest.append(int(offsets.max()) + 1 if len(offsets) else 0)
+            highest.append(int(offsets.max(initial=-1)) + 1)
         return max(highest)
 
     def in_partition(self, dataset: str, tp: TopicPartition) -> Flags:
@@ -258,28 +254,25 @@ class RunContents:
     @cached_property
     def plain(self) -> tuple[Record, ...]:
         """The plain records, by topic, partition and offset."""
-        sends, finals = self.rows("send"), self.rows("final")
-        sent = _once(sends.numbers("value"))
-        read = _once(finals.numbers("value"))
-        send_rows, final_rows = _met(sends.numbers("value"), sent, finals.numbers("value"), read)
-        if not len(send_rows):
-            return ()
-        same = sends.words("type")[send_rows] == "ok"
-        same &= sends.words("topic")[send_rows] == finals.words("topic")[final_rows]
-        for name in ("partition", "offset"):
-            same &= sends.numbers(name)[send_rows] == finals.numbers(name)[final_rows]
-        same &= _isnull(finals.words("problem")[final_rows])
-        same &= self._is_alone()[final_rows]
-        same &= ~np.isin(finals.numbers("value")[final_rows], self._disputed())
-        chosen = final_rows[same]
-        order = np.lexsort(
-            (
-                finals.numbers("offset")[chosen],
-                finals.numbers("partition")[chosen],
-                finals.words("topic")[chosen].astype(str),
-            )
+        sends, finals, polls = (self.rows(name).table for name in ("send", "final", "poll"))
+        acked = _alone(sends, "value").filter(pc.field("type") == "ok")
+        undamaged = _alone(finals, *_PLACE).filter(pc.field("problem").is_null())
+        read = _alone(finals, "value").join(undamaged.select(_RECORD), _RECORD, join_type=_SEMI)
+        contradicted = [
+            polls.filter(pc.field("problem").is_valid()).column("value"),
+            polls.select(_RECORD).join(finals.select(_RECORD), _RECORD, join_type="left anti")[
+                "value"
+            ],
+            pa.chunked_array([[row.value for row in self.found]], pa.int64()),
+        ]
+        disputed = pa.chunked_array(
+            [chunk for column in contradicted for chunk in column.chunks], pa.int64()
         )
-        return tuple(self._record(int(send)) for send in send_rows[same][order])
+        chosen = acked.join(read.select(_RECORD), _RECORD, join_type=_SEMI)
+        chosen = chosen.filter(pc.invert(pc.is_in(chosen["value"], value_set=disputed)))
+        ordered = chosen.sort_by([(name, "ascending") for name in _PLACE])
+        columns = [column.name for column in fields(Record)]
+        return tuple(Record(**row) for row in ordered.select(columns).to_pylist())
 
     @property
     def some_plain(self) -> Record:
@@ -292,45 +285,6 @@ class RunContents:
             raise NothingToPlant("no record is plainly in order")
         return self.plain[len(self.plain) // 2]
 
-    def _record(self, send: int) -> Record:
-        sends = self.rows("send")
-        txn = int(sends.numbers("txn")[send])
-        return Record(
-            topic=str(sends.words("topic")[send]),
-            partition=int(sends.numbers("partition")[send]),
-            offset=int(sends.numbers("offset")[send]),
-            value=int(sends.numbers("value")[send]),
-            process=int(sends.numbers("process")[send]),
-            op=int(sends.numbers("op")[send]),
-            txn=None if txn == NONE else txn,
-        )
-
-    def _is_alone(self) -> Flags:
-        """Return which records of the final read are alone at their offset."""
-        finals = self.rows("final")
-        topics = np.unique(finals.words("topic").astype(str), return_inverse=True)[1]
-        keys = np.stack([topics, finals.numbers("partition"), finals.numbers("offset")])
-        _, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
-        alone: Flags = counts[np.ravel(inverse)] == 1
-        return alone
-
-    def _disputed(self) -> Numbers:
-        """Return the values that polls or findings contradict."""
-        polls, finals = self.rows("poll"), self.rows("final")
-        values = polls.numbers("value")
-        by_value = np.argsort(finals.numbers("value"), kind="stable")
-        known = finals.numbers("value")[by_value]
-        at = np.minimum(np.searchsorted(known, values), max(0, len(known) - 1))
-        disputed = ~_isnull(polls.words("problem"))
-        if len(known):
-            met = by_value[at]
-            disputed |= known[at] != values
-            disputed |= finals.words("topic")[met] != polls.words("topic")
-            for name in ("partition", "offset"):
-                disputed |= finals.numbers(name)[met] != polls.numbers(name)
-        named = [row.value for row in self.found if row.value is not None]
-        return np.concatenate([values[disputed], np.array(named, dtype=np.int64)])
-
     @cached_property
     def by_value(self) -> Mapping[int, Record]:
         """The plain records by their values."""
@@ -342,22 +296,8 @@ class RunContents:
         return any(row.anomaly in names and (row.topic, row.partition) == tp for row in self.found)
 
 
-def _isnull(texts: npt.NDArray[np.object_]) -> Flags:
-    return np.array([text is None for text in texts], dtype=np.bool_)
-
-
-def _once(values: Numbers) -> Numbers:
-    """Return the rows whose value no other row has."""
-    _, first, counts = np.unique(values, return_index=True, return_counts=True)
-    rows: Numbers = first[counts == 1]
-    return rows
-
-
-def _met(
-    left: Numbers, left_rows: Numbers, right: Numbers, right_rows: Numbers
-) -> tuple[Numbers, Numbers]:
-    """Return the rows of both sides that hold the same value."""
-    _, a, b = np.intersect1d(
-        left[left_rows], right[right_rows], assume_unique=True, return_indices=True
-    )
-    return left_rows[a], right_rows[b]
+def _alone(table: pa.Table, *names: str) -> pa.Table:
+    """Return the rows that share the values of some columns with no other row."""
+    counts = table.group_by([*names]).aggregate([([], "count_all")])
+    single = counts.filter(pc.field("count_all") == 1)
+    return table.join(single.select([*names]), [*names], join_type=_SEMI)

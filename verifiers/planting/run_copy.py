@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.core.grouping import by_key
 from harness.history.seal import INVENTORY
 from verifiers.planting.run_contents import Flags, NothingToPlant, RunContents
 
@@ -74,12 +75,11 @@ class RunCopy:
 
     def drop(self, dataset: str, rows: Flags) -> None:
         """Leave out the rows of a dataset for which `rows` is true."""
-        before = self._dropped.get(dataset)
-        self._dropped[dataset] = rows if before is None else before | rows
+        self._dropped[dataset] = self._dropped.get(dataset, np.zeros_like(rows)) | rows
 
     def drop_row(self, dataset: str, row: int) -> None:
         """Leave out one row of a dataset."""
-        self.drop(dataset, np.arange(self.contents.rows(dataset).count) == row)
+        self.drop(dataset, np.arange(self.contents.rows(dataset).table.num_rows) == row)
 
     def put(self, dataset: str, rows: Flags, **values: Any) -> None:  # noqa: ANN401  (cells)
         """Replace the values of columns in the rows for which `rows` is true."""
@@ -90,29 +90,20 @@ class RunCopy:
         self._added.setdefault(dataset, []).append(columns)
 
     def finish(self) -> None:
-        """Write the files of the history that were changed."""
+        """Write the files of the history that were changed: of each process one."""
         for dataset in {*self._dropped, *self._put, *self._added}:
-            self._rewrite(dataset)
-
-    def _rewrite(self, dataset: str) -> None:
-        rows = self.contents.rows(dataset)
-        added = list(self._added.get(dataset, ()))
-        for number, (name, begin, end) in enumerate(rows.files):
-            new_rows = [row for row in added if f"{row['process']}.parquet" == name]
-            added = [row for row in added if row not in new_rows]
-            span = slice(begin, end)
-            changes = [(mask[span], put) for mask, put in self._put.get(dataset, ())]
-            dropped = self._dropped.get(dataset)
-            drops = None if dropped is None else dropped[span]
-            touched = any(mask.any() for mask, _ in changes) or (drops is not None and drops.any())
-            if new_rows or touched:
-                table = _changed(rows.tables[number], changes, drops)
-                self._write_table(dataset, name, _with_rows(table, new_rows))
-        schema = rows.schema
-        for process in sorted({int(row["process"]) for row in added}):
-            new = [row for row in added if row["process"] == process]
-            table = pa.Table.from_pylist(new, schema=schema)
-            self._write_table(dataset, f"{process}.parquet", table)
+            rows = self.contents.rows(dataset)
+            table, processes = rows.table, rows.numbers("process")
+            dropped = self._dropped.get(dataset, np.zeros(table.num_rows, dtype=np.bool_))
+            added = by_key(self._added.get(dataset, ()), lambda row: int(row["process"]))
+            changed = {*processes[dropped].tolist(), *added}
+            for mask, values in self._put.get(dataset, ()):
+                changed.update(processes[mask].tolist())
+                table = _with_values(table, mask, values)
+            for process in changed:
+                kept = table.filter(pa.array((processes == process) & ~dropped))
+                new = pa.Table.from_pylist(added.get(process, []), schema=table.schema)
+                self._write_table(dataset, f"{process}.parquet", pa.concat_tables([kept, new]))
 
     def _write_table(self, dataset: str, name: str, table: pa.Table) -> None:
         path = self.path / "history" / dataset / name
@@ -172,6 +163,10 @@ class RunCopy:
         """Replace a JSON document by what a function makes of it."""
         self.edit_bytes(name, lambda old: json.dumps(edit(json.loads(old))).encode())
 
+    def edit_run(self, **fields: Any) -> None:  # noqa: ANN401  (JSON values of any shape)
+        """Replace fields of run.json."""
+        self.edit_json("run.json", lambda old: {**old, **fields})
+
     def edit_lines(
         self, name: str, edit: Callable[[list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
     ) -> None:
@@ -183,25 +178,19 @@ class RunCopy:
 
         self.edit_bytes(name, lines)
 
+    def keep_lines(self, name: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
+        """Leave out of a JSON-lines file all objects that a function does not want kept."""
+        self.edit_lines(name, lambda lines: [line for line in lines if is_kept(line)])
 
-def _changed(
-    table: pa.Table, changes: Sequence[tuple[Flags, Mapping[str, Any]]], dropped: Flags | None
-) -> pa.Table:
-    for mask, values in changes:
-        if not mask.any():
-            continue
-        for name, value in values.items():
-            at = table.schema.get_field_index(name)
-            field = table.schema.field(at)
-            cells = pa.repeat(pa.scalar(value, field.type), int(mask.sum()))
-            column = table.column(at).combine_chunks()
-            if isinstance(column, pa.ChunkedArray):
-                column = pa.concat_arrays(column.chunks)
-            table = table.set_column(at, field, pc.replace_with_mask(column, pa.array(mask), cells))
-    return table if dropped is None else table.filter(pa.array(np.logical_not(dropped)))
+    def add_lines(self, name: str, added: Sequence[Mapping[str, Any]]) -> None:
+        """Append objects to a JSON-lines file."""
+        self.edit_lines(name, lambda lines: [*lines, *added])
 
 
-def _with_rows(table: pa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    if not rows:
-        return table
-    return pa.concat_tables([table, pa.Table.from_pylist(list(rows), schema=table.schema)])
+def _with_values(table: pa.Table, mask: Flags, values: Mapping[str, Any]) -> pa.Table:
+    for name, value in values.items():
+        at = table.schema.get_field_index(name)
+        field = table.schema.field(at)
+        cells = pc.if_else(pa.array(mask), pa.scalar(value, field.type), table.column(at))
+        table = table.set_column(at, field, cells)
+    return table

@@ -15,21 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import KafkaChaosError, UsageError
+from harness.core.grouping import by_key
 from harness.core.run_dir import SCHEMA, RunDir
 from harness.core.verdict import Verdict
 from harness.history.seal import seal
 from verifiers.adequacy.rule import RULES
 from verifiers.checking.checker import checkers_of_runs
 from verifiers.judging.job import Report, verify_all
-from verifiers.planting.plant import PLANTS, Offence, Plant, Planted
-from verifiers.planting.run_contents import FoundRow, NothingToPlant, RunContents, read_found
+from verifiers.planting.plant import PLANTS, Plant, Planted
+from verifiers.planting.run_contents import (
+    OFFENCE_COLUMNS,
+    NothingToPlant,
+    Offence,
+    RunContents,
+    read_found,
+)
 from verifiers.planting.run_copy import RunCopy, copy_run
 
 MOST_SHOWN = 8
 """So many offences of a plant that was missed, or falsely raised, are named."""
-
-_COLUMNS = tuple(FoundRow.__dataclass_fields__)
-Rows = Sequence[tuple[FoundRow, Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +167,7 @@ def self_test(
         say(f"Verifying {source.name} as it is.")
         (report,) = verify_each([base], master=master, exact=exact)
         before = read_found(base / "anomalies")
-        contents = RunContents(base, [row for row, _ in before])
+        contents = RunContents(base, before)
         if not contents.has("send"):
             raise UsageError(f"{run_dir} has no send in its history: there is nothing to plant in.")
         broken = {name for name, answer in report.adequacy.items() if answer["state"] == "broken"}
@@ -257,24 +261,23 @@ def _gap_noticed(plant: Plant, planted: Planted, report: Report) -> PlantOutcome
 
 
 def _compared(
-    plant: Plant, planted: Planted, report: Report, before: Rows, after: Rows
+    plant: Plant,
+    planted: Planted,
+    report: Report,
+    before: Sequence[Offence],
+    after: Sequence[Offence],
 ) -> PlantOutcome:
-    known = Counter(row for row, _ in before)
-    found = Counter(row for row, _ in after)
-    more: dict[FoundRow, list[Mapping[str, str]]] = {}
-    for row, detail in after:
-        more.setdefault(row, []).append(detail)
+    fresh = Counter(after) - Counter(before)
+    gone = Counter(before) - Counter(after)
+    found = by_key(after, lambda offence: offence)
     missed: list[Offence] = []
-    fresh = found - known
-    for offence in planted.offences:
-        told = FoundRow(**{name: getattr(offence, name) for name in _COLUMNS})
-        facts = offence.detail.items()
-        if fresh[told] and any(facts <= detail.items() for detail in more[told]):
-            fresh[told] -= 1
-        else:
-            missed.append(offence)
     implied: dict[str, tuple[int, str]] = {}
     for offence in planted.offences:
+        facts = offence.detail.items()
+        if fresh[offence] and any(facts <= row.detail.items() for row in found[offence]):
+            fresh[offence] -= 1
+        else:
+            missed.append(offence)
         if offence.because:
             count, _ = implied.get(offence.anomaly, (0, ""))
             implied[offence.anomaly] = (count + 1, offence.because)
@@ -285,8 +288,8 @@ def _compared(
         planted=sum(not offence.because for offence in planted.offences),
         implied=implied,
         missed=tuple(missed),
-        raised=_offences(+fresh),
-        gone=_offences(known - found),
+        raised=tuple(fresh.elements()),
+        gone=tuple(gone.elements()),
         crashes=_crashes(report),
     )
 
@@ -297,16 +300,9 @@ def _crashes(report: Report) -> tuple[str, ...]:
     return tuple(f"The checker {name} crashed." for name in sorted(crashed))
 
 
-def _offences(rows: Counter[FoundRow]) -> tuple[Offence, ...]:
-    return tuple(
-        Offence(**{name: getattr(row, name) for name in _COLUMNS}) for row in rows.elements()
-    )
-
-
 def _shown(offences: Sequence[Offence]) -> dict[str, Any]:
-    return {
-        "count": len(offences),
-        "examples": [
-            {name: getattr(offence, name) for name in _COLUMNS} for offence in offences[:MOST_SHOWN]
-        ],
-    }
+    examples = [
+        {name: getattr(offence, name) for name in OFFENCE_COLUMNS}
+        for offence in offences[:MOST_SHOWN]
+    ]
+    return {"count": len(offences), "examples": examples}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import RunDir
+from verifiers.run_folder.journal import damage_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,24 +53,22 @@ def client_settings(folder: RunDir) -> dict[int, Mapping[str, Any]]:
     Raises:
         HistoryUnreadable: a file of it is damaged.
     """
-    settings: dict[int, Mapping[str, Any]] = {}
-    for file in sorted((folder.path / "clients").glob("process-*.json")):
-        number = file.stem.removeprefix("process-")
-        if number.isdigit():
-            settings[int(number)] = folder.read_json(f"clients/{file.name}")
-    return settings
+    names = settings_files(folder.path).items()
+    return {process: folder.read_json(f"clients/{name}") for process, name in names}
+
+
+def settings_files(run: Path) -> dict[int, str]:
+    """Return the names of the files in which the settings of clients lie, by process."""
+    names = sorted(file.stem for file in (run / "clients").glob("process-*.json"))
+    numbers = {name.removeprefix("process-"): f"{name}.json" for name in names}
+    return {int(number): name for number, name in numbers.items() if number.isdigit()}
 
 
 def _endings(folder: RunDir) -> dict[int, Mapping[str, Any]]:
     endings: dict[int, Mapping[str, Any]] = {}
     for number, line in enumerate(folder.lines("clients.jsonl"), start=1):
-        try:
+        with damage_named(f"clients.jsonl, line {number} is no ending of a client"):
             endings[int(line["process"])] = line
-        except (KeyError, TypeError, ValueError) as error:
-            raise HistoryUnreadable(
-                f"clients.jsonl, line {number} is no ending of a client ({error!r}): restore the "
-                "file, or run again."
-            ) from error
     return endings
 
 

@@ -4,14 +4,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from harness.core.contract import Contract
-from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import recorded_traits
 from harness.core.run_dir import RunDir
 from verifiers.run_folder.group import GroupRecord, read_group
-from verifiers.run_folder.journal import Line, events_by_fault
+from verifiers.run_folder.journal import Line, at_s, damage_named, events_by_fault
 from verifiers.run_folder.result import JudgedFault
 
 TopicPartition = tuple[str, int]
@@ -94,19 +93,15 @@ def read_run(path: Path) -> RunInput:
     """
     folder = RunDir.open(path)
     meta = folder.meta()
-    try:
+    with damage_named(f"{folder.path / 'run.json'} does not say what was run"):
         contract = Contract(**meta["contract"])
         origin_ns = int(meta["origin_ns"])
-    except (KeyError, TypeError, ValueError, UsageError) as error:
-        raise HistoryUnreadable(
-            f"{folder.path / 'run.json'} does not say what was run ({error!r}): "
-            "restore it, or run again."
-        ) from error
+    faults = events_by_fault(_journal(folder))
     return RunInput(
         path=folder.path,
         meta=meta,
         contract=contract,
-        faults=_faults(folder, origin_ns),
+        faults=tuple(_record(fault_id, events, origin_ns) for fault_id, events in faults.items()),
         ends=_ends(folder.path / "history" / "ends.json"),
         origin_ns=origin_ns,
         group=read_group(meta, folder.lines("members.jsonl"), origin_ns),
@@ -116,42 +111,19 @@ def read_run(path: Path) -> RunInput:
 def _ends(path: Path) -> tuple[End, ...]:
     if not path.exists():
         return ()
-    try:
+    kinds = get_type_hints(End)
+    with damage_named(f"{path} does not say how far the final read got"):
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(
-            End(
-                topic=str(row["topic"]),
-                partition=int(row["partition"]),
-                low=int(row["low"]),
-                high=int(row["high"]),
-                reached=int(row["reached"]),
-                complete=bool(row["complete"]),
-            )
-            for row in rows
-        )
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise HistoryUnreadable(
-            f"{path} does not say how far the final read got ({error!r}): restore it, or run again."
-        ) from error
-
-
-def _faults(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
-    known = events_by_fault(_journal(folder)).items()
-    return tuple(_record(fault_id, events, origin_ns) for fault_id, events in known)
+        return tuple(End(**{name: kind(row[name]) for name, kind in kinds.items()}) for row in rows)
 
 
 def _journal(folder: RunDir) -> Iterator[Line]:
     """Yield the lines of faults.jsonl, each of which is an event of a fault."""
     for number, line in enumerate(folder.lines("faults.jsonl"), start=1):
-        try:
+        with damage_named(f"{folder.path / 'faults.jsonl'}, line {number} is no event of a fault"):
             event, _ = line["event"], line["id"]
             if event != "failed":
                 int(line["time_ns"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise HistoryUnreadable(
-                f"{folder.path / 'faults.jsonl'}, line {number} is no event of a fault "
-                f"({error!r}): restore the file, or run again."
-            ) from error
         yield line
 
 
@@ -168,8 +140,8 @@ def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedF
         name=str(decided.get("fault", "?")),
         target=str(decided.get("target", "?")),
         victims=tuple(decided.get("victims", ())),
-        injected_at_s=_at_s(events.get("injected"), origin_ns),
-        healed_at_s=_at_s(events.get("healed"), origin_ns),
+        injected_at_s=at_s(events.get("injected"), origin_ns),
+        healed_at_s=at_s(events.get("healed"), origin_ns),
         proven=len(evidence) == 2 and all(_observed(evidence.values())),
         evidence=evidence,
         error=None if failed is None else str(failed.get("error", "no word why")),
@@ -179,7 +151,3 @@ def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedF
 
 def _observed(evidence: Iterable[Any]) -> list[bool]:
     return [isinstance(phase, dict) and bool(phase.get("observed")) for phase in evidence]
-
-
-def _at_s(event: Mapping[str, Any] | None, origin_ns: int) -> float | None:
-    return None if event is None else round((int(event["time_ns"]) - origin_ns) / 1e9, 3)

@@ -6,7 +6,7 @@ files.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -63,7 +63,11 @@ def gather(histories: Sequence[tuple[Member, Files]], target: str) -> Gathered:
             }
             for member, files in histories[share::shares]:
                 try:
-                    tables = [(name, _read(file, _SCHEMAS[name])) for name, file in _each(files)]
+                    tables = [
+                        (name, _read(file, _SCHEMAS[name]))
+                        for name, paths in files.items()
+                        for file in paths
+                    ]
                 except HistoryUnreadable as error:
                     failures[member.number] = error
                     continue
@@ -78,12 +82,6 @@ def gather(histories: Sequence[tuple[Member, Files]], target: str) -> Gathered:
 
 def _part(target: str, dataset: str, share: int) -> str:
     return storage.join(target, dataset, f"part-{share}.parquet")
-
-
-def _each(files: Files) -> Iterator[tuple[str, str]]:
-    for name, paths in files.items():
-        for file in paths:
-            yield name, file
 
 
 def _read(file: str, schema: pa.Schema) -> pa.Table:
@@ -102,7 +100,9 @@ def _renamed(table: pa.Table, member: Member) -> pa.Table:
     columns = {name: table[name] for name in table.schema.names}
     columns["process"] = pc.add(table["process"], pa.scalar(member.base, pa.int32()))
     if "topic" in columns:
-        columns["topic"] = _prefixed(table["topic"], member)
+        # The result is null where the name is null.
+        prefix = pa.scalar(member.named(""))
+        columns["topic"] = pc.binary_join_element_wise(prefix, table["topic"], "")
     if "f" in columns:
         # A member of a consumer group records how it commits, a space, and the group's name.
         joins = pc.is_in(table["f"], pa.array(TELLS_GROUP))
@@ -112,11 +112,6 @@ def _renamed(table: pa.Table, member: Member) -> pa.Table:
         )
         columns["detail"] = pc.if_else(pc.and_(joins, has_group), named, table["detail"])
     return pa.table(columns, schema=table.schema)
-
-
-def _prefixed(names: pa.ChunkedArray, member: Member) -> pa.ChunkedArray:
-    # The result is null where the name is null.
-    return pc.binary_join_element_wise(pa.scalar(member.named("")), names, "")
 
 
 def hand_out(parts: str, members: Sequence[Member], name: str, schema: StructType) -> None:

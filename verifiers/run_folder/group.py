@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.core.errors import HistoryUnreadable
+from verifiers.run_folder.journal import Line, at_s, damage_named
 
 _DONE = {"join": "joined", "leave": "left", "crash": "was killed"}
 
@@ -150,7 +150,7 @@ def _unseen(move: MoveRecord) -> str:
 
 
 def read_group(
-    meta: Mapping[str, Any], lines: Iterable[Mapping[str, Any]], origin_ns: int
+    meta: Mapping[str, Any], lines: Iterable[Line], origin_ns: int
 ) -> GroupRecord | None:
     """Return the group of a run; None if it had none.
 
@@ -165,19 +165,14 @@ def read_group(
     group = meta.get("group")
     if not isinstance(group, Mapping):
         return None
-    events_by_move: dict[str, dict[str, Mapping[str, Any]]] = {}
-    others: dict[str, Mapping[str, Any]] = {}
+    events_by_move: dict[str, dict[str, Line]] = {}
+    others: dict[str, Line] = {}
     changes = 0
     for number, line in enumerate(lines, start=1):
-        try:
+        with damage_named(f"members.jsonl, line {number} is no event of a group"):
             event, _ = str(line["event"]), int(line["time_ns"])
-            if "id" in line:
-                events_by_move.setdefault(str(line["id"]), {})[event] = line
-        except (KeyError, TypeError, ValueError) as error:
-            raise HistoryUnreadable(
-                f"members.jsonl, line {number} is no event of a group ({error!r}): restore the "
-                "file, or run again."
-            ) from error
+        if "id" in line:
+            events_by_move.setdefault(str(line["id"]), {})[event] = line
         others[event] = line
         changes += event == "group"
     counts = others.get("counts", {})
@@ -195,7 +190,7 @@ def read_group(
     )
 
 
-def _move(number: str, events: Mapping[str, Mapping[str, Any]], origin_ns: int) -> MoveRecord:
+def _move(number: str, events: Mapping[str, Line], origin_ns: int) -> MoveRecord:
     decided, made = events.get("decided", {}), events.get("made")
     evidence = events.get("seen", {}).get("evidence", {})
     failed = events.get("failed")
@@ -203,7 +198,7 @@ def _move(number: str, events: Mapping[str, Mapping[str, Any]], origin_ns: int) 
         id=number,
         kind=str(decided.get("move", "?")),
         process=decided.get("process"),
-        made_at_s=None if made is None else round((int(made["time_ns"]) - origin_ns) / 1e9, 3),
+        made_at_s=at_s(made, origin_ns),
         seen=bool(evidence.get("observed")),
         evidence=evidence.get("details", {}),
         hand=None if made is None else made.get("hand"),
@@ -211,7 +206,7 @@ def _move(number: str, events: Mapping[str, Mapping[str, Any]], origin_ns: int) 
     )
 
 
-def _ends(topic: str, others: Mapping[str, Mapping[str, Any]]) -> list[GroupEnd]:
+def _ends(topic: str, others: Mapping[str, Line]) -> list[GroupEnd]:
     """Return how far a group got, by the last line that tells.
 
     Args:
@@ -241,7 +236,7 @@ def _ends(topic: str, others: Mapping[str, Mapping[str, Any]]) -> list[GroupEnd]
     ]
 
 
-def _why_behind(line: Mapping[str, Any]) -> str:
+def _why_behind(line: Line) -> str:
     if "bound_s" not in line:
         # A folder that is older than the bound.
         return "unasked"

@@ -1,10 +1,12 @@
-"""The journal of faults: the lines of faults.jsonl, by the fault that they tell of."""
+"""The journals of a run: what their lines tell of, when, and which of them is damaged."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import FaultTraits, recorded_traits
 
 Line = Mapping[str, Any]
@@ -70,3 +72,25 @@ def fault_spans(lines: Iterable[Line], *, unhealed_ns: int = FOR_EVER_NS) -> lis
         if (decided := events.get("decided"))
     ]
     return sorted(spans, key=attrgetter("decided_ns"))
+
+
+def at_s(event: Line | None, origin_ns: int) -> float | None:
+    """Return when an event was, in seconds after the run's zero; None if it never was."""
+    return None if event is None else round((int(event["time_ns"]) - origin_ns) / 1e9, 3)
+
+
+@contextmanager
+def damage_named(what: str, cure: str = "restore the file, or run again") -> Iterator[None]:
+    """Turn the error about a document that lacks something into HistoryUnreadable.
+
+    Args:
+        what: is wrong, as in "run.json does not say what was run".
+        cure: what to do.
+
+    Raises:
+        HistoryUnreadable: the document was not as it should be.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, OSError, TypeError, ValueError, UsageError) as error:
+        raise HistoryUnreadable(f"{what} ({error!r}): {cure}.") from error

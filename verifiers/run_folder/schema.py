@@ -1,92 +1,26 @@
 """The declared columns of a run's history, and of the anomalies that checkers find."""
 
-from pyspark.sql.types import (
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import MapType, StructType
 
+from harness.history.seal import SCHEMAS
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, declared, struct
 
-SEND_SCHEMA = declared(
-    "partition",
-    "offset",
-    "invoke_ns",
-    "complete_ns",
-    "error",
-    "txn",
-    process=INT,
-    op=LONG,
-    type=TEXT,
-    topic=TEXT,
-    partition=INT,
-    offset=LONG,
-    value=LONG,
-    invoke_ns=LONG,
-    complete_ns=LONG,
-    error=TEXT,
-    txn=LONG,
-)
-"""`history/send`: one row per completed send; `op` is its sequence number."""
-
-POLL_SCHEMA = declared(
-    "value",
-    "problem",
-    "txn",
-    process=INT,
-    op=LONG,
-    position=INT,
-    topic=TEXT,
-    partition=INT,
-    offset=LONG,
-    value=LONG,
-    time_ns=LONG,
-    problem=TEXT,
-    txn=LONG,
-)
-"""`history/poll`: one row per record that a consumer was given, in the order it was given."""
-
-FINAL_SCHEMA = POLL_SCHEMA
-"""`history/final`: one row per record of the final read, as `history/poll`."""
-
-TXN_SCHEMA = declared(
-    "error",
-    process=INT,
-    txn=LONG,
-    type=TEXT,
-    invoke_ns=LONG,
-    complete_ns=LONG,
-    committing=BOOL,
-    error=TEXT,
-)
-"""`history/txn`: one row per transaction; `txn` is its number within the process."""
-
-EVENT_SCHEMA = declared(
-    "op",
-    "topic",
-    "partition",
-    "offset",
-    "detail",
-    process=INT,
-    op=LONG,
-    f=TEXT,
-    topic=TEXT,
-    partition=INT,
-    offset=LONG,
-    time_ns=LONG,
-    detail=TEXT,
-)
-"""`history/event`: one row per anything else that a client did or met."""
-
-HISTORY_SCHEMAS = {
-    "send": SEND_SCHEMA,
-    "txn": TXN_SCHEMA,
-    "poll": POLL_SCHEMA,
-    "final": FINAL_SCHEMA,
-    "event": EVENT_SCHEMA,
+HISTORY_SCHEMAS: dict[str, StructType] = {
+    dataset: from_arrow_schema(schema) for dataset, schema in SCHEMAS.items()
 }
-"""The datasets of a sealed history, by the name of their folder."""
+"""The datasets of a sealed history, by the name of their folder (`harness.history.format`).
+
+send   one row per completed send; `op` is its sequence number
+poll   one row per record that a consumer was given, in the order it was given
+final  one row per record of the final read, as poll
+txn    one row per transaction; `txn` is its number within the process
+event  one row per anything else that a client did or met
+"""
+
+SEND_SCHEMA, POLL_SCHEMA = HISTORY_SCHEMAS["send"], HISTORY_SCHEMAS["poll"]
+# We always seal a time; the format allows others to leave it out.
+SEND_SCHEMA["complete_ns"].nullable = True
 
 YOUNGER_COLUMNS = frozenset({"txn"})
 """Columns of `send`, `poll` and `final` that older folders lack; they count as null there."""
@@ -102,11 +36,9 @@ ENDS_SCHEMA = declared(topic=TEXT, partition=INT, low=LONG, reached=LONG, comple
 read; partition -1 stands for its topic.
 """
 
-_PLACE = struct(
+ANOMALY_SCHEMA = struct(
     topic=TEXT, partition=INT, offset=LONG, value=LONG, process=INT, time_ns=LONG, kind=TEXT
-)
-_DETAIL = StructField("detail", MapType(StringType(), StringType()), nullable=False)
-ANOMALY_SCHEMA = StructType([*_PLACE.fields, _DETAIL])
+).add("detail", MapType(TEXT, TEXT), nullable=False)
 """What a checker returns: one row per offence.
 
 `topic` and `partition` say where (the partition may be unknown), `offset` and `value` which

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 
 from harness.core.errors import HistoryUnreadable
 from harness.history.seal import INVENTORY
+from verifiers.run_folder.clients import settings_files
+from verifiers.run_folder.journal import damage_named
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.schema import HISTORY_SCHEMAS, YOUNGER_COLUMNS
 from verifiers.spark import storage
@@ -59,8 +61,7 @@ def read_sealed(path: Path) -> Sealed:
     }
     rows = 0
     by_file: dict[tuple[str, int], int] = {}
-    clients = [file.stem.removeprefix("process-") for file in (path / "clients").glob("*.json")]
-    highest = max((int(number) for number in clients if number.isdigit()), default=-1)
+    highest = max(settings_files(path), default=-1)
     for dataset, paths in files.items():
         footers = storage.parquet_footers([*map(large.name, paths)])
         for file in paths:
@@ -86,14 +87,10 @@ def _inventory(path: Path) -> Mapping[str, Mapping[str, Any]] | None:
     """Return the inventory; None if there is none, or it was written before rows were counted."""
     if not path.is_file():
         return None
-    try:
+    cure = "restore the file, or seal the raw history again"
+    with damage_named(f"{path} is no inventory of the history", cure):
         entries = json.loads(path.read_text(encoding="utf-8"))
         return None if any(isinstance(entry, int) for entry in entries.values()) else entries
-    except (OSError, ValueError, AttributeError) as error:
-        raise HistoryUnreadable(
-            f"{path} is no inventory of the history ({error!r}): restore it, or seal the raw "
-            "history again."
-        ) from error
 
 
 def _reject_gaps(file: str, dataset: str, columns: Sequence[str]) -> None:

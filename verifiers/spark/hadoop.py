@@ -56,15 +56,6 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
     def __init__(self, jvm: Any, opened: Any, root: str) -> None:  # noqa: ANN401  (Java's)
         self._jvm, self._opened, self._root = jvm, opened, root
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Files) and other._root == self._root
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self._root)
-
     def get_type_name(self) -> str:
         return "hadoop"
 
@@ -96,12 +87,6 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
     def delete_dir(self, path: str) -> None:
         self._call(self._opened.delete, self._path(path), True)  # noqa: FBT003
 
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool) -> None:  # noqa: FBT001
-        raise NotImplementedError
-
-    def delete_root_dir_contents(self) -> None:
-        raise NotImplementedError
-
     def delete_file(self, path: str) -> None:
         self._call(self._opened.delete, self._path(path), False)  # noqa: FBT003
 
@@ -110,12 +95,6 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
             self.delete_file(dest)
         if not self._call(self._opened.rename, self._path(src), self._path(dest)):
             raise OSError(f"{self._root} did not rename {src} to {dest}")
-
-    def copy_file(self, src: str, dest: str) -> None:
-        raise NotImplementedError
-
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        return self.open_input_file(path)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         if self._info(path).type != pafs.FileType.File:
@@ -129,6 +108,8 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
             # It can be read as long as it is open.
             return pa.PythonFile(copy.open("rb"), mode="r")
 
+    open_input_stream = open_input_file
+
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
         _, draft = tempfile.mkstemp(prefix="kafka-chaos-")
 
@@ -141,8 +122,10 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
 
         return pa.PythonFile(_Draft(draft, store), mode="w")
 
-    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
+    def _unsupported(self, *_: object) -> None:
         raise NotImplementedError
+
+    copy_file = open_append_stream = delete_dir_contents = delete_root_dir_contents = _unsupported
 
     def _info(self, path: str) -> pafs.FileInfo:
         try:

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from py4j.java_gateway import JavaClass, JavaMember, JVMView
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -21,8 +23,6 @@ from verifiers.spark import storage
 from verifiers.spark.archive import use_of
 from verifiers.spark.errors import first_line
 from verifiers.spark.hadoop import hadoop_files
-from verifiers.spark.lookups import remember_lookups
-from verifiers.spark.shipment import ship
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,7 +71,8 @@ def open_session(
     if wanted.startswith("local"):
         # Spark resolves this machine's name and fails if it does not resolve.
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
-    conf = _configuration(wanted, heap_mib, _archive_options(java, archive_to))
+    archive = [f'"-XX:ArchiveClassesAtExit={archive_to}"'] if archive_to else use_of(java)
+    conf = _configuration(wanted, heap_mib, archive)
     # The JVM inherits the file and may go on writing to it; it is read only if the start fails.
     with tempfile.NamedTemporaryFile(prefix="kafka-chaos-spark-", suffix=".log") as log:
         try:
@@ -83,12 +84,60 @@ def open_session(
                 f"Spark did not start with master {wanted} ({why}): is that master running, and "
                 "does it take applications? Without --master this machine alone is used."
             ) from error
-    remember_lookups(session.sparkContext)
+    jvm: Any = session.sparkContext._jvm
+    if type(jvm) is JVMView:
+        jvm.__class__ = _KnownClasses
     if not wanted.startswith("local"):
         ship(session.sparkContext)
     storage.open_others_by(lambda scheme, authority: hadoop_files(session, scheme, authority))
     _LOG.debug("spark %s at %s", session.version, wanted)
     return session
+
+
+class _KnownClasses(JVMView):  # type: ignore[misc]
+    """A view of the JVM in which a class, and each of its static methods, is looked up once.
+
+    py4j asks the JVM for a class and for its method whenever our code names them. For a name that
+    is not qualified, as PySpark's `functions`, the JVM then searches all its jars for classes that
+    are not there. The plans of a short verification name some 2,400 of them: that took a third of
+    its time.
+    """
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever Java has)
+        found = super().__getattr__(name)
+        if isinstance(found, JavaClass):
+            found = _KnownClass(found._fqn, found._gateway_client)
+            self.__dict__[name] = found
+        return found
+
+
+class _KnownClass(JavaClass):  # type: ignore[misc]
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever the class has)
+        member = super().__getattr__(name)
+        if isinstance(member, JavaMember):
+            self.__dict__[name] = member
+        return member
+
+
+def ship(context: SparkContext) -> None:
+    """Send our packages to the workers of a cluster, once an application.
+
+    Where the workers have our packages installed, the sent ones come first, so that driver and
+    workers always have the same version. Libraries cannot be sent: workers need numpy, pyarrow,
+    crc32c and scipy, and the Python of the driver's minor version.
+
+    Args:
+        context: of the application; the archive lies in its own temporary folder.
+    """
+    folder = context._temp_dir
+    if folder is None or (archive := Path(folder) / "kafka-chaos.zip").exists():
+        return
+    root = Path(__file__).parents[2]
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as content:
+        for package in ("verifiers", "harness"):
+            for module in sorted((root / package).rglob("*.py")):
+                content.write(module, module.relative_to(root))
+    context.addPyFile(str(archive))
 
 
 def is_local(session: SparkSession) -> bool:
@@ -159,11 +208,10 @@ def find_java() -> Path:
         EnvironmentBroken: there is none; the message says how to get one.
     """
     found: list[str] = []
-    homes = [home for home in (os.environ.get("JAVA_HOME"), *_USUAL_PLACES) if home]
-    on_path = shutil.which("java")
-    candidates = [Path(home) / "bin" / "java" for home in homes]
+    chosen, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    candidates = [Path(home) / "bin" / "java" for home in (chosen, *_USUAL_PLACES) if home]
     if on_path is not None:
-        candidates.insert(1 if os.environ.get("JAVA_HOME") else 0, Path(on_path).resolve())
+        candidates.insert(1 if chosen else 0, Path(on_path).resolve())
     for candidate in candidates:
         version = _version_of(candidate)
         if version is not None and version >= OLDEST_JAVA:
@@ -188,12 +236,6 @@ def _version_of(java: Path) -> int | None:
         return None
     match = _VERSION.search(answer.stderr + answer.stdout)
     return int(match[1]) if match else None
-
-
-def _archive_options(java: Path, archive_to: Path | None) -> list[str]:
-    if archive_to is not None:
-        return [f'"-XX:ArchiveClassesAtExit={archive_to}"']
-    return use_of(java)
 
 
 def _configuration(master: str, heap_mib: int, archive: Sequence[str]) -> SparkConf:

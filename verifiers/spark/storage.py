@@ -42,9 +42,7 @@ _AT_ONCE = 8
 _COPIED_BYTES = 4 << 20
 _CONNECT_S = 20
 
-Opened = tuple[pafs.FileSystem, str]
-"""A file system, and the path of a file or folder in it."""
-
+_LOCAL = pafs.LocalFileSystem()
 _others: list[Callable[[str, str], pafs.FileSystem]] = []
 """What opens a file system that pyarrow does not know, by its scheme and authority."""
 
@@ -108,14 +106,14 @@ def opens_in_tasks(name: str) -> bool:
     return not is_uri(name) or _parts(name)[0] in {"hdfs", *_OBJECT_STORES}
 
 
-def filesystem(name: str) -> Opened:
+def filesystem(name: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system in which something lies, and its path there.
 
     Raises:
         EnvironmentBroken: what it takes to open the file system is not installed, or not reachable.
     """
     if not is_uri(name):
-        return _local(), name
+        return _LOCAL, name
     scheme, authority, path = _parts(name)
     opened = _filesystem(scheme, authority)
     if scheme in _S3:
@@ -132,11 +130,6 @@ def _parts(name: str) -> tuple[str, str, str]:
     if not rest.startswith("//"):
         authority, path = "", rest.lstrip("/")
     return scheme.lower(), authority, path.rstrip("/")
-
-
-@lru_cache(maxsize=1)
-def _local() -> pafs.FileSystem:
-    return pafs.LocalFileSystem()
 
 
 @lru_cache(maxsize=64)

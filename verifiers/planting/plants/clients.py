@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from verifiers.planting.plant import Offence, Planted, plant, planted
-from verifiers.planting.run_contents import NothingToPlant
+from verifiers.planting.plant import Planted, plant, planted
+from verifiers.planting.run_contents import NothingToPlant, Offence
 from verifiers.planting.run_copy import RunCopy
 
 

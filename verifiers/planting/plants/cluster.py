@@ -1,14 +1,13 @@
 """Plants of faults of the cluster: processes, ISRs, controllers and transactions."""
 
-import json
 import struct
 from collections.abc import Mapping
 from typing import Any
 
 from crc32c import crc32c
 
-from verifiers.planting.plant import Offence, Planted, offence_at, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, RunContents
+from verifiers.planting.plant import Planted, offence_at, plant, planted
+from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.replicas.copied import Replica, read_copied
 from verifiers.replicas.segments import V2_HEADER, read_headers
@@ -57,7 +56,7 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
         "replicas": [leader, follower.broker],
     }  # fmt: skip
     short = {**recovery, **times, "whole": False, "partitions": [state]}
-    copy.write("run.json", json.dumps({**copy.contents.run.meta, "recovery": short}).encode())
+    copy.edit_run(recovery=short)
     samples = [
         {
             "sample": "replica", "asked_ns": at_ns, "answered_ns": at_ns, "topic": topic,
@@ -66,7 +65,7 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
         for at_ns in (times["from_ns"], times["from_ns"] + 1, to_ns)
         for broker, end in ((leader, ends[0]), (follower.broker, ends[1]))
     ]  # fmt: skip
-    copy.edit_lines("samples.jsonl", lambda lines: [*lines, *samples])
+    copy.add_lines("samples.jsonl", samples)
     return planted(
         f"broker {follower.broker} was not in the ISR of {name_of((topic, partition))} after "
         f"{_LONG_S:g} s",

@@ -7,8 +7,8 @@ from typing import Any
 
 from harness.core.op import producer_of
 from harness.core.run_dir import REPLICA_EPOCHS
-from verifiers.planting.plant import Offence, Planted, offence_at, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, RunContents
+from verifiers.planting.plant import Planted, offence_at, plant, planted
+from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.replicas.copied import Replica, read_copied
 from verifiers.replicas.records import read_batch, values_in

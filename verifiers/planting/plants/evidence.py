@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from harness.history.seal import INVENTORY
-from verifiers.planting.plant import Planted, evidence_plant, planted
+from verifiers.planting.plant import Planted, plant, planted
 from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.journal import FaultSpan
@@ -17,7 +17,7 @@ _EARLY = 0.1
 """A consumer that gets nothing for the rest of the run gets so much of its records."""
 
 
-@evidence_plant("files-complete", "a reader's file")
+@plant(rule="files-complete", kind="a reader's file")
 def a_file_is_gone(copy: RunCopy) -> Planted:
     """Remove the file of a final reader."""
     file = _some_file(copy, "final")
@@ -25,7 +25,7 @@ def a_file_is_gone(copy: RunCopy) -> Planted:
     return planted(f"{file} is gone")
 
 
-@evidence_plant("files-complete", "rows")
+@plant(rule="files-complete", kind="rows")
 def a_file_is_shorter(copy: RunCopy) -> Planted:
     """Cut the last poll off a file, after it was sealed."""
     file = _some_file(copy, "poll")
@@ -33,30 +33,27 @@ def a_file_is_shorter(copy: RunCopy) -> Planted:
     return planted(f"{file} lacks its last row")
 
 
-@evidence_plant("files-complete", "a client")
+@plant(rule="files-complete", kind="a client")
 def a_client_left_nothing(copy: RunCopy) -> Planted:
     """Let run.json name a producer that nobody ever heard of."""
     process = copy.new_process
     client = {"process": process, "role": "producer", "mode": None, "isolation": None}
-    copy.edit_json("run.json", lambda old: {**old, "clients": [*old["clients"], client]})
+    copy.edit_run(clients=[*copy.contents.run.meta["clients"], client])
     return planted(f"run.json names client {process}, who left no history")
 
 
-@evidence_plant("log-read-whole", "a partition")
+@plant(rule="log-read-whole", kind="a partition")
 def a_partition_was_not_read(copy: RunCopy) -> Planted:
     """Let the cluster have had a partition that nobody knew of."""
     topic, _ = copy.contents.some_partition
     number = max(p for t, p in copy.contents.topic_partitions if t == topic) + 1
 
-    def with_one_more(old: dict[str, Any]) -> dict[str, Any]:
-        known = old.get("partitions_at_end", {})
-        return {**old, "partitions_at_end": {**known, topic: {**known.get(topic, {}), number: 7}}}
-
-    copy.edit_json("run.json", with_one_more)
+    known = copy.contents.run.meta.get("partitions_at_end", {})
+    copy.edit_run(partitions_at_end={**known, topic: {**known.get(topic, {}), number: 7}})
     return planted(f"the cluster had a partition {topic}-{number} at the end")
 
 
-@evidence_plant("log-read-whole", "rows")
+@plant(rule="log-read-whole", kind="rows")
 def the_final_read_has_a_hole(copy: RunCopy) -> Planted:
     """Leave a record in the middle of a log out of the final read."""
     record = copy.contents.some_plain
@@ -64,14 +61,14 @@ def the_final_read_has_a_hole(copy: RunCopy) -> Planted:
     return planted(f"{record.name} is not in the final read, and its end is unchanged")
 
 
-@evidence_plant("log-read-whole", "the final read")
+@plant(rule="log-read-whole", kind="the final read")
 def nothing_was_read_at_last(copy: RunCopy) -> Planted:
     """Let no final reader have told how far it got."""
     copy.write("history/ends.json", b"[]\n")
     return planted("no final reader told how far it got")
 
 
-@evidence_plant("load-met-damage", "after the first fault")
+@plant(rule="load-met-damage", kind="after the first fault")
 def nothing_is_acknowledged_under_faults(copy: RunCopy) -> Planted:
     """Let every producer end when the first fault is decided."""
     first = min(_faults(copy.contents), key=lambda fault: fault.decided_ns)
@@ -80,7 +77,7 @@ def nothing_is_acknowledged_under_faults(copy: RunCopy) -> Planted:
     return planted("nothing was sent once the first fault was decided")
 
 
-@evidence_plant("load-met-damage", "while a fault was in force")
+@plant(rule="load-met-damage", kind="while a fault was in force")
 def nothing_is_sent_during_a_fault(copy: RunCopy) -> Planted:
     """Let no send have been under way while the last fault was in force."""
     last = max(_faults(copy.contents), key=lambda fault: fault.end_ns)
@@ -93,7 +90,7 @@ def nothing_is_sent_during_a_fault(copy: RunCopy) -> Planted:
     return planted(f"nothing was sent while {last.name} ({last.id}) was in force")
 
 
-@evidence_plant("load-met-damage", "after the last healing")
+@plant(rule="load-met-damage", kind="after the last healing")
 def nothing_is_acknowledged_at_last(copy: RunCopy) -> Planted:
     """Let nothing have been acknowledged after the last fault was healed."""
     healed_ns = max(fault.end_ns for fault in _faults(copy.contents))
@@ -103,14 +100,14 @@ def nothing_is_acknowledged_at_last(copy: RunCopy) -> Planted:
     return planted("nothing was acknowledged after the last healing")
 
 
-@evidence_plant("readers-read", "no polls")
+@plant(rule="readers-read", kind="no polls")
 def consumers_are_given_nothing(copy: RunCopy) -> Planted:
     """Let no consumer have been given anything."""
     copy.drop("poll", np.ones(len(_poll_times(copy.contents)), dtype=np.bool_))
     return planted("no consumer was given any record")
 
 
-@evidence_plant("readers-read", "the end")
+@plant(rule="readers-read", kind="the end")
 def consumers_stop_early(copy: RunCopy) -> Planted:
     """Let consumers have been given nothing after the first tenth of the time."""
     times = _poll_times(copy.contents)
@@ -118,7 +115,7 @@ def consumers_stop_early(copy: RunCopy) -> Planted:
     return planted("consumers were given nothing after the first tenth of the time")
 
 
-@evidence_plant("readers-read", "the beginning")
+@plant(rule="readers-read", kind="the beginning")
 def consumers_begin_late(copy: RunCopy) -> Planted:
     """Let consumers have been given nothing in the first tenth of the time."""
     times = _poll_times(copy.contents)
@@ -126,55 +123,44 @@ def consumers_begin_late(copy: RunCopy) -> Planted:
     return planted("consumers were given nothing in the first tenth of the time")
 
 
-@evidence_plant("checkers-ran", "samples")
+@plant(rule="checkers-ran", kind="samples")
 def no_high_watermark_was_sampled(copy: RunCopy) -> Planted:
     """Let nobody have sampled a high watermark."""
-    copy.edit_lines(
-        "samples.jsonl",
-        lambda lines: [line for line in lines if line.get("sample") != "high-watermark"],
-    )
+    copy.keep_lines("samples.jsonl", lambda line: line.get("sample") != "high-watermark")
     return planted("no high watermark was sampled")
 
 
-@evidence_plant("timeline-witnessed", "leaders")
+@plant(rule="timeline-witnessed", kind="leaders")
 def nobody_watched_a_partition(copy: RunCopy) -> Planted:
     """Let nobody have watched who led one of the partitions."""
     topic, number = copy.contents.some_partition
-    copy.edit_lines(
-        "timeline.jsonl",
-        lambda lines: [
-            line for line in lines if (line["topic"], line["partition"]) != (topic, number)
-        ],
+    copy.keep_lines(
+        "timeline.jsonl", lambda line: (line["topic"], line["partition"]) != (topic, number)
     )
     return planted(f"nobody watched who led {topic}-{number}")
 
 
-@evidence_plant("timeline-witnessed", "the end")
+@plant(rule="timeline-witnessed", kind="the end")
 def samples_end_early(copy: RunCopy) -> Planted:
     """Let the samples end when the first fault is decided."""
     first = min(_faults(copy.contents), key=lambda fault: fault.decided_ns)
-    copy.edit_lines(
-        "samples.jsonl",
-        lambda lines: [line for line in lines if int(line["asked_ns"]) < first.decided_ns],
-    )
+    copy.keep_lines("samples.jsonl", lambda line: int(line["asked_ns"]) < first.decided_ns)
     return planted("samples were taken before the first fault only")
 
 
-@evidence_plant("losses-explained", "on every disk")
+@plant(rule="losses-explained", kind="on every disk")
 def a_loss_that_no_damage_explains(copy: RunCopy) -> Planted:
     """Leave a record out of the final read that every disk holds, where acks=1 permits losses."""
     if not any(copy.path.glob("cluster/*/data*")):
         raise NothingToPlant("the brokers' logs were not copied")
     record = copy.contents.some_plain
     copy.drop("final", copy.contents.of_value("final", [record.value]))
-    copy.edit_json(
-        "run.json",
-        lambda old: {**old, "contract": {**old["contract"], "acks": "1", "idempotence": False}},
-    )
+    contract = copy.contents.run.meta["contract"]
+    copy.edit_run(contract={**contract, "acks": "1", "idempotence": False})
     return planted(f"{record.name} was not read at last under acks=1, and every disk has it")
 
 
-@evidence_plant("one-value-one-fate")
+@plant(rule="one-value-one-fate")
 def a_value_is_acknowledged_twice(copy: RunCopy) -> Planted:
     """Let a second producer have been acknowledged the record of another."""
     record = copy.contents.some_plain
@@ -184,7 +170,7 @@ def a_value_is_acknowledged_twice(copy: RunCopy) -> Planted:
     return planted(f"{record.name} was acknowledged to a second producer as well")
 
 
-@evidence_plant("one-clock")
+@plant(rule="one-clock")
 def a_client_has_another_clock(copy: RunCopy) -> Planted:
     """Let a client have read its times from the clock of another machine."""
 

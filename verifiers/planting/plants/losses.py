@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from verifiers.planting.new_clients import new_consumer_polls, new_producer_sends
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
+from verifiers.planting.new_clients import new_consumer_polls, new_record, send
+from verifiers.planting.plant import Planted, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NothingToPlant,
+    Offence,
     Record,
     RunContents,
 )
@@ -59,13 +60,12 @@ def unseen(copy: RunCopy) -> Planted:
 @plant("dirty-read")
 def dirty_read(copy: RunCopy) -> Planted:
     """Let a consumer be given a record behind the log's end: a send in doubt, gone later."""
-    tp = copy.contents.some_partition
-    offset = copy.contents.free_offset(tp)
-    value = new_producer_sends(copy, "info", tp, None)
-    reader = new_consumer_polls(copy, tp, offset, value)
+    record = new_record(copy)
+    send(copy, "info", record, is_told=False)
+    reader = new_consumer_polls(copy, record)
     return planted(
-        f"a consumer was given {name_of(tp)} @{offset}, which the final read lacks",
-        offence_at("dirty-read", tp, offset, value, reader),
+        f"a consumer was given {record.name}, which the final read lacks",
+        offence_of("dirty-read", record, process=reader),
     )
 
 

@@ -7,8 +7,15 @@ from itertools import pairwise
 import numpy as np
 
 from verifiers.checking.polling import RESETS
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
-from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, Record, RunContents
+from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
+from verifiers.planting.run_contents import (
+    NONE,
+    NothingToPlant,
+    Numbers,
+    Offence,
+    Record,
+    RunContents,
+)
 from verifiers.planting.run_copy import RunCopy
 
 

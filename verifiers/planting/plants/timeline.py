@@ -1,6 +1,5 @@
 """Plants in high watermarks, ISR sizes and times of acknowledgements."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,11 +8,12 @@ import numpy as np
 from harness.core.op import producer_of
 from harness.core.version import numbers
 from verifiers.planting.new_clients import new_consumer_polls
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
+from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     Flags,
     NothingToPlant,
+    Offence,
     Record,
     RunContents,
 )
@@ -38,7 +38,7 @@ def hw_regression(copy: RunCopy) -> Planted:
         asked_ns = int(last["asked_ns"])
         higher = {**last, "offset": int(last["offset"]) + 1}
         higher |= {"asked_ns": asked_ns - 1, "answered_ns": asked_ns - 1}
-        _add_sample(copy, higher)
+        copy.add_lines("samples.jsonl", [higher])
         return planted(
             f"the leader of {name_of(tp)} told {higher['offset']}, then "
             f"{last['offset']}",
@@ -65,7 +65,7 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
         beyond = [record for record in first.get(tp, ()) if record.offset >= high_watermark]
         if beyond and not contents.has_any(("read-beyond-hw",), tp):
             record = beyond[0]
-            new_consumer_polls(copy, tp, record.offset, record.value, time_ns=bound["to_ns"] - 1)
+            new_consumer_polls(copy, record, time_ns=bound["to_ns"] - 1)
             return planted(
                 f"a consumer was given {record.name} when the high "
                 f"watermark was {high_watermark}",
@@ -96,14 +96,12 @@ def acked_below_min_isr(copy: RunCopy) -> Planted:
         invoked = contents.rows("send").numbers("invoke_ns")
         asked_ns = int(invoked[sends[-_SENDS_BACK:][0]])
         due = [row for row in sends if int(invoked[row]) >= asked_ns]
-        _add_sample(
-            copy,
-            {"sample": "isr-count", "topic": tp[0], "partition": tp[1],
-             "asked_ns": asked_ns, "answered_ns": asked_ns, "broker": state.leader,
-             "count": len(state.isr)},
-        )  # fmt: skip
-        contract = {**contents.run.meta["contract"], "min_isr": min_isr}
-        copy.write("run.json", json.dumps({**contents.run.meta, "contract": contract}).encode())
+        sample = {
+            "sample": "isr-count", "topic": tp[0], "partition": tp[1], "asked_ns": asked_ns,
+            "answered_ns": asked_ns, "broker": state.leader, "count": len(state.isr),
+        }  # fmt: skip
+        copy.add_lines("samples.jsonl", [sample])
+        copy.edit_run(contract={**contents.run.meta["contract"], "min_isr": min_isr})
         return planted(
             f"the leader of {name_of(tp)} said that {len(state.isr)} of "
             f"{min_isr} replicas were in sync, and went on to acknowledge {len(due)} sends",
@@ -151,8 +149,7 @@ def unavailable(copy: RunCopy) -> Planted:
     late = acked & contents.in_partition("send", tp) & (times >= begin_ns) & (times <= end_ns)
     copy.put("send", late, complete_ns=end_ns + 1)
     if not given_s:
-        bound_s = bound_ns / 1e9
-        copy.edit_json("run.json", lambda old: {**old, "available_within_s": bound_s})
+        copy.edit_run(available_within_s=bound_ns / 1e9)
     return planted(
         f"nothing was acknowledged in {name_of(tp)} for {(end_ns - begin_ns) / 1e9:.1f} s",
         offence_at("unavailable", tp),
@@ -184,10 +181,6 @@ def _last_samples(contents: RunContents) -> Iterator[Mapping[str, Any]]:
         )
         if in_order and not contents.has_any(("hw-regression",), (topic, partition)):
             yield last
-
-
-def _add_sample(copy: RunCopy, sample: Mapping[str, Any]) -> None:
-    copy.edit_lines("samples.jsonl", lambda lines: [*lines, sample])
 
 
 def _small(

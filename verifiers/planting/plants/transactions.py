@@ -6,12 +6,14 @@ from verifiers.planting.new_clients import (
     finally_read,
     new_consumer_polls,
     new_producer_ends_transaction,
-    new_producer_sends,
+    new_record,
+    send,
 )
-from verifiers.planting.plant import Offence, Planted, offence_at, plant, planted
+from verifiers.planting.plant import Planted, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     NothingToPlant,
+    Offence,
 )
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import name_of
@@ -24,36 +26,34 @@ def torn_transaction(copy: RunCopy) -> Planted:
     In doubt, because a record of a committed one that is not there would be lost as well.
     """
     copy.contents.demand_transactions()
-    tp = copy.contents.some_partition
-    there = copy.contents.free_offset(tp)
     number = new_producer_ends_transaction(copy, "info")
-    first = new_producer_sends(copy, "info", tp, there, sequence=0, txn=number)
-    second = new_producer_sends(copy, "info", tp, there + 1, sequence=1, txn=number)
-    finally_read(copy, tp, there, first)
+    first, second = (new_record(copy, sequence=sequence, txn=number) for sequence in (0, 1))
+    for record in (first, second):
+        send(copy, "info", record)
+    finally_read(copy, first)
     return planted(
-        f"of a transaction in {name_of(tp)} @{there} is there, @{there + 1} is not",
-        offence_at(
-            "torn-transaction", tp, there + 1, second, copy.new_process,
-            detail={"type": "info", "found": "1", "lacking": "1"},
+        f"of a transaction in {name_of(first.topic_partition)} @{first.offset} is there, "
+        f"@{second.offset} is not",
+        offence_of(
+            "torn-transaction", second, detail={"type": "info", "found": "1", "lacking": "1"}
         ),
-    )  # fmt: skip
+    )
 
 
 @plant("precommitted-read")
 def precommitted_read(copy: RunCopy) -> Planted:
     """Let a transaction be given a record of its own."""
     copy.contents.demand_transactions()
-    tp = copy.contents.some_partition
-    offset = copy.contents.free_offset(tp)
     number = new_producer_ends_transaction(copy, "ok")
-    value = new_producer_sends(copy, "ok", tp, offset, txn=number)
-    finally_read(copy, tp, offset, value)
-    new_consumer_polls(copy, tp, offset, value, process=copy.new_process, txn=number)
+    record = new_record(copy, txn=number)
+    send(copy, "ok", record)
+    finally_read(copy, record)
+    new_consumer_polls(copy, record, process=copy.new_process, txn=number)
     return planted(
-        f"a transaction was given its own record, {name_of(tp)} @{offset}",
-        offence_at(
-            "precommitted-read", tp, offset, value, copy.new_process,
-            kind="read_committed", detail={"txn": str(number), "records": "1"},
+        f"a transaction was given its own record, {record.name}",
+        offence_of(
+            "precommitted-read", record, kind="read_committed",
+            detail={"txn": str(number), "records": "1"},
         ),
     )  # fmt: skip
 
@@ -73,25 +73,18 @@ def circular_read_realtime(copy: RunCopy) -> Planted:
 def _circle(copy: RunCopy, anomaly: str, readers: tuple[int | None, int]) -> Planted:
     """Let a new producer do two transactions, each with a record that one of `readers` is given."""
     copy.contents.demand_transactions()
-    tp, process = copy.contents.some_partition, copy.new_process
-    there = copy.contents.free_offset(tp)
-    values = []
-    for number, reader in enumerate(readers):
+    records = [new_record(copy, sequence=number, txn=number) for number in range(len(readers))]
+    for number, (record, reader) in enumerate(zip(records, readers, strict=True)):
         new_producer_ends_transaction(copy, "ok", number=number)
-        values.append(
-            new_producer_sends(copy, "ok", tp, there + number, sequence=number, txn=number)
-        )
-        finally_read(copy, tp, there + number, values[number])
+        send(copy, "ok", record)
+        finally_read(copy, record)
         if reader is not None:
-            new_consumer_polls(
-                copy, tp, there + number, values[number], process=process, op=number, txn=reader
-            )
-    first = readers.index(None) + 1 if None in readers else 0
+            new_consumer_polls(copy, record, process=record.process, op=number, txn=reader)
+    first = records[readers.index(None) + 1 if None in readers else 0]
     return planted(
-        f"two transactions of process {process} read in a circle in {name_of(tp)}",
-        offence_at(
-            anomaly, tp, there + first, values[first], process, detail={"transactions": "2"}
-        ),
+        f"two transactions of process {first.process} read in a circle in "
+        f"{name_of(first.topic_partition)}",
+        offence_of(anomaly, first, detail={"transactions": "2"}),
     )
 
 

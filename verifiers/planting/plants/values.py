@@ -1,23 +1,24 @@
 """Plants of duplicate, unexpected and damaged records."""
 
 from collections import defaultdict
+from dataclasses import replace
 
-from harness.core.op import value_of
 from verifiers.planting.new_clients import (
     finally_read,
     new_consumer_polls,
     new_producer_ends_transaction,
-    new_producer_sends,
+    new_record,
+    send,
 )
-from verifiers.planting.plant import Offence, Planted, offence_at, offence_of, plant, planted
+from verifiers.planting.plant import Planted, offence_of, plant, planted
 from verifiers.planting.run_contents import (
     NONE,
     NothingToPlant,
+    Offence,
     Record,
     RunContents,
 )
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition, name_of
 from verifiers.timeline.partition_states import read_timeline
 
 
@@ -29,7 +30,7 @@ def duplicate(copy: RunCopy) -> Planted:
     """
     record = _last_of_producer(copy.contents)
     offset = copy.contents.free_offset(record.topic_partition)
-    finally_read(copy, record.topic_partition, offset, record.value)
+    finally_read(copy, replace(record, offset=offset))
     return planted(
         f"{record.name} lies at @{offset} as well",
         offence_of("duplicate", record, kind="log", detail={"last_offset": str(offset)}),
@@ -40,16 +41,14 @@ def duplicate(copy: RunCopy) -> Planted:
 def acknowledged_twice(copy: RunCopy) -> Planted:
     """Let a second send be acknowledged at a record's offset."""
     record = copy.contents.some_plain
-    value, process = (
-        new_producer_sends(copy, "ok", record.topic_partition, record.offset),
-        copy.new_process,
-    )
+    other = new_record(copy, at=record)
+    send(copy, "ok", other)
     because = "an acknowledged record whose offset shows another one is lost"
     return planted(
         f"{record.name} was acknowledged to two producers",
-        _of_two(record, value, process, "acks"),
+        _of_two(record, other, "acks"),
         offence_of(
-            "lost-write", record, value=value, process=process, because=because,
+            "lost-write", other, because=because,
             # It was sent after everything else, and nothing has happened since.
             kind="unexplained" if read_timeline(copy.path).states else None,
         ),
@@ -60,23 +59,20 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
 def read_twice(copy: RunCopy) -> Planted:
     """Let the final read find two records at one offset."""
     record = copy.contents.some_plain
-    value = new_producer_sends(copy, "info", record.topic_partition, None)
-    finally_read(copy, record.topic_partition, record.offset, value)
-    return planted(
-        f"{record.name} was read with two values",
-        _of_two(record, value, copy.new_process, "reads"),
-    )
+    other = new_record(copy, at=record)
+    send(copy, "info", other, is_told=False)
+    finally_read(copy, other)
+    return planted(f"{record.name} was read with two values", _of_two(record, other, "reads"))
 
 
 @plant("phantom")
 def phantom(copy: RunCopy) -> Planted:
     """Let the final read find a record that nobody sent."""
-    tp = copy.contents.some_partition
-    offset, value = copy.contents.free_offset(tp), value_of(copy.new_process, 0)
-    finally_read(copy, tp, offset, value)
+    record = new_record(copy)
+    finally_read(copy, record)
     return planted(
-        f"{name_of(tp)} @{offset} holds a record that nobody sent",
-        offence_at("phantom", tp, offset, value),
+        f"{record.name} holds a record that nobody sent",
+        offence_of("phantom", record, process=None),
     )
 
 
@@ -99,20 +95,19 @@ def corrupt_record(copy: RunCopy) -> Planted:
 @plant("G1a")
 def refused_and_read(copy: RunCopy) -> Planted:
     """Let the final read find a record whose send failed."""
-    tp = copy.contents.some_partition
-    offset = copy.contents.free_offset(tp)
-    value = new_producer_sends(copy, "fail", tp, None)
-    finally_read(copy, tp, offset, value)
-    return _aborted(copy, tp, offset, value, None, "a record whose send had failed was read")
+    record = new_record(copy)
+    send(copy, "fail", record, is_told=False)
+    finally_read(copy, record)
+    return _aborted(record, None, "a record whose send had failed was read")
 
 
 @plant("G1a", "read_committed")
 def aborted_and_read(copy: RunCopy) -> Planted:
     """Let the final read find a record of a transaction that was aborted."""
-    tp, offset, value = _sent_and_aborted(copy)
-    finally_read(copy, tp, offset, value)
+    record = _sent_and_aborted(copy)
+    finally_read(copy, record)
     what = "a record of an aborted transaction was finally read"
-    return _aborted(copy, tp, offset, value, "read_committed", what)
+    return _aborted(record, "read_committed", what)
 
 
 @plant("G1a", "read_uncommitted")
@@ -122,36 +117,29 @@ def aborted_and_polled(copy: RunCopy) -> Planted:
     readers = sorted(copy.contents.run.uncommitted)
     if not readers:
         raise NothingToPlant("nobody read with isolation.level=read_uncommitted")
-    tp, offset, value = _sent_and_aborted(copy)
-    new_consumer_polls(copy, tp, offset, value, process=readers[0])
+    record = _sent_and_aborted(copy)
+    new_consumer_polls(copy, record, process=readers[0])
     what = "a read_uncommitted consumer was given a record of an aborted transaction"
-    return _aborted(copy, tp, offset, value, "read_uncommitted", what)
+    return _aborted(record, "read_uncommitted", what)
 
 
-def _sent_and_aborted(copy: RunCopy) -> tuple[TopicPartition, int, int]:
-    """Add a record of an aborted transaction; return its partition, offset and value."""
+def _sent_and_aborted(copy: RunCopy) -> Record:
+    """Add a record of an aborted transaction, and return it."""
     copy.contents.demand_transactions()
-    tp = copy.contents.some_partition
-    offset = copy.contents.free_offset(tp)
-    number = new_producer_ends_transaction(copy, "fail")
-    return (tp, offset, new_producer_sends(copy, "fail", tp, offset, txn=number))
+    record = new_record(copy, txn=0)
+    new_producer_ends_transaction(copy, "fail")
+    send(copy, "fail", record)
+    return record
 
 
-def _aborted(
-    copy: RunCopy, tp: TopicPartition, offset: int, value: int, kind: str | None, what: str
-) -> Planted:
-    return planted(
-        f"{what}: {name_of(tp)} @{offset}",
-        offence_at("G1a", tp, offset, value, copy.new_process, kind=kind),
-    )
+def _aborted(record: Record, kind: str | None, what: str) -> Planted:
+    return planted(f"{what}: {record.name}", offence_of("G1a", record, kind=kind))
 
 
-def _of_two(record: Record, value: int, process: int, kind: str) -> Offence:
+def _of_two(record: Record, other: Record, kind: str) -> Offence:
     # The values of a new process are higher than those of all others.
     detail = {"other_value": str(record.value)}
-    return offence_of(
-        "inconsistent-offsets", record, value=value, process=process, kind=kind, detail=detail
-    )
+    return offence_of("inconsistent-offsets", other, kind=kind, detail=detail)
 
 
 def _last_of_producer(contents: RunContents) -> Record:
