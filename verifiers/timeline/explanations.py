@@ -21,21 +21,21 @@ def explanations(lines: Iterable[Line], processes: Sequence[int]) -> Iterator[Ma
     have done harm. One that was never healed is in force to the end. The lines are those of
     faults.jsonl.
     """
-    spans: dict[str, list[tuple[int, int]]] = {family.name: [] for family in FAMILIES}
-    for fault in fault_spans(lines):
-        traits = asdict(fault.traits)
-        known = {ANY_FAULT, *(name for name, value in traits.items() if value is True)}
-        for family in FAMILIES:
-            if known.intersection(family.explained_by):
-                spans[family.name].append((fault.decided_ns, _until_ns(family, fault)))
-    for process in processes:
-        for name, spans_of_family in spans.items():
+    faults = fault_spans(lines)
+    for family in FAMILIES:
+        explaining = [fault for fault in faults if _explains(fault, family)]
+        for process in processes:
             yield {
                 "process": process,
-                "family": name,
-                "begins_ns": [begin for begin, _ in spans_of_family],
-                "ends_ns": [end for _, end in spans_of_family],
+                "family": family.name,
+                "begins_ns": [fault.decided_ns for fault in explaining],
+                "ends_ns": [_until_ns(family, fault) for fault in explaining],
             }
+
+
+def _explains(fault: FaultSpan, family: Family) -> bool:
+    traits = asdict(fault.traits)
+    return any(name == ANY_FAULT or traits[name] is True for name in family.explained_by)
 
 
 def _until_ns(family: Family, fault: FaultSpan) -> int:
