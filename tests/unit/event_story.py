@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 
 from harness.core.contract import Contract
 from harness.core.fault import FaultTraits
+from harness.core.run_dir import RunDir
 from harness.history.format import EVENT_SCHEMA, SEND_SCHEMA, TXN_SCHEMA
+from verifiers.replicas.cuts import cuts_of
 from verifiers.run_folder.folder import RunInput
 from verifiers.situations.events import RunEvents
 from verifiers.timeline.clock import Clock
-from verifiers.timeline.metadata_log import Controller, MetadataLog, Registration
+from verifiers.timeline.metadata_log import MetadataLog, NodeChange
 from verifiers.timeline.partition_states import PartitionState, Timeline
 
 S = 1_000_000_000
@@ -151,15 +153,16 @@ class Story:
 
     def controller(self, at_s: float, node_id: int) -> "Story":
         """Let a node become the active controller."""
+        at_ms, epoch = round(at_s * 1000), len(self._log.controllers)
         self._log.controllers.append(
-            Controller(at_ms=round(at_s * 1000), node_id=node_id, epoch=len(self._log.controllers))
+            NodeChange(at_ms=at_ms, node_id=node_id, state="controller", epoch=epoch)
         )
         return self
 
     def registration(self, at_s: float, node_id: int, state: str) -> "Story":
         """Let the registration of a broker change."""
         self._log.registrations.append(
-            Registration(at_ms=round(at_s * 1000), node_id=node_id, state=state)
+            NodeChange(at_ms=round(at_s * 1000), node_id=node_id, state=state, epoch=0)
         )
         return self
 
@@ -203,7 +206,8 @@ class Story:
             log=self._log,
             clock=Clock(readings=readings),
         )
-        events = RunEvents(run=run, timeline=timeline)
+        truncations = cuts_of(RunDir(self.path))
+        events = RunEvents(run=run, timeline=timeline, truncations=truncations)
         sends = pa.Table.from_pylist(self._rows.get("send", []), schema=SEND_SCHEMA)
         events.sends.look_at(sends, events.sends_wanted)
         return events

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.run_dir import RunDir
 from verifiers.replicas.checkpoints import epochs_in, offsets_in
-from verifiers.replicas.cuts import read_cuts
+from verifiers.replicas.cuts import cuts_of, read_cuts
 
 NEW = (
     "[2026-11-21 14:08:18,021] INFO [UnifiedLog partition=orders-0, dir=/var/lib/kafka/data] "
@@ -65,7 +66,21 @@ def test_a_truncation_has_the_time_that_the_broker_gave_it(tmp_path: Path) -> No
 
 
 def test_a_log_that_is_not_there_tells_of_nothing(tmp_path: Path) -> None:
-    assert read_cuts(tmp_path / "server.log", 1) == []
+    (tmp_path / "cluster" / "broker-1").mkdir(parents=True)
+
+    assert cuts_of(RunDir(tmp_path)) == []
+
+
+def test_a_log_is_of_the_broker_that_the_manifest_or_the_name_of_its_folder_says(
+    tmp_path: Path,
+) -> None:
+    for service in ("kafka-a", "kafka-b2", "tools"):
+        (tmp_path / "cluster" / service).mkdir(parents=True)
+        (tmp_path / "cluster" / service / "server.log").write_text(NEW)
+    manifest = tmp_path / "cluster" / "replicas.json"
+    manifest.write_text('{"brokers": {"7": {"service": "kafka-a"}}}')
+
+    assert [cut.broker for cut in cuts_of(RunDir(tmp_path))] == [7, 2]
 
 
 def test_epochs_come_in_the_order_of_the_file() -> None:

@@ -101,8 +101,11 @@ def rows(
     """Return the rows of a run whose two clocks show the same."""
     (path / "run.json").write_text("{}")
     if healed_s is not None:
-        line = {"id": "1", "event": "healed", "time_ns": round(healed_s * S)}
-        (path / "faults.jsonl").write_text(json.dumps(line) + "\n")
+        lines = [
+            {"id": "1", "event": event, "time_ns": round(at_s * S)}
+            for event, at_s in (("decided", 0), ("healed", healed_s))
+        ]
+        (path / "faults.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if settings is not None:
         (path / "cluster" / "broker-1" / "effective.json").write_text(json.dumps(settings))
     meta = {"topics": [{"name": "orders", "partitions": 3, "replication_factor": 3}]}

@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.metadata import batch, change, leader_change, no_op, partition, topic, write_metadata
 from verifiers.timeline.metadata_log import (
     Change,
-    Controller,
     MetadataLog,
+    NodeChange,
     furthest,
     read_metadata_logs,
 )
@@ -73,7 +73,7 @@ def test_controllers_are_told_by_their_control_batches(tmp_path: Path) -> None:
 
     log = read(tmp_path, content)
 
-    assert log.controllers == [Controller(at_ms=900, node_id=101, epoch=4)]
+    assert log.controllers == [NodeChange(at_ms=900, node_id=101, state="controller", epoch=4)]
     assert log.changes == []
 
 

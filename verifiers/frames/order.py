@@ -26,9 +26,7 @@ def turns(history: History, presorted: DataFrame | None = None) -> DataFrame:
     )
     neighbours = (history.polls if presorted is None else presorted).select(
         *("process", "topic", "partition", "op", "offset", "value", "time_ns"),
-        F.lag("op").over(order).alias("prev_op"),
-        F.lag("offset").over(order).alias("prev_offset"),
-        F.lag("value").over(order).alias("prev_value"),
+        *(F.lag(name).over(order).alias(f"prev_{name}") for name in ("op", "offset", "value")),
         F.lag("time_ns").over(order).alias("prev_ns"),
         (F.lit(False) if presorted is None else F.coalesce(left_out, F.lit(False))).alias("plain"),
     )
@@ -84,9 +82,7 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
     order = Window.partitionBy("process", "topic", "partition").orderBy("op")
     neighbours = placed.where(F.col("partition").isNotNull()).select(
         "*",
-        F.lag("op").over(order).alias("prev_op"),
-        F.lag("value").over(order).alias("prev_value"),
-        F.lag("position").over(order).alias("prev_position"),
+        *(F.lag(name).over(order).alias(f"prev_{name}") for name in ("op", "value", "position")),
         F.coalesce(F.col("txn") == F.lag("txn").over(order), F.lit(False)).alias("internal"),
         F.greatest("flaw", F.lag("flaw").over(order)).alias("worst"),
     )

@@ -45,7 +45,7 @@ def load_run(run_dir: Path) -> LoadedRun:
         run = read_run(run_dir)
     timeline = read_rows(run)
     copied = read_copied(RunDir(run.path), run.meta)
-    events = RunEvents(run=run, timeline=timeline.timeline)
+    events = RunEvents(run=run, timeline=timeline.timeline, truncations=copied.cuts)
     causes = loss_causes(events, copied.replicas)
     return LoadedRun(
         run=run,

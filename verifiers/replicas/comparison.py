@@ -122,10 +122,11 @@ class Comparison:
                 "problem": summary.problem,
             }
         reasons = (*copied.reasons, *_damaged(own), *_short(own))
+        compared = {summary.replica.topic_partition for summary in own}
         document = {
             "compared": not reasons,
             "brokers": brokers,
-            "cuts": len(copied.cuts),
+            "cuts": sum(cut.topic_partition in compared for cut in copied.cuts),
             "located": {},
         }
         return ReplicaVerdict(document=document, reasons=reasons)

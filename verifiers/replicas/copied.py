@@ -10,7 +10,7 @@ from typing import Any
 from harness.core.grouping import by_key
 from harness.core.run_dir import REPLICA_EPOCHS, REPLICAS_MANIFEST, RunDir
 from verifiers.replicas.checkpoints import epochs_in, offsets_in
-from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
+from verifiers.replicas.cuts import Cut, cuts_of
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.journal import damage_named
 from verifiers.run_folder.large_files import LargeFiles
@@ -91,7 +91,7 @@ class Copied:
 
     Attributes:
         replicas: by topic, partition and broker.
-        cuts: truncations of these that the brokers' logs tell of.
+        cuts: truncations, also of logs that were not copied.
         reasons: why replicas are missing, in sentences.
     """
 
@@ -112,7 +112,10 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
     """
     path = folder.path / "cluster" / REPLICAS_MANIFEST
     if not path.is_file():
-        return Copied(reasons=("The brokers' logs were not copied: replicas are not compared.",))
+        return Copied(
+            cuts=tuple(cuts_of(folder)),
+            reasons=("The brokers' logs were not copied: replicas are not compared.",),
+        )
     manifest = folder.read_json(f"cluster/{REPLICAS_MANIFEST}")
     large = LargeFiles.of(folder.path)
     with damage_named(f"{path} does not say what was copied", "restore it, or run again"):
@@ -123,23 +126,18 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
         }
         reasons = [str(reason) for reason in manifest["reasons"]]
         replicas: list[Replica] = []
-        cuts: list[Cut] = []
         for number, broker in sorted(manifest["brokers"].items(), key=lambda item: int(item[0])):
             home = folder.path / "cluster" / str(broker["service"])
-            cuts += read_cuts(home / "server.log", int(number))
             if broker["copied"]:
                 wanted = {str(name) for name in broker["partitions"]}
                 replicas += _replicas(home, int(number), wanted, last, large)
             elif broker["why"]:
                 reasons.append(f"The logs of broker {number} were not copied: {broker['why']}.")
-    # No broker's log tells of truncations by a power loss; they come first.
-    cuts = [*cuts_by_faults(folder.lines("faults.jsonl")), *cuts]
+        cuts = tuple(cuts_of(folder))
     if not reasons:
         reasons += _missing(replicas, meta, last)
     replicas.sort(key=lambda replica: (replica.topic, replica.partition, replica.broker))
-    ours = {replica.topic_partition for replica in replicas}
-    own_cuts = tuple(cut for cut in cuts if (cut.topic, cut.partition) in ours)
-    return Copied(replicas=tuple(replicas), cuts=own_cuts, reasons=tuple(reasons))
+    return Copied(replicas=tuple(replicas), cuts=cuts, reasons=tuple(reasons))
 
 
 def _replicas(

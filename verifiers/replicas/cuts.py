@@ -16,11 +16,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from verifiers.run_folder.journal import events_by_fault
+from harness.core.run_dir import RunDir
+from verifiers.run_folder.broker_logs import broker_logs, in_utc, logged_ms
+from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.journal import Line, fault_spans
 
-_WHEN = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\]")
 _PLACE, _TO = r"(?P<topic>\S+)-(?P<partition>\d+)", r"(?P<to>\d+)"
 _OLD = re.compile(rf"Truncating log {_PLACE} to offset {_TO}")
 _CUTS = (
@@ -44,17 +45,28 @@ class Cut:
         topic: of the partition.
         partition: its number.
         to: the offset that the log ended at afterwards.
-        at_utc: when, by the broker's clock, as its log has it (UTC in our images); empty if it
-            says nothing.
-        cause: the fault that cut it, such as "power_loss", where it was not the broker itself.
+        at_ms: when, by the broker's clock, milliseconds since 1970; None if its log does not say.
+        at_ns: when, on our clock, where it was a fault that cut it.
+        cause: that fault, such as "power_loss"; empty where it was the broker itself.
     """
 
     broker: int
     topic: str
     partition: int
     to: int
-    at_utc: str
+    at_ms: int | None = None
+    at_ns: int | None = None
     cause: str = ""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Its topic and partition."""
+        return (self.topic, self.partition)
+
+    @property
+    def at_utc(self) -> str:
+        """When, as the broker's log has it; empty if it does not say."""
+        return "" if self.at_ms is None else in_utc(self.at_ms)
 
     @property
     def who(self) -> str:
@@ -62,21 +74,27 @@ class Cut:
         return f"{self.broker} ({self.cause})" if self.cause else str(self.broker)
 
 
-def cuts_by_faults(lines: Iterable[Mapping[str, Any]]) -> list[Cut]:
+def cuts_of(folder: RunDir) -> list[Cut]:
+    """Return the truncations of a run: those by faults, of which no log tells, then all others."""
+    told = (cut for broker, log in broker_logs(folder) for cut in read_cuts(log, broker))
+    return [*cuts_by_faults(folder.lines("faults.jsonl")), *told]
+
+
+def cuts_by_faults(lines: Iterable[Line]) -> list[Cut]:
     """Return what faults took from the logs, by the lines of faults.jsonl."""
     found = []
-    for events in events_by_fault(lines).values():
-        taken = events.get("injected", {}).get("evidence", {}).get("details", {}).get("cut")
+    for fault in fault_spans(lines):
+        taken = fault.injected.get("evidence", {}).get("details", {}).get("cut")
         if not isinstance(taken, Mapping):
             continue
-        cause = str(events.get("decided", {}).get("fault", "a fault"))
         for broker, logs in taken.items():
             for place, log in logs.items():
                 topic, _, partition = place.rpartition("-")
                 found.append(
                     Cut(
                         broker=int(broker), topic=topic, partition=int(partition),
-                        to=int(log["end_after"]), at_utc="", cause=cause,
+                        to=int(log["end_after"]), at_ns=int(fault.injected["time_ns"]),
+                        cause=fault.name,
                     )
                 )  # fmt: skip
     return found
@@ -85,8 +103,6 @@ def cuts_by_faults(lines: Iterable[Mapping[str, Any]]) -> list[Cut]:
 def read_cuts(path: Path, broker: int) -> list[Cut]:
     """Return the truncations that a broker's log tells of, in their order."""
     found: list[Cut] = []
-    if not path.is_file():
-        return found
     with path.open("rb") as file:
         for content in file:
             if b"runcat" not in content:
@@ -106,11 +122,10 @@ def _cut(line: str, broker: int) -> Cut | None:
     # What an old broker says of every new follower's empty log proves no cut.
     if found is None or (found.re is _OLD and found["to"] == "0"):
         return None
-    when = _WHEN.search(line)
     return Cut(
         broker=broker,
         topic=found["topic"],
         partition=int(found["partition"]),
         to=int(found["to"]),
-        at_utc=when[1].replace(",", ".") if when else "",
+        at_ms=logged_ms(line),
     )

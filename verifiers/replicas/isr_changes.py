@@ -15,12 +15,12 @@ Source: kafka.cluster.Partition, maybeShrinkIsr and maybeExpandIsr.
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+
+from verifiers.run_folder.broker_logs import logged_ms
 
 _LINE = re.compile(
-    r"\[(?P<when>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\].*?Partition \[?(?P<topic>[\w.-]+)"
-    r"[,-](?P<partition>\d+)\]? .*?(?P<what>Shrinking|Expanding) ISR (?:for partition \S+ )?"
-    r"from (?P<before>[\d,]+) to (?P<after>[\d,]+)"
+    r"Partition \[?(?P<topic>[\w.-]+)[,-](?P<partition>\d+)\]? .*?(?:Shrinking|Expanding) ISR "
+    r"(?:for partition \S+ )?from (?P<before>[\d,]+) to (?P<after>[\d,]+)"
 )
 _OUT = re.compile(r"\(brokerId: (\d+), endOffset: -?\d+(?:, lastCaughtUpTimeMs: (-?\d+))?\)")
 
@@ -57,19 +57,18 @@ def isr_changes_in(text: str) -> list[IsrChange]:
 
     A leader says what it wants: where the controller refuses, the change is announced again.
     """
-    return [_change(match, line) for line in text.splitlines() if (match := _LINE.search(line))]
-
-
-def _change(match: re.Match[str], line: str) -> IsrChange:
-    when = datetime.fromisoformat(match["when"].replace(",", ".") + "+00:00")
-    return IsrChange(
-        topic=match["topic"],
-        partition=int(match["partition"]),
-        at_ms=round(when.timestamp() * 1000),
-        before=_ids(match["before"]),
-        after=_ids(match["after"]),
-        caught_up_ms={int(node): int(caught) for node, caught in _OUT.findall(line) if caught},
-    )
+    return [
+        IsrChange(
+            topic=match["topic"],
+            partition=int(match["partition"]),
+            at_ms=at_ms,
+            before=_ids(match["before"]),
+            after=_ids(match["after"]),
+            caught_up_ms={int(node): int(caught) for node, caught in _OUT.findall(line) if caught},
+        )
+        for line in text.splitlines()
+        if (match := _LINE.search(line)) and (at_ms := logged_ms(line)) is not None
+    ]
 
 
 def _ids(text: str) -> frozenset[int]:

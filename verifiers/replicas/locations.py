@@ -98,8 +98,8 @@ def _stretches(copied: Copied) -> list[tuple[object, ...]]:
     dozen, however many records were lost.
     """
     rows: list[tuple[object, ...]] = []
-    for (topic, partition), replicas in copied.by_partition().items():
-        cuts = [cut for cut in copied.cuts if (cut.topic, cut.partition) == (topic, partition)]
+    for tp, replicas in copied.by_partition().items():
+        cuts = [cut for cut in copied.cuts if cut.topic_partition == tp]
         epochs = _authority(replicas).epochs or ()
         points = sorted({0, *(cut.to for cut in cuts), *(first for _, first in epochs)})
         everybody = ",".join(str(replica.broker) for replica in replicas)
@@ -108,7 +108,7 @@ def _stretches(copied: Copied) -> list[tuple[object, ...]]:
             epoch = [number for number, first in epochs if first <= since]
             rows.append(
                 (
-                    topic, partition, since, until,
+                    *tp, since, until,
                     ",".join(cut.who for cut in near) or None,
                     ",".join(str(cut.to) for cut in near) or None,
                     ",".join(cut.at_utc for cut in near) or None,

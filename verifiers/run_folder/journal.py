@@ -2,11 +2,46 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from harness.core.errors import HistoryUnreadable, UsageError
+from harness.core.fault import FaultTraits, recorded_traits
 
 Line = Mapping[str, Any]
+
+FOR_EVER_NS = (1 << 63) - 1
+"""A time that no run reaches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSpan:
+    """A fault from its decision, before anything was broken, until it was healed.
+
+    Attributes:
+        id: its number in faults.jsonl.
+        name: which fault.
+        victims: node ids.
+        traits: what it declares of itself.
+        decided_ns: when it was decided.
+        end_ns: when it was seen to be healed.
+        is_healed: whether it was; if not, `end_ns` is what stands for that.
+        injected: the line that says that it was injected; empty if none does.
+    """
+
+    id: str
+    name: str
+    victims: frozenset[int]
+    traits: FaultTraits
+    decided_ns: int
+    end_ns: int
+    is_healed: bool
+    injected: Line
+
+    def covers(self, at_ns: int) -> bool:
+        """Tell whether the fault was in force at a time."""
+        return self.decided_ns <= at_ns <= self.end_ns
 
 
 def events_by_fault(lines: Iterable[Line]) -> dict[str, dict[str, Line]]:
@@ -17,9 +52,26 @@ def events_by_fault(lines: Iterable[Line]) -> dict[str, dict[str, Line]]:
     return found
 
 
-def healed_ns(events: Mapping[str, Line], otherwise: int) -> int:
-    """Return when a fault was healed; `otherwise` if it never was."""
-    return int(events["healed"]["time_ns"]) if "healed" in events else otherwise
+def fault_spans(lines: Iterable[Line], *, unhealed_ns: int = FOR_EVER_NS) -> list[FaultSpan]:
+    """Return the faults that were decided, in that order, also those without victims.
+
+    One that was never healed ends at `unhealed_ns`.
+    """
+    spans = [
+        FaultSpan(
+            id=fault_id,
+            name=str(decided.get("fault", "?")),
+            victims=frozenset(decided.get("victims", ())),
+            traits=recorded_traits(decided),
+            decided_ns=int(decided["time_ns"]),
+            end_ns=int(events["healed"]["time_ns"]) if "healed" in events else unhealed_ns,
+            is_healed="healed" in events,
+            injected=events.get("injected", {}),
+        )
+        for fault_id, events in events_by_fault(lines).items()
+        if (decided := events.get("decided"))
+    ]
+    return sorted(spans, key=attrgetter("decided_ns"))
 
 
 def at_s(event: Line | None, origin_ns: int) -> float | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, FaultSpan, RunEvents
+from verifiers.run_folder.journal import FaultSpan
+from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, RunEvents
 
 Felt = Literal["felt", "unfelt", "unproven"]
 
@@ -95,7 +96,7 @@ def _signs(events: RunEvents, fault: FaultSpan, latencies: Sequence[Latency]) ->
 
 def _of_partitions(events: RunEvents, fault: FaultSpan) -> Iterator[str]:
     topics = events.tested | {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
-    shrunk, led = [], []
+    shrunk = []
     for (topic, number), states in events.states(of=topics):
         for before, after in pairwise(states):
             if not fault.covers(after.from_ns):
@@ -103,8 +104,11 @@ def _of_partitions(events: RunEvents, fault: FaultSpan) -> Iterator[str]:
             left = fault.victims & set(before.isr) - set(after.isr)
             if left:
                 shrunk.append((after.from_ns, f"{topic}-{number}", min(left)))
-            if before.leader in fault.victims and after.leader != before.leader:
-                led.append((after.from_ns, f"{topic}-{number}", before.leader))
+    led = [
+        (change.at_ns, change.where, change.before.leader)
+        for change in events.leader_changes
+        if change.before.leader in fault.victims and fault.covers(change.at_ns)
+    ]
     if led:
         at_ns, partition, broker = min(led)
         yield f"broker {broker} lost the lead of {_and_more(partition, led)} {_after(fault, at_ns)}"

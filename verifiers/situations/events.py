@@ -8,27 +8,25 @@ record is missing here, and no situation is recognised by guessing.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.core.fault import FaultTraits, recorded_traits
+from harness.core.grouping import by_key
 from harness.core.run_dir import RunDir
-from verifiers.replicas.cuts import Cut, cuts_by_faults, read_cuts
+from verifiers.replicas.cuts import Cut
+from verifiers.run_folder.broker_logs import broker_logs, logged_ms
 from verifiers.run_folder.folder import RunInput, TopicPartition
-from verifiers.run_folder.journal import Line, events_by_fault, healed_ns
+from verifiers.run_folder.journal import FaultSpan, fault_spans
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.scanning.sends import Sends, SendsWanted
 from verifiers.spark import storage
-from verifiers.timeline.metadata_log import Controller, Registration
+from verifiers.timeline.metadata_log import NodeChange
 from verifiers.timeline.partition_states import PartitionState, Timeline
-
-_Entry = TypeVar("_Entry", Controller, Registration)
 
 
 def partition_name(partition: TopicPartition) -> str:
@@ -38,38 +36,12 @@ def partition_name(partition: TopicPartition) -> str:
 
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 
-_WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\]")
 _LOG_LINES = {
     # LogLoader since 2.8, Log before; LogManager where the whole folder is recovered.
     "recovered": re.compile(rb"Recovering unflushed segment|no clean shutdown file was found"),
     "refused": re.compile(rb"NotEnoughReplicasException"),
     "transaction timed out": re.compile(rb"ompleted rollback of .*transaction.* due to timeout"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultSpan:
-    """A fault that had victims, from its decision until it was healed.
-
-    Attributes:
-        id: its number in faults.jsonl.
-        name: which fault.
-        victims: node ids.
-        traits: what it declares of itself.
-        decided_ns: when it was decided, before anything was broken.
-        end_ns: when it was seen to be healed; the end of the run if it never was.
-    """
-
-    id: str
-    name: str
-    victims: frozenset[int]
-    traits: FaultTraits
-    decided_ns: int
-    end_ns: int
-
-    def covers(self, at_ns: int) -> bool:
-        """Tell whether the fault was in force at a time."""
-        return self.decided_ns <= at_ns <= self.end_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +75,13 @@ class RunEvents:
     Attributes:
         run: what its folder tells beside the history.
         timeline: its committed states and samples.
+        truncations: of its logs, as faults and the brokers' logs tell of them.
         sends: what the history tells of sends, once somebody has looked for what is wanted.
     """
 
     run: RunInput
     timeline: Timeline
+    truncations: Sequence[Cut] = ()
     sends: Sends = field(default_factory=Sends)
 
     @property
@@ -129,27 +103,15 @@ class RunEvents:
     # -- faults ------------------------------------------------------------------------------------
 
     @cached_property
-    def _fault_lines(self) -> dict[str, dict[str, Line]]:
-        return events_by_fault(RunDir(self.run.path).lines("faults.jsonl"))
-
-    @cached_property
     def faults(self) -> tuple[FaultSpan, ...]:
-        """The faults that had victims, in the order of their decisions."""
+        """The faults that were injected and had victims, in the order of their decisions.
+
+        One that was never healed ends with the run.
+        """
         last_ns = max((states[-1].to_ns for states in self.timeline.states.values()), default=0)
         ended_ns = int(self.run.meta.get("ended_ns") or last_ns)
-        spans = [
-            FaultSpan(
-                id=fault_id,
-                name=str(lines["decided"]["fault"]),
-                victims=frozenset(lines["decided"]["victims"]),
-                traits=recorded_traits(lines["decided"]),
-                decided_ns=int(lines["decided"]["time_ns"]),
-                end_ns=healed_ns(lines, ended_ns),
-            )
-            for fault_id, lines in self._fault_lines.items()
-            if "injected" in lines and lines.get("decided", {}).get("victims")
-        ]
-        return tuple(sorted(spans, key=lambda span: span.decided_ns))
+        spans = fault_spans(RunDir(self.run.path).lines("faults.jsonl"), unhealed_ns=ended_ns)
+        return tuple(span for span in spans if span.injected and span.victims)
 
     def fault_on(
         self, node_id: int | None, at_ns: int, *, aftermath_ns: int = 0
@@ -222,66 +184,54 @@ class RunEvents:
     # -- nodes -------------------------------------------------------------------------------------
 
     @cached_property
-    def registrations(self) -> Sequence[tuple[int, Registration]]:
+    def registrations(self) -> Sequence[tuple[int, NodeChange]]:
         """New states of brokers' registrations, and when at the latest; none under ZooKeeper."""
-        log = self.timeline.log
-        return self._timed(log.registrations) if log else ()
+        return self._timed(self.timeline.log.registrations if self.timeline.log else ())
 
     @cached_property
-    def elected_controllers(self) -> Sequence[tuple[int, Controller]]:
+    def elected_controllers(self) -> Sequence[tuple[int, NodeChange]]:
         """Who became the active controller, and when at the latest; none under ZooKeeper."""
-        log = self.timeline.log
-        return self._timed(log.controllers) if log else ()
+        return self._timed(self.timeline.log.controllers if self.timeline.log else ())
 
-    def _timed(self, entries: Iterable[_Entry]) -> list[tuple[int, _Entry]]:
+    def _timed(self, changes: Iterable[NodeChange]) -> list[tuple[int, NodeChange]]:
         latest_ns = self.timeline.clock.latest_ns
-        timed = ((latest_ns(entry.at_ms), entry) for entry in entries)
-        return [(at_ns, entry) for at_ns, entry in timed if at_ns is not None]
+        timed = ((latest_ns(change.at_ms), change) for change in changes)
+        return [(at_ns, change) for at_ns, change in timed if at_ns is not None]
 
     # -- brokers' own logs -------------------------------------------------------------------------
 
     @cached_property
     def cuts(self) -> tuple[tuple[int, Cut], ...]:
-        """The truncations of logs under test and their times, since the clients were started."""
-        cuts = [
-            (at_ns, cut)
-            for broker, file in self._broker_logs
-            for cut in read_cuts(file, broker)
-            if cut.topic in self.tested and (at_ns := self._placed(cut.at_utc)) is not None
+        """The truncations by faults, and those of logs under test since the clients were started.
+
+        Each has its time, at the latest, on our clock.
+        """
+        placed = [
+            (self._placed(cut.at_ms) if cut.at_ns is None else cut.at_ns, cut)
+            for cut in self.truncations
+            if cut.cause or cut.topic in self.tested
         ]
-        injected = [
-            (int(events["injected"]["time_ns"]), cut)
-            for events in self._fault_lines.values()
-            for cut in cuts_by_faults(events.values())
-        ]
-        return tuple(sorted([*cuts, *injected], key=lambda placed: placed[0]))
+        known = [(at_ns, cut) for at_ns, cut in placed if at_ns is not None]
+        return tuple(sorted(known, key=itemgetter(0)))
 
     @cached_property
     def broker_lines(self) -> Mapping[str, Sequence[tuple[int, int]]]:
         """When, at the latest, which broker logged a line of each kind (`_LOG_LINES`), in order."""
         found: dict[str, list[tuple[int, int]]] = {kind: [] for kind in _LOG_LINES}
-        for broker, file in self._broker_logs:
+        for broker, file in broker_logs(RunDir(self.run.path)):
             with file.open("rb") as content:
                 for line in content:
                     kinds = [kind for kind, form in _LOG_LINES.items() if form.search(line)]
-                    when = _WHEN.search(line) if kinds else None
-                    at_ns = self._placed(when[1].decode()) if when else None
+                    if not kinds:
+                        continue
+                    at_ns = self._placed(logged_ms(line.decode(errors="replace")))
                     if at_ns is not None:
                         found[kinds[0]].append((at_ns, broker))
         return {kind: sorted(lines) for kind, lines in found.items()}
 
-    @property
-    def _broker_logs(self) -> list[tuple[int, Path]]:
-        files = sorted((self.run.path / "cluster").glob("*/server.log"))
-        numbers = [(re.search(r"(\d+)$", file.parent.name), file) for file in files]
-        return [(int(number[1]), file) for number, file in numbers if number]
-
-    def _placed(self, at_utc: str) -> int | None:
+    def _placed(self, at_ms: int | None) -> int | None:
         """Return a time of a broker's log on our clock, None if it lies outside of the run."""
-        if not at_utc:
-            return None
-        when = datetime.fromisoformat(at_utc.replace(",", ".") + "+00:00")
-        at_ns = self.timeline.clock.latest_ns(round(when.timestamp() * 1000))
+        at_ns = None if at_ms is None else self.timeline.clock.latest_ns(at_ms)
         return at_ns if at_ns is not None and at_ns >= self.run.origin_ns else None
 
     # -- clients -----------------------------------------------------------------------------------
@@ -302,9 +252,8 @@ class RunEvents:
     @property
     def sends_wanted(self) -> SendsWanted:
         """What has to be known of sends: how many were in flight at changes, and under faults."""
-        moments: dict[TopicPartition, list[int]] = {}
-        for change in self.tested_leader_changes:
-            moments.setdefault(change.partition, []).append(change.after_ns)
+        changes = by_key(self.tested_leader_changes, attrgetter("partition"))
+        moments = {tp: [change.after_ns for change in of_one] for tp, of_one in changes.items()}
         spans = {fault.id: (fault.decided_ns, fault.end_ns) for fault in self.faults}
         return SendsWanted(moments=moments, faults=spans)
 
@@ -316,12 +265,8 @@ class RunEvents:
 
     @cached_property
     def _watermarks(self) -> Mapping[TopicPartition, Sequence[Mapping[str, Any]]]:
-        by_partition: dict[TopicPartition, list[Mapping[str, Any]]] = {}
-        for sample in self.timeline.samples:
-            if sample.get("sample") == "high-watermark":
-                partition = (str(sample["topic"]), int(sample["partition"]))
-                by_partition.setdefault(partition, []).append(sample)
-        return by_partition
+        sampled = (s for s in self.timeline.samples if s.get("sample") == "high-watermark")
+        return by_key(sampled, itemgetter("topic", "partition"))
 
     @cached_property
     def transactions(self) -> list[dict[str, Any]]:

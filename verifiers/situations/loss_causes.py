@@ -22,10 +22,10 @@ from verifiers.frames.history import ANY_PARTITION
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.run_folder.folder import TopicPartition
-from verifiers.situations.events import FaultSpan, LeaderChange, RunEvents
+from verifiers.run_folder.journal import FOR_EVER_NS, FaultSpan
+from verifiers.situations.events import LeaderChange, RunEvents
 from verifiers.timeline.partition_states import PartitionState
 
-_FOREVER_NS = (1 << 63) - 1
 _STALE_NS = 30_000_000_000
 """So long after a change of leader, or a healing, a producer with acks=0 may still write to a
 broker that drops what it is sent: it hears of it when its metadata is refreshed."""
@@ -136,7 +136,7 @@ def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[d
     for partition, states in events.states(of=topics):
         cuts: list[tuple[int, Cut]] = []
         for at_ns, cut in events.cuts:
-            if not cut.cause or (cut.topic, cut.partition) != partition:
+            if not cut.cause or cut.topic_partition != partition:
                 continue
             if cuts and _is_full_between(events, states, cuts[-1][0], at_ns):
                 cuts.clear()
@@ -173,7 +173,7 @@ def _gone(
     hit = {cut.broker for _, cut in cuts}
     needed = events.run.contract.min_isr
     for state, following in zip_longest(states, states[1:]):
-        until_ns = following.from_ns if following else _FOREVER_NS
+        until_ns = following.from_ns if following else FOR_EVER_NS
         if state.after_ns > at_ns or until_ns < since_ns or not hit.issuperset(state.isr):
             continue
         if len(state.isr) >= needed:
@@ -204,7 +204,7 @@ def _of_faults(events: RunEvents) -> Iterator[dict[str, Any]]:
 
 def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[str, Any]:  # noqa: ANN401 (columns)
     """Return a row; a time or an offset that is not given bounds nothing."""
-    bounds = {"at_ns": 0, "since_ns": 0, "until_ns": _FOREVER_NS, "cut_to": None}
+    bounds = {"at_ns": 0, "since_ns": 0, "until_ns": FOR_EVER_NS, "cut_to": None}
     row = {"topic": topic, "partition": partition, "words": words, "destroys": False}
     return {**row, **bounds, **known}
 

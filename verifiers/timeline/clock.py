@@ -8,7 +8,6 @@ every other reading of that clock an earliest and a latest moment on ours.
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 _DRIFT_IN = 1000
@@ -42,22 +41,18 @@ class Clock:
         ]
         return cls(readings=tuple(sorted(found)))
 
-    def earliest_ns(self, at_ms: int) -> int | None:
-        """Return the earliest moment on our clock at which it may have shown this, if known.
-
-        Args:
-            at_ms: what it showed, milliseconds since 1970, rounded down.
-        """
-        near = self._near(at_ms * _MS_NS)
-        return None if near is None else at_ms * _MS_NS + near[0]
-
     def latest_ns(self, at_ms: int) -> int | None:
         """Return the latest moment on our clock at which it may have shown this, if known."""
-        near = self._near(at_ms * _MS_NS)
-        return None if near is None else (at_ms + 1) * _MS_NS + near[1]
+        span_ns = self.span_ns(at_ms)
+        return None if span_ns is None else span_ns[1]
 
-    def _near(self, shown_ns: int) -> tuple[int, int] | None:
-        """Return the least and greatest difference between the clocks, by the samples around."""
+    def span_ns(self, at_ms: int) -> tuple[int, int] | None:
+        """Return the earliest and the latest moment on our clock at which it may have shown this.
+
+        They are known by the samples around; else None. `at_ms` is what it showed, milliseconds
+        since 1970, rounded down.
+        """
+        shown_ns = at_ms * _MS_NS
         place = bisect_left(self.readings, (shown_ns,))
         around = self.readings[max(0, place - _NEAR) : place + _NEAR]
         if not around:
@@ -66,10 +61,4 @@ class Clock:
         least = max(low - drift for (_, low, _), drift in zip(around, drifts, strict=True))
         most = min(high + drift for (_, _, high), drift in zip(around, drifts, strict=True))
         # If samples contradict each other, the clock was set in between.
-        return (least, most) if least <= most else None
-
-
-def in_utc(at_ms: int) -> str:
-    """Return a reading of the clock, milliseconds since 1970, as brokers' logs write it."""
-    when = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
-    return when.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        return (shown_ns + least, shown_ns + _MS_NS + most) if least <= most else None

@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from verifiers.timeline.clock import in_utc
+from verifiers.run_folder.broker_logs import in_utc, logged_ms
 from verifiers.timeline.partition_states import Timeline
 
-_Row = dict[str, Any]
-_WHEN = re.compile(rb"^\[([^\]]{19,23})\]")
 _CLAIMS = (
     # QuorumState of KafkaRaftClient, since 2.7; since 3.7 it names more of the node.
     re.compile(
@@ -30,33 +28,33 @@ _CLAIMS = (
 )
 
 
-def read_elections(cluster: Path, timeline: Timeline) -> list[_Row]:
+def read_elections(cluster: Path, timeline: Timeline) -> list[dict[str, Any]]:
     """Return the rows of the frame `elections`; `cluster` is the folder of this name in a run."""
-    rows = [
-        {
-            "topic": "", "epoch": change.epoch, "node": change.node_id, "told_by": f"log of {name}",
-            "at_utc": in_utc(change.at_ms),
-        }
+    claims = [
+        (change.epoch, change.node_id, f"log of {name}", change.at_ms)
         for name, log in timeline.logs.items()
         for change in log.controllers
-    ]  # fmt: skip
+    ]
     for file in sorted(cluster.glob("*/server.log")):
-        rows += _claims(file)
-    return rows
+        claims += _claims(file)
+    return [
+        {"topic": "", "epoch": epoch, "node": node, "told_by": told_by, "at_utc": in_utc(at_ms)}
+        for epoch, node, told_by, at_ms in claims
+    ]
 
 
-def _claims(file: Path) -> Iterator[_Row]:
-    """Yield what a log tells of its own node, which every such line names."""
+def _claims(file: Path) -> Iterator[tuple[int, int, str, int]]:
+    """Yield epoch, node, teller and time of what a log tells of its own node.
+
+    Every such line names the node.
+    """
     with file.open("rb") as content:
         for line in content:
             if b" to Leader(" not in line and b"ncremented" not in line:
                 continue
-            when = _WHEN.match(line)
+            at_ms = logged_ms(line.decode(errors="replace"))
             claim = next((found for one in _CLAIMS if (found := one.search(line))), None)
-            if when is None or claim is None:
+            if at_ms is None or claim is None:
                 continue
             node = int(claim["node"])
-            yield {
-                "topic": "", "epoch": int(claim["epoch"]), "node": node, "told_by": f"node {node}",
-                "at_utc": when[1].decode().replace(",", "."),
-            }  # fmt: skip
+            yield int(claim["epoch"]), node, f"node {node}", at_ms

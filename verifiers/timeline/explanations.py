@@ -5,16 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.core.fault import recorded_traits
 from verifiers.frames.answers import ANY_FAULT, FAMILIES, Family
-from verifiers.run_folder.journal import Line, events_by_fault
+from verifiers.run_folder.journal import FOR_EVER_NS, FaultSpan, Line, fault_spans
 from verifiers.run_folder.large_files import LargeFiles
 
 AFTER_S = 30.0
 """A fault explains answers for so long after it was healed, seconds: a request that was sent while
 it was in force may wait that long (Kafka documentation, `request.timeout.ms`)."""
-
-_FOR_EVER_NS = (1 << 63) - 1
 
 
 def explanations(lines: Iterable[Line], processes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
@@ -24,30 +21,27 @@ def explanations(lines: Iterable[Line], processes: Sequence[int]) -> Iterator[Ma
     have done harm. One that was never healed is in force to the end. The lines are those of
     faults.jsonl.
     """
-    spans: dict[str, list[tuple[int, int]]] = {family.name: [] for family in FAMILIES}
-    for events in events_by_fault(lines).values():
-        decided = events.get("decided")
-        if not decided:
-            continue
-        traits = asdict(recorded_traits(decided))
-        known = {ANY_FAULT, *(name for name, value in traits.items() if value is True)}
-        for family in FAMILIES:
-            if known.intersection(family.explained_by):
-                spans[family.name].append((int(decided["time_ns"]), _until_ns(family, events)))
-    for process in processes:
-        for name, spans_of_family in spans.items():
+    faults = fault_spans(lines)
+    for family in FAMILIES:
+        explaining = [fault for fault in faults if _explains(fault, family)]
+        for process in processes:
             yield {
                 "process": process,
-                "family": name,
-                "begins_ns": [begin for begin, _ in spans_of_family],
-                "ends_ns": [end for _, end in spans_of_family],
+                "family": family.name,
+                "begins_ns": [fault.decided_ns for fault in explaining],
+                "ends_ns": [_until_ns(family, fault) for fault in explaining],
             }
 
 
-def _until_ns(family: Family, events: Mapping[str, Line]) -> int:
-    if family.lasting or "healed" not in events:
-        return _FOR_EVER_NS
-    return int(events["healed"]["time_ns"]) + round(AFTER_S * 1e9)
+def _explains(fault: FaultSpan, family: Family) -> bool:
+    traits = asdict(fault.traits)
+    return any(name == ANY_FAULT or traits[name] is True for name in family.explained_by)
+
+
+def _until_ns(family: Family, fault: FaultSpan) -> int:
+    if family.lasting or not fault.is_healed:
+        return FOR_EVER_NS
+    return fault.end_ns + round(AFTER_S * 1e9)
 
 
 def clients_of(run_dir: Path) -> list[int]:

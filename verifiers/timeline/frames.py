@@ -12,12 +12,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType
 
-from harness.core.errors import HistoryUnreadable
 from harness.core.run_dir import RunDir
 from harness.core.version import numbers
 from verifiers.run_folder.clients import client_settings, read_clients
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.group import GroupRecord
+from verifiers.run_folder.journal import damage_named
 from verifiers.run_folder.member import Member
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, DOUBLE, INT, LONG, TEXT, struct
@@ -194,15 +194,11 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, 
     spans = demands(faults, run.meta, load_ns) if bound_s and load_ns else []
     return {
         "watermarks": list(high_watermarks(timeline)) if is_monotone else [],
-        "ceilings": [asdict(ceiling) for ceiling in ceilings(timeline)]
-        if is_monotone and is_kept
-        else [],
+        "ceilings": ceilings(timeline) if is_monotone and is_kept else [],
         "shortages": [
-            {**asdict(shortage), "producers": producers}
-            for shortage in shortages(timeline, _least_isr(run))
-        ]
-        if producers
-        else [],
+            {**shortage, "producers": producers}
+            for shortage in (shortages(timeline, _least_isr(run)) if producers else ())
+        ],
         "demands": [
             {
                 "topic": str(topic["name"]),
@@ -221,7 +217,8 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, 
 
 
 def _rows_of_cluster(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, Any]]]:
-    try:
+    cure = "restore its run.json, cluster/processes.json and cluster/replicas.json, or run again"
+    with damage_named(f"{run.path} does not say how its cluster ended", cure):
         coordinators, transactional_ids = read_transactions(run, timeline.clock)
         return {
             "recoveries": recoveries(run.meta, timeline.samples),
@@ -230,11 +227,6 @@ def _rows_of_cluster(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Ma
             "coordinators": coordinators,
             "transactional_ids": transactional_ids,
         }
-    except (KeyError, TypeError, ValueError) as error:
-        raise HistoryUnreadable(
-            f"{run.path} does not say how its cluster ended ({error!r}): restore its run.json, "
-            "cluster/processes.json and cluster/replicas.json, or run again."
-        ) from error
 
 
 def _group_ends(group: GroupRecord) -> Iterator[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ KIP-966 for the eligible leader replicas. PartitionRegistration.merge has the ru
 which names a leader, be it the same, begins a leader epoch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from struct import Struct
@@ -60,28 +60,21 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Controller:
-    """The node that became the active controller, when, and in which epoch of the quorum."""
-
-    at_ms: int
-    node_id: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """A change of a broker's registration with the active controller.
+class NodeChange:
+    """A node that became the active controller, or whose registration with that has changed.
 
     Attributes:
         at_ms: when, as of `Change`.
-        node_id: the broker.
-        state: "registered" (and fenced until it has caught up), "unfenced", "fenced", or "shutting
-            down" in order.
+        node_id: which.
+        state: "controller"; or of a registration "registered" (and fenced until it has caught up),
+            "unfenced", "fenced", or "shutting down" in order.
+        epoch: of the quorum.
     """
 
     at_ms: int
     node_id: int
     state: str
+    epoch: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,8 +91,8 @@ class MetadataLog:
     """
 
     changes: list[Change] = field(default_factory=list)
-    controllers: list[Controller] = field(default_factory=list)
-    registrations: list[Registration] = field(default_factory=list)
+    controllers: list[NodeChange] = field(default_factory=list)
+    registrations: list[NodeChange] = field(default_factory=list)
     last_ms: int = 0
     end: tuple[int, int] = (-1, -1)
 
@@ -133,25 +126,28 @@ def _read(home: Path) -> MetadataLog | None:
             for record in records:
                 log.last_ms = max(log.last_ms, record.timestamp_ms)
                 if row["is_control"]:
-                    _add_controller(record, epoch, log)
+                    log.controllers += _elected(record, epoch)
                 else:
-                    _add(record, topics, states, log)
+                    _add(record, epoch, topics, states, log)
             log.end = (epoch, row["last_offset"])
     except (*DAMAGE, KeyError):
         return None
     return log
 
 
-def _add_controller(record: Record, epoch: int, log: MetadataLog) -> None:
+def _elected(record: Record, epoch: int) -> Iterator[NodeChange]:
     if record.key is None or record.value is None:
         return
     if _SHORTS.unpack_from(record.key)[1] == _LEADER_CHANGE:
         _, node_id = _LEADER_ID.unpack_from(record.value)
-        log.controllers.append(Controller(at_ms=record.timestamp_ms, node_id=node_id, epoch=epoch))
+        yield NodeChange(
+            at_ms=record.timestamp_ms, node_id=node_id, state="controller", epoch=epoch
+        )
 
 
 def _add(
     record: Record,
+    epoch: int,
     topics: dict[bytes, str],
     states: dict[tuple[bytes, int], Change],
     log: MetadataLog,
@@ -173,8 +169,8 @@ def _add(
     elif kind in (*_STATES, _REGISTRATION_CHANGE):
         node_id = fields.integer()
         log.registrations += [
-            Registration(at_ms=record.timestamp_ms, node_id=node_id, state=state_of_broker)
-            for state_of_broker in _states_of_broker(kind, fields)
+            NodeChange(at_ms=record.timestamp_ms, node_id=node_id, state=state, epoch=epoch)
+            for state in _states_of_broker(kind, fields)
         ]
 
 

@@ -6,9 +6,9 @@ from operator import itemgetter
 from typing import Any
 
 from harness.core.grouping import by_key
+from verifiers.run_folder.broker_logs import in_utc
 from verifiers.run_folder.folder import TopicPartition
-from verifiers.run_folder.journal import Line, events_by_fault
-from verifiers.timeline.clock import in_utc
+from verifiers.run_folder.journal import FaultSpan, Line, fault_spans
 from verifiers.timeline.partition_states import Timeline
 
 
@@ -30,8 +30,8 @@ def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]
     """
     history = by_key(timeline.lines, itemgetter("topic", "partition"))
     copies = {topic["name"]: topic["replication_factor"] for topic in meta.get("topics", [])}
-    spans = _spans(faults)
-    following_ns = [*(span["decided"]["time_ns"] for _, span in spans[1:]), None]
+    spans = [span for span in fault_spans(faults) if span.victims]
+    following_ns = [*(span.decided_ns for span in spans[1:]), None]
     return {
         "changes": sum(_changes(lines) for lines in history.values()),
         "controllers": [
@@ -39,8 +39,8 @@ def measured(timeline: Timeline, faults: Iterable[Line], meta: Mapping[str, Any]
             for change in (timeline.log.controllers if timeline.log else ())
         ],
         "faults": {
-            fault_id: _of_fault(span, history, copies, until_ns)
-            for (fault_id, span), until_ns in zip(spans, following_ns, strict=False)
+            span.id: _of_fault(span, history, copies, until_ns)
+            for span, until_ns in zip(spans, following_ns, strict=False)
         },
         "widest_lag": _widest_lag(timeline.samples),
     }
@@ -61,22 +61,14 @@ def _widest_lag(samples: Sequence[Line]) -> dict[str, Any] | None:
     return {"records": records, **place, "at_ns": line["asked_ns"]}
 
 
-def _spans(faults: Iterable[Line]) -> list[tuple[str, dict[str, Line]]]:
-    """Return the events of each fault that had victims, in the order of their decisions."""
-    known = events_by_fault(faults).items()
-    hit = [(fault_id, e) for fault_id, e in known if e.get("decided", {}).get("victims")]
-    return sorted(hit, key=lambda item: int(item[1]["decided"]["time_ns"]))
-
-
 def _of_fault(
-    span: Mapping[str, Line],
+    span: FaultSpan,
     history: Mapping[TopicPartition, Sequence[Line]],
     copies: Mapping[str, int],
     until_ns: int | None,
 ) -> dict[str, float | None]:
-    decided_ns = int(span["decided"]["time_ns"])
-    begin_ns = int(span["healed"]["time_ns"]) if "healed" in span else None
-    victims = set(span["decided"]["victims"])
+    decided_ns, victims = span.decided_ns, span.victims
+    begin_ns = span.end_ns if span.is_healed else None
     shrinks, elections, recoveries = [], [], []
     for tp, lines in history.items():
         before = [line for line in lines if line["time_ns"] <= decided_ns]

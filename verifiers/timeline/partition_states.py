@@ -109,16 +109,14 @@ def write_states(timeline: Timeline, topics: Sequence[str], path: Path) -> None:
 
 
 def _by_log(log: MetadataLog, clock: Clock) -> dict[TopicPartition, list[PartitionState]]:
-    last_ns = clock.earliest_ns(log.last_ms)
+    last = clock.span_ns(log.last_ms)
     found: dict[TopicPartition, list[PartitionState]] = {}
     for tp, changes in by_key(log.changes, attrgetter("topic", "partition")).items():
-        began = [
-            (clock.earliest_ns(change.at_ms), clock.latest_ns(change.at_ms)) for change in changes
-        ]
-        if last_ns is None or any(None in moments for moments in began):
+        began = [span_ns for change in changes if (span_ns := clock.span_ns(change.at_ms))]
+        if last is None or len(began) < len(changes):
             # The brokers' clock was set: these changes have no time on our clock.
             continue
-        ends = [*(after_ns for after_ns, _ in began[1:]), last_ns]
+        ends = [*(after_ns for after_ns, _ in began[1:]), last[0]]
         found[tp] = [
             PartitionState(
                 leader=change.leader,
@@ -126,9 +124,9 @@ def _by_log(log: MetadataLog, clock: Clock) -> dict[TopicPartition, list[Partiti
                 replicas=change.replicas,
                 elr=change.elr,
                 leader_epoch=change.leader_epoch,
-                after_ns=after_ns or 0,
-                from_ns=from_ns or 0,
-                to_ns=to_ns or 0,
+                after_ns=after_ns,
+                from_ns=from_ns,
+                to_ns=to_ns,
                 joins_next=change is not changes[-1],
             )
             for change, (after_ns, from_ns), to_ns in zip(changes, began, ends, strict=True)

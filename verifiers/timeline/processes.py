@@ -1,26 +1,24 @@
 """How the processes of a cluster's nodes ended, and which fault explains it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from harness.core.fault import recorded_traits
 from harness.core.run_dir import RunDir
+from verifiers.run_folder.broker_logs import logged_ms
 from verifiers.run_folder.folder import RunInput
-from verifiers.run_folder.journal import Line, events_by_fault, healed_ns
+from verifiers.run_folder.journal import FaultSpan, fault_spans
 from verifiers.timeline.clock import Clock
 
 _Row = dict[str, Any]
 _BY_A_SIGNAL = 128
 _KILL = _BY_A_SIGNAL + 9
 _TO_END = frozenset({_BY_A_SIGNAL + 1, _BY_A_SIGNAL + 2, _BY_A_SIGNAL + 15})
-_WHEN = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d{3})\] (ERROR|FATAL) ")
+_COMPLAINT = re.compile(rb"\[[^\]]+\] (ERROR|FATAL) ")
 _NO_SPACE = "No space left on device"
 _BEFORE_S = 30.0
-_FOR_EVER_NS = (1 << 63) - 1
 _LONGEST_WORD = 300
 
 
@@ -30,7 +28,13 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
     if not (run.path / "cluster" / "processes.json").is_file():
         return []
     document = folder.read_json("cluster/processes.json")
-    faults = _Stopped(folder.lines("faults.jsonl"))
+    # A fault explains one end of each of its victims.
+    stops = [
+        (node, fault)
+        for fault in fault_spans(folder.lines("faults.jsonl"))
+        if fault.traits.stops_process
+        for node in fault.victims
+    ]
     rows: list[_Row] = []
     for node in document["nodes"]:
         number = int(node["node"])
@@ -39,7 +43,7 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
         rows.append({**known, "kind": None})
         for end in sorted(node["exits"], key=lambda end: int(end["from_ns"])):
             span = {"from_ns": int(end["from_ns"]), "to_ns": int(end["to_ns"])}
-            if span["to_ns"] < run.origin_ns or faults.explain(number, **span):
+            if span["to_ns"] < run.origin_ns or _is_explained(stops, number, **span):
                 continue
             said, status = _last_words(log, clock, **span), int(end["status"])
             rows.append(
@@ -55,25 +59,14 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
     return rows
 
 
-class _Stopped:
-    """The ends of processes that faults explain: one for each fault and victim."""
-
-    def __init__(self, lines: Iterable[Line]) -> None:
-        self._left = [
-            (int(node), int(decided["time_ns"]), healed_ns(events, _FOR_EVER_NS))
-            for events in events_by_fault(lines).values()
-            if (decided := events.get("decided")) and recorded_traits(decided).stops_process
-            for node in decided["victims"]
-        ]
-
-    def explain(self, node: int, from_ns: int, to_ns: int) -> bool:
-        """Tell whether a fault explains an end; another one is not explained by it any more."""
-        for stop in self._left:
-            victim, begin_ns, end_ns = stop
-            if victim == node and begin_ns <= to_ns and from_ns <= end_ns:
-                self._left.remove(stop)
-                return True
-        return False
+def _is_explained(stops: list[tuple[int, FaultSpan]], node: int, from_ns: int, to_ns: int) -> bool:
+    """Tell whether a fault explains an end; another one is not explained by it any more."""
+    for stop in stops:
+        victim, fault = stop
+        if victim == node and fault.decided_ns <= to_ns and from_ns <= fault.end_ns:
+            stops.remove(stop)
+            return True
+    return False
 
 
 def _kind(status: int, said: str | None) -> str:
@@ -102,11 +95,9 @@ def _last_words(log: Path, clock: Clock, from_ns: int, to_ns: int) -> str | None
         return None
     worst: tuple[int, str] | None = None
     for level, at_ms, line in _complaints(log):
-        earliest, latest = clock.earliest_ns(at_ms), clock.latest_ns(at_ms)
-        if earliest is None or latest is None:
-            continue
         rank = (level == "FATAL") + 2 * (_NO_SPACE in line)
-        is_near = latest >= from_ns - _BEFORE_S * 1e9 and earliest <= to_ns
+        at_ns = clock.span_ns(at_ms)
+        is_near = at_ns and at_ns[1] >= from_ns - _BEFORE_S * 1e9 and at_ns[0] <= to_ns
         if is_near and (worst is None or rank >= worst[0]):
             worst = (rank, line)
     return worst[1] if worst else None
@@ -119,12 +110,11 @@ def _complaints(log: Path) -> Iterator[tuple[str, int, str]]:
     """
     with log.open("rb") as content:
         for line, following in pairwise(chain(content, [b"["])):
-            if when := _WHEN.match(line):
-                moment = datetime.fromisoformat(when[1].decode().replace(",", "."))
-                at_ms = round(moment.replace(tzinfo=UTC).timestamp() * 1000)
+            complaint = _COMPLAINT.match(line)
+            if complaint and (at_ms := logged_ms(_text(line))) is not None:
                 follows = "" if following.startswith(b"[") else f" {_text(following)}"
-                text = _text(line[when.end() :]) + follows
-                yield when[2].decode(), at_ms, text[:_LONGEST_WORD]
+                text = _text(line[complaint.end() :]) + follows
+                yield complaint[1].decode(), at_ms, text[:_LONGEST_WORD]
 
 
 def _text(line: bytes) -> str:

@@ -1,11 +1,11 @@
 """Until when each transaction may be open, by what its coordinator knows."""
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.core.run_dir import REPLICAS_MANIFEST, RunDir
 from verifiers.replicas.coordinators import TransactionalId, read_transactional_ids
 from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.journal import fault_spans
 from verifiers.timeline.clock import Clock
 
 _Row = dict[str, Any]
@@ -34,7 +34,8 @@ def read_transactions(run: RunInput, clock: Clock) -> tuple[list[_Row], list[_Ro
         return [], []
     asked_ns, known = read
     topics = [str(topic["name"]) for topic in run.meta.get("topics", [])]
-    healed_ns = _last_healing(folder.lines("faults.jsonl"))
+    faults = fault_spans(folder.lines("faults.jsonl"))
+    healed_ns = max((fault.end_ns for fault in faults if fault.is_healed), default=0)
     wait_ms = _cleanup_ms(folder)
     coordinators = [{"topic": topic, "asked_ns": asked_ns} for topic in topics]
     rows = [
@@ -64,10 +65,6 @@ def _due_ns(one: TransactionalId, clock: Clock, healed_ns: int, wait_ms: int) ->
     else:
         return None
     return None if over_ns is None else max(over_ns, healed_ns) + more_ns
-
-
-def _last_healing(faults: Iterable[Mapping[str, Any]]) -> int:
-    return max((int(line["time_ns"]) for line in faults if line["event"] == "healed"), default=0)
 
 
 def _cleanup_ms(folder: RunDir) -> int:

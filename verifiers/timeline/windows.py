@@ -5,56 +5,19 @@ left enough brokers for partitions to be writable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
 from harness.core.grouping import by_key
-from verifiers.run_folder.journal import events_by_fault, healed_ns
+from verifiers.run_folder.journal import Line, fault_spans
 from verifiers.timeline.partition_states import PartitionState, Timeline
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """A stretch of time on our clock, in ns, of one partition."""
-
-    topic: str
-    partition: int
-    from_ns: int
-    to_ns: int
+_Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortage(Window):
-    """A stretch in which fewer than min.insync.replicas were in the ISR, and the leader knew it.
-
-    Attributes:
-        leader: who.
-        isr: the ISR when it said so, as node ids in words.
-    """
-
-    leader: int
-    isr: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling(Window):
-    """A stretch in which no consumer may have been given an offset from here on.
-
-    Attributes:
-        high_watermark: it was no higher afterwards, in the same leader epoch.
-        leader_epoch: which.
-        asked_ns: when it was asked for.
-    """
-
-    high_watermark: int
-    leader_epoch: int
-    asked_ns: int
-
-
-def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
-    """Return when an ISR certainly was too small.
+def shortages(timeline: Timeline, min_isr: int) -> list[_Row]:
+    """Return when an ISR certainly was too small: rows of that frame, without the producers.
 
     It begins when the leader itself has said that it holds so few in sync, while the committed
     state was the same: a leader need not act on metadata it has not received. It ends before the
@@ -67,7 +30,7 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
         if sample.get("sample") == "isr-count" and int(sample["count"]) < min_isr
     )
     # A second answer within the same stretch adds nothing to the first.
-    first: dict[tuple[str, int, int], Shortage] = {}
+    first: dict[tuple[str, int, int], _Row] = {}
     for sample in sorted(few, key=lambda sample: int(sample["answered_ns"])):
         tp, leader = (str(sample["topic"]), int(sample["partition"])), int(sample["broker"])
         asked_ns, answered_ns = int(sample["asked_ns"]), int(sample["answered_ns"])
@@ -80,10 +43,10 @@ def shortages(timeline: Timeline, min_isr: int) -> list[Shortage]:
                 and len(state.isr) < min_isr
             ):
                 to_ns = _lasts(states, number, min_isr)
-                shortage = Shortage(
-                    topic=tp[0], partition=tp[1], from_ns=answered_ns, to_ns=to_ns, leader=leader,
-                    isr=",".join(map(str, state.isr)),
-                )  # fmt: skip
+                shortage = {
+                    "topic": tp[0], "partition": tp[1], "from_ns": answered_ns, "to_ns": to_ns,
+                    "leader": leader, "isr": ",".join(map(str, state.isr)),
+                }  # fmt: skip
                 first.setdefault((*tp, to_ns), shortage)
     return list(first.values())
 
@@ -110,8 +73,11 @@ def high_watermarks(timeline: Timeline) -> list[Mapping[str, Any]]:
     ]
 
 
-def ceilings(timeline: Timeline) -> list[Ceiling]:
+def ceilings(timeline: Timeline) -> list[_Row]:
     """Return up to which offset could be read, from one sample of a partition to the next.
+
+    They are the rows of that frame: the high watermark was no higher when it was asked for, in the
+    same leader epoch.
 
     A high watermark does not fall within a leader epoch, so what it is found to be later bounds
     what consumers may have been given before; but only while no other broker can have led: a
@@ -119,7 +85,7 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
     one epoch, by the committed states.
     """
     sampled = by_key(high_watermarks(timeline), itemgetter("topic", "partition", "leader_epoch"))
-    found: list[Ceiling] = []
+    found: list[_Row] = []
     for (topic, partition, epoch), samples in sampled.items():
         reign = _reign(timeline.states.get((topic, partition), ()), epoch)
         if reign is None:
@@ -135,10 +101,10 @@ def ceilings(timeline: Timeline) -> list[Ceiling]:
             from_ns, to_ns = max(begin_ns, reign[0]), min(asked_ns, reign[1])
             if from_ns < to_ns:
                 found.append(
-                    Ceiling(
-                        topic=topic, partition=partition, from_ns=from_ns, to_ns=to_ns,
-                        high_watermark=lowest[0], leader_epoch=epoch, asked_ns=lowest[1],
-                    )
+                    {
+                        "topic": topic, "partition": partition, "from_ns": from_ns, "to_ns": to_ns,
+                        "high_watermark": lowest[0], "leader_epoch": epoch, "asked_ns": lowest[1],
+                    }
                 )  # fmt: skip
     return found
 
@@ -154,25 +120,23 @@ def _reign(states: Sequence[PartitionState], epoch: int) -> tuple[int, int] | No
 
 
 def demands(
-    faults: Iterable[Mapping[str, Any]], meta: Mapping[str, Any], load_ns: tuple[int, int]
+    lines: Iterable[Line], meta: Mapping[str, Any], load_ns: tuple[int, int]
 ) -> list[tuple[int, int]]:
     """Return when partitions must be writable: the faults leave enough brokers, and clients send.
 
     Enough are min.insync.replicas of any partition's replicas, and a majority of the controllers.
-    A fault hits its victims from its decision until it is healed, whatever it does to them; faults
-    are the lines of faults.jsonl, and `load_ns` is when the first send was invoked, and the last.
+    A fault hits its victims from its decision until it is healed, whatever it does to them. The
+    lines are those of faults.jsonl, `load_ns` is when the first send was invoked, and the last.
     """
-    hits = [
-        (int(decided["time_ns"]), healed_ns(events, load_ns[1]), set(decided["victims"]))
-        for events in events_by_fault(faults).values()
-        if (decided := events.get("decided"))
-    ]
-    points = sorted({*load_ns, *(t for begin, end, _ in hits for t in (begin, end))})
+    faults = fault_spans(lines)
+    points = sorted({*load_ns, *(t for fault in faults for t in (fault.decided_ns, fault.end_ns))})
     found: list[tuple[int, int]] = []
     for begin_ns, end_ns in pairwise(points):
         if not load_ns[0] <= begin_ns < end_ns <= load_ns[1]:
             continue
-        hit = set().union(*(v for b, e, v in hits if b < end_ns and begin_ns < e))
+        hit = frozenset[int]().union(
+            *(f.victims for f in faults if f.decided_ns < end_ns and begin_ns < f.end_ns)
+        )
         if _is_enough(hit, meta):
             if found and found[-1][1] == begin_ns:
                 found[-1] = (found[-1][0], end_ns)
@@ -181,7 +145,7 @@ def demands(
     return found
 
 
-def _is_enough(hit: set[int], meta: Mapping[str, Any]) -> bool:
+def _is_enough(hit: frozenset[int], meta: Mapping[str, Any]) -> bool:
     cluster, contract = meta.get("cluster", {}), meta["contract"]
     brokers = set(range(1, int(cluster.get("brokers", 0)) + 1))
     isolated = int(cluster.get("controllers", 0))

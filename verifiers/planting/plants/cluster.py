@@ -12,7 +12,7 @@ from verifiers.planting.run_copy import RunCopy
 from verifiers.replicas.copied import Replica, read_copied
 from verifiers.replicas.segments import V2_HEADER, read_headers
 from verifiers.run_folder.folder import name_of
-from verifiers.run_folder.journal import events_by_fault
+from verifiers.run_folder.journal import fault_spans
 from verifiers.timeline.elections import read_elections
 from verifiers.timeline.frames import read_rows
 from verifiers.timeline.partition_states import read_timeline
@@ -83,9 +83,8 @@ def crashed(copy: RunCopy) -> Planted:
     if not (copy.path / name).is_file():
         raise NothingToPlant("how the nodes' processes ended is not recorded")
     at_ns = copy.contents.after_ns
-    faults = events_by_fault(copy.contents.folder.lines("faults.jsonl")).values()
-    unhealed = [events.get("decided", {}) for events in faults if "healed" not in events]
-    in_force = {node for decided in unhealed for node in decided.get("victims", ())}
+    faults = fault_spans(copy.contents.folder.lines("faults.jsonl"))
+    in_force = {node for fault in faults if not fault.is_healed for node in fault.victims}
     nodes = [node["node"] for node in copy.contents.folder.read_json(name)["nodes"]]
     fit = [node for node in nodes if node not in in_force]
     if not fit:

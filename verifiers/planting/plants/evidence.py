@@ -9,7 +9,8 @@ from harness.history.seal import INVENTORY
 from verifiers.planting.plant import Planted, plant, planted
 from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, RunContents
 from verifiers.planting.run_copy import RunCopy
-from verifiers.situations.events import FaultSpan, RunEvents
+from verifiers.run_folder.journal import FaultSpan
+from verifiers.situations.events import RunEvents
 from verifiers.timeline.partition_states import read_timeline
 
 _EARLY = 0.1

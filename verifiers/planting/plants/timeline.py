@@ -61,17 +61,17 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
     for record in contents.plain:
         first.setdefault(record.topic_partition, []).append(record)
     for bound in ceilings(read_timeline(contents.path)):
-        tp = (bound.topic, bound.partition)
-        beyond = [record for record in first.get(tp, ()) if record.offset >= bound.high_watermark]
+        tp, high_watermark = (bound["topic"], bound["partition"]), bound["high_watermark"]
+        beyond = [record for record in first.get(tp, ()) if record.offset >= high_watermark]
         if beyond and not contents.has_any(("read-beyond-hw",), tp):
             record = beyond[0]
-            new_consumer_polls(copy, record, time_ns=bound.to_ns - 1)
+            new_consumer_polls(copy, record, time_ns=bound["to_ns"] - 1)
             return planted(
                 f"a consumer was given {record.name} when the high "
-                f"watermark was {bound.high_watermark}",
+                f"watermark was {high_watermark}",
                 offence_of(
                     "read-beyond-hw", record, process=producer_of(record.value),
-                    detail={"high_watermark": str(bound.high_watermark)},
+                    detail={"high_watermark": str(high_watermark)},
                 ),
             )  # fmt: skip
     raise NothingToPlant("no high watermark is known that bounds what may have been given")
