@@ -164,7 +164,7 @@ def _example(entry: Json, origin_ns: int) -> Example:
         at_s=_at_s(entry, "time_ns", origin_ns),
         kind=fields.text(entry, "kind"),
         detail={
-            key.removesuffix("_ns"): _since(origin_ns, value) if key.endswith("_ns") else value
+            key.removesuffix("_ns"): _since(origin_ns, str(value)) if key.endswith("_ns") else value
             for key, value in fields.mapping(entry, "detail").items()
         },
     )
@@ -175,11 +175,12 @@ def _at_s(entry: Json, key: str, origin_ns: int) -> float | None:
     return None if time_ns is None else (time_ns - origin_ns) / 1e9
 
 
-def _since(origin_ns: int, value: object) -> object:
+def _since(origin_ns: int, fact: str) -> str:
     """Return a time on the axis, or a length of time if it is before the run's origin."""
-    if not isinstance(value, int):
-        return value
-    return instant((value - origin_ns) / 1e9) if value >= origin_ns else span(value / 1e9)
+    if not fact.isdecimal():
+        return fact
+    time_ns = int(fact)
+    return instant((time_ns - origin_ns) / 1e9) if time_ns >= origin_ns else span(time_ns / 1e9)
 
 
 def _faults(
