@@ -153,7 +153,7 @@ def test_hostile_text_neither_escapes_into_markup_nor_breaks_the_files(tmp_path:
     verdict = fixture.verdict_document("INVALID", reasons=[HOSTILE])
     example = fixture.lost_write(1)["examples"][0] | {
         "topic": HOSTILE,
-        "detail": {HOSTILE: [HOSTILE]},
+        "detail": {HOSTILE: HOSTILE},
     }
     verdict["anomalies"] = {
         HOSTILE: {"count": 1, "permitted": False, "why": HOSTILE, "examples": [example]}

@@ -82,6 +82,10 @@ def test_what_an_older_report_does_not_say_has_its_default() -> None:
     report = Report.read(document)
 
     assert (report.situations, report.group) == ({}, {})
+    least = {"schema": 1, "verdict": "UNKNOWN", "anomalies": {"G1a": {"count": 1}}}
+    assert Report.read(least) == Report(
+        verdict=Verdict.UNKNOWN, anomalies={"G1a": AnomalyFinding(count=1)}
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from harness.core.grouping import by_key
 from verifiers.report import units
-from verifiers.report.model import Anomaly, FaultRecord, Gap, Leadership, Partition, RunRecord
+from verifiers.report.model import FaultRecord, Gap, Leadership, Partition, RunRecord
 from verifiers.report.svg import RIGHT, Drawing, Label, TimeAxis, box, level, num, path, tiers
+from verifiers.run_folder.result import AnomalyFinding
 
 T = TypeVar("T")
 
@@ -173,30 +174,31 @@ def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:
     return lane
 
 
-def anomaly_lane(anomaly: Anomaly, axis: TimeAxis) -> Drawing | None:
+def anomaly_lane(
+    record: RunRecord, name: str, anomaly: AnomalyFinding, axis: TimeAxis
+) -> Drawing | None:
     """Return the times of an anomaly's examples, as marks that link to its card.
 
     A line spans all occurrences, from the first to the last: there are only a few examples.
 
     Return None if no example has a time.
     """
-    places = sorted(axis.x(e.at_s) for e in anomaly.examples if e.at_s is not None)
+    times = [record.at_s(example.time_ns) for example in anomaly.examples]
+    places = sorted(axis.x(at_s) for at_s in times if at_s is not None)
     if not places:
         return None
     state = anomaly.ruling
     marked = f"first {len(places)} of " if len(places) < anomaly.count else ""
     lane = Drawing(
-        name=units.shortened(units.visible(anomaly.name), _NAME_SIGNS),
+        name=units.shortened(units.visible(name), _NAME_SIGNS),
         note=f"{state}, {marked}{units.count(anomaly.count)}",
         height=28,
-        described=f"when {units.visible(anomaly.name)} occurred",
+        described=f"when {units.visible(name)} occurred",
     )
-    if anomaly.from_s is not None and anomaly.to_s is not None:
-        title = (
-            f"{units.visible(anomaly.name)}: from {units.instant(anomaly.from_s)} "
-            f"to {units.instant(anomaly.to_s)}"
-        )
-        bar = box(axis.x(anomaly.from_s), axis.x(anomaly.to_s), 21, 3)
+    from_s, to_s = record.at_s(anomaly.first_ns), record.at_s(anomaly.last_ns)
+    if from_s is not None and to_s is not None:
+        title = f"{units.visible(name)}: from {units.instant(from_s)} to {units.instant(to_s)}"
+        bar = box(axis.x(from_s), axis.x(to_s), 21, 3)
         lane.stretched.append(path(f"extent {state}", [bar], title))
     groups: list[list[float]] = []
     for x in places:
@@ -213,7 +215,7 @@ def anomaly_lane(anomaly: Anomaly, axis: TimeAxis) -> Drawing | None:
                 '<a href="#anomaly-{}"><g class="mark {}" data-a="{}" transform="translate({} 0)">'
                 '<path d="M-6 7h12l-6 12z"/><text class="{}" x="{}" y="17">{}</text></g></a>'
             ).format(
-                anchor(anomaly.name),
+                anchor(name),
                 state,
                 num(group[0]),
                 num(group[0]),

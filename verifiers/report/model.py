@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.op import producer_of, sequence_of
-from harness.core.verdict import Verdict
-from verifiers.report import fields, units
+from verifiers.report import fields
+from verifiers.run_folder.result import AnomalyFinding, Report
 
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -54,7 +53,7 @@ class FaultRecord:
     id: str
     name: str
     parameters: Mapping[str, Any]
-    target: str | None
+    target: str
     victims: tuple[int, ...]
     decided_s: float | None
     injected_s: float | None
@@ -134,89 +133,6 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """One offence: its place, process and time, and the checker's detail."""
-
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    value: int | None
-    process: int | None
-    at_s: float | None
-    kind: str | None
-    detail: Mapping[str, Any]
-
-    @property
-    def producer(self) -> int | None:
-        """The producer that wrote the value."""
-        return None if self.value is None else producer_of(self.value)
-
-    @property
-    def sequence(self) -> int | None:
-        """The sequence number that its producer gave the value."""
-        return None if self.value is None else sequence_of(self.value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anomaly:
-    """All occurrences of one anomaly: `AnomalyFinding` of verifiers/run_folder/result.py.
-
-    Texts that the verdict does not have are empty. The first of them all happened at `from_s`, the
-    last at `to_s`; None if the verdict does not say.
-    """
-
-    name: str
-    count: int
-    permitted: bool
-    why: str
-    permits: str
-    examples: tuple[Example, ...]
-    severity: int = 9
-    phrase: str = ""
-    means: str = ""
-    from_s: float | None = None
-    to_s: float | None = None
-    undecided: bool = False
-
-    @property
-    def ruling(self) -> str:
-        """What the oracle says of it, in a word: permitted, forbidden, or unknown."""
-        return "permitted" if self.permitted else "unknown" if self.undecided else "forbidden"
-
-    @property
-    def summary(self) -> str:
-        """What was found, in words: 3 acknowledged records were lost."""
-        if self.phrase:
-            return f"{units.count(self.count)} {self.phrase}"
-        return f"{self.name} occurred {units.counted(self.count, 'time')}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """verdict.json, without the faults: `Report` of verifiers/run_folder/result.py.
-
-    What it does not have is empty, and the verdict is UNKNOWN if the run was never verified. Of the
-    anomalies the forbidden come first, those that leave the verdict UNKNOWN next, and of each the
-    worst first.
-    """
-
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    anomalies: tuple[Anomaly, ...]
-    counts: Mapping[str, int]
-    checkers: Mapping[str, str]
-    replicas: Mapping[str, Any]
-    timing_s: Mapping[str, float]
-    timeline: Mapping[str, Any]
-    liveness: Mapping[str, Any]
-    metrics: Mapping[str, Any]
-
-    def ruled(self, ruling: str) -> tuple[Anomaly, ...]:
-        """Return the anomalies that are permitted, forbidden, or unknown."""
-        return tuple(a for a in self.anomalies if a.ruling == ruling)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRecord:
     """The claim that a run tested, what was expected of this version, and what was seen.
 
@@ -238,7 +154,9 @@ class RunRecord:
         folder: the run folder.
         phases: in the order of time.
         run_reasons: what the runner saw that makes a pass impossible.
-        judgement: what the verifier concluded.
+        report: what the verifier concluded, the forbidden anomalies first, those that leave the
+            verdict UNKNOWN next, and of each the worst first; checkers by name.
+        verified: whether it concluded anything; else the report is UNKNOWN and says so.
         faults: in the order of time.
         timeline: leaders and ISRs of each partition; empty if the folder has none.
         lanes: what the clients saw over time; None if the folder has no lanes.json.
@@ -247,9 +165,6 @@ class RunRecord:
         plan: plan.json; None if there is none.
         claim: claim.json; None if the run tested none.
         client: the library that was asked for of the clients; empty: the harness's own.
-        group: what verdict.json says of the group whose members came and went; empty if none did.
-        situations: what verdict.json says of each situation, by name; empty if it says nothing.
-        adequacy: what became of each rule of adequacy, by name; empty if verdict.json says nothing.
         missing: a sentence for each part that the folder lacks.
     """
 
@@ -260,6 +175,7 @@ class RunRecord:
     kafka: str
     command: str
     started_utc: str
+    origin_ns: int
     contract: Mapping[str, Any]
     cluster: Mapping[str, Any]
     provokes: tuple[str, ...]
@@ -267,7 +183,8 @@ class RunRecord:
     versions: Mapping[str, str]
     state: str
     run_reasons: tuple[str, ...]
-    judgement: Judgement
+    report: Report
+    verified: bool
     faults: tuple[FaultRecord, ...]
     timeline: Mapping[Partition, tuple[Leadership, ...]]
     lanes: Lanes | None
@@ -275,9 +192,6 @@ class RunRecord:
     given: Mapping[str, Mapping[str, str]]
     plan: Any
     claim: ClaimRecord | None
-    group: Mapping[str, Any]
-    situations: Mapping[str, Mapping[str, Any]]
-    adequacy: Mapping[str, Mapping[str, Any]]
     missing: tuple[str, ...]
     client: str = ""
 
@@ -301,6 +215,14 @@ class RunRecord:
         ids.update(*(span.isr for span in spans))
         ids.update(span.leader for span in spans if span.leader is not None)
         return tuple(sorted(ids))
+
+    def ruled(self, ruling: str) -> list[tuple[str, AnomalyFinding]]:
+        """Return the anomalies that are permitted, forbidden, or unknown, with their names."""
+        return [named for named in self.report.anomalies.items() if named[1].ruling == ruling]
+
+    def at_s(self, time_ns: int | None) -> float | None:
+        """Return a time of our monotonic clock on the time axis; None if there is none."""
+        return None if time_ns is None else (time_ns - self.origin_ns) / 1e9
 
     def leadership_at(self, partition: Partition, at_s: float) -> Leadership | None:
         """Return who led and who was in the ISR then, or None if nothing is known."""

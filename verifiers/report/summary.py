@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from harness.core.grouping import by_key
 from harness.core.verdict import Verdict
 from verifiers.report import sentences, units
-from verifiers.report.model import Anomaly, FaultRecord, RunRecord
+from verifiers.report.model import FaultRecord, RunRecord
 from verifiers.run_folder.large_files import LargeFiles
+from verifiers.run_folder.result import AnomalyFinding
 from verifiers.spark import storage
 
 _WORTH_A_WORD_S = 1.0
@@ -14,9 +15,9 @@ _WORTH_A_WORD_S = 1.0
 
 def console_lines(record: RunRecord) -> list[str]:
     """Return the summary of a run in at most 25 lines of plain text."""
-    judgement = record.judgement
+    report = record.report
     lines = [
-        f"{sentences.SIGNS[judgement.verdict]} {judgement.verdict.name}  {_first_line(record)}",
+        f"{sentences.SIGNS[report.verdict]} {report.verdict.name}  {_first_line(record)}",
         f"  {record.what}",
         f"  {sentences.contract(record)}",
         f"  {' · '.join(sentences.counts(record))}",
@@ -24,20 +25,20 @@ def console_lines(record: RunRecord) -> list[str]:
     if record.claim:
         lines.append(f"  {record.claim.outcome} claim {record.claim.number}: {record.claim.words}")
     # The reasons and the cures of an UNKNOWN run say nearly the same: the console shows reasons.
-    if judgement.verdict is not Verdict.VALID:
+    if report.verdict is not Verdict.VALID:
         lines += _few([f"  - {reason}" for reason in sentences.reasons(record)], 5, "reasons")
     lines += _few([f"  {line}" for line in _fault_lines(record)], 6, "faults")
     found = [
-        f"  {a.name} ×{units.count(a.count)}  "
-        f"{a.ruling if a.permitted else a.ruling.upper()}: {a.summary}{_first_place(a)}"
-        for a in judgement.anomalies
+        f"  {name} ×{units.count(a.count)}  {a.ruling if a.permitted else a.ruling.upper()}: "
+        f"{sentences.found(name, a)}{_first_place(a)}"
+        for name, a in report.anomalies.items()
     ]
     lines += _few(found or [_nothing_found(record)], 4, "anomalies")
     lines += _few([f"    {cause}" for cause in sentences.loss_causes(record)], 2, "causes")
     lines += [f"  {line}" for line in (_unavailable(record), _timing(record)) if line]
     home = LargeFiles.of(record.folder).home
     lines.append(f"  report: {storage.join(home, 'report.html')}")
-    if judgement.verdict is not Verdict.VALID and record.command:
+    if report.verdict is not Verdict.VALID and record.command:
         lines.append(f"  again: {record.command}")
     return [units.visible(line, _limit(line, first=not n)) for n, line in enumerate(lines)]
 
@@ -49,10 +50,10 @@ def _limit(line: str, *, first: bool) -> int:
 
 def markdown(record: RunRecord) -> str:
     """Return the summary of a run as Markdown of at most 15 lines."""
-    judgement = record.judgement
-    sign = sentences.SIGNS[judgement.verdict]
+    report = record.report
+    sign = sentences.SIGNS[report.verdict]
     lines = [
-        f"### {sign} {judgement.verdict.name}: {_safe(_first_line(record))}",
+        f"### {sign} {report.verdict.name}: {_safe(_first_line(record))}",
         "",
         _safe(record.what),
         "",
@@ -62,9 +63,11 @@ def markdown(record: RunRecord) -> str:
     if record.claim:
         claim = f"{record.claim.outcome} claim {record.claim.number}: {record.claim.words}"
         lines.append(f"- {_safe(claim)}")
-    if judgement.verdict is not Verdict.VALID:
+    if report.verdict is not Verdict.VALID:
         lines += _few([f"- {_safe(r)}" for r in sentences.reasons(record)], 3, "reasons", "- ")
-    found = [_safe(f"{a.name} ×{units.count(a.count)} {a.ruling}") for a in judgement.anomalies]
+    found = [
+        _safe(f"{name} ×{units.count(a.count)} {a.ruling}") for name, a in report.anomalies.items()
+    ]
     lines.append(
         f"- anomalies: {', '.join(found[:8])}" if found else f"- {_nothing_found(record).strip()}"
     )
@@ -105,7 +108,7 @@ def _felt(faults: list[FaultRecord]) -> str:
     return f"{felt} of {len(faults)} felt"
 
 
-def _first_place(anomaly: Anomaly) -> str:
+def _first_place(anomaly: AnomalyFinding) -> str:
     first = anomaly.examples[0] if anomaly.examples else None
     if first is None or first.topic is None or first.offset is None:
         return ""
@@ -113,7 +116,7 @@ def _first_place(anomaly: Anomaly) -> str:
 
 
 def _nothing_found(record: RunRecord) -> str:
-    ran = sum(state == "ran" for state in record.judgement.checkers.values())
+    ran = sum(state == "ran" for state in record.report.checkers.values())
     if not ran:
         return "  no checker has run"
     return f"  no anomaly found by {units.counted(ran, 'checker')}"

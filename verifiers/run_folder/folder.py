@@ -137,7 +137,7 @@ def _ends(path: Path) -> tuple[End, ...]:
 
 def _faults(folder: RunDir, origin_ns: int) -> tuple[JudgedFault, ...]:
     known = events_by_fault(_journal(folder)).items()
-    return tuple(_record(fault_id, events, origin_ns) for fault_id, events in known)
+    return tuple(recorded_fault(fault_id, events, origin_ns) for fault_id, events in known)
 
 
 def _journal(folder: RunDir) -> Iterator[Line]:
@@ -155,7 +155,8 @@ def _journal(folder: RunDir) -> Iterator[Line]:
         yield line
 
 
-def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedFault:
+def recorded_fault(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedFault:
+    """Return a fault as the last line of each of its events records it."""
     decided = events.get("decided", {})
     evidence = {
         phase: events[event].get("evidence", {})

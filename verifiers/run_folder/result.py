@@ -29,14 +29,14 @@ class OffenceExample:
         detail: further facts by name.
     """
 
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    value: int | None
-    process: int | None
-    time_ns: int | None
-    kind: str | None
-    detail: Mapping[str, str]
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    value: int | None = None
+    process: int | None = None
+    time_ns: int | None = None
+    kind: str | None = None
+    detail: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,10 @@ class AnomalyFinding:
     """
 
     count: int
-    permitted: bool
-    why: str
-    kinds: Mapping[str, int]
-    examples: tuple[OffenceExample, ...]
+    permitted: bool = False
+    why: str = ""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    examples: tuple[OffenceExample, ...] = ()
     severity: int = 9
     phrase: str = ""
     means: str = ""
@@ -74,9 +74,14 @@ class AnomalyFinding:
     forbidden_kinds: tuple[str, ...] = ()
 
     @property
+    def ruling(self) -> str:
+        """What the contract says of them, in a word: permitted, forbidden, or unknown."""
+        return "permitted" if self.permitted else "unknown" if self.undecided else "forbidden"
+
+    @property
     def forbidden(self) -> bool:
         """Whether some of them the contract forbids."""
-        return not self.permitted and not self.undecided
+        return self.ruling == "forbidden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,17 +163,17 @@ class Report:
         group: who came and went in the consumer group whose members do; empty if there is none.
     """
 
-    run: str
-    scenario: str
-    seed: int | None
-    kafka: str
+    run: str = ""
+    scenario: str = ""
+    seed: int | None = None
+    kafka: str = ""
     verdict: Verdict
-    reasons: tuple[str, ...]
-    anomalies: Mapping[str, AnomalyFinding]
-    counts: Counts
-    faults: tuple[JudgedFault, ...]
-    checkers: Mapping[str, str]
-    timing_s: Mapping[str, float]
+    reasons: tuple[str, ...] = ()
+    anomalies: Mapping[str, AnomalyFinding] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    faults: tuple[JudgedFault, ...] = ()
+    checkers: Mapping[str, str] = field(default_factory=dict)
+    timing_s: Mapping[str, float] = field(default_factory=dict)
     adequacy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     replicas: Mapping[str, Any] = field(default_factory=dict)
     timeline: Mapping[str, Any] = field(default_factory=dict)
@@ -210,10 +215,13 @@ class Report:
             if isinstance(fault, Mapping)
             and (effect := {name: value for name, value in fault.items() if name not in own})
         }
-        verdict = Verdict.__members__.get(str(document.get("verdict")))
+        named = str(document.get("verdict"))
+        if named not in Verdict.__members__:
+            known = ", ".join(Verdict.__members__)
+            raise HistoryUnreadable(f"Its verdict is {named!r}, which is none of {known}.")
         try:
             report: Report = _adapter().validate_python(
-                {**document, "verdict": verdict, "effects": effects}
+                {**document, "verdict": Verdict[named], "effects": effects}
             )
         except ValidationError as error:
             raise HistoryUnreadable(f"This is no report: {error}") from error
