@@ -155,12 +155,7 @@ def _faults(
     }
     judged = {fault.id: fault for fault in report.faults}
     found = [
-        _fault(
-            replace(fault, proven=judged.get(fault.id, fault).proven),
-            events.get(fault.id, {}),
-            report.effects.get(fault.id, {}),
-            origin_ns,
-        )
+        _fault(fault, judged.get(fault.id, fault), events.get(fault.id, {}), origin_ns)
         # A fault of both is taken from the journal, which has its evidence in the order written.
         for fault in (judged | recorded).values()
     ]
@@ -173,7 +168,7 @@ def _is_event(line: Json) -> bool:
 
 
 def _fault(
-    fault: JudgedFault, events: Mapping[str, Json], effect: Json, origin_ns: int
+    fault: JudgedFault, judged: JudgedFault, events: Mapping[str, Json], origin_ns: int
 ) -> FaultRecord:
     decided = events.get("decided", {})
 
@@ -190,13 +185,13 @@ def _fault(
         decided_s=at("decided"),
         injected_s=at("injected", fault.injected_at_s),
         healed_s=at("healed", fault.healed_at_s),
-        proven=fault.proven,
+        proven=judged.proven,
         inject=_witnessed(fault.evidence.get("inject")),
         heal=_witnessed(fault.evidence.get("heal")),
         error=fault.error,
         proof=recorded_traits(decided or {"fault": fault.name}).proof,
-        felt=fields.text(effect, "felt") or "",
-        signs=fields.texts(effect, "signs"),
+        felt=judged.felt,
+        signs=judged.signs,
     )
 
 

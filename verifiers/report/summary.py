@@ -18,12 +18,8 @@ def console_lines(record: RunRecord) -> list[str]:
     report = record.report
     lines = [
         f"{sentences.SIGNS[report.verdict]} {report.verdict.name}  {_first_line(record)}",
-        f"  {record.what}",
-        f"  {sentences.contract(record)}",
-        f"  {' · '.join(sentences.counts(record))}",
+        *(f"  {line}" for line in _about(record)),
     ]
-    if record.claim:
-        lines.append(f"  {record.claim.outcome} claim {record.claim.number}: {record.claim.words}")
     # The reasons and the cures of an UNKNOWN run say nearly the same: the console shows reasons.
     if report.verdict is not Verdict.VALID:
         lines += _few([f"  - {reason}" for reason in sentences.reasons(record)], 5, "reasons")
@@ -52,17 +48,9 @@ def markdown(record: RunRecord) -> str:
     """Return the summary of a run as Markdown of at most 15 lines."""
     report = record.report
     sign = sentences.SIGNS[report.verdict]
-    lines = [
-        f"### {sign} {report.verdict.name}: {_safe(_first_line(record))}",
-        "",
-        _safe(record.what),
-        "",
-        f"- {_safe(sentences.contract(record))}",
-        f"- {_safe(' · '.join(sentences.counts(record)))}",
-    ]
-    if record.claim:
-        claim = f"{record.claim.outcome} claim {record.claim.number}: {record.claim.words}"
-        lines.append(f"- {_safe(claim)}")
+    head = f"### {sign} {report.verdict.name}: {_safe(_first_line(record))}"
+    what, *about = map(_safe, _about(record))
+    lines = [head, "", what, "", *(f"- {line}" for line in about)]
     if report.verdict is not Verdict.VALID:
         lines += _few([f"- {_safe(r)}" for r in sentences.reasons(record)], 3, "reasons", "- ")
     found = [
@@ -83,6 +71,13 @@ def markdown(record: RunRecord) -> str:
 
 def _first_line(record: RunRecord) -> str:
     return f"{sentences.headline(record)} {sentences.broken(record)}"
+
+
+def _about(record: RunRecord) -> list[str]:
+    """Return what was run, under which contract, how much, and what came of its claim."""
+    counts, claim = " · ".join(sentences.counts(record)), record.claim
+    lines = [record.what, sentences.contract(record), counts]
+    return [*lines, f"{claim.outcome} claim {claim.number}: {claim.words}"] if claim else lines
 
 
 def _fault_lines(record: RunRecord) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The result of a verification: the report of a run, and the file `verdict.json`."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,8 @@ class JudgedFault:
         evidence: what they saw, by phase.
         error: what went wrong, if something did.
         destroys_data: whether it may take data away that a broker had on its disk.
+        felt: "felt", "unfelt" or "unproven"; empty as long as nobody has judged that.
+        signs: what Kafka and its clients showed of it, in sentences.
     """
 
     id: str
@@ -134,6 +136,8 @@ class JudgedFault:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
     destroys_data: bool = False
+    felt: str = ""
+    signs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +154,6 @@ class Report:
         anomalies: what was found, by name; only what was.
         counts: how many operations there were.
         faults: in the order of their numbers.
-        effects: by the fault's id, whether it was `felt`, "unfelt" or "unproven", and the `signs`
-            by which.
         situations: by name, how often the run has reached each, by which faults, and when first.
         checkers: "ran", "skipped", "could not run" or "crashed", by name.
         adequacy: what became of each rule of adequacy, by name: `state`, `reasons` and `figures`.
@@ -180,15 +182,11 @@ class Report:
     liveness: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     group: Mapping[str, Any] = field(default_factory=dict)
-    effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     situations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of verdict.json (docs/run-folder.md)."""
         document = {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
-        for fault in document["faults"]:
-            fault |= document["effects"].get(fault["id"], {})
-        del document["effects"]
         if not self.group:
             del document["group"]
         return document
@@ -207,22 +205,12 @@ class Report:
             raise HistoryUnreadable(
                 f"A report has the schema {SCHEMA}, this has {document.get('schema')!r}."
             )
-        own = {each.name for each in fields(JudgedFault)}
-        faults = document.get("faults")
-        effects = {
-            fault.get("id"): effect
-            for fault in (faults if isinstance(faults, list) else ())
-            if isinstance(fault, Mapping)
-            and (effect := {name: value for name, value in fault.items() if name not in own})
-        }
         named = str(document.get("verdict"))
         if named not in Verdict.__members__:
             known = ", ".join(Verdict.__members__)
             raise HistoryUnreadable(f"Its verdict is {named!r}, which is none of {known}.")
         try:
-            report: Report = _adapter().validate_python(
-                {**document, "verdict": Verdict[named], "effects": effects}
-            )
+            report: Report = _adapter().validate_python({**document, "verdict": Verdict[named]})
         except ValidationError as error:
             raise HistoryUnreadable(f"This is no report: {error}") from error
         return report
