@@ -42,14 +42,14 @@ def phases_lane(record: RunRecord, axis: TimeAxis) -> Drawing:
 def fault_lanes(record: RunRecord, axis: TimeAxis) -> list[Drawing]:
     """Return one lane for each kind of fault, in the order of their first appearance."""
     timed = [fault for fault in record.faults if fault.from_s is not None]
-    by_name = by_key(timed, attrgetter("name"))
+    by_name = by_key(timed, attrgetter("judged.name"))
     return [_fault_lane(name, faults, axis) for name, faults in by_name.items()]
 
 
 def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing:
     spans = [(axis.x(f.from_s or 0.0), _fault_end(f, axis)) for f in faults]
     rows = tiers(spans)
-    proven = sum(f.proven for f in faults)
+    proven = sum(f.judged.proven for f in faults)
     lane = Drawing(
         name=units.shortened(units.visible(name), _NAME_SIGNS),
         note=f"{proven} of {len(faults)} proven",
@@ -58,28 +58,30 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
     )
     for number, (fault, (x0, x1), row) in enumerate(zip(faults, spans, rows, strict=True)):
         y = 5 + 22.0 * row
-        state = "proven" if fault.proven else "not proven"
+        state = "proven" if fault.judged.proven else "not proven"
         title = (
-            f"fault {fault.id}: {fault.title}, {state}; in force from "
+            f"fault {fault.judged.id}: {fault.title}, {state}; in force from "
             f"{units.instant(fault.from_s or 0.0)}"
             + (f" to {units.instant(fault.healed_s)}" if fault.healed_s is not None else "")
         )
-        kind = "fault proven" if fault.proven else "fault unproven"
+        kind = "fault proven" if fault.judged.proven else "fault unproven"
         lane.stretched.append(path(kind, [box(x0, x1, y, 15)], title))
-        height = 4 / max(1, len(fault.victims))
-        for place, victim in enumerate(fault.victims):
+        height = 4 / max(1, len(fault.judged.victims))
+        for place, victim in enumerate(fault.judged.victims):
             strip = box(x0, x1, y + 15 + place * height, height)
             lane.stretched.append(path(f"b{_colour(victim)}", [strip]))
         following = zip(spans[number + 1 :], rows[number + 1 :], strict=True)
         next_x0 = next((span[0] for span, other_row in following if other_row == row), RIGHT)
-        text = ", ".join(map(str, fault.victims)) + ("" if fault.proven else " not proven")
+        text = ", ".join(map(str, fault.judged.victims)) + (
+            "" if fault.judged.proven else " not proven"
+        )
         label = Label(
             text=text.strip(),
             x0=x0,
             x1=x1,
             limit=next_x0 - 2,
             y=y + 11.5,
-            inside=fault.proven,
+            inside=fault.judged.proven,
             before=row not in rows[:number],
             kind="onink",
         )
@@ -90,7 +92,7 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
 def _fault_end(fault: FaultRecord, axis: TimeAxis) -> float:
     if fault.healed_s is not None:
         return axis.x(fault.healed_s)
-    if fault.error is not None and fault.injected_s is None:
+    if fault.judged.error is not None and fault.injected_s is None:
         # The fault never was in force: draw a mark at its decision, not a bar to the end.
         return axis.x(fault.from_s or 0.0) + 3
     return axis.x(axis.to_s)

@@ -72,14 +72,14 @@ def _checker_case(name: str, state: str, anomaly: AnomalyFinding | None) -> Test
 
 
 def _fault_case(fault: FaultRecord) -> TestCase:
-    case = TestCase(f"fault {fault.id}: {fault.title}", "kafka-chaos.fault")
+    case = TestCase(f"fault {fault.judged.id}: {fault.title}", "kafka-chaos.fault")
     if fault.injected_s is not None and fault.healed_s is not None:
         case.time = round(fault.healed_s - fault.injected_s, 3)
     evidence = (
-        f"inject: {sentences.evidence(fault.inject.details)}\n"
-        f"heal: {sentences.evidence(fault.heal.details)}"
+        f"inject: {sentences.evidence(fault.details('inject'))}\n"
+        f"heal: {sentences.evidence(fault.details('heal'))}"
     )
-    if not fault.proven:
+    if not fault.judged.proven:
         case.result = [Error(units.visible(sentences.shortcoming(fault), 4000), "not proven")]
         case.result[0].text = evidence
     case.system_out = evidence

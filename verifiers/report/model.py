@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from verifiers.report import fields
-from verifiers.run_folder.result import AnomalyFinding, Report
+from verifiers.run_folder.result import AnomalyFinding, JudgedFault, Report
 
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -25,51 +25,37 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witnessed:
-    """The evidence of an injection or a healing; `observed` is None if none was recorded."""
-
-    observed: bool | None
-    details: Mapping[str, Any]
-    question: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRecord:
-    """One fault of the journal; id, name, parameters and target are as in faults.jsonl.
+    """One fault as it was judged, and what the journal says of it besides.
 
     Attributes:
-        victims: node ids.
+        judged: its victims, its evidence, and whether it is proven and was felt.
+        parameters: as in faults.jsonl.
         decided_s: when it was decided; None if only the verdict knows the fault.
         injected_s: when the injection had returned; None if it never did.
         healed_s: when the healing had returned; None if it never did.
-        proven: whether witnesses saw both the effect and its end.
-        inject: the evidence of the injection, `heal` that of the healing.
-        error: why it failed, if it did.
         proof: what witnesses must see before it counts.
-        felt: "felt", "unfelt" or "unproven"; empty if the verdict does not say.
-        signs: what Kafka and its clients showed of it, in sentences.
     """
 
-    id: str
-    name: str
+    judged: JudgedFault
     parameters: Mapping[str, Any]
-    target: str
-    victims: tuple[int, ...]
     decided_s: float | None
     injected_s: float | None
     healed_s: float | None
-    proven: bool
-    inject: Witnessed
-    heal: Witnessed
-    error: str | None
     proof: str
-    felt: str = ""
-    signs: tuple[str, ...] = ()
+
+    def seen(self, phase: str) -> dict[str, Any]:
+        """Return the evidence of a phase, "inject" or "heal"; empty if none was written."""
+        return fields.mapping(self.judged.evidence, phase)
+
+    def details(self, phase: str) -> dict[str, Any]:
+        """Return what was seen in a phase, by witness."""
+        return fields.mapping(self.seen(phase), "details")
 
     @property
     def title(self) -> str:
         """The fault and its victims: partition 2, 3."""
-        return f"{self.name} {', '.join(map(str, self.victims))}".strip()
+        return f"{self.judged.name} {', '.join(map(str, self.judged.victims))}".strip()
 
     @property
     def from_s(self) -> float | None:
@@ -79,7 +65,7 @@ class FaultRecord:
     def in_force(self, at_s: float) -> bool:
         """Return whether it was in force; a fault without a healing lasts to the end."""
         start = self.decided_s if self.decided_s is not None else self.injected_s
-        if start is None or (self.error is not None and self.injected_s is None):
+        if start is None or (self.judged.error is not None and self.injected_s is None):
             return False
         return start <= at_s and (self.healed_s is None or at_s <= self.healed_s)
 
@@ -210,7 +196,7 @@ class RunRecord:
     def node_ids(self) -> tuple[int, ...]:
         """Every broker that the run, its faults or its timeline name, in order."""
         ids = set(range(1, (fields.integer(self.cluster, "brokers") or 0) + 1))
-        ids.update(*(fault.victims for fault in self.faults))
+        ids.update(*(fault.judged.victims for fault in self.faults))
         spans = [span for spans in self.timeline.values() for span in spans]
         ids.update(*(span.isr for span in spans))
         ids.update(span.leader for span in spans if span.leader is not None)

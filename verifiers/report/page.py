@@ -59,7 +59,7 @@ def render(record: RunRecord) -> str:
         **cards,
         shortcoming=sentences.shortcoming,
         # The cures of an UNKNOWN verdict name them already.
-        unproven=[] if cures else [f for f in record.faults if not f.proven],
+        unproven=[] if cures else [f for f in record.faults if not f.judged.proven],
         configuration=_configuration(configuration),
         nodes=list(configuration),
         steps=_steps(record.plan),
@@ -234,7 +234,7 @@ def _data(record: RunRecord, axis: TimeAxis, shown: list[Partition]) -> Markup:
                 units.visible(fault.title),
                 fault.from_s,
                 axis.to_s if fault.healed_s is None else fault.healed_s,
-                fault.proven,
+                fault.judged.proven,
             ]
             for fault in record.faults
             if fault.from_s is not None

@@ -23,7 +23,6 @@ from verifiers.report.model import (
     Partition,
     Phase,
     RunRecord,
-    Witnessed,
 )
 from verifiers.report.units import visible
 from verifiers.run_folder.folder import recorded_fault
@@ -153,11 +152,14 @@ def _faults(
     recorded = {
         fault_id: recorded_fault(fault_id, told, origin_ns) for fault_id, told in events.items()
     }
-    judged = {fault.id: fault for fault in report.faults}
+    # A fault of both keeps the evidence of the journal, which has it in the order written.
+    judged = {
+        fault.id: replace(fault, evidence=recorded.get(fault.id, fault).evidence)
+        for fault in report.faults
+    }
     found = [
-        _fault(fault, judged.get(fault.id, fault), events.get(fault.id, {}), origin_ns)
-        # A fault of both is taken from the journal, which has its evidence in the order written.
-        for fault in (judged | recorded).values()
+        _fault(fault, events.get(fault_id, {}), origin_ns)
+        for fault_id, fault in (recorded | judged).items()
     ]
     return tuple(sorted(found, key=lambda f: (f.from_s is None, f.from_s or 0.0)))
 
@@ -167,9 +169,7 @@ def _is_event(line: Json) -> bool:
     return {"id", "event"} <= line.keys() and (is_timed or line["event"] == "failed")
 
 
-def _fault(
-    fault: JudgedFault, judged: JudgedFault, events: Mapping[str, Json], origin_ns: int
-) -> FaultRecord:
+def _fault(fault: JudgedFault, events: Mapping[str, Json], origin_ns: int) -> FaultRecord:
     decided = events.get("decided", {})
 
     def at(event: str, otherwise: float | None = None) -> float | None:
@@ -177,32 +177,12 @@ def _fault(
         return otherwise if at_s is None else at_s
 
     return FaultRecord(
-        id=visible(fault.id),
-        name=visible(fault.name),
+        judged=replace(fault, id=visible(fault.id), name=visible(fault.name)),
         parameters=fields.mapping(decided, "parameters"),
-        target=fault.target,
-        victims=fault.victims,
         decided_s=at("decided"),
         injected_s=at("injected", fault.injected_at_s),
         healed_s=at("healed", fault.healed_at_s),
-        proven=judged.proven,
-        inject=_witnessed(fault.evidence.get("inject")),
-        heal=_witnessed(fault.evidence.get("heal")),
-        error=fault.error,
         proof=recorded_traits(decided or {"fault": fault.name}).proof,
-        felt=judged.felt,
-        signs=judged.signs,
-    )
-
-
-def _witnessed(evidence: object) -> Witnessed:
-    if not isinstance(evidence, Mapping):
-        return Witnessed(observed=None, details={})
-    observed = evidence.get("observed")
-    return Witnessed(
-        observed=observed if isinstance(observed, bool) else None,
-        details=fields.mapping(evidence, "details"),
-        question=fields.text(evidence, "question") or "",
     )
 
 

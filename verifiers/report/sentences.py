@@ -7,7 +7,7 @@ from typing import Any
 from harness.core.verdict import Verdict
 from verifiers.judging.evidence import in_words, lost_when, spoken
 from verifiers.report import fields, units
-from verifiers.report.model import FaultRecord, Gap, RunRecord, Witnessed
+from verifiers.report.model import FaultRecord, Gap, RunRecord
 from verifiers.run_folder.result import AnomalyFinding, OffenceExample
 from verifiers.situations.situation import in_a_sentence
 
@@ -82,7 +82,9 @@ def broken(record: RunRecord) -> str:
     """Return which faults there were, and whether they are proven."""
 
     def listed(*, proven: bool) -> str:
-        names = Counter(fault.name for fault in record.faults if fault.proven is proven)
+        names = Counter(
+            fault.judged.name for fault in record.faults if fault.judged.proven is proven
+        )
         return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in names.items())
 
     proven, unproven = listed(proven=True), listed(proven=False)
@@ -96,7 +98,7 @@ def broken(record: RunRecord) -> str:
 
 
 def _proven(record: RunRecord) -> str:
-    return units.counted(sum(fault.proven for fault in record.faults), "proven fault")
+    return units.counted(sum(fault.judged.proven for fault in record.faults), "proven fault")
 
 
 def _purpose(record: RunRecord, name: str) -> str:
@@ -192,16 +194,16 @@ def _proofs(record: RunRecord) -> str:
     """Return how many faults are proven, and how many were felt: 4 of 5 faults proven, 3 felt."""
     if not record.faults:
         return "no fault"
-    proven = sum(fault.proven for fault in record.faults)
+    proven = sum(fault.judged.proven for fault in record.faults)
     text = f"{proven} of {units.counted(len(record.faults), 'fault')} proven"
-    if not any(fault.felt for fault in record.faults):
+    if not any(fault.judged.felt for fault in record.faults):
         return text
-    return f"{text}, {sum(fault.felt == 'felt' for fault in record.faults)} felt"
+    return f"{text}, {sum(fault.judged.felt == 'felt' for fault in record.faults)} felt"
 
 
 def witnesses(fault: FaultRecord) -> tuple[str, ...]:
     """Return the names of the witnesses of a fault."""
-    keys = (*fault.inject.details, *fault.heal.details)
+    keys = (*fault.details("inject"), *fault.details("heal"))
     # Durations such as `wanted_s` are our own bounds and no evidence.
     return tuple(dict.fromkeys(_witness(key) for key in keys if not key.endswith(("_s", "_ms"))))
 
@@ -214,21 +216,22 @@ def _witness(key: str) -> str:
 
 def shortcoming(fault: FaultRecord, *, in_full: bool = True) -> str:
     """Return what an unproven fault lacks, and in full, what was seen; empty for a proven one."""
-    if fault.proven:
+    if fault.judged.proven:
         return ""
-    if fault.error is not None:
-        return f"it failed: {fault.error}"
+    if fault.judged.error is not None:
+        return f"it failed: {fault.judged.error}"
     if fault.injected_s is None:
         return "it was decided, and the journal does not say that it was injected"
-    if fault.inject.observed is not True:
-        return "no witness saw its effect" + (_instead(fault.inject) if in_full else "")
+    if fault.seen("inject").get("observed") is not True:
+        return "no witness saw its effect" + (_instead(fault, "inject") if in_full else "")
     if fault.healed_s is None:
         return "the journal does not say that it was healed"
-    return "no witness saw it healed" + (_instead(fault.heal) if in_full else "")
+    return "no witness saw it healed" + (_instead(fault, "heal") if in_full else "")
 
 
-def _instead(seen: Witnessed) -> str:
-    return f" ({evidence(seen.details)}{seen.question and f'; {seen.question}'})"
+def _instead(fault: FaultRecord, phase: str) -> str:
+    question = fault.seen(phase).get("question")
+    return f" ({evidence(fault.details(phase))}{f'; {question}' if question else ''})"
 
 
 def evidence(details: Mapping[str, Any]) -> str:
@@ -242,9 +245,9 @@ def cures(record: RunRecord) -> tuple[str, ...]:
     if report.verdict is not Verdict.UNKNOWN:
         return ()
     lacking = [
-        f"Fault {fault.id}, {fault.title}: {shortcoming(fault)}. To count, {fault.proof}."
+        f"Fault {fault.judged.id}, {fault.title}: {shortcoming(fault)}. To count, {fault.proof}."
         for fault in record.faults
-        if not fault.proven
+        if not fault.judged.proven
     ]
     if not record.faults:
         lacking.append("A fault: nothing was broken, so nothing was shown.")
@@ -318,7 +321,7 @@ def circumstances(record: RunRecord, example: OffenceExample) -> str:
     active = [fault for fault in record.faults if fault.in_force(at_s)]
     if active:
         text = "Active then: " + ", ".join(
-            fault.title + ("" if fault.proven else " (not proven)") for fault in active
+            fault.title + ("" if fault.judged.proven else " (not proven)") for fault in active
         )
     else:
         ended = [f for f in record.faults if f.healed_s is not None and f.healed_s < at_s]
@@ -379,7 +382,7 @@ def pace(record: RunRecord) -> list[str]:
     """Return how fast ISRs shrank, leaders were elected and ISRs recovered, a sentence a fault."""
     timeline = record.report.timeline
     lines = [line] if (line := liveness_line(record)) else []
-    faults = {fault.id: fault for fault in record.faults}
+    faults = {fault.judged.id: fault for fault in record.faults}
     times = fields.objects(timeline, "faults").items()
     known = [(faults[fault_id], span) for fault_id, span in times if fault_id in faults]
     lines += [_reaction(fault, span) for fault, span in known[:_MOST_FAULTS]]

@@ -59,7 +59,7 @@ def markdown(record: RunRecord) -> str:
     lines.append(
         f"- anomalies: {', '.join(found[:8])}" if found else f"- {_nothing_found(record).strip()}"
     )
-    unproven = [_safe(fault.title) for fault in record.faults if not fault.proven]
+    unproven = [_safe(fault.title) for fault in record.faults if not fault.judged.proven]
     if unproven:
         lines.append(f"- without proof: {', '.join(unproven[:8])}")
     unavailable = _unavailable(record)
@@ -85,19 +85,19 @@ def _fault_lines(record: RunRecord) -> Iterator[str]:
 
     def alike(fault: FaultRecord) -> tuple[str, bool, str]:
         lack = sentences.shortcoming(fault, in_full=False)
-        return fault.name, fault.proven, lack or ", ".join(sentences.witnesses(fault))
+        return fault.judged.name, fault.judged.proven, lack or ", ".join(sentences.witnesses(fault))
 
     for (name, proven, proof), faults in by_key(record.faults, alike).items():
         times = f" ×{len(faults)}" if len(faults) > 1 else ""
-        victims = sorted({victim for fault in faults for victim in fault.victims})
+        victims = sorted({victim for fault in faults for victim in fault.judged.victims})
         nodes = f" on {', '.join(map(str, victims))}" if victims else ""
         state = "proven by" if proven else "NOT PROVEN:"
-        felt = f", {_felt(faults)}" if proven and all(fault.felt for fault in faults) else ""
+        felt = f", {_felt(faults)}" if proven and all(fault.judged.felt for fault in faults) else ""
         yield f"{name}{times}{nodes}: {state} {proof or 'evidence without details'}{felt}"
 
 
 def _felt(faults: list[FaultRecord]) -> str:
-    felt = sum(fault.felt == "felt" for fault in faults)
+    felt = sum(fault.judged.felt == "felt" for fault in faults)
     if felt in (0, len(faults)):
         return "felt" if felt else "NOT FELT"
     return f"{felt} of {len(faults)} felt"
