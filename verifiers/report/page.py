@@ -92,14 +92,13 @@ def _rules(record: RunRecord) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _situations(record: RunRecord) -> dict[str, Any]:
+def _situations(record: RunRecord) -> list[tuple[str, str, Mapping[str, Any]]]:
     """Return the rows of the table of situations, those that were reached before the others."""
     rows = [
         (name, first_sentence(SITUATIONS[name]) if name in SITUATIONS else "", entry)
         for name, entry in record.report.situations.items()
     ]
-    rows.sort(key=lambda row: (not row[2].get("count"), row[0]))
-    return {"rows": rows, "reached": sum(1 for *_, entry in rows if entry.get("count"))}
+    return sorted(rows, key=lambda row: (not row[2].get("count"), row[0]))
 
 
 def axis_of(record: RunRecord) -> TimeAxis:
