@@ -92,8 +92,7 @@ def claim_result(
         claim: the claim; None: the registered one of this name.
     """
     run_dir = result.run_dir
-    verdict = result.report.to_json()
-    run = RecordedRun(run_dir, verdict)
+    run = RecordedRun(run_dir, result.report.to_json())
     claim_run = ClaimRun(name=name, claim=claim or CLAIMS[name](), kafka=run.kafka)
     concluded = replace(
         _result(claim_run, _conclude(run, claim_run), seconds),
@@ -105,7 +104,7 @@ def claim_result(
         facts=run.all_facts,
     )
     write_atomically(run_dir.path / CLAIM_FILE, canonical_json(concluded.document()))
-    write_report(run_dir.path, verdict=verdict)  # once more: it begins with the claim
+    write_report(run_dir.path, report=result.report)  # once more: it begins with the claim
     return concluded
 
 

@@ -122,7 +122,7 @@ def judge_all(
             results.append(report)
             continue
         write_verdict(run_dir.path, report)
-        summary = write_report(run_dir.path, verdict=report.to_json())
+        summary = write_report(run_dir.path, report=report)
         publish(run_dir.path)
         results.append(RunResult(run_dir=run_dir, report=report, summary=summary))
     return tuple(results)

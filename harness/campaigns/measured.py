@@ -95,7 +95,7 @@ def _by_kind(report: Report) -> dict[str, FaultCounts]:
     for fault in report.faults:
         planned[fault.name] += 1
         proven[fault.name] += fault.proven
-        felt[fault.name] += report.effects.get(fault.id, {}).get("felt") == "felt"
+        felt[fault.name] += fault.felt == "felt"
     return {
         name: FaultCounts(planned=planned[name], proven=proven[name], felt=felt[name])
         for name in sorted(planned)

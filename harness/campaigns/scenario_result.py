@@ -267,7 +267,7 @@ def _of_run(
         unavailable_s=widest["gap_s"] if widest else None,
         acked=report.counts.acked,
         proven=sum(fault.proven for fault in report.faults),
-        felt=sum(effect.get("felt") == "felt" for effect in report.effects.values()),
+        felt=sum(fault.felt == "felt" for fault in report.faults),
         faults=len(report.faults),
         situations={name: entry["count"] for name, entry in report.situations.items()},
         reached_under=_under(report, {fault.id: fault.name for fault in report.faults}),

@@ -12,7 +12,10 @@ from harness.lab.recorded import RecordedRun
 from tests.unit.report_fixture import run_document, verdict_document, write_json, write_lines
 
 TOPIC = "claim"
-WITNESSED = {"id": "1", "name": "broker_kill", "evidence": {"inject": {"observed": True}}}
+WITNESSED = {
+    "id": "1", "name": "broker_kill", "target": "random", "victims": [1], "injected_at_s": 6.0,
+    "healed_at_s": 12.4, "proven": False, "evidence": {"inject": {"observed": True}},
+}  # fmt: skip
 CHECKERS = (
     *("lost-write", "replica-divergence", "epoch-disorder", "dirty-read"),
     *("consume-skip", "consume-repeat", "lost-commit"),

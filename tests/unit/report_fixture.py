@@ -235,7 +235,7 @@ def lost_write(count: int = 3, *, permitted: bool = False, why: str = "") -> dic
             "process": 17,
             "time_ns": ns(18.3 + n * 0.004),
             "kind": "tail",
-            "detail": {"final_end": 62391, "complete_ns": ns(18.3), "polled": 0},
+            "detail": {"final_end": "62391", "complete_ns": str(ns(18.3)), "polled": "0"},
         }
         for n in range(min(count, 32))
     ]

@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from harness.lab.finding import Outcome
 from harness.run.runner import Runner
 from tests.unit.campaign_fixture import Machine, machine
 from tests.unit.lab_fixture import WITNESSED, batch, lost, recorded_run
+from verifiers.run_folder.result import read_verdict
 
 __all__ = ["machine"]
 
@@ -83,17 +84,6 @@ def test_replicas_that_are_not_there_are_refused() -> None:
 # -- from a run to an outcome ----------------------------------------------------------------------
 
 
-@dataclass
-class Reported:
-    """A report, as far as it lies in the folder."""
-
-    folder: Path
-
-    def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads((self.folder / "verdict.json").read_text())
-        return document
-
-
 def simple(**changes: Any) -> Claim:
     given: dict[str, Any] = {
         "number": 900,
@@ -113,7 +103,7 @@ def simple(**changes: Any) -> Claim:
 
 def judged(folder: Path, **what: Any) -> ClaimResult:
     recorded_run(folder, **{"lines": [batch("x", 0, 10)], **what})
-    result = RunResult(run_dir=RunDir(folder), report=Reported(folder))  # type: ignore[arg-type]
+    result = RunResult(run_dir=RunDir(folder), report=read_verdict(RunDir(folder)))
     return claim_result(result, 1.0, name="simple", claim=simple())
 
 

@@ -126,14 +126,20 @@ def _measured(runner: Runner) -> Report:
     (fault,) = made.faults
 
     def hit(
-        fault_id: str, from_s: float, to_s: float | None, *, proven: bool = True
+        fault_id: str, from_s: float, to_s: float | None, *, proven: bool = True, felt: str = ""
     ) -> JudgedFault:
-        return replace(fault, id=fault_id, injected_at_s=from_s, healed_at_s=to_s, proven=proven)
+        return replace(
+            fault, id=fault_id, injected_at_s=from_s, healed_at_s=to_s, proven=proven, felt=felt
+        )
 
     return replace(
         made,
-        faults=(hit("1", 3, 9), hit("2", 7, 12), hit("3", 20, 25), hit("4", 30, 60, proven=False)),
-        effects={"1": {"felt": "felt"}, "2": {"felt": "unfelt"}},
+        faults=(
+            hit("1", 3, 9, felt="felt"),
+            hit("2", 7, 12, felt="unfelt"),
+            hit("3", 20, 25),
+            hit("4", 30, 60, proven=False),
+        ),
         timing_s={"start": 8.0, "steady": 2.0, "faults": 40.0, "verify": 9.0},
         timeline={
             "faults": {

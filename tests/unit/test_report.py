@@ -78,6 +78,7 @@ def test_a_lost_record_is_told_with_its_producer_its_place_and_the_faults_of_tha
 
     assert "orders/0 offset 62 400 · producer 17 sequence 8 100 · at 18.300 s" in words
     assert "Active then: partition 3 · no leader, ISR 1 2 3." in words
+    assert "complete 18.300 s, " in words
 
 
 def test_a_mark_on_the_time_axis_leads_to_the_card_of_its_anomaly(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_hostile_text_neither_escapes_into_markup_nor_breaks_the_files(tmp_path:
     verdict = fixture.verdict_document("INVALID", reasons=[HOSTILE])
     example = fixture.lost_write(1)["examples"][0] | {
         "topic": HOSTILE,
-        "detail": {HOSTILE: [HOSTILE]},
+        "detail": {HOSTILE: HOSTILE},
     }
     verdict["anomalies"] = {
         HOSTILE: {"count": 1, "permitted": False, "why": HOSTILE, "examples": [example]}

@@ -49,7 +49,7 @@ def whole_report() -> Report:
             JudgedFault(
                 id="1", name="power_loss", target="leader", victims=(1, 2), injected_at_s=3.0,
                 healed_at_s=9.5, proven=True, evidence={"inject": {"seen": [1]}},
-                destroys_data=True,
+                destroys_data=True, felt="felt", signs=("broker 1 lost the lead",),
             ),
             JudgedFault(
                 id="2", name="gc_pause", target="any", victims=(), injected_at_s=None,
@@ -60,7 +60,6 @@ def whole_report() -> Report:
         adequacy={"readers-read": {"state": "held", "reasons": [], "figures": {"share": 1.0}}},
         replicas={"compared": True}, timeline={"faults": {"1": {"shrink_s": 1.5}}},
         liveness={"widest": {"gap_s": 12.5}}, metrics={"causes": [None]}, group={"name": "g"},
-        effects={"1": {"felt": "felt", "signs": ["broker 1 lost the lead"]}},
         situations={"leader-lost-by-crash": {"count": 1, "faults": ["1"], "first_s": 3.1}},
     )  # fmt: skip
 
@@ -82,6 +81,10 @@ def test_what_an_older_report_does_not_say_has_its_default() -> None:
     report = Report.read(document)
 
     assert (report.situations, report.group) == ({}, {})
+    least = {"schema": 1, "verdict": "UNKNOWN", "anomalies": {"G1a": {"count": 1}}}
+    assert Report.read(least) == Report(
+        verdict=Verdict.UNKNOWN, anomalies={"G1a": AnomalyFinding(count=1)}
+    )
 
 
 @pytest.mark.parametrize(

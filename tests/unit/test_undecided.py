@@ -87,9 +87,9 @@ def test_a_report_calls_it_neither_permitted_nor_forbidden(tmp_path: Path) -> No
     folder = fixture.build(tmp_path / "run", verdict=verdict)
     record = read_record(folder)
 
-    assert record.judgement.ruled("forbidden") == ()
-    assert record.judgement.ruled("permitted") == ()
-    assert [a.ruling for a in record.judgement.ruled("unknown")] == ["unknown"]
+    assert record.ruled("forbidden") == []
+    assert record.ruled("permitted") == []
+    assert [name for name, _ in record.ruled("unknown")] == ["odd-client"]
     summary = write_report(folder)
     assert any("odd-client ×2  UNKNOWN: 2 clients are odd" in line for line in summary)
     page = (folder / "report.html").read_text(encoding="utf-8")

@@ -286,8 +286,10 @@ class Verification:
             reasons=reasons,
             anomalies=findings,
             counts=counts,
-            faults=run.faults,
-            effects={fault_id: effect.to_json() for fault_id, effect in felt.items()},
+            faults=tuple(
+                replace(fault, felt=felt[fault.id].felt, signs=felt[fault.id].signs)
+                for fault in run.faults
+            ),
             situations=reached(events),
             adequacy={name: answer.to_json() for name, answer in answers.items()},
             checkers=checker_states(evidence)[0],

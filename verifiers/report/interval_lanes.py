@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from harness.core.grouping import by_key
 from verifiers.report import units
-from verifiers.report.model import Anomaly, FaultRecord, Gap, Leadership, Partition, RunRecord
+from verifiers.report.model import FaultRecord, Gap, Leadership, Partition, RunRecord
 from verifiers.report.svg import RIGHT, Drawing, Label, TimeAxis, box, level, num, path, tiers
+from verifiers.run_folder.result import AnomalyFinding
 
 T = TypeVar("T")
 
@@ -41,14 +42,14 @@ def phases_lane(record: RunRecord, axis: TimeAxis) -> Drawing:
 def fault_lanes(record: RunRecord, axis: TimeAxis) -> list[Drawing]:
     """Return one lane for each kind of fault, in the order of their first appearance."""
     timed = [fault for fault in record.faults if fault.from_s is not None]
-    by_name = by_key(timed, attrgetter("name"))
+    by_name = by_key(timed, attrgetter("judged.name"))
     return [_fault_lane(name, faults, axis) for name, faults in by_name.items()]
 
 
 def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing:
     spans = [(axis.x(f.from_s or 0.0), _fault_end(f, axis)) for f in faults]
     rows = tiers(spans)
-    proven = sum(f.proven for f in faults)
+    proven = sum(f.judged.proven for f in faults)
     lane = Drawing(
         name=units.shortened(units.visible(name), _NAME_SIGNS),
         note=f"{proven} of {len(faults)} proven",
@@ -57,28 +58,30 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
     )
     for number, (fault, (x0, x1), row) in enumerate(zip(faults, spans, rows, strict=True)):
         y = 5 + 22.0 * row
-        state = "proven" if fault.proven else "not proven"
+        state = "proven" if fault.judged.proven else "not proven"
         title = (
-            f"fault {fault.id}: {fault.title}, {state}; in force from "
+            f"fault {fault.judged.id}: {fault.title}, {state}; in force from "
             f"{units.instant(fault.from_s or 0.0)}"
             + (f" to {units.instant(fault.healed_s)}" if fault.healed_s is not None else "")
         )
-        kind = "fault proven" if fault.proven else "fault unproven"
+        kind = "fault proven" if fault.judged.proven else "fault unproven"
         lane.stretched.append(path(kind, [box(x0, x1, y, 15)], title))
-        height = 4 / max(1, len(fault.victims))
-        for place, victim in enumerate(fault.victims):
+        height = 4 / max(1, len(fault.judged.victims))
+        for place, victim in enumerate(fault.judged.victims):
             strip = box(x0, x1, y + 15 + place * height, height)
             lane.stretched.append(path(f"b{_colour(victim)}", [strip]))
         following = zip(spans[number + 1 :], rows[number + 1 :], strict=True)
         next_x0 = next((span[0] for span, other_row in following if other_row == row), RIGHT)
-        text = ", ".join(map(str, fault.victims)) + ("" if fault.proven else " not proven")
+        text = ", ".join(map(str, fault.judged.victims)) + (
+            "" if fault.judged.proven else " not proven"
+        )
         label = Label(
             text=text.strip(),
             x0=x0,
             x1=x1,
             limit=next_x0 - 2,
             y=y + 11.5,
-            inside=fault.proven,
+            inside=fault.judged.proven,
             before=row not in rows[:number],
             kind="onink",
         )
@@ -89,7 +92,7 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
 def _fault_end(fault: FaultRecord, axis: TimeAxis) -> float:
     if fault.healed_s is not None:
         return axis.x(fault.healed_s)
-    if fault.error is not None and fault.injected_s is None:
+    if fault.judged.error is not None and fault.injected_s is None:
         # The fault never was in force: draw a mark at its decision, not a bar to the end.
         return axis.x(fault.from_s or 0.0) + 3
     return axis.x(axis.to_s)
@@ -173,30 +176,31 @@ def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:
     return lane
 
 
-def anomaly_lane(anomaly: Anomaly, axis: TimeAxis) -> Drawing | None:
+def anomaly_lane(
+    record: RunRecord, name: str, anomaly: AnomalyFinding, axis: TimeAxis
+) -> Drawing | None:
     """Return the times of an anomaly's examples, as marks that link to its card.
 
     A line spans all occurrences, from the first to the last: there are only a few examples.
 
     Return None if no example has a time.
     """
-    places = sorted(axis.x(e.at_s) for e in anomaly.examples if e.at_s is not None)
+    times = [record.at_s(example.time_ns) for example in anomaly.examples]
+    places = sorted(axis.x(at_s) for at_s in times if at_s is not None)
     if not places:
         return None
     state = anomaly.ruling
     marked = f"first {len(places)} of " if len(places) < anomaly.count else ""
     lane = Drawing(
-        name=units.shortened(units.visible(anomaly.name), _NAME_SIGNS),
+        name=units.shortened(units.visible(name), _NAME_SIGNS),
         note=f"{state}, {marked}{units.count(anomaly.count)}",
         height=28,
-        described=f"when {units.visible(anomaly.name)} occurred",
+        described=f"when {units.visible(name)} occurred",
     )
-    if anomaly.from_s is not None and anomaly.to_s is not None:
-        title = (
-            f"{units.visible(anomaly.name)}: from {units.instant(anomaly.from_s)} "
-            f"to {units.instant(anomaly.to_s)}"
-        )
-        bar = box(axis.x(anomaly.from_s), axis.x(anomaly.to_s), 21, 3)
+    from_s, to_s = record.at_s(anomaly.first_ns), record.at_s(anomaly.last_ns)
+    if from_s is not None and to_s is not None:
+        title = f"{units.visible(name)}: from {units.instant(from_s)} to {units.instant(to_s)}"
+        bar = box(axis.x(from_s), axis.x(to_s), 21, 3)
         lane.stretched.append(path(f"extent {state}", [bar], title))
     groups: list[list[float]] = []
     for x in places:
@@ -213,7 +217,7 @@ def anomaly_lane(anomaly: Anomaly, axis: TimeAxis) -> Drawing | None:
                 '<a href="#anomaly-{}"><g class="mark {}" data-a="{}" transform="translate({} 0)">'
                 '<path d="M-6 7h12l-6 12z"/><text class="{}" x="{}" y="17">{}</text></g></a>'
             ).format(
-                anchor(anomaly.name),
+                anchor(name),
                 state,
                 num(group[0]),
                 num(group[0]),

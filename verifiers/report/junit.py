@@ -6,7 +6,8 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.core.verdict import Verdict
 from verifiers.report import sentences, units
-from verifiers.report.model import Anomaly, FaultRecord, RunRecord
+from verifiers.report.model import FaultRecord, RunRecord
+from verifiers.run_folder.result import AnomalyFinding
 
 
 def write_junit(record: RunRecord, path: Path) -> None:
@@ -27,10 +28,10 @@ def write_junit(record: RunRecord, path: Path) -> None:
     for name, value in properties.items():
         suite.add_property(name, units.visible(value, 4000))
     suite.add_testcase(_verdict_case(record))
-    found = {anomaly.name: anomaly for anomaly in record.judgement.anomalies}
-    for name in dict.fromkeys([*record.judgement.checkers, *found]):
-        state = record.judgement.checkers.get(name, "ran")
-        suite.add_testcase(_checker_case(name, state, found.get(name)))
+    checkers, anomalies = record.report.checkers, record.report.anomalies
+    for name in dict.fromkeys([*checkers, *anomalies]):
+        state = units.visible(checkers.get(name, "ran"))
+        suite.add_testcase(_checker_case(units.visible(name), state, anomalies.get(name)))
     for fault in record.faults:
         suite.add_testcase(_fault_case(fault))
     document = JUnitXml("kafka-chaos")
@@ -40,9 +41,11 @@ def write_junit(record: RunRecord, path: Path) -> None:
 
 
 def _verdict_case(record: RunRecord) -> TestCase:
-    case = TestCase("verdict", "kafka-chaos.verdict", sum(record.judgement.timing_s.values()))
-    verdict, headline = record.judgement.verdict, sentences.headline(record)
-    text = "\n".join([headline, *sentences.reasons(record), *sentences.cures(record)])
+    case = TestCase("verdict", "kafka-chaos.verdict", sum(record.report.timing_s.values()))
+    verdict = record.report.verdict
+    lines = [sentences.headline(record), *sentences.reasons(record), *sentences.cures(record)]
+    headline, *more = [units.visible(line, 4000) for line in lines]
+    text = "\n".join([headline, *more])
     if verdict is not Verdict.VALID:
         kind = Failure if verdict is Verdict.INVALID else Error
         case.result = [kind(headline, verdict.name)]
@@ -51,10 +54,10 @@ def _verdict_case(record: RunRecord) -> TestCase:
     return case
 
 
-def _checker_case(name: str, state: str, anomaly: Anomaly | None) -> TestCase:
-    case = TestCase(units.visible(name), "kafka-chaos.checker")
+def _checker_case(name: str, state: str, anomaly: AnomalyFinding | None) -> TestCase:
+    case = TestCase(name, "kafka-chaos.checker")
     if anomaly is not None:
-        text = f"{anomaly.summary}. {anomaly.why}"
+        text = units.visible(f"{sentences.found(name, anomaly)}. {anomaly.why}", 4000)
         if anomaly.permitted:
             case.system_out = f"Permitted by the contract: {text}"
         elif anomaly.undecided:
@@ -69,15 +72,15 @@ def _checker_case(name: str, state: str, anomaly: Anomaly | None) -> TestCase:
 
 
 def _fault_case(fault: FaultRecord) -> TestCase:
-    case = TestCase(f"fault {fault.id}: {fault.title}", "kafka-chaos.fault")
+    case = TestCase(f"fault {fault.judged.id}: {fault.title}", "kafka-chaos.fault")
     if fault.injected_s is not None and fault.healed_s is not None:
         case.time = round(fault.healed_s - fault.injected_s, 3)
     evidence = (
-        f"inject: {sentences.evidence(fault.inject.details)}\n"
-        f"heal: {sentences.evidence(fault.heal.details)}"
+        f"inject: {sentences.evidence(fault.details('inject'))}\n"
+        f"heal: {sentences.evidence(fault.details('heal'))}"
     )
-    if not fault.proven:
-        case.result = [Error(sentences.shortcoming(fault), "not proven")]
+    if not fault.judged.proven:
+        case.result = [Error(units.visible(sentences.shortcoming(fault), 4000), "not proven")]
         case.result[0].text = evidence
     case.system_out = evidence
     return case

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.op import producer_of, sequence_of
-from harness.core.verdict import Verdict
-from verifiers.report import fields, units
+from verifiers.report import fields
+from verifiers.run_folder.result import AnomalyFinding, JudgedFault, Report
 
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -26,51 +25,37 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witnessed:
-    """The evidence of an injection or a healing; `observed` is None if none was recorded."""
-
-    observed: bool | None
-    details: Mapping[str, Any]
-    question: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRecord:
-    """One fault of the journal; id, name, parameters and target are as in faults.jsonl.
+    """One fault as it was judged, and what the journal says of it besides.
 
     Attributes:
-        victims: node ids.
+        judged: its victims, its evidence, and whether it is proven and was felt.
+        parameters: as in faults.jsonl.
         decided_s: when it was decided; None if only the verdict knows the fault.
         injected_s: when the injection had returned; None if it never did.
         healed_s: when the healing had returned; None if it never did.
-        proven: whether witnesses saw both the effect and its end.
-        inject: the evidence of the injection, `heal` that of the healing.
-        error: why it failed, if it did.
         proof: what witnesses must see before it counts.
-        felt: "felt", "unfelt" or "unproven"; empty if the verdict does not say.
-        signs: what Kafka and its clients showed of it, in sentences.
     """
 
-    id: str
-    name: str
+    judged: JudgedFault
     parameters: Mapping[str, Any]
-    target: str | None
-    victims: tuple[int, ...]
     decided_s: float | None
     injected_s: float | None
     healed_s: float | None
-    proven: bool
-    inject: Witnessed
-    heal: Witnessed
-    error: str | None
     proof: str
-    felt: str = ""
-    signs: tuple[str, ...] = ()
+
+    def seen(self, phase: str) -> dict[str, Any]:
+        """Return the evidence of a phase, "inject" or "heal"; empty if none was written."""
+        return fields.mapping(self.judged.evidence, phase)
+
+    def details(self, phase: str) -> dict[str, Any]:
+        """Return what was seen in a phase, by witness."""
+        return fields.mapping(self.seen(phase), "details")
 
     @property
     def title(self) -> str:
         """The fault and its victims: partition 2, 3."""
-        return f"{self.name} {', '.join(map(str, self.victims))}".strip()
+        return f"{self.judged.name} {', '.join(map(str, self.judged.victims))}".strip()
 
     @property
     def from_s(self) -> float | None:
@@ -80,7 +65,7 @@ class FaultRecord:
     def in_force(self, at_s: float) -> bool:
         """Return whether it was in force; a fault without a healing lasts to the end."""
         start = self.decided_s if self.decided_s is not None else self.injected_s
-        if start is None or (self.error is not None and self.injected_s is None):
+        if start is None or (self.judged.error is not None and self.injected_s is None):
             return False
         return start <= at_s and (self.healed_s is None or at_s <= self.healed_s)
 
@@ -134,89 +119,6 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """One offence: its place, process and time, and the checker's detail."""
-
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    value: int | None
-    process: int | None
-    at_s: float | None
-    kind: str | None
-    detail: Mapping[str, Any]
-
-    @property
-    def producer(self) -> int | None:
-        """The producer that wrote the value."""
-        return None if self.value is None else producer_of(self.value)
-
-    @property
-    def sequence(self) -> int | None:
-        """The sequence number that its producer gave the value."""
-        return None if self.value is None else sequence_of(self.value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anomaly:
-    """All occurrences of one anomaly: `AnomalyFinding` of verifiers/run_folder/result.py.
-
-    Texts that the verdict does not have are empty. The first of them all happened at `from_s`, the
-    last at `to_s`; None if the verdict does not say.
-    """
-
-    name: str
-    count: int
-    permitted: bool
-    why: str
-    permits: str
-    examples: tuple[Example, ...]
-    severity: int = 9
-    phrase: str = ""
-    means: str = ""
-    from_s: float | None = None
-    to_s: float | None = None
-    undecided: bool = False
-
-    @property
-    def ruling(self) -> str:
-        """What the oracle says of it, in a word: permitted, forbidden, or unknown."""
-        return "permitted" if self.permitted else "unknown" if self.undecided else "forbidden"
-
-    @property
-    def summary(self) -> str:
-        """What was found, in words: 3 acknowledged records were lost."""
-        if self.phrase:
-            return f"{units.count(self.count)} {self.phrase}"
-        return f"{self.name} occurred {units.counted(self.count, 'time')}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """verdict.json, without the faults: `Report` of verifiers/run_folder/result.py.
-
-    What it does not have is empty, and the verdict is UNKNOWN if the run was never verified. Of the
-    anomalies the forbidden come first, those that leave the verdict UNKNOWN next, and of each the
-    worst first.
-    """
-
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    anomalies: tuple[Anomaly, ...]
-    counts: Mapping[str, int]
-    checkers: Mapping[str, str]
-    replicas: Mapping[str, Any]
-    timing_s: Mapping[str, float]
-    timeline: Mapping[str, Any]
-    liveness: Mapping[str, Any]
-    metrics: Mapping[str, Any]
-
-    def ruled(self, ruling: str) -> tuple[Anomaly, ...]:
-        """Return the anomalies that are permitted, forbidden, or unknown."""
-        return tuple(a for a in self.anomalies if a.ruling == ruling)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRecord:
     """The claim that a run tested, what was expected of this version, and what was seen.
 
@@ -238,7 +140,9 @@ class RunRecord:
         folder: the run folder.
         phases: in the order of time.
         run_reasons: what the runner saw that makes a pass impossible.
-        judgement: what the verifier concluded.
+        report: what the verifier concluded, the forbidden anomalies first, those that leave the
+            verdict UNKNOWN next, and of each the worst first; checkers by name.
+        verified: whether it concluded anything; else the report is UNKNOWN and says so.
         faults: in the order of time.
         timeline: leaders and ISRs of each partition; empty if the folder has none.
         lanes: what the clients saw over time; None if the folder has no lanes.json.
@@ -247,9 +151,6 @@ class RunRecord:
         plan: plan.json; None if there is none.
         claim: claim.json; None if the run tested none.
         client: the library that was asked for of the clients; empty: the harness's own.
-        group: what verdict.json says of the group whose members came and went; empty if none did.
-        situations: what verdict.json says of each situation, by name; empty if it says nothing.
-        adequacy: what became of each rule of adequacy, by name; empty if verdict.json says nothing.
         missing: a sentence for each part that the folder lacks.
     """
 
@@ -260,6 +161,7 @@ class RunRecord:
     kafka: str
     command: str
     started_utc: str
+    origin_ns: int
     contract: Mapping[str, Any]
     cluster: Mapping[str, Any]
     provokes: tuple[str, ...]
@@ -267,7 +169,8 @@ class RunRecord:
     versions: Mapping[str, str]
     state: str
     run_reasons: tuple[str, ...]
-    judgement: Judgement
+    report: Report
+    verified: bool
     faults: tuple[FaultRecord, ...]
     timeline: Mapping[Partition, tuple[Leadership, ...]]
     lanes: Lanes | None
@@ -275,9 +178,6 @@ class RunRecord:
     given: Mapping[str, Mapping[str, str]]
     plan: Any
     claim: ClaimRecord | None
-    group: Mapping[str, Any]
-    situations: Mapping[str, Mapping[str, Any]]
-    adequacy: Mapping[str, Mapping[str, Any]]
     missing: tuple[str, ...]
     client: str = ""
 
@@ -296,11 +196,19 @@ class RunRecord:
     def node_ids(self) -> tuple[int, ...]:
         """Every broker that the run, its faults or its timeline name, in order."""
         ids = set(range(1, (fields.integer(self.cluster, "brokers") or 0) + 1))
-        ids.update(*(fault.victims for fault in self.faults))
+        ids.update(*(fault.judged.victims for fault in self.faults))
         spans = [span for spans in self.timeline.values() for span in spans]
         ids.update(*(span.isr for span in spans))
         ids.update(span.leader for span in spans if span.leader is not None)
         return tuple(sorted(ids))
+
+    def ruled(self, ruling: str) -> list[tuple[str, AnomalyFinding]]:
+        """Return the anomalies that are permitted, forbidden, or unknown, with their names."""
+        return [named for named in self.report.anomalies.items() if named[1].ruling == ruling]
+
+    def at_s(self, time_ns: int | None) -> float | None:
+        """Return a time of our monotonic clock on the time axis; None if there is none."""
+        return None if time_ns is None else (time_ns - self.origin_ns) / 1e9
 
     def leadership_at(self, partition: Partition, at_s: float) -> Leadership | None:
         """Return who led and who was in the ISR then, or None if nothing is known."""

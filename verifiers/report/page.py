@@ -7,12 +7,14 @@ from typing import Any
 
 from markupsafe import Markup
 
+from harness.core.op import producer_of, sequence_of
 from harness.core.registry import first_sentence
 from verifiers.adequacy.rule import RULES
 from verifiers.report import disks, fields, interval_lanes, quantity_lanes, sentences, units
-from verifiers.report.model import Anomaly, Partition, RunRecord
+from verifiers.report.model import Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, TimeAxis
 from verifiers.report.templates import LONGEST_TEXT, page_template
+from verifiers.run_folder.result import AnomalyFinding
 from verifiers.situations.situation import SITUATIONS
 
 _HERE = Path(__file__).parent
@@ -30,20 +32,22 @@ def render(record: RunRecord) -> str:
         anchor=interval_lanes.anchor,
         evidence=sentences.evidence,
         called=sentences.called,
+        producer=producer_of,
+        sequence=sequence_of,
     )
     axis = axis_of(record)
     partitions = by_harm(record, axis)
     pictures = _pictures(record, axis, partitions)
     cards = {
-        ruling: [_card(record, anomaly) for anomaly in record.judgement.ruled(ruling)]
+        ruling: [_card(record, name, anomaly) for name, anomaly in record.ruled(ruling)]
         for ruling in ("forbidden", "unknown", "permitted")
     }
     cures = sentences.cures(record)
     configuration = record.effective or record.given
     return template.render(
         record=record,
-        judgement=record.judgement,
-        mark=sentences.SIGNS[record.judgement.verdict],
+        report=record.report,
+        mark=sentences.SIGNS[record.report.verdict],
         headline=sentences.headline(record),
         broken=sentences.broken(record),
         reasons=sentences.reasons(record),
@@ -55,14 +59,14 @@ def render(record: RunRecord) -> str:
         **cards,
         shortcoming=sentences.shortcoming,
         # The cures of an UNKNOWN verdict name them already.
-        unproven=[] if cures else [f for f in record.faults if not f.proven],
+        unproven=[] if cures else [f for f in record.faults if not f.judged.proven],
         configuration=_configuration(configuration),
         nodes=list(configuration),
         steps=_steps(record.plan),
         plan_text=_pretty(record.plan),
         settings=_pretty({"contract": record.contract, "cluster": record.cluster}),
-        logs=disks.table(record.judgement.replicas),
-        on_disk=disks.sentences(record.judgement.replicas),
+        logs=disks.table(record.report.replicas),
+        on_disk=disks.sentences(record.report.replicas),
         pace=sentences.pace(record),
         causes=sentences.unknown_causes(record),
         situations=_situations(record),
@@ -84,18 +88,17 @@ def _rules(record: RunRecord) -> list[tuple[str, str, str, str]]:
             str(entry.get("state", "?")),
             " ".join(map(str, entry.get("reasons", ()))),
         )
-        for name, entry in record.adequacy.items()
+        for name, entry in record.report.adequacy.items()
     ]
 
 
-def _situations(record: RunRecord) -> dict[str, Any]:
+def _situations(record: RunRecord) -> list[tuple[str, str, Mapping[str, Any]]]:
     """Return the rows of the table of situations, those that were reached before the others."""
     rows = [
         (name, first_sentence(SITUATIONS[name]) if name in SITUATIONS else "", entry)
-        for name, entry in record.situations.items()
+        for name, entry in record.report.situations.items()
     ]
-    rows.sort(key=lambda row: (not row[2].get("count"), row[0]))
-    return {"rows": rows, "reached": sum(1 for *_, entry in rows if entry.get("count"))}
+    return sorted(rows, key=lambda row: (not row[2].get("count"), row[0]))
 
 
 def axis_of(record: RunRecord) -> TimeAxis:
@@ -108,9 +111,9 @@ def axis_of(record: RunRecord) -> TimeAxis:
     times = [t for p in drawn for t in (p.from_s, p.to_s)]
     for fault in record.faults:
         times += [t for t in (fault.decided_s, fault.injected_s, fault.healed_s) if t is not None]
-    for anomaly in record.judgement.anomalies:
-        times += [e.at_s for e in anomaly.examples if e.at_s is not None]
-        times += [t for t in (anomaly.from_s, anomaly.to_s) if t is not None]
+    for anomaly in record.report.anomalies.values():
+        times_ns = (anomaly.first_ns, anomaly.last_ns, *(e.time_ns for e in anomaly.examples))
+        times += [at_s for t in times_ns if (at_s := record.at_s(t)) is not None]
     if record.lanes is not None:
         busy = [b.t_s for b in record.lanes.bins if b.ok or b.info or b.fail or b.polled]
         times += [t for at in busy for t in (at, at + record.lanes.bin_s)]
@@ -146,7 +149,10 @@ def _pictures(record: RunRecord, axis: TimeAxis, order: list[Partition]) -> dict
         ]
         if sentences.widest_gap(record) is not None:
             below.append(interval_lanes.gaps_lane(record.lanes.gaps, axis))
-    marks = [interval_lanes.anomaly_lane(anomaly, axis) for anomaly in record.judgement.anomalies]
+    marks = [
+        interval_lanes.anomaly_lane(record, name, anomaly, axis)
+        for name, anomaly in record.report.anomalies.items()
+    ]
     return {
         "scale": quantity_lanes.scale(axis),
         "above": [lane.markup(axis) for lane in above],
@@ -165,7 +171,7 @@ def by_harm(record: RunRecord, axis: TimeAxis) -> list[Partition]:
     """
     offended = {
         (example.topic, example.partition)
-        for anomaly in record.judgement.anomalies
+        for anomaly in record.report.anomalies.values()
         for example in anomaly.examples
     }
 
@@ -182,10 +188,14 @@ def by_harm(record: RunRecord, axis: TimeAxis) -> list[Partition]:
     return sorted(record.timeline, key=harm)
 
 
-def _card(record: RunRecord, anomaly: Anomaly) -> dict[str, Any]:
-    examples = [(e, sentences.circumstances(record, e)) for e in anomaly.examples]
+def _card(record: RunRecord, name: str, anomaly: AnomalyFinding) -> dict[str, Any]:
+    examples = [
+        (e, record.at_s(e.time_ns), sentences.circumstances(record, e), sentences.facts(record, e))
+        for e in anomaly.examples
+    ]
     first, rest = examples[:_EXAMPLES_OPEN], examples[_EXAMPLES_OPEN:]
-    return {"anomaly": anomaly, "first": first, "rest": rest}
+    summary = sentences.found(name, anomaly)
+    return {"name": name, "anomaly": anomaly, "summary": summary, "first": first, "rest": rest}
 
 
 def _configuration(effective: Mapping[str, Mapping[str, str]]) -> list[tuple[str, list[str]]]:
@@ -223,7 +233,7 @@ def _data(record: RunRecord, axis: TimeAxis, shown: list[Partition]) -> Markup:
                 units.visible(fault.title),
                 fault.from_s,
                 axis.to_s if fault.healed_s is None else fault.healed_s,
-                fault.proven,
+                fault.judged.proven,
             ]
             for fault in record.faults
             if fault.from_s is not None
@@ -235,7 +245,7 @@ def _data(record: RunRecord, axis: TimeAxis, shown: list[Partition]) -> Markup:
         ],
         "partitions": [
             [
-                f"{topic}/{partition}",
+                f"{units.visible(topic)}/{partition}",
                 [[round(s.from_s, 3), s.leader, s.isr] for s in record.timeline[topic, partition]],
             ]
             for topic, partition in shown

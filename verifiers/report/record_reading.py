@@ -3,36 +3,37 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
-from harness.core.errors import UsageError
+from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import recorded_traits
 from harness.core.verdict import Verdict
 from verifiers.report import fields
 from verifiers.report.fields import Json
 from verifiers.report.model import (
-    Anomaly,
     Bin,
     ClaimRecord,
-    Example,
     FaultRecord,
     Gap,
-    Judgement,
     Lanes,
     Leadership,
     Partition,
     Phase,
     RunRecord,
-    Witnessed,
 )
-from verifiers.report.units import instant, span, visible
+from verifiers.report.units import visible
+from verifiers.run_folder.folder import recorded_fault
 from verifiers.run_folder.journal import events_by_fault
+from verifiers.run_folder.result import VERDICT, AnomalyFinding, JudgedFault, Report
+
+_NEVER = "This run was never verified: `kafka-chaos verify RUN` gives it a verdict."
 
 
-def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
-    """Return the contents of a run folder, for its report; `verdict` as for `write_report`.
+def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
+    """Return the contents of a run folder, for its report; `report` as for `write_report`.
 
     Raises:
         UsageError: the folder is none, or its run.json or verdict.json cannot be read. Everything
@@ -45,10 +46,11 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         raise UsageError(f"{run_dir} has no run.json, so it is no run folder: give one of runs/.")
     missing: list[str] = []
     origin_ns = fields.integer(run, "origin_ns") or 0
-    verdict = verdict or fields.document(run_dir / "verdict.json")
-    if verdict is None:
-        verdict = {}
+    report = report or _read_report(run_dir)
+    verified = report is not None
+    if report is None:
         missing.append("verdict.json: this run was never verified.")
+        report = Report(verdict=Verdict.UNKNOWN, reasons=(_NEVER,))
     return RunRecord(
         folder=run_dir,
         run=fields.text(run, "run") or run_dir.resolve().name,
@@ -57,6 +59,7 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         kafka=fields.text(run, "kafka") or "?",
         command=fields.text(run, "command") or "",
         started_utc=fields.text(run, "started_utc") or "",
+        origin_ns=origin_ns,
         contract=fields.mapping(run, "contract"),
         cluster=fields.mapping(run, "cluster"),
         provokes=fields.texts(run, "provokes"),
@@ -64,20 +67,27 @@ def read_record(run_dir: Path, *, verdict: Json | None = None) -> RunRecord:
         versions=_versions(run),
         state=fields.text(run, "state") or "?",
         run_reasons=fields.texts(run, "reasons"),
-        judgement=_judgement(verdict, origin_ns),
-        faults=_faults(run_dir, verdict, origin_ns, missing),
+        report=replace(
+            report,
+            anomalies=dict(sorted(report.anomalies.items(), key=_rank)),
+            checkers=dict(sorted(report.checkers.items())),
+        ),
+        verified=verified,
+        faults=_faults(run_dir, report, origin_ns, missing),
         timeline=_timeline(run_dir, origin_ns, missing),
         lanes=_lanes(run_dir, origin_ns, missing),
         effective=_effective(run_dir),
         given=_given(run_dir),
         plan=_plan(run_dir, missing),
         claim=_claim(run_dir),
-        group=fields.mapping(verdict, "group"),
-        situations=fields.objects(verdict, "situations"),
-        adequacy=fields.objects(verdict, "adequacy"),
         missing=tuple(missing),
         client=fields.text(run, "client") or "",
     )
+
+
+def _rank(named: tuple[str, AnomalyFinding]) -> tuple[bool, bool, int, str]:
+    name, anomaly = named
+    return anomaly.permitted, anomaly.undecided, anomaly.severity, name
 
 
 def _versions(run: Json) -> dict[str, str]:
@@ -113,61 +123,16 @@ def _phases(run: Json, origin_ns: int) -> tuple[Phase, ...]:
     return tuple(sorted(phases, key=attrgetter("from_s")))
 
 
-def _judgement(verdict: Json, origin_ns: int) -> Judgement:
-    named = fields.text(verdict, "verdict")
-    if verdict and named not in Verdict.__members__:
+def _read_report(run_dir: Path) -> Report | None:
+    document = fields.document(run_dir / VERDICT)
+    if document is None:
+        return None
+    try:
+        return Report.read(document)
+    except HistoryUnreadable as error:
         raise UsageError(
-            f"verdict.json says {named!r}, which is none of {', '.join(Verdict.__members__)}: "
-            "verify the run again with `kafka-chaos verify`."
-        )
-    found = [
-        Anomaly(
-            name=visible(name),
-            count=fields.integer(entry, "count") or 0,
-            permitted=entry.get("permitted") is True,
-            undecided=entry.get("undecided") is True,
-            why=fields.text(entry, "why") or "",
-            permits=fields.text(entry, "permits") or "",
-            severity=fields.integer(entry, "severity") or 9,
-            phrase=fields.text(entry, "phrase") or "",
-            means=fields.text(entry, "means") or "",
-            examples=tuple(_example(e, origin_ns) for e in fields.mappings(entry, "examples")),
-            from_s=_at_s(entry, "first_ns", origin_ns),
-            to_s=_at_s(entry, "last_ns", origin_ns),
-        )
-        for name, entry in fields.objects(verdict, "anomalies").items()
-    ]
-    checkers, timing = fields.mapping(verdict, "checkers"), fields.mapping(verdict, "timing_s")
-    never = "This run was never verified: `kafka-chaos verify RUN` gives it a verdict."
-    order = attrgetter("permitted", "undecided", "severity", "name")
-    return Judgement(
-        verdict=Verdict[named] if named else Verdict.UNKNOWN,
-        reasons=fields.texts(verdict, "reasons") if verdict else (never,),
-        anomalies=tuple(sorted(found, key=order)),
-        counts={k: v for k, v in fields.mapping(verdict, "counts").items() if isinstance(v, int)},
-        checkers={visible(k): visible(str(v)) for k, v in sorted(checkers.items())},
-        replicas=fields.mapping(verdict, "replicas"),
-        timing_s={k: v for k, v in timing.items() if fields.is_number(v)},
-        timeline=fields.mapping(verdict, "timeline"),
-        liveness=fields.mapping(verdict, "liveness"),
-        metrics=fields.mapping(verdict, "metrics"),
-    )
-
-
-def _example(entry: Json, origin_ns: int) -> Example:
-    return Example(
-        topic=fields.text(entry, "topic"),
-        partition=fields.integer(entry, "partition"),
-        offset=fields.integer(entry, "offset"),
-        value=fields.integer(entry, "value"),
-        process=fields.integer(entry, "process"),
-        at_s=_at_s(entry, "time_ns", origin_ns),
-        kind=fields.text(entry, "kind"),
-        detail={
-            key.removesuffix("_ns"): _since(origin_ns, value) if key.endswith("_ns") else value
-            for key, value in fields.mapping(entry, "detail").items()
-        },
-    )
+            f"{VERDICT} cannot be read ({error}): verify the run again with `kafka-chaos verify`."
+        ) from error
 
 
 def _at_s(entry: Json, key: str, origin_ns: int) -> float | None:
@@ -175,72 +140,49 @@ def _at_s(entry: Json, key: str, origin_ns: int) -> float | None:
     return None if time_ns is None else (time_ns - origin_ns) / 1e9
 
 
-def _since(origin_ns: int, value: object) -> object:
-    """Return a time on the axis, or a length of time if it is before the run's origin."""
-    if not isinstance(value, int):
-        return value
-    return instant((value - origin_ns) / 1e9) if value >= origin_ns else span(value / 1e9)
-
-
 def _faults(
-    run_dir: Path, verdict: Json, origin_ns: int, missing: list[str]
+    run_dir: Path, report: Report, origin_ns: int, missing: list[str]
 ) -> tuple[FaultRecord, ...]:
     """Return the faults of the journal, and those that only the verdict knows.
 
     The verdict decides what is proven; without a verdict the journal does.
     """
     lines = fields.lines(run_dir / "faults.jsonl", missing)
-    events = events_by_fault(line for line in lines if "id" in line and "event" in line)
+    events = events_by_fault(line for line in lines if _is_event(line))
+    recorded = {
+        fault_id: recorded_fault(fault_id, told, origin_ns) for fault_id, told in events.items()
+    }
+    # A fault of both keeps the evidence of the journal, which has it in the order written.
     judged = {
-        str(fault.get("id") or f"?{number}"): fault
-        for number, fault in enumerate(fields.mappings(verdict, "faults"))
+        fault.id: replace(fault, evidence=recorded.get(fault.id, fault).evidence)
+        for fault in report.faults
     }
     found = [
-        _fault(fault_id, events.get(fault_id, {}), judged.get(fault_id, {}), origin_ns)
-        for fault_id in dict.fromkeys([*events, *judged])
+        _fault(fault, events.get(fault_id, {}), origin_ns)
+        for fault_id, fault in (recorded | judged).items()
     ]
     return tuple(sorted(found, key=lambda f: (f.from_s is None, f.from_s or 0.0)))
 
 
-def _fault(fault_id: str, events: Mapping[str, Json], judged: Json, origin_ns: int) -> FaultRecord:
+def _is_event(line: Json) -> bool:
+    is_timed = fields.integer(line, "time_ns") is not None
+    return {"id", "event"} <= line.keys() and (is_timed or line["event"] == "failed")
+
+
+def _fault(fault: JudgedFault, events: Mapping[str, Json], origin_ns: int) -> FaultRecord:
     decided = events.get("decided", {})
 
-    def at(event: str, otherwise: str) -> float | None:
+    def at(event: str, otherwise: float | None = None) -> float | None:
         at_s = _at_s(events.get(event, {}), "time_ns", origin_ns)
-        return fields.number(judged, otherwise) if at_s is None else at_s
+        return otherwise if at_s is None else at_s
 
-    evidence = fields.mapping(judged, "evidence")
-    inject = _witnessed(events.get("injected", {}).get("evidence", evidence.get("inject")))
-    heal = _witnessed(events.get("healed", {}).get("evidence", evidence.get("heal")))
-    proven = judged.get("proven")
-    victims = fields.items(decided, "victims") or fields.items(judged, "victims")
     return FaultRecord(
-        id=visible(fault_id),
-        name=fields.text(decided, "fault") or fields.text(judged, "name") or "?",
+        judged=replace(fault, id=visible(fault.id), name=visible(fault.name)),
         parameters=fields.mapping(decided, "parameters"),
-        target=fields.text(decided, "target") or fields.text(judged, "target"),
-        victims=tuple(v for v in victims if isinstance(v, int)),
-        decided_s=at("decided", ""),
-        injected_s=at("injected", "injected_at_s"),
-        healed_s=at("healed", "healed_at_s"),
-        proven=proven if isinstance(proven, bool) else bool(inject.observed and heal.observed),
-        inject=inject,
-        heal=heal,
-        error=fields.text(events.get("failed", {}), "error"),
-        proof=recorded_traits(decided or {"fault": judged.get("name")}).proof,
-        felt=fields.text(judged, "felt") or "",
-        signs=fields.texts(judged, "signs"),
-    )
-
-
-def _witnessed(evidence: object) -> Witnessed:
-    if not isinstance(evidence, Mapping):
-        return Witnessed(observed=None, details={})
-    observed = evidence.get("observed")
-    return Witnessed(
-        observed=observed if isinstance(observed, bool) else None,
-        details=fields.mapping(evidence, "details"),
-        question=fields.text(evidence, "question") or "",
+        decided_s=at("decided"),
+        injected_s=at("injected", fault.injected_at_s),
+        healed_s=at("healed", fault.healed_at_s),
+        proof=recorded_traits(decided or {"fault": fault.name}).proof,
     )
 
 
@@ -249,9 +191,9 @@ def _timeline(
 ) -> dict[Partition, tuple[Leadership, ...]]:
     changes: dict[Partition, list[tuple[float, int | None, tuple[int, ...]]]] = {}
     for line in fields.lines(run_dir / "timeline.jsonl", missing):
-        topic, partition = fields.text(line, "topic"), fields.integer(line, "partition")
+        topic, partition = line.get("topic"), fields.integer(line, "partition")
         at_s = _at_s(line, "time_ns", origin_ns)
-        if topic is not None and partition is not None and at_s is not None:
+        if isinstance(topic, str) and partition is not None and at_s is not None:
             isr = tuple(sorted(i for i in fields.items(line, "isr") if isinstance(i, int)))
             change = (at_s, fields.integer(line, "leader"), isr)
             earlier = changes.setdefault((topic, partition), [])

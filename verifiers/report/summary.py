@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from harness.core.grouping import by_key
 from harness.core.verdict import Verdict
 from verifiers.report import sentences, units
-from verifiers.report.model import Anomaly, FaultRecord, RunRecord
+from verifiers.report.model import FaultRecord, RunRecord
 from verifiers.run_folder.large_files import LargeFiles
+from verifiers.run_folder.result import AnomalyFinding
 from verifiers.spark import storage
 
 _WORTH_A_WORD_S = 1.0
@@ -14,30 +15,26 @@ _WORTH_A_WORD_S = 1.0
 
 def console_lines(record: RunRecord) -> list[str]:
     """Return the summary of a run in at most 25 lines of plain text."""
-    judgement = record.judgement
+    report = record.report
     lines = [
-        f"{sentences.SIGNS[judgement.verdict]} {judgement.verdict.name}  {_first_line(record)}",
-        f"  {record.what}",
-        f"  {sentences.contract(record)}",
-        f"  {' · '.join(sentences.counts(record))}",
+        f"{sentences.SIGNS[report.verdict]} {report.verdict.name}  {_first_line(record)}",
+        *(f"  {line}" for line in _about(record)),
     ]
-    if record.claim:
-        lines.append(f"  {record.claim.outcome} claim {record.claim.number}: {record.claim.words}")
     # The reasons and the cures of an UNKNOWN run say nearly the same: the console shows reasons.
-    if judgement.verdict is not Verdict.VALID:
+    if report.verdict is not Verdict.VALID:
         lines += _few([f"  - {reason}" for reason in sentences.reasons(record)], 5, "reasons")
     lines += _few([f"  {line}" for line in _fault_lines(record)], 6, "faults")
     found = [
-        f"  {a.name} ×{units.count(a.count)}  "
-        f"{a.ruling if a.permitted else a.ruling.upper()}: {a.summary}{_first_place(a)}"
-        for a in judgement.anomalies
+        f"  {name} ×{units.count(a.count)}  {a.ruling if a.permitted else a.ruling.upper()}: "
+        f"{sentences.found(name, a)}{_first_place(a)}"
+        for name, a in report.anomalies.items()
     ]
     lines += _few(found or [_nothing_found(record)], 4, "anomalies")
     lines += _few([f"    {cause}" for cause in sentences.loss_causes(record)], 2, "causes")
     lines += [f"  {line}" for line in (_unavailable(record), _timing(record)) if line]
     home = LargeFiles.of(record.folder).home
     lines.append(f"  report: {storage.join(home, 'report.html')}")
-    if judgement.verdict is not Verdict.VALID and record.command:
+    if report.verdict is not Verdict.VALID and record.command:
         lines.append(f"  again: {record.command}")
     return [units.visible(line, _limit(line, first=not n)) for n, line in enumerate(lines)]
 
@@ -49,26 +46,20 @@ def _limit(line: str, *, first: bool) -> int:
 
 def markdown(record: RunRecord) -> str:
     """Return the summary of a run as Markdown of at most 15 lines."""
-    judgement = record.judgement
-    sign = sentences.SIGNS[judgement.verdict]
-    lines = [
-        f"### {sign} {judgement.verdict.name}: {_safe(_first_line(record))}",
-        "",
-        _safe(record.what),
-        "",
-        f"- {_safe(sentences.contract(record))}",
-        f"- {_safe(' · '.join(sentences.counts(record)))}",
-    ]
-    if record.claim:
-        claim = f"{record.claim.outcome} claim {record.claim.number}: {record.claim.words}"
-        lines.append(f"- {_safe(claim)}")
-    if judgement.verdict is not Verdict.VALID:
+    report = record.report
+    sign = sentences.SIGNS[report.verdict]
+    head = f"### {sign} {report.verdict.name}: {_safe(_first_line(record))}"
+    what, *about = map(_safe, _about(record))
+    lines = [head, "", what, "", *(f"- {line}" for line in about)]
+    if report.verdict is not Verdict.VALID:
         lines += _few([f"- {_safe(r)}" for r in sentences.reasons(record)], 3, "reasons", "- ")
-    found = [_safe(f"{a.name} ×{units.count(a.count)} {a.ruling}") for a in judgement.anomalies]
+    found = [
+        _safe(f"{name} ×{units.count(a.count)} {a.ruling}") for name, a in report.anomalies.items()
+    ]
     lines.append(
         f"- anomalies: {', '.join(found[:8])}" if found else f"- {_nothing_found(record).strip()}"
     )
-    unproven = [_safe(fault.title) for fault in record.faults if not fault.proven]
+    unproven = [_safe(fault.title) for fault in record.faults if not fault.judged.proven]
     if unproven:
         lines.append(f"- without proof: {', '.join(unproven[:8])}")
     unavailable = _unavailable(record)
@@ -82,30 +73,37 @@ def _first_line(record: RunRecord) -> str:
     return f"{sentences.headline(record)} {sentences.broken(record)}"
 
 
+def _about(record: RunRecord) -> list[str]:
+    """Return what was run, under which contract, how much, and what came of its claim."""
+    counts, claim = " · ".join(sentences.counts(record)), record.claim
+    lines = [record.what, sentences.contract(record), counts]
+    return [*lines, f"{claim.outcome} claim {claim.number}: {claim.words}"] if claim else lines
+
+
 def _fault_lines(record: RunRecord) -> Iterator[str]:
     """Yield a line for each fault with one proof: its witnesses, or what an unproven one lacks."""
 
     def alike(fault: FaultRecord) -> tuple[str, bool, str]:
         lack = sentences.shortcoming(fault, in_full=False)
-        return fault.name, fault.proven, lack or ", ".join(sentences.witnesses(fault))
+        return fault.judged.name, fault.judged.proven, lack or ", ".join(sentences.witnesses(fault))
 
     for (name, proven, proof), faults in by_key(record.faults, alike).items():
         times = f" ×{len(faults)}" if len(faults) > 1 else ""
-        victims = sorted({victim for fault in faults for victim in fault.victims})
+        victims = sorted({victim for fault in faults for victim in fault.judged.victims})
         nodes = f" on {', '.join(map(str, victims))}" if victims else ""
         state = "proven by" if proven else "NOT PROVEN:"
-        felt = f", {_felt(faults)}" if proven and all(fault.felt for fault in faults) else ""
+        felt = f", {_felt(faults)}" if proven and all(fault.judged.felt for fault in faults) else ""
         yield f"{name}{times}{nodes}: {state} {proof or 'evidence without details'}{felt}"
 
 
 def _felt(faults: list[FaultRecord]) -> str:
-    felt = sum(fault.felt == "felt" for fault in faults)
+    felt = sum(fault.judged.felt == "felt" for fault in faults)
     if felt in (0, len(faults)):
         return "felt" if felt else "NOT FELT"
     return f"{felt} of {len(faults)} felt"
 
 
-def _first_place(anomaly: Anomaly) -> str:
+def _first_place(anomaly: AnomalyFinding) -> str:
     first = anomaly.examples[0] if anomaly.examples else None
     if first is None or first.topic is None or first.offset is None:
         return ""
@@ -113,7 +111,7 @@ def _first_place(anomaly: Anomaly) -> str:
 
 
 def _nothing_found(record: RunRecord) -> str:
-    ran = sum(state == "ran" for state in record.judgement.checkers.values())
+    ran = sum(state == "ran" for state in record.report.checkers.values())
     if not ran:
         return "  no checker has run"
     return f"  no anomaly found by {units.counted(ran, 'checker')}"

@@ -101,7 +101,7 @@ def read_run(path: Path) -> RunInput:
         path=folder.path,
         meta=meta,
         contract=contract,
-        faults=tuple(_record(fault_id, events, origin_ns) for fault_id, events in faults.items()),
+        faults=tuple(recorded_fault(name, events, origin_ns) for name, events in faults.items()),
         ends=_ends(folder.path / "history" / "ends.json"),
         origin_ns=origin_ns,
         group=read_group(meta, folder.lines("members.jsonl"), origin_ns),
@@ -127,7 +127,8 @@ def _journal(folder: RunDir) -> Iterator[Line]:
         yield line
 
 
-def _record(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedFault:
+def recorded_fault(fault_id: str, events: Mapping[str, Any], origin_ns: int) -> JudgedFault:
+    """Return a fault as the last line of each of its events records it."""
     decided = events.get("decided", {})
     evidence = {
         phase: events[event].get("evidence", {})

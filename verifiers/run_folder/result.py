@@ -1,7 +1,7 @@
 """The result of a verification: the report of a run, and the file `verdict.json`."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,14 @@ class OffenceExample:
         detail: further facts by name.
     """
 
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    value: int | None
-    process: int | None
-    time_ns: int | None
-    kind: str | None
-    detail: Mapping[str, str]
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    value: int | None = None
+    process: int | None = None
+    time_ns: int | None = None
+    kind: str | None = None
+    detail: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,10 @@ class AnomalyFinding:
     """
 
     count: int
-    permitted: bool
-    why: str
-    kinds: Mapping[str, int]
-    examples: tuple[OffenceExample, ...]
+    permitted: bool = False
+    why: str = ""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    examples: tuple[OffenceExample, ...] = ()
     severity: int = 9
     phrase: str = ""
     means: str = ""
@@ -74,9 +74,14 @@ class AnomalyFinding:
     forbidden_kinds: tuple[str, ...] = ()
 
     @property
+    def ruling(self) -> str:
+        """What the contract says of them, in a word: permitted, forbidden, or unknown."""
+        return "permitted" if self.permitted else "unknown" if self.undecided else "forbidden"
+
+    @property
     def forbidden(self) -> bool:
         """Whether some of them the contract forbids."""
-        return not self.permitted and not self.undecided
+        return self.ruling == "forbidden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +122,8 @@ class JudgedFault:
         evidence: what they saw, by phase.
         error: what went wrong, if something did.
         destroys_data: whether it may take data away that a broker had on its disk.
+        felt: "felt", "unfelt" or "unproven"; empty as long as nobody has judged that.
+        signs: what Kafka and its clients showed of it, in sentences.
     """
 
     id: str
@@ -129,6 +136,8 @@ class JudgedFault:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
     destroys_data: bool = False
+    felt: str = ""
+    signs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +154,6 @@ class Report:
         anomalies: what was found, by name; only what was.
         counts: how many operations there were.
         faults: in the order of their numbers.
-        effects: by the fault's id, whether it was `felt`, "unfelt" or "unproven", and the `signs`
-            by which.
         situations: by name, how often the run has reached each, by which faults, and when first.
         checkers: "ran", "skipped", "could not run" or "crashed", by name.
         adequacy: what became of each rule of adequacy, by name: `state`, `reasons` and `figures`.
@@ -158,32 +165,28 @@ class Report:
         group: who came and went in the consumer group whose members do; empty if there is none.
     """
 
-    run: str
-    scenario: str
-    seed: int | None
-    kafka: str
+    run: str = ""
+    scenario: str = ""
+    seed: int | None = None
+    kafka: str = ""
     verdict: Verdict
-    reasons: tuple[str, ...]
-    anomalies: Mapping[str, AnomalyFinding]
-    counts: Counts
-    faults: tuple[JudgedFault, ...]
-    checkers: Mapping[str, str]
-    timing_s: Mapping[str, float]
+    reasons: tuple[str, ...] = ()
+    anomalies: Mapping[str, AnomalyFinding] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    faults: tuple[JudgedFault, ...] = ()
+    checkers: Mapping[str, str] = field(default_factory=dict)
+    timing_s: Mapping[str, float] = field(default_factory=dict)
     adequacy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     replicas: Mapping[str, Any] = field(default_factory=dict)
     timeline: Mapping[str, Any] = field(default_factory=dict)
     liveness: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     group: Mapping[str, Any] = field(default_factory=dict)
-    effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     situations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of verdict.json (docs/run-folder.md)."""
         document = {"schema": SCHEMA, **asdict(self), "verdict": self.verdict.name}
-        for fault in document["faults"]:
-            fault |= document["effects"].get(fault["id"], {})
-        del document["effects"]
         if not self.group:
             del document["group"]
         return document
@@ -202,19 +205,12 @@ class Report:
             raise HistoryUnreadable(
                 f"A report has the schema {SCHEMA}, this has {document.get('schema')!r}."
             )
-        own = {each.name for each in fields(JudgedFault)}
-        faults = document.get("faults")
-        effects = {
-            fault.get("id"): effect
-            for fault in (faults if isinstance(faults, list) else ())
-            if isinstance(fault, Mapping)
-            and (effect := {name: value for name, value in fault.items() if name not in own})
-        }
-        verdict = Verdict.__members__.get(str(document.get("verdict")))
+        named = str(document.get("verdict"))
+        if named not in Verdict.__members__:
+            known = ", ".join(Verdict.__members__)
+            raise HistoryUnreadable(f"Its verdict is {named!r}, which is none of {known}.")
         try:
-            report: Report = _adapter().validate_python(
-                {**document, "verdict": verdict, "effects": effects}
-            )
+            report: Report = _adapter().validate_python({**document, "verdict": Verdict[named]})
         except ValidationError as error:
             raise HistoryUnreadable(f"This is no report: {error}") from error
         return report

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from verifiers.run_folder.journal import FaultSpan
 from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, RunEvents
@@ -30,10 +30,6 @@ class Effect:
 
     felt: Felt
     signs: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the effect for verdict.json."""
-        return {"felt": self.felt, "signs": list(self.signs)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
