@@ -22,11 +22,12 @@ def new_record(
         sequence: its number there, and how many new ones are before it.
         txn: the number of its transaction.
     """
-    tp = copy.contents.some_partition if at is None else at.topic_partition
-    offset = copy.contents.free_offset(tp) + sequence if at is None else at.offset
+    contents = copy.contents
+    tp = contents.some_partition if at is None else at.topic_partition
+    offset = contents.free_offset(tp) + sequence if at is None else at.offset
     return Record(
-        topic=tp[0], partition=tp[1], offset=offset, value=value_of(copy.new_process, sequence),
-        process=copy.new_process, op=sequence, txn=txn,
+        topic=tp[0], partition=tp[1], offset=offset, value=value_of(contents.new_process, sequence),
+        process=contents.new_process, op=sequence, txn=txn,
     )  # fmt: skip
 
 
@@ -42,7 +43,11 @@ def new_producer_ends_transaction(copy: RunCopy, kind: str, *, number: int = 0) 
     """Add a transaction of the new producer: ok, fail or info; return its number.
 
     Each takes no time, and comes a nanosecond after the one before it.
+
+    Raises:
+        NothingToPlant: the run has no transactions.
     """
+    copy.contents.demand_transactions()
     now_ns = copy.contents.after_ns + number
     copy.add(
         "txn", process=copy.contents.new_process, txn=number, type=kind, invoke_ns=now_ns,
@@ -54,13 +59,13 @@ def new_producer_ends_transaction(copy: RunCopy, kind: str, *, number: int = 0) 
 def finally_read(copy: RunCopy, record: Record) -> None:
     """Add a record to the final read."""
     readers = copy.contents.rows("final").numbers("process")
-    reader = int(readers[0]) if len(readers) else copy.new_process + 1
+    reader = int(readers[0]) if len(readers) else copy.contents.new_process + 1
     _read(copy, "final", record, process=reader)
 
 
 def new_consumer_polls(copy: RunCopy, record: Record, **more: Any) -> int:  # noqa: ANN401  (cells)
     """Add a record that a new consumer was given, and return the consumer's number."""
-    reader = int(more.pop("process", copy.new_process + 1))
+    reader = int(more.pop("process", copy.contents.new_process + 1))
     _read(copy, "poll", record, process=reader, **more)
     return reader
 

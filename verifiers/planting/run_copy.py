@@ -66,11 +66,6 @@ class RunCopy:
         self._put: dict[str, list[tuple[Flags, dict[str, Any]]]] = {}
         self._added: dict[str, list[dict[str, Any]]] = {}
 
-    @property
-    def new_process(self) -> int:
-        """The number of a process that the run does not have."""
-        return self.contents.new_process
-
     # -- the history -------------------------------------------------------------------------------
 
     def drop(self, dataset: str, rows: Flags) -> None:
@@ -158,6 +153,13 @@ class RunCopy:
         if not path.is_file():
             raise NothingToPlant(f"the run has no {name}")
         self.write(name, edit(path.read_bytes()))
+
+    def edit_batch(
+        self, segment: str, batch: Mapping[str, Any], edit: Callable[[bytes], bytes]
+    ) -> None:
+        """Replace a batch of a segment, a row of HEADERS, by what a function makes of its bytes."""
+        begin, end = batch["position"], batch["position"] + batch["size"]
+        self.edit_bytes(segment, lambda old: old[:begin] + edit(old[begin:end]) + old[end:])
 
     def edit_json(self, name: str, edit: Callable[[Any], Any]) -> None:
         """Replace a JSON document by what a function makes of it."""

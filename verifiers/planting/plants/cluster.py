@@ -1,21 +1,21 @@
 """Plants of faults of the cluster: processes, ISRs, controllers and transactions."""
 
 import struct
-from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from crc32c import crc32c
 
+from harness.core.grouping import by_key
 from verifiers.planting.plant import Planted, offence_at, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents
+from verifiers.planting.run_contents import NothingToPlant, Offence, batches_in
 from verifiers.planting.run_copy import RunCopy
-from verifiers.replicas.copied import Replica, read_copied
-from verifiers.replicas.segments import V2_HEADER, read_headers
+from verifiers.replicas.copied import Replica
+from verifiers.replicas.segments import V2_HEADER
 from verifiers.run_folder.folder import name_of
 from verifiers.run_folder.journal import events_by_fault
 from verifiers.timeline.elections import read_elections
 from verifiers.timeline.frames import read_rows
-from verifiers.timeline.partition_states import read_timeline
 from verifiers.timeline.recovery import CAUGHT_UP_S
 
 _ABORTED = 134
@@ -42,9 +42,9 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
     recovery = copy.contents.run.meta.get("recovery")
     if recovery is None or not recovery["whole"]:
         raise NothingToPlant("that the cluster was whole at the end is not recorded")
-    followed = [r for r in _replicas(copy.contents) if r.in_sync and not r.leads]
-    led = {r.topic_partition: r.broker for r in _replicas(copy.contents) if r.leads}
-    fit = [r for r in followed if r.topic_partition in led]
+    replicas = copy.contents.replicas
+    led = {r.topic_partition: r.broker for r in replicas if r.leads}
+    fit = [r for r in replicas if r.in_sync and not r.leads and r.topic_partition in led]
     if not fit:
         raise NothingToPlant("no partition has a follower in the ISR")
     follower, leader = fit[-1], led[fit[-1].topic_partition]
@@ -91,15 +91,10 @@ def crashed(copy: RunCopy) -> Planted:
     if not fit:
         raise NothingToPlant("every node has a fault in force at the end")
 
-    def ended(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def ended(document: dict[str, Any]) -> dict[str, Any]:
         end = {"pid": 1, "status": _ABORTED, "from_ns": at_ns, "to_ns": at_ns}
-        return {
-            **document,
-            "nodes": [
-                {**node, "exits": [*node["exits"], end]} if node["node"] == fit[0] else node
-                for node in document["nodes"]
-            ],
-        }
+        next(node for node in document["nodes"] if node["node"] == fit[0])["exits"].append(end)
+        return document
 
     copy.edit_json(name, ended)
     detail = {"node": str(fit[0]), "status": str(_ABORTED)}
@@ -113,22 +108,20 @@ def crashed(copy: RunCopy) -> Planted:
 def claimed_twice(copy: RunCopy) -> Planted:
     """Let another node's log tell that it became the active controller in a known epoch."""
     contents = copy.contents
-    claims = read_elections(contents.path / "cluster", read_timeline(contents.path))
-    by_epoch: dict[int, set[int]] = {}
-    for claim in claims:
-        by_epoch.setdefault(claim["epoch"], set()).add(claim["node"])
-    alone = {epoch: nodes for epoch, nodes in by_epoch.items() if len(nodes) == 1}
+    claims = read_elections(contents.path / "cluster", contents.timeline)
+    claimed = by_key(claims, itemgetter("epoch"))
+    by_epoch = {epoch: {claim["node"] for claim in of} for epoch, of in claimed.items()}
+    alone = {epoch: min(nodes) for epoch, nodes in by_epoch.items() if len(nodes) == 1}
     logs = sorted((contents.path / "cluster").glob("*/server.log"))
     if alone and logs:
         epoch = max(alone)
-        node = max(alone[epoch]) + 1
+        node = alone[epoch] + 1
         line = (
             f"\n[2030-01-01 00:00:00,000] INFO [RaftManager id={node}] Completed transition to "
             f"Leader(localId={node}, epoch={epoch}) (org.apache.kafka.raft.QuorumState)\n"
         )
-        name = str(logs[0].relative_to(contents.path))
-        copy.edit_bytes(name, lambda old: old + line.encode())
-        nodes = ",".join(map(str, sorted({*alone[epoch], node})))
+        copy.edit_bytes(contents.name_within(logs[0]), lambda old: old + line.encode())
+        nodes = f"{alone[epoch]},{node}"
         return planted(
             f"node {node} says that it became the active controller in epoch {epoch} too",
             Offence(anomaly="two-controllers", detail={"epoch": str(epoch), "nodes": nodes}),
@@ -144,14 +137,14 @@ def marker_of_another(copy: RunCopy) -> Planted:
     if not rows["coordinators"]:
         raise NothingToPlant("what the transaction coordinators know was not copied")
     ended = {row["producer_id"] for row in rows["transactional_ids"] if row["state"] in _ENDED}
-    for replica in _replicas(contents):
+    for replica in contents.replicas:
         if not replica.leads or contents.has_any(("hanging-transaction",), replica.topic_partition):
             continue
         place = _last_transaction(replica, ended)
         if place is None:
             continue
         producer, first, marker = place
-        for other in _replicas(contents):
+        for other in contents.replicas:
             if other.topic_partition == replica.topic_partition:
                 _give_away(copy, other, marker)
         return planted(
@@ -170,7 +163,7 @@ def _last_transaction(replica: Replica, ended: set[int]) -> tuple[int, int, int]
     data: dict[int, int] = {}
     found: dict[int, tuple[int, int]] = {}
     for segment in replica.segments:
-        for row in (row for rows in read_headers(segment) for row in rows.to_pylist()):
+        for row in batches_in(segment):
             if row["problem"] is not None or not row["is_transactional"]:
                 continue
             producer, base = row["producer_id"], row["base_offset"]
@@ -186,20 +179,14 @@ def _last_transaction(replica: Replica, ended: set[int]) -> tuple[int, int, int]
 def _give_away(copy: RunCopy, replica: Replica, marker: int) -> None:
     """Change the producer id of one control batch of a replica, and its checksum."""
     for segment in replica.segments:
-        for row in (row for rows in read_headers(segment) for row in rows.to_pylist()):
+        for row in batches_in(segment):
             if row["problem"] is None and row["base_offset"] == marker:
-                at, size = row["position"], row["size"]
-                name = str(segment.relative_to(copy.contents.path))
-                copy.edit_bytes(name, lambda old, at=at, size=size: _of_another(old, at, size))  # type: ignore[misc]
+                copy.edit_batch(copy.contents.name_within(segment), row, _of_another)
 
 
-def _of_another(content: bytes, at: int, size: int) -> bytes:
-    batch = bytearray(content[at : at + size])
+def _of_another(content: bytes) -> bytes:
+    batch = bytearray(content)
     producer = V2_HEADER.unpack_from(batch)[8]
     struct.pack_into(">q", batch, _PRODUCER_AT, producer + _OTHER)
     struct.pack_into(">I", batch, _CRC_AT, crc32c(bytes(batch[_ATTRIBUTES_AT:])))
-    return content[:at] + bytes(batch) + content[at + size :]
-
-
-def _replicas(contents: RunContents) -> tuple[Replica, ...]:
-    return read_copied(contents.folder, contents.run.meta).replicas
+    return bytes(batch)

@@ -10,7 +10,6 @@ from verifiers.planting.plant import Planted, plant, planted
 from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, RunContents
 from verifiers.planting.run_copy import RunCopy
 from verifiers.situations.events import FaultSpan, RunEvents
-from verifiers.timeline.partition_states import read_timeline
 
 _EARLY = 0.1
 """A consumer that gets nothing for the rest of the run gets so much of its records."""
@@ -35,7 +34,7 @@ def a_file_is_shorter(copy: RunCopy) -> Planted:
 @plant(rule="files-complete", kind="a client")
 def a_client_left_nothing(copy: RunCopy) -> Planted:
     """Let run.json name a producer that nobody ever heard of."""
-    process = copy.new_process
+    process = copy.contents.new_process
     client = {"process": process, "role": "producer", "mode": None, "isolation": None}
     copy.edit_run(clients=[*copy.contents.run.meta["clients"], client])
     return planted(f"run.json names client {process}, who left no history")
@@ -94,7 +93,7 @@ def nothing_is_acknowledged_at_last(copy: RunCopy) -> Planted:
     """Let nothing have been acknowledged after the last fault was healed."""
     healed_ns = max(fault.end_ns for fault in _faults(copy.contents))
     sends = copy.contents.rows("send")
-    late = (sends.words("type") == "ok") & (sends.numbers("complete_ns") > healed_ns)
+    late = sends.among("type", "ok") & (sends.numbers("complete_ns") > healed_ns)
     copy.drop("send", late)
     return planted("nothing was acknowledged after the last healing")
 
@@ -132,10 +131,8 @@ def no_high_watermark_was_sampled(copy: RunCopy) -> Planted:
 @plant(rule="timeline-witnessed", kind="leaders")
 def nobody_watched_a_partition(copy: RunCopy) -> Planted:
     """Let nobody have watched who led one of the partitions."""
-    topic, number = copy.contents.some_partition
-    copy.keep_lines(
-        "timeline.jsonl", lambda line: (line["topic"], line["partition"]) != (topic, number)
-    )
+    topic, number = tp = copy.contents.some_partition
+    copy.keep_lines("timeline.jsonl", lambda line: (line["topic"], line["partition"]) != tp)
     return planted(f"nobody watched who led {topic}-{number}")
 
 
@@ -150,7 +147,7 @@ def samples_end_early(copy: RunCopy) -> Planted:
 @plant(rule="losses-explained", kind="on every disk")
 def a_loss_that_no_damage_explains(copy: RunCopy) -> Planted:
     """Leave a record out of the final read that every disk holds, where acks=1 permits losses."""
-    if not any(copy.path.glob("cluster/*/data*")):
+    if not copy.contents.has_disks:
         raise NothingToPlant("the brokers' logs were not copied")
     record = copy.contents.some_plain
     copy.drop("final", copy.contents.of_value("final", [record.value]))
@@ -165,7 +162,7 @@ def a_value_is_acknowledged_twice(copy: RunCopy) -> Planted:
     record = copy.contents.some_plain
     sends = copy.contents.rows("send")
     row = int(np.flatnonzero(copy.contents.of_value("send", [record.value]))[0])
-    copy.add("send", **{**sends.row(row), "process": copy.new_process})
+    copy.add("send", **{**sends.row(row), "process": copy.contents.new_process})
     return planted(f"{record.name} was acknowledged to a second producer as well")
 
 
@@ -202,7 +199,7 @@ def _poll_times(contents: RunContents) -> Numbers:
 
 
 def _faults(contents: RunContents) -> tuple[FaultSpan, ...]:
-    faults = RunEvents(run=contents.run, timeline=read_timeline(contents.path)).faults
+    faults = RunEvents(run=contents.run, timeline=contents.timeline).faults
     if not faults:
         raise NothingToPlant("no fault was injected")
     return faults

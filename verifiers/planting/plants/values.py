@@ -11,15 +11,8 @@ from verifiers.planting.new_clients import (
     send,
 )
 from verifiers.planting.plant import Planted, offence_of, plant, planted
-from verifiers.planting.run_contents import (
-    NONE,
-    NothingToPlant,
-    Offence,
-    Record,
-    RunContents,
-)
+from verifiers.planting.run_contents import NothingToPlant, Offence, Record, RunContents
 from verifiers.planting.run_copy import RunCopy
-from verifiers.timeline.partition_states import read_timeline
 
 
 @plant("duplicate")
@@ -50,7 +43,7 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
         offence_of(
             "lost-write", other, because=because,
             # It was sent after everything else, and nothing has happened since.
-            kind="unexplained" if read_timeline(copy.path).states else None,
+            kind="unexplained" if copy.contents.timeline.states else None,
         ),
     )  # fmt: skip
 
@@ -125,9 +118,8 @@ def aborted_and_polled(copy: RunCopy) -> Planted:
 
 def _sent_and_aborted(copy: RunCopy) -> Record:
     """Add a record of an aborted transaction, and return it."""
-    copy.contents.demand_transactions()
-    record = new_record(copy, txn=0)
-    new_producer_ends_transaction(copy, "fail")
+    number = new_producer_ends_transaction(copy, "fail")
+    record = new_record(copy, txn=number)
     send(copy, "fail", record)
     return record
 
@@ -144,17 +136,12 @@ def _of_two(record: Record, other: Record, kind: str) -> Offence:
 
 def _last_of_producer(contents: RunContents) -> Record:
     """Return a plain record behind which its producer sent nothing to its partition."""
-    sends = contents.rows("send")
-    counted = (sends.words("type") == "ok") | (sends.words("type") == "info")
-    partitions, processes = sends.numbers("partition"), sends.numbers("process")
-    last: dict[tuple[int, int], int] = defaultdict(lambda: -1)
-    for process, partition, op in zip(
-        processes[counted].tolist(), partitions[counted].tolist(),
-        sends.numbers("op")[counted].tolist(), strict=True,
-    ):  # fmt: skip
+    last: dict[tuple[int, int | None], int] = defaultdict(lambda: -1)
+    cells = contents.rows("send").cells(contents.sent, "process", "partition", "op")
+    for _, process, partition, op in cells:
         last[process, partition] = max(last[process, partition], op)
     for record in reversed(contents.plain):
         # A send of unknown partition may have gone to any.
-        if record.op == last[record.process, record.partition] > last[record.process, NONE]:
+        if record.op == last[record.process, record.partition] > last[record.process, None]:
             return record
     raise NothingToPlant("no producer's last record is plainly in order")
