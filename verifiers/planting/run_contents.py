@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from harness.core.op import producer_of
 from harness.core.run_dir import RunDir
 from verifiers.replicas.copied import Replica, read_copied
-from verifiers.replicas.segments import read_headers
 from verifiers.run_folder.folder import RunInput, TopicPartition, name_of, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import read_sealed
@@ -28,6 +27,8 @@ from verifiers.timeline.partition_states import Timeline, read_timeline
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+T = TypeVar("T")
 
 NONE = -(1 << 62)
 """Null, in a column of numbers."""
@@ -42,6 +43,17 @@ class NothingToPlant(Exception):
     """The run holds nothing that the plant could change; the text says what it lacks."""
 
 
+def first_of(things: Iterable[T], lacking: str) -> T:
+    """Return the first of things that a plant could change.
+
+    Raises:
+        NothingToPlant: there is none; `lacking` says so.
+    """
+    for thing in things:
+        return thing
+    raise NothingToPlant(lacking)
+
+
 class Rows:
     """One dataset of a history, all its files one after the other.
 
@@ -54,14 +66,12 @@ class Rows:
         self.table: pa.Table = schema.empty_table()
         if files:
             self.table = pq.read_table(list(files), schema=schema, partitioning=None)
-        self._numbers: dict[str, Numbers] = {}
 
     def numbers(self, name: str) -> Numbers:
         """Return a column of whole numbers; NONE where it is null."""
-        if name not in self._numbers:
-            column = self.table.column(name).cast(pa.int64())
-            self._numbers[name] = pc.fill_null(column, NONE).to_numpy()
-        return self._numbers[name]
+        column = self.table.column(name).cast(pa.int64())
+        numbers: Numbers = pc.fill_null(column, NONE).to_numpy()
+        return numbers
 
     def among(self, name: str, *values: str | int) -> Flags:
         """Return which rows have one of some values in a column."""
@@ -223,9 +233,7 @@ class RunContents:
         Raises:
             NothingToPlant: there is none.
         """
-        if not self.topic_partitions:
-            raise NothingToPlant("no partition was finally read to its end")
-        return self.topic_partitions[0]
+        return first_of(self.topic_partitions, "no partition was finally read to its end")
 
     def demand_transactions(self) -> None:
         """Reject a run without transactions.
@@ -303,9 +311,7 @@ class RunContents:
         Raises:
             NothingToPlant: there is none.
         """
-        if not self.plain:
-            raise NothingToPlant("no record is plainly in order")
-        return self.plain[len(self.plain) // 2]
+        return first_of(self.plain[len(self.plain) // 2 :], "no record is plainly in order")
 
     @cached_property
     def by_value(self) -> Mapping[int, Record]:
@@ -316,12 +322,6 @@ class RunContents:
         """Tell whether the unchanged run has any of these anomalies in a partition."""
         names = set(anomalies)
         return any(row.anomaly in names and (row.topic, row.partition) == tp for row in self.found)
-
-
-def batches_in(segment: Path) -> Iterator[dict[str, Any]]:
-    """Yield the batches of a segment, and bytes that are none, as rows of HEADERS."""
-    for rows in read_headers(segment):
-        yield from rows.to_pylist()
 
 
 def _alone(table: pa.Table, *names: str) -> pa.Table:

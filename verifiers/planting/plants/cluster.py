@@ -8,8 +8,8 @@ from crc32c import crc32c
 
 from harness.core.grouping import by_key
 from verifiers.planting.plant import Planted, offence_at, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, Offence, batches_in
-from verifiers.planting.run_copy import RunCopy
+from verifiers.planting.run_contents import NothingToPlant, Offence, first_of
+from verifiers.planting.run_copy import RunCopy, batches_in
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.segments import V2_HEADER
 from verifiers.run_folder.folder import name_of
@@ -45,9 +45,8 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
     replicas = copy.contents.replicas
     led = {r.topic_partition: r.broker for r in replicas if r.leads}
     fit = [r for r in replicas if r.in_sync and not r.leads and r.topic_partition in led]
-    if not fit:
-        raise NothingToPlant("no partition has a follower in the ISR")
-    follower, leader = fit[-1], led[fit[-1].topic_partition]
+    follower = first_of(reversed(fit), "no partition has a follower in the ISR")
+    leader = led[follower.topic_partition]
     topic, partition = follower.topic_partition
     to_ns = copy.contents.after_ns + round(_LONG_S * 1e9)
     times = {"from_ns": copy.contents.after_ns, "to_ns": to_ns, "bound_s": _LONG_S}
@@ -87,19 +86,18 @@ def crashed(copy: RunCopy) -> Planted:
     unhealed = [events.get("decided", {}) for events in faults if "healed" not in events]
     in_force = {node for decided in unhealed for node in decided.get("victims", ())}
     nodes = [node["node"] for node in copy.contents.folder.read_json(name)["nodes"]]
-    fit = [node for node in nodes if node not in in_force]
-    if not fit:
-        raise NothingToPlant("every node has a fault in force at the end")
+    fit = (node for node in nodes if node not in in_force)
+    ended = first_of(fit, "every node has a fault in force at the end")
 
-    def ended(document: dict[str, Any]) -> dict[str, Any]:
-        end = {"pid": 1, "status": _ABORTED, "from_ns": at_ns, "to_ns": at_ns}
-        next(node for node in document["nodes"] if node["node"] == fit[0])["exits"].append(end)
+    def end(document: dict[str, Any]) -> dict[str, Any]:
+        (exits,) = (node["exits"] for node in document["nodes"] if node["node"] == ended)
+        exits.append({"pid": 1, "status": _ABORTED, "from_ns": at_ns, "to_ns": at_ns})
         return document
 
-    copy.edit_json(name, ended)
-    detail = {"node": str(fit[0]), "status": str(_ABORTED)}
+    copy.edit_json(name, end)
+    detail = {"node": str(ended), "status": str(_ABORTED)}
     return planted(
-        f"the process of node {fit[0]} ended with status {_ABORTED}",
+        f"the process of node {ended} ended with status {_ABORTED}",
         Offence(anomaly="broker-ended", kind="crashed", detail=detail),
     )
 
@@ -113,20 +111,20 @@ def claimed_twice(copy: RunCopy) -> Planted:
     by_epoch = {epoch: {claim["node"] for claim in of} for epoch, of in claimed.items()}
     alone = {epoch: min(nodes) for epoch, nodes in by_epoch.items() if len(nodes) == 1}
     logs = sorted((contents.path / "cluster").glob("*/server.log"))
-    if alone and logs:
-        epoch = max(alone)
-        node = alone[epoch] + 1
-        line = (
-            f"\n[2030-01-01 00:00:00,000] INFO [RaftManager id={node}] Completed transition to "
-            f"Leader(localId={node}, epoch={epoch}) (org.apache.kafka.raft.QuorumState)\n"
-        )
-        copy.edit_bytes(contents.name_within(logs[0]), lambda old: old + line.encode())
-        nodes = f"{alone[epoch]},{node}"
-        return planted(
-            f"node {node} says that it became the active controller in epoch {epoch} too",
-            Offence(anomaly="two-controllers", detail={"epoch": str(epoch), "nodes": nodes}),
-        )
-    raise NothingToPlant("no node is known to have become the active controller")
+    if not alone or not logs:
+        raise NothingToPlant("no node is known to have become the active controller")
+    epoch = max(alone)
+    node = alone[epoch] + 1
+    line = (
+        f"\n[2030-01-01 00:00:00,000] INFO [RaftManager id={node}] Completed transition to "
+        f"Leader(localId={node}, epoch={epoch}) (org.apache.kafka.raft.QuorumState)\n"
+    )
+    copy.edit_bytes(contents.name_within(logs[0]), lambda old: old + line.encode())
+    detail = {"epoch": str(epoch), "nodes": f"{alone[epoch]},{node}"}
+    return planted(
+        f"node {node} says that it became the active controller in epoch {epoch} too",
+        Offence(anomaly="two-controllers", detail=detail),
+    )
 
 
 @plant("hanging-transaction")

@@ -8,8 +8,8 @@ from typing import Any
 from harness.core.op import producer_of
 from harness.core.run_dir import REPLICA_EPOCHS
 from verifiers.planting.plant import Planted, offence_at, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents, batches_in
-from verifiers.planting.run_copy import RunCopy
+from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents, first_of
+from verifiers.planting.run_copy import RunCopy, batches_in
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.run_folder.folder import name_of
@@ -35,9 +35,13 @@ class Log:
     segment: str
     batches: Sequence[Batch]
 
-    def offence(self, anomaly: str, offset: int, **more: Any) -> Offence:  # noqa: ANN401 (columns)
-        """Return an offence at an offset of this replica."""
-        return offence_at(anomaly, self.replica.topic_partition, offset, **more)
+    def offence(self, anomaly: str, kind: str, batch: Batch, **facts: object) -> Offence:
+        """Return an offence at a batch of this replica, with facts beside its broker."""
+        detail = {"broker": self.replica.broker, **facts}
+        return offence_at(
+            anomaly, self.replica.topic_partition, batch["base_offset"], kind=kind,
+            detail={name: str(fact) for name, fact in detail.items()},
+        )  # fmt: skip
 
     @property
     def name(self) -> str:
@@ -51,10 +55,9 @@ def changed_bit(copy: RunCopy) -> Planted:
     log = _log(copy.contents, batches=1)
     batch = log.batches[len(log.batches) // 2]
     copy.edit_batch(log.segment, batch, lambda old: old[:-1] + bytes([old[-1] ^ 1]))
-    broker = {"broker": str(log.replica.broker), "problem": "checksum"}
     return planted(
         f"a bit of the batch @{batch['base_offset']} of {log.name} was changed",
-        log.offence("corrupt-record", batch["base_offset"], kind="disk", detail=broker),
+        log.offence("corrupt-record", "disk", batch, problem="checksum"),
     )
 
 
@@ -66,8 +69,7 @@ def lacks_the_end(copy: RunCopy) -> Planted:
     divergence = _lacking(copy.path, log, batch)
     copy.edit_batch(log.segment, batch, lambda _: b"")
     return planted(
-        f"the last batch, @{batch['base_offset']}, of {log.name} was cut off",
-        divergence,
+        f"the last batch, @{batch['base_offset']}, of {log.name} was cut off", divergence
     )
 
 
@@ -80,14 +82,11 @@ def hole(copy: RunCopy) -> Planted:
     because = "a replica in the ISR that lacks what its leader holds differs from it"
     divergence = _lacking(copy.path, log, batch, because)
     copy.edit_batch(log.segment, batch, lambda _: b"")
-    detail = {
-        "broker": str(log.replica.broker),
-        "missing_from": str(batch["base_offset"]),
-        "missing": str(following["base_offset"] - batch["base_offset"]),
-    }
+    first = batch["base_offset"]
+    missing = following["base_offset"] - first
     return planted(
-        f"the batch @{batch['base_offset']} of {log.name} was taken out",
-        log.offence("replica-gap", following["base_offset"], kind="gap", detail=detail),
+        f"the batch @{first} of {log.name} was taken out",
+        log.offence("replica-gap", "gap", following, missing_from=first, missing=missing),
         divergence,
     )
 
@@ -98,10 +97,9 @@ def appended_again(copy: RunCopy) -> Planted:
     log = _log(copy.contents, batches=1)
     batch = log.batches[-1]
     copy.edit_batch(log.segment, batch, lambda old: old + old)
-    detail = {"broker": str(log.replica.broker), "expected": str(batch["last_offset"] + 1)}
     return planted(
         f"the batch @{batch['base_offset']} of {log.name} was appended again",
-        log.offence("replica-gap", batch["base_offset"], kind="backwards", detail=detail),
+        log.offence("replica-gap", "backwards", batch, expected=batch["last_offset"] + 1),
     )
 
 
@@ -109,46 +107,35 @@ def appended_again(copy: RunCopy) -> Planted:
 def late_epoch(copy: RunCopy) -> Planted:
     """Let a leader-epoch checkpoint say that the last epoch began one batch later."""
     for log in _logs(copy.contents, whole=False):
-        epochs = log.replica.epochs
-        if not epochs:
+        if not log.replica.epochs:
             continue
-        epoch = epochs[-1][0]
-        batches = [
-            batch
-            for batch in log.batches
-            if batch["leader_epoch"] == epoch and batch["magic"] == _V2
-        ]
+        *earlier, (epoch, since) = log.replica.epochs
+        of_epoch = (row for row in log.batches if row["leader_epoch"] == epoch)
+        first = next((row for row in of_epoch if row["magic"] == _V2), None)
         # Checkers ignore batches below the log start.
         if (
-            not batches
-            or batches[0]["last_offset"] < log.replica.log_start
-            or batches[0]["base_offset"] > epochs[-1][1]
+            first is None
+            or first["last_offset"] < log.replica.log_start
+            or first["base_offset"] > since
         ):
             continue
-        begins = batches[0]["last_offset"] + 1
-        entries = [*epochs[:-1], (epoch, begins)]
-        lines = "".join(f"{number} {first}\n" for number, first in entries)
+        begins = first["last_offset"] + 1
+        entries = [*earlier, (epoch, begins)]
+        lines = "".join(f"{number} {offset}\n" for number, offset in entries)
         copy.write(
             str(Path(log.segment).parent / REPLICA_EPOCHS), f"0\n{len(entries)}\n{lines}".encode()
         )
         return planted(
             f"the checkpoint of {log.name} has epoch {epoch} begin at {begins}",
-            log.offence(
-                "epoch-disorder", batches[0]["base_offset"], kind="checkpoint",
-                detail={"broker": str(log.replica.broker), "checkpoint_since": str(begins)},
-            ),
-        )  # fmt: skip
+            log.offence("epoch-disorder", "checkpoint", first, checkpoint_since=begins),
+        )
     raise NothingToPlant("no follower's last leader epoch begins in its last segment")
 
 
 def _log(contents: RunContents, *, batches: int) -> Log:
     """Return a replica with at least so many batches in its last segment."""
-    for log in _logs(contents):
-        if len(log.batches) >= batches:
-            return log
-    raise NothingToPlant(
-        f"no follower in the ISR has {batches} batches in its last segment, all committed"
-    )
+    lacking = f"no follower in the ISR has {batches} batches in its last segment, all committed"
+    return first_of((log for log in _logs(contents) if len(log.batches) >= batches), lacking)
 
 
 def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
@@ -181,9 +168,9 @@ def _lacking(path: Path, log: Log, batch: Batch, because: str = "") -> Offence:
     """Return the divergence of a replica that lacks a batch, which its leader holds."""
     held = values_in(read_batch(str(path / log.segment), batch["position"], batch["size"]))
     value = next((value for _, value in held if value is not None), None)
-    return log.offence(
-        "replica-divergence", batch["base_offset"], value=value, because=because, kind="in-sync",
-        process=None if value is None else producer_of(value),
+    return offence_at(
+        "replica-divergence", log.replica.topic_partition, batch["base_offset"], value,
+        None if value is None else producer_of(value), because=because, kind="in-sync",
         detail={
             "other_broker": str(log.replica.broker),
             "other_holds": "nothing",

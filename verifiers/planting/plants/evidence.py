@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.history.seal import INVENTORY
 from verifiers.planting.plant import Planted, plant, planted
-from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, RunContents
+from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.situations.events import FaultSpan, RunEvents
 
@@ -27,7 +27,7 @@ def a_file_is_gone(copy: RunCopy) -> Planted:
 def a_file_is_shorter(copy: RunCopy) -> Planted:
     """Cut the last poll off a file, after it was sealed."""
     file = _some_file(copy, "poll")
-    copy.cut_rows(file, 1)
+    copy.cut_last_row(file)
     return planted(f"{file} lacks its last row")
 
 
@@ -69,7 +69,7 @@ def nothing_was_read_at_last(copy: RunCopy) -> Planted:
 @plant(rule="load-met-damage", kind="after the first fault")
 def nothing_is_acknowledged_under_faults(copy: RunCopy) -> Planted:
     """Let every producer end when the first fault is decided."""
-    first = min(_faults(copy.contents), key=lambda fault: fault.decided_ns)
+    first = _faults(copy.contents)[0]
     sends = copy.contents.rows("send")
     copy.drop("send", sends.numbers("complete_ns") >= first.decided_ns)
     return planted("nothing was sent once the first fault was decided")
@@ -139,7 +139,7 @@ def nobody_watched_a_partition(copy: RunCopy) -> Planted:
 @plant(rule="timeline-witnessed", kind="the end")
 def samples_end_early(copy: RunCopy) -> Planted:
     """Let the samples end when the first fault is decided."""
-    first = min(_faults(copy.contents), key=lambda fault: fault.decided_ns)
+    first = _faults(copy.contents)[0]
     copy.keep_lines("samples.jsonl", lambda line: int(line["asked_ns"]) < first.decided_ns)
     return planted("samples were taken before the first fault only")
 
@@ -182,9 +182,8 @@ def a_client_has_another_clock(copy: RunCopy) -> Planted:
 
 def _some_file(copy: RunCopy, dataset: str) -> str:
     files = sorted((copy.path / "history" / dataset).glob("*.parquet"))
-    if not files:
-        raise NothingToPlant(f"the run has no file of the dataset {dataset}")
-    return str(files[0].relative_to(copy.path))
+    file = first_of(files, f"the run has no file of the dataset {dataset}")
+    return str(file.relative_to(copy.path))
 
 
 def _tenth_ns(times: Numbers) -> float:
@@ -199,6 +198,7 @@ def _poll_times(contents: RunContents) -> Numbers:
 
 
 def _faults(contents: RunContents) -> tuple[FaultSpan, ...]:
+    """Return the faults that had victims, in the order of their decisions."""
     faults = RunEvents(run=contents.run, timeline=contents.timeline).faults
     if not faults:
         raise NothingToPlant("no fault was injected")

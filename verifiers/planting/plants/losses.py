@@ -6,7 +6,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from harness.core.grouping import by_key
-from verifiers.planting.new_clients import new_consumer_polls, new_record, send
+from verifiers.planting.new_clients import new_consumer_polls, new_record
 from verifiers.planting.plant import Planted, offence_of, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, Offence, Record, RunContents
 from verifiers.planting.run_copy import RunCopy
@@ -40,12 +40,10 @@ def unseen(copy: RunCopy) -> Planted:
     tp, reached = records[0].topic_partition, records[0].offset
 
     def cut(ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [
-            {**end, "reached": reached, "complete": False}
-            if (end["topic"], end["partition"]) == tp
-            else end
-            for end in ends
-        ]
+        for end in ends:
+            if (end["topic"], end["partition"]) == tp:
+                end |= {"reached": reached, "complete": False}
+        return ends
 
     copy.edit_json("history/ends.json", cut)
     return planted(
@@ -57,8 +55,7 @@ def unseen(copy: RunCopy) -> Planted:
 @plant("dirty-read")
 def dirty_read(copy: RunCopy) -> Planted:
     """Let a consumer be given a record behind the log's end: a send in doubt, gone later."""
-    record = new_record(copy)
-    send(copy, "info", record, is_told=False)
+    record = new_record(copy, "info")
     reader = new_consumer_polls(copy, record)
     return planted(
         f"a consumer was given {record.name}, which the final read lacks",

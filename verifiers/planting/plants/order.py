@@ -9,7 +9,7 @@ from typing import Any
 from harness.core.grouping import by_key
 from verifiers.checking.polling import RESETS
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
-from verifiers.planting.run_contents import NONE, NothingToPlant, Offence, Record, RunContents
+from verifiers.planting.run_contents import NONE, Offence, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition, name_of
 
@@ -87,21 +87,22 @@ def int_poll_skip(copy: RunCopy) -> Planted:
 
 def _withheld(copy: RunCopy, anomaly: str, lacking: str, *, one_poll: bool) -> Planted:
     """Withhold a record whose neighbours came in one poll, or in two."""
-    for lane, breaks in _lanes(copy.contents):
-        for before, record, after in zip(lane, lane[1:], lane[2:], strict=False):
-            if (
-                before.offset + 1 == record.offset == after.offset - 1
-                and (before.op == after.op) == one_poll
-                and _is_calm(copy.contents, breaks, (before, record, after))
-            ):
-                copy.drop_row("poll", record.row)
-                between = ", between two others of one poll" if one_poll else ""
-                kind = None if one_poll else _mode(copy.contents, after)
-                return planted(
-                    f"process {record.process} was not given {record.name}{between}",
-                    _turn(anomaly, after, kind=kind, detail={"skipped": "1"}),
-                )
-    raise NothingToPlant(lacking)
+    fit = (
+        (record, after)
+        for lane, breaks in _lanes(copy.contents)
+        for before, record, after in zip(lane, lane[1:], lane[2:], strict=False)
+        if before.offset + 1 == record.offset == after.offset - 1
+        and (before.op == after.op) == one_poll
+        and _is_calm(copy.contents, breaks, (before, record, after))
+    )
+    record, after = first_of(fit, lacking)
+    copy.drop_row("poll", record.row)
+    between = ", between two others of one poll" if one_poll else ""
+    kind = None if one_poll else _mode(copy.contents, after)
+    return planted(
+        f"process {record.process} was not given {record.name}{between}",
+        _turn(anomaly, after, kind=kind, detail={"skipped": "1"}),
+    )
 
 
 @plant("nonmonotonic-send")
@@ -117,7 +118,9 @@ def int_nonmonotonic_send(copy: RunCopy) -> Planted:
 
 
 def _reversed(copy: RunCopy, anomaly: str, *, in_txn: bool) -> Planted:
-    first, second = _neighbours(copy.contents, in_txn=in_txn)
+    within = " in one transaction" if in_txn else ""
+    lacking = "no producer sent two plain records to a partition one after the other" + within
+    first, second = first_of(_neighbours(copy.contents, in_txn=in_txn), lacking)
     for record, other in ((first, second), (second, first)):
         copy.put("send", copy.contents.of_value("send", [record.value]), offset=other.offset)
         for dataset in ("poll", "final"):
@@ -149,10 +152,8 @@ def _give_again(copy: RunCopy, given: Given, *, op: int, position: int, time_ns:
 
 def _last_given(contents: RunContents) -> Given:
     """Return a plain record that was the last that its consumer received of a partition."""
-    for lane, breaks in _lanes(contents):
-        if _is_calm(contents, breaks, lane[-1:]):
-            return lane[-1]
-    raise NothingToPlant("no consumer's last record of a partition is plainly in order")
+    ends = (lane[-1] for lane, breaks in _lanes(contents) if _is_calm(contents, breaks, lane[-1:]))
+    return first_of(ends, "no consumer's last record of a partition is plainly in order")
 
 
 def _lanes(contents: RunContents) -> Iterator[tuple[list[Given], list[Break]]]:
@@ -194,8 +195,8 @@ def _is_calm(contents: RunContents, breaks: Sequence[Break], given: Sequence[Giv
     )
 
 
-def _neighbours(contents: RunContents, *, in_txn: bool) -> tuple[Record, Record]:
-    """Return two plain records that a producer sent to a partition one after the other.
+def _neighbours(contents: RunContents, *, in_txn: bool) -> Iterator[tuple[Record, Record]]:
+    """Yield two plain records that a producer sent to a partition one after the other.
 
     Both are of one transaction, or neither is of any.
     """
@@ -221,8 +222,4 @@ def _neighbours(contents: RunContents, *, in_txn: bool) -> tuple[Record, Record]
                 and first.txn == second.txn
                 and (first.txn is not None) == in_txn
             ):
-                return first, second
-    within = " in one transaction" if in_txn else ""
-    raise NothingToPlant(
-        f"no producer sent two plain records to a partition one after the other{within}"
-    )
+                yield first, second

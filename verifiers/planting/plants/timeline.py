@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from harness.core.grouping import by_key
-from harness.core.op import producer_of
 from harness.core.version import numbers
 from verifiers.planting.new_clients import new_consumer_polls
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
-from verifiers.planting.run_contents import NONE, Flags, NothingToPlant, RunContents
+from verifiers.planting.run_contents import NONE, Flags, NothingToPlant, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition, name_of
 from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load
@@ -28,21 +27,17 @@ def hw_regression(copy: RunCopy) -> Planted:
 
     A later sample would bound earlier reads.
     """
-    for last in _last_samples(copy.contents):
-        tp = (str(last["topic"]), int(last["partition"]))
-        asked_ns = int(last["asked_ns"])
-        higher = {**last, "offset": int(last["offset"]) + 1}
-        higher |= {"asked_ns": asked_ns - 1, "answered_ns": asked_ns - 1}
-        copy.add_lines("samples.jsonl", [higher])
-        return planted(
-            f"the leader of {name_of(tp)} told {higher['offset']}, then "
-            f"{last['offset']}",
-            offence_at(
-                "hw-regression", tp, int(last["offset"]),
-                detail={"was": str(higher["offset"])},
-            ),
-        )  # fmt: skip
-    raise NothingToPlant("no leader was asked for a high watermark after all earlier answers")
+    _demand_monotone(copy.contents)
+    lacking = "no leader was asked for a high watermark after all earlier answers"
+    last = first_of(_last_samples(copy.contents), lacking)
+    at_ns, offset = int(last["asked_ns"]) - 1, int(last["offset"])
+    higher = {**last, "offset": offset + 1, "asked_ns": at_ns, "answered_ns": at_ns}
+    copy.add_lines("samples.jsonl", [higher])
+    tp = (str(last["topic"]), int(last["partition"]))
+    return planted(
+        f"the leader of {name_of(tp)} told {offset + 1}, then {offset}",
+        offence_at("hw-regression", tp, offset, detail={"was": str(offset + 1)}),
+    )
 
 
 @plant("read-beyond-hw")
@@ -53,21 +48,20 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
     if any(fault.destroys_data for fault in contents.run.faults):
         raise NothingToPlant("a fault destroyed data on disk, so no high watermark binds")
     plain = by_key(contents.plain, attrgetter("topic_partition"))
-    for bound in ceilings(contents.timeline):
-        tp = (bound.topic, bound.partition)
-        beyond = [record for record in plain.get(tp, ()) if record.offset >= bound.high_watermark]
-        if beyond and not contents.has_any(("read-beyond-hw",), tp):
-            record = beyond[0]
-            new_consumer_polls(copy, record, time_ns=bound.to_ns - 1)
-            return planted(
-                f"a consumer was given {record.name} when the high "
-                f"watermark was {bound.high_watermark}",
-                offence_of(
-                    "read-beyond-hw", record, process=producer_of(record.value),
-                    detail={"high_watermark": str(bound.high_watermark)},
-                ),
-            )  # fmt: skip
-    raise NothingToPlant("no high watermark is known that bounds what may have been given")
+    beyond = (
+        (record, bound)
+        for bound in ceilings(contents.timeline)
+        for record in plain.get((bound.topic, bound.partition), ())
+        if record.offset >= bound.high_watermark
+        and not contents.has_any(("read-beyond-hw",), record.topic_partition)
+    )
+    lacking = "no high watermark is known that bounds what may have been given"
+    record, bound = first_of(beyond, lacking)
+    new_consumer_polls(copy, record, time_ns=bound.to_ns - 1)
+    return planted(
+        f"a consumer was given {record.name} when the high watermark was {bound.high_watermark}",
+        offence_of("read-beyond-hw", record, detail={"high_watermark": str(bound.high_watermark)}),
+    )
 
 
 @plant("acked-below-min-isr")
@@ -81,12 +75,14 @@ def acked_below_min_isr(copy: RunCopy) -> Planted:
     producers = asking_all(contents.path)
     if not producers:
         raise NothingToPlant("no producer is known to have asked for acks=all")
+    sends = contents.rows("send")
+    invoked, completed = sends.numbers("invoke_ns"), sends.numbers("complete_ns")
+    acked = sends.among("type", "ok") & sends.among("process", *producers)
     for min_isr, tp, state in _small(contents):
-        within = _acked_within(contents, tp, producers, state)
+        within = (invoked >= state.from_ns) & (completed <= state.to_ns)
+        within &= acked & contents.in_partition("send", tp)
         if not within.any():
             continue
-        sends = contents.rows("send")
-        invoked = sends.numbers("invoke_ns")
         asked_ns = int(np.sort(invoked[within])[-_SENDS_BACK:][0])
         due = within & (invoked >= asked_ns)
         detail = {"leader": str(state.leader), "isr": ",".join(map(str, state.isr))}
@@ -156,7 +152,6 @@ def _demand_monotone(contents: RunContents) -> None:
 
 def _last_samples(contents: RunContents) -> Iterator[Mapping[str, Any]]:
     """Yield the last sample of each partition and epoch that was asked after all answers."""
-    _demand_monotone(contents)
     sampled = high_watermarks(contents.timeline)
     by_epoch = by_key(sampled, itemgetter("topic", "partition", "leader_epoch"))
     for (topic, partition, _), samples in by_epoch.items():
@@ -196,17 +191,6 @@ def _small(contents: RunContents) -> Iterator[tuple[int, TopicPartition, Partiti
                 small = state.leader is not None and len(state.isr) < min_isr
                 if small and not goes_on and state.from_ns < state.to_ns:
                     yield min_isr, tp, state
-
-
-def _acked_within(
-    contents: RunContents, tp: TopicPartition, producers: Sequence[int], state: PartitionState
-) -> Flags:
-    """Return which sends were invoked and acknowledged within a stretch."""
-    sends = contents.rows("send")
-    acked = contents.in_partition("send", tp) & sends.among("type", "ok")
-    invoked, completed = sends.numbers("invoke_ns"), sends.numbers("complete_ns")
-    within = (invoked >= state.from_ns) & (completed <= state.to_ns)
-    return acked & within & sends.among("process", *producers)
 
 
 def _widest_ns(

@@ -8,10 +8,9 @@ from verifiers.planting.new_clients import (
     new_consumer_polls,
     new_producer_ends_transaction,
     new_record,
-    send,
 )
 from verifiers.planting.plant import Planted, offence_of, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, Offence, Record, RunContents
+from verifiers.planting.run_contents import Offence, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 
 
@@ -34,8 +33,7 @@ def duplicate(copy: RunCopy) -> Planted:
 def acknowledged_twice(copy: RunCopy) -> Planted:
     """Let a second send be acknowledged at a record's offset."""
     record = copy.contents.some_plain
-    other = new_record(copy, at=record)
-    send(copy, "ok", other)
+    other = new_record(copy, "ok", at=record)
     because = "an acknowledged record whose offset shows another one is lost"
     return planted(
         f"{record.name} was acknowledged to two producers",
@@ -52,8 +50,7 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
 def read_twice(copy: RunCopy) -> Planted:
     """Let the final read find two records at one offset."""
     record = copy.contents.some_plain
-    other = new_record(copy, at=record)
-    send(copy, "info", other, is_told=False)
+    other = new_record(copy, "info", at=record)
     finally_read(copy, other)
     return planted(f"{record.name} was read with two values", _of_two(record, other, "reads"))
 
@@ -88,8 +85,7 @@ def corrupt_record(copy: RunCopy) -> Planted:
 @plant("G1a")
 def refused_and_read(copy: RunCopy) -> Planted:
     """Let the final read find a record whose send failed."""
-    record = new_record(copy)
-    send(copy, "fail", record, is_told=False)
+    record = new_record(copy, "fail")
     finally_read(copy, record)
     return _aborted(record, None, "a record whose send had failed was read")
 
@@ -108,10 +104,9 @@ def aborted_and_polled(copy: RunCopy) -> Planted:
     """Let a read_uncommitted consumer be given a record of a transaction that was aborted."""
     copy.contents.demand_transactions()
     readers = sorted(copy.contents.run.uncommitted)
-    if not readers:
-        raise NothingToPlant("nobody read with isolation.level=read_uncommitted")
+    reader = first_of(readers, "nobody read with isolation.level=read_uncommitted")
     record = _sent_and_aborted(copy)
-    new_consumer_polls(copy, record, process=readers[0])
+    new_consumer_polls(copy, record, process=reader)
     what = "a read_uncommitted consumer was given a record of an aborted transaction"
     return _aborted(record, "read_uncommitted", what)
 
@@ -119,9 +114,7 @@ def aborted_and_polled(copy: RunCopy) -> Planted:
 def _sent_and_aborted(copy: RunCopy) -> Record:
     """Add a record of an aborted transaction, and return it."""
     number = new_producer_ends_transaction(copy, "fail")
-    record = new_record(copy, txn=number)
-    send(copy, "fail", record)
-    return record
+    return new_record(copy, "fail", txn=number)
 
 
 def _aborted(record: Record, kind: str | None, what: str) -> Planted:
@@ -140,8 +133,10 @@ def _last_of_producer(contents: RunContents) -> Record:
     cells = contents.rows("send").cells(contents.sent, "process", "partition", "op")
     for _, process, partition, op in cells:
         last[process, partition] = max(last[process, partition], op)
-    for record in reversed(contents.plain):
+    fit = (
+        record
+        for record in reversed(contents.plain)
         # A send of unknown partition may have gone to any.
-        if record.op == last[record.process, record.partition] > last[record.process, None]:
-            return record
-    raise NothingToPlant("no producer's last record is plainly in order")
+        if record.op == last[record.process, record.partition] > last[record.process, None]
+    )
+    return first_of(fit, "no producer's last record is plainly in order")
