@@ -36,7 +36,7 @@ NONE = -(1 << 62)
 _MS_NS = 1_000_000
 _PLACE = ["topic", "partition", "offset"]
 _RECORD = [*_PLACE, "value"]
-_SEMI = "left semi"
+_SEMI, _ANTI = "left semi", "left anti"
 
 
 class NothingToPlant(Exception):
@@ -293,13 +293,11 @@ class RunContents:
         undamaged = _alone(finals, *_PLACE).filter(pc.field("problem").is_null())
         read = _alone(finals, "value").join(undamaged.select(_RECORD), _RECORD, join_type=_SEMI)
         damaged = polls.filter(pc.field("problem").is_valid())
-        contradicted = polls.join(finals.select(_RECORD), _RECORD, join_type="left anti")
-        found = pa.array([row.value for row in self.found], pa.int64())
-        disputed = pa.chunked_array(
-            [*damaged["value"].chunks, *contradicted["value"].chunks, found], pa.int64()
-        )
+        contradicted = polls.join(finals.select(_RECORD), _RECORD, join_type=_ANTI)
+        found = pa.table({"value": pa.array([row.value for row in self.found], pa.int64())})
         chosen = acked.join(read.select(_RECORD), _RECORD, join_type=_SEMI)
-        chosen = chosen.filter(pc.invert(pc.is_in(chosen["value"], value_set=disputed)))
+        for disputed in (damaged, contradicted, found):
+            chosen = chosen.join(disputed.select(["value"]), "value", join_type=_ANTI)
         ordered = chosen.sort_by([(name, "ascending") for name in _PLACE])
         columns = [column.name for column in fields(Record)]
         return tuple(Record(**row) for row in ordered.select(columns).to_pylist())

@@ -135,25 +135,25 @@ def marker_of_another(copy: RunCopy) -> Planted:
     if not rows["coordinators"]:
         raise NothingToPlant("what the transaction coordinators know was not copied")
     ended = {row["producer_id"] for row in rows["transactional_ids"] if row["state"] in _ENDED}
+    places = (
+        (replica.topic_partition, place)
+        for replica in contents.replicas
+        if replica.leads
+        and not contents.has_any(("hanging-transaction",), replica.topic_partition)
+        and (place := _last_transaction(replica, ended))
+    )
+    lacking = "no transaction ended in the last segment of a leader"
+    tp, (producer, first, marker) = first_of(places, lacking)
     for replica in contents.replicas:
-        if not replica.leads or contents.has_any(("hanging-transaction",), replica.topic_partition):
-            continue
-        place = _last_transaction(replica, ended)
-        if place is None:
-            continue
-        producer, first, marker = place
-        for other in contents.replicas:
-            if other.topic_partition == replica.topic_partition:
-                _give_away(copy, other, marker)
-        return planted(
-            f"the marker @{marker} of {name_of(replica.topic_partition)} belongs to another "
-            f"producer than the transaction @{first}",
-            offence_at(
-                "hanging-transaction", replica.topic_partition, first, kind="ended",
-                detail={"producer_id": str(producer)},
-            ),
-        )  # fmt: skip
-    raise NothingToPlant("no transaction ended in the last segment of a leader")
+        if replica.topic_partition == tp:
+            _give_away(copy, replica, marker)
+    return planted(
+        f"the marker @{marker} of {name_of(tp)} belongs to another producer than the transaction "
+        f"@{first}",
+        offence_at(
+            "hanging-transaction", tp, first, kind="ended", detail={"producer_id": str(producer)}
+        ),
+    )  # fmt: skip
 
 
 def _last_transaction(replica: Replica, ended: set[int]) -> tuple[int, int, int] | None:

@@ -1,11 +1,11 @@
 """Plants in what consumer groups processed and committed."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from harness.core.grouping import by_key
 from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, Record, RunContents
@@ -18,27 +18,17 @@ _PLACE = ("topic", "partition", "offset")
 _BOUND_S = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """One record that a member processed: the row of the event, and what stands there."""
-
-    row: int
-    group: str
-    process: int
-    record: Record
-
-
 @plant("consume-skip")
 def consume_skip(copy: RunCopy) -> Planted:
     """Remove the event by which a member processed a record below a committed offset."""
     groups = Groups(copy.contents)
-    done = groups.one_processed()
-    copy.drop_row("event", done.row)
+    row, group, _, record = groups.one_processed()
+    copy.drop_row("event", row)
     return planted(
-        f"group {done.group} never processed {done.record.name}",
+        f"group {group} never processed {record.name}",
         offence_of(
-            "consume-skip", done.record, process=groups.given_to(done),
-            kind=groups.way(done.group), detail={"group": done.group},
+            "consume-skip", record, process=groups.given_to(group, record), kind=groups.way(group),
+            detail={"group": group},
         ),
     )  # fmt: skip
 
@@ -47,16 +37,16 @@ def consume_skip(copy: RunCopy) -> Planted:
 def consume_repeat(copy: RunCopy) -> Planted:
     """Let a member process a record again at the end of the run, long after it was committed."""
     groups = Groups(copy.contents)
-    done = groups.one_processed()
-    event = copy.contents.rows("event").row(done.row)
+    row, group, member, record = groups.one_processed()
+    event = copy.contents.rows("event").row(row)
     copy.add("event", **(event | {"op": None, "time_ns": copy.contents.after_ns}))
-    ways = groups.members[done.process, done.group]
+    is_exact = groups.members[member, group] == EXACTLY_ONCE
     return planted(
-        f"group {done.group} processed {done.record.name} again",
+        f"group {group} processed {record.name} again",
         offence_of(
-            "consume-repeat", done.record, value=None, process=done.process,
-            kind=EXACTLY_ONCE if ways == EXACTLY_ONCE else "committed",
-            detail={"group": done.group, "after_process": str(done.process)},
+            "consume-repeat", record, value=None, process=member,
+            kind=EXACTLY_ONCE if is_exact else "committed",
+            detail={"group": group, "after_process": str(member)},
         ),
     )  # fmt: skip
 
@@ -130,9 +120,7 @@ class Groups:
             commits, space, group = (detail or "").partition(" ")
             if space:
                 self.members[process, group] = commits
-        self._groups: dict[int, list[str]] = defaultdict(list)
-        for process, group in self.members:
-            self._groups[process].append(group)
+        self._by_process = by_key(self.members, itemgetter(0))
         if not self.members or not contents.rows("event").among("f", "processed").any():
             raise NothingToPlant("no member of a group told what it processed")
 
@@ -141,8 +129,11 @@ class Groups:
         ways = sorted(way for (_, of), way in self.members.items() if of == group)
         return next((way for way in ways if way in MAY_SKIP), ways[0])
 
-    def one_processed(self) -> Done:
-        """Return a plain record that a group processed once, and beyond which it committed."""
+    def one_processed(self) -> tuple[int, str, int, Record]:
+        """Return a plain record that a group processed once, and beyond which it committed.
+
+        Before it the row of the event, the group and the member.
+        """
         committed = self._committed()
         by_place = {
             (record.topic_partition, record.offset): record for record in self._contents.plain
@@ -152,7 +143,7 @@ class Groups:
             for row, process, topic, partition, offset in self._events(
                 "processed", columns=("process", *_PLACE)
             )
-            for group in self._groups[process]
+            for _, group in self._by_process.get(process, ())
         ]
         times = Counter(entry[:3] for entry in done)
         for group, tp, offset, process, row in done[len(done) // 2 :] + done:
@@ -160,18 +151,18 @@ class Groups:
             if (
                 record is not None
                 and times[group, tp, offset] == 1
-                and len(self._groups[process]) == 1
+                and len(self._by_process[process]) == 1
                 and offset < committed.get((group, tp), (0, -1))[1]
                 and not self._contents.has_any(("consume-skip", "consume-repeat"), tp)
             ):
-                return Done(row=row, group=group, process=process, record=record)
+                return row, group, process, record
         raise NothingToPlant("no group processed a plain record once and committed it")
 
-    def given_to(self, done: Done) -> int | None:
+    def given_to(self, group: str, record: Record) -> int | None:
         """Return the member that was given a record last; None if none was."""
         polls = self._contents.rows("poll")
-        members = [process for process, of in self.members if of == done.group]
-        given = polls.among("value", done.record.value) & polls.among("process", *members)
+        members = [process for process, of in self.members if of == group]
+        given = polls.among("value", record.value) & polls.among("process", *members)
         cells = list(polls.cells(given, "process", "time_ns"))
         return max(cells, key=itemgetter(2))[1] if cells else None
 
@@ -188,7 +179,7 @@ class Groups:
         commits = self._events("committed", columns=("process", *_PLACE, "time_ns"))
         for _, process, topic, partition, offset, time_ns in commits:
             if offset is not None:
-                for group in self._groups[process]:
+                for _, group in self._by_process.get(process, ()):
                     key, commit = (group, (topic, partition)), (time_ns, offset)
                     found[key] = max(found.get(key, commit), commit)
         return found

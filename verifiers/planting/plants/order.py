@@ -32,14 +32,8 @@ class Given:
         return f"{name_of(self.topic_partition)} @{self.offset}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
-    """An event after which a consumer may go on anywhere: RESETS, or a rebalance in a poll."""
-
-    f: str
-    op: int | None
-    time_ns: int
-
+Breaks = Sequence[tuple[str, int | None, int]]
+"""Events after which a consumer may go on anywhere, RESETS or a rebalance: f, op and time_ns."""
 
 _POLL_ANOMALIES = ("nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip")
 
@@ -156,7 +150,7 @@ def _last_given(contents: RunContents) -> Given:
     return first_of(ends, "no consumer's last record of a partition is plainly in order")
 
 
-def _lanes(contents: RunContents) -> Iterator[tuple[list[Given], list[Break]]]:
+def _lanes(contents: RunContents) -> Iterator[tuple[list[Given], Breaks]]:
     """Yield what each consumer was given of each partition, in order; assigned ones first.
 
     With what happened to the consumer meanwhile. Not of partitions with an anomaly of polls, nor of
@@ -180,10 +174,10 @@ def _lanes(contents: RunContents) -> Iterator[tuple[list[Given], list[Break]]]:
             for row, time_ns, op, _, offset, value in sorted(cells, key=itemgetter(1, 2, 3))
         ]  # fmt: skip
         met = events.cells(breaking & events.among("process", process), "f", "op", "time_ns")
-        yield lane, [Break(f=f, op=op, time_ns=time_ns) for _, f, op, time_ns in met]
+        yield lane, [(f, op, time_ns) for _, f, op, time_ns in met]
 
 
-def _is_calm(contents: RunContents, breaks: Sequence[Break], given: Sequence[Given]) -> bool:
+def _is_calm(contents: RunContents, breaks: Breaks, given: Sequence[Given]) -> bool:
     """Tell whether records that a consumer was given are plain, and nothing came between them.
 
     Neither a reset, from the first of them until right after the last, nor a rebalance in a poll.
@@ -191,7 +185,7 @@ def _is_calm(contents: RunContents, breaks: Sequence[Break], given: Sequence[Giv
     polls = {record.op for record in given}
     between = range(given[0].time_ns, given[-1].time_ns + 2)
     return all(record.value in contents.by_value for record in given) and not any(
-        met.op in polls if met.f == "rebalance" else met.time_ns in between for met in breaks
+        op in polls if f == "rebalance" else time_ns in between for f, op, time_ns in breaks
     )
 
 
