@@ -54,8 +54,7 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
         "topic": topic, "partition": partition, "leader": leader, "isr": [leader],
         "replicas": [leader, follower.broker],
     }  # fmt: skip
-    short = {**recovery, **times, "whole": False, "partitions": [state]}
-    copy.edit_run(recovery=short)
+    copy.edit_run(recovery={**recovery, **times, "whole": False, "partitions": [state]})
     samples = [
         {
             "sample": "replica", "asked_ns": at_ns, "answered_ns": at_ns, "topic": topic,

@@ -8,7 +8,7 @@ from typing import Any
 from harness.core.grouping import by_key
 from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, Record, RunContents
+from verifiers.planting.run_contents import NothingToPlant, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition, name_of
 from verifiers.run_folder.group import STALLED
@@ -77,10 +77,8 @@ def group_stuck(copy: RunCopy) -> Planted:
     group = copy.contents.run.group
     if group is None:
         raise NothingToPlant("no members of a group came and went")
-    reached = [end for end in group.ends if end.why is None and end.committed]
-    if not group.caught_up or not reached:
-        raise NothingToPlant(f"the group {group.name} did not come to the end as it is")
-    end = reached[0]
+    reached = (e for e in group.ends if group.caught_up and e.why is None and e.committed)
+    end = first_of(reached, f"the group {group.name} did not come to the end as it is")
     bound_s = end.bound_s or _BOUND_S
     partition, committed = int(end.partition or 0), int(end.committed or 0)
     line = {
