@@ -4,11 +4,11 @@ Plants change records that are in order. A record is *plain* if it was acknowled
 final read found it once, undamaged and alone at that offset, and if all polls of it agree.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from harness.core.op import producer_of
 from harness.core.run_dir import RunDir
-from verifiers.run_folder.folder import RunInput, TopicPartition, read_run
+from verifiers.replicas.copied import Replica, read_copied
+from verifiers.run_folder.folder import RunInput, TopicPartition, name_of, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import read_sealed
+from verifiers.timeline.partition_states import Timeline, read_timeline
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+T = TypeVar("T")
 
 NONE = -(1 << 62)
 """Null, in a column of numbers."""
@@ -32,11 +36,22 @@ NONE = -(1 << 62)
 _MS_NS = 1_000_000
 _PLACE = ["topic", "partition", "offset"]
 _RECORD = [*_PLACE, "value"]
-_SEMI = "left semi"
+_SEMI, _ANTI = "left semi", "left anti"
 
 
 class NothingToPlant(Exception):
     """The run holds nothing that the plant could change; the text says what it lacks."""
+
+
+def first_of(things: Iterable[T], lacking: str) -> T:
+    """Return the first of things that a plant could change.
+
+    Raises:
+        NothingToPlant: there is none; `lacking` says so.
+    """
+    for thing in things:
+        return thing
+    raise NothingToPlant(lacking)
 
 
 class Rows:
@@ -51,24 +66,24 @@ class Rows:
         self.table: pa.Table = schema.empty_table()
         if files:
             self.table = pq.read_table(list(files), schema=schema, partitioning=None)
-        self._numbers: dict[str, Numbers] = {}
-        self._words: dict[str, npt.NDArray[np.object_]] = {}
 
     def numbers(self, name: str) -> Numbers:
         """Return a column of whole numbers; NONE where it is null."""
-        if name not in self._numbers:
-            column = self.table.column(name).cast(pa.int64())
-            self._numbers[name] = pc.fill_null(column, NONE).to_numpy()
-        return self._numbers[name]
+        column = self.table.column(name).cast(pa.int64())
+        numbers: Numbers = pc.fill_null(column, NONE).to_numpy()
+        return numbers
 
-    def words(self, name: str) -> npt.NDArray[np.object_]:
-        """Return a column of strings; None where it is null."""
-        if name not in self._words:
-            column = self.table.column(name).combine_chunks().dictionary_encode()
-            texts = np.array([*column.dictionary.to_pylist(), None], dtype=object)
-            codes = pc.fill_null(column.indices, len(texts) - 1)
-            self._words[name] = texts[codes.to_numpy(zero_copy_only=False)]
-        return self._words[name]
+    def among(self, name: str, *values: str | int) -> Flags:
+        """Return which rows have one of some values in a column."""
+        column = self.table.column(name)
+        chosen: Flags = pc.is_in(column, value_set=pa.array(values, column.type)).to_numpy()
+        return chosen
+
+    def cells(self, chosen: Flags, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the numbers of the chosen rows, each with its values of some columns."""
+        table = self.table.filter(pa.array(chosen))
+        columns = (table.column(name).to_pylist() for name in names)
+        return zip(np.flatnonzero(chosen).tolist(), *columns, strict=True)
 
     def row(self, at: int) -> dict[str, Any]:
         """Return one row."""
@@ -106,7 +121,7 @@ class Record:
     @property
     def name(self) -> str:
         """Topic, partition and offset, for a sentence: orders/0 @17."""
-        return f"{self.topic}/{self.partition} @{self.offset}"
+        return f"{name_of(self.topic_partition)} @{self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,9 +233,7 @@ class RunContents:
         Raises:
             NothingToPlant: there is none.
         """
-        if not self.topic_partitions:
-            raise NothingToPlant("no partition was finally read to its end")
-        return self.topic_partitions[0]
+        return first_of(self.topic_partitions, "no partition was finally read to its end")
 
     def demand_transactions(self) -> None:
         """Reject a run without transactions.
@@ -242,14 +255,35 @@ class RunContents:
     def in_partition(self, dataset: str, tp: TopicPartition) -> Flags:
         """Return which rows of a dataset name a partition."""
         rows = self.rows(dataset)
-        here: Flags = (rows.words("topic") == tp[0]) & (rows.numbers("partition") == tp[1])
-        return here
+        return rows.among("topic", tp[0]) & rows.among("partition", tp[1])
 
     def of_value(self, dataset: str, values: Iterable[int]) -> Flags:
         """Return which rows of a dataset hold one of some values."""
-        wanted = np.fromiter(values, dtype=np.int64)
-        chosen: Flags = np.isin(self.rows(dataset).numbers("value"), wanted)
-        return chosen
+        return self.rows(dataset).among("value", *values)
+
+    @property
+    def sent(self) -> Flags:
+        """Which sends were acknowledged or are in doubt."""
+        return self.rows("send").among("type", "ok", "info")
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The committed states and samples of the partitions."""
+        return read_timeline(self.path)
+
+    @cached_property
+    def replicas(self) -> tuple[Replica, ...]:
+        """The replicas whose logs were copied."""
+        return read_copied(self.folder, self.run.meta).replicas
+
+    def name_within(self, file: Path) -> str:
+        """Return the path of a file within the run's folder."""
+        return str(file.relative_to(self.path))
+
+    @property
+    def has_disks(self) -> bool:
+        """Whether data of brokers was copied."""
+        return any(self.path.glob("cluster/*/data*"))
 
     @cached_property
     def plain(self) -> tuple[Record, ...]:
@@ -258,18 +292,12 @@ class RunContents:
         acked = _alone(sends, "value").filter(pc.field("type") == "ok")
         undamaged = _alone(finals, *_PLACE).filter(pc.field("problem").is_null())
         read = _alone(finals, "value").join(undamaged.select(_RECORD), _RECORD, join_type=_SEMI)
-        contradicted = [
-            polls.filter(pc.field("problem").is_valid()).column("value"),
-            polls.select(_RECORD).join(finals.select(_RECORD), _RECORD, join_type="left anti")[
-                "value"
-            ],
-            pa.chunked_array([[row.value for row in self.found]], pa.int64()),
-        ]
-        disputed = pa.chunked_array(
-            [chunk for column in contradicted for chunk in column.chunks], pa.int64()
-        )
+        damaged = polls.filter(pc.field("problem").is_valid())
+        contradicted = polls.join(finals.select(_RECORD), _RECORD, join_type=_ANTI)
+        found = pa.table({"value": pa.array([row.value for row in self.found], pa.int64())})
         chosen = acked.join(read.select(_RECORD), _RECORD, join_type=_SEMI)
-        chosen = chosen.filter(pc.invert(pc.is_in(chosen["value"], value_set=disputed)))
+        for disputed in (damaged, contradicted, found):
+            chosen = chosen.join(disputed.select(["value"]), "value", join_type=_ANTI)
         ordered = chosen.sort_by([(name, "ascending") for name in _PLACE])
         columns = [column.name for column in fields(Record)]
         return tuple(Record(**row) for row in ordered.select(columns).to_pylist())
@@ -281,9 +309,7 @@ class RunContents:
         Raises:
             NothingToPlant: there is none.
         """
-        if not self.plain:
-            raise NothingToPlant("no record is plainly in order")
-        return self.plain[len(self.plain) // 2]
+        return first_of(self.plain[len(self.plain) // 2 :], "no record is plainly in order")
 
     @cached_property
     def by_value(self) -> Mapping[int, Record]:

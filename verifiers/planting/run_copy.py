@@ -6,7 +6,7 @@ never changed.
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from harness.core.grouping import by_key
 from harness.history.seal import INVENTORY
 from verifiers.planting.run_contents import Flags, NothingToPlant, RunContents
+from verifiers.replicas.segments import read_headers
 
 _WRITTEN = frozenset(
     {
@@ -66,11 +67,6 @@ class RunCopy:
         self._put: dict[str, list[tuple[Flags, dict[str, Any]]]] = {}
         self._added: dict[str, list[dict[str, Any]]] = {}
 
-    @property
-    def new_process(self) -> int:
-        """The number of a process that the run does not have."""
-        return self.contents.new_process
-
     # -- the history -------------------------------------------------------------------------------
 
     def drop(self, dataset: str, rows: Flags) -> None:
@@ -103,16 +99,17 @@ class RunCopy:
             for process in changed:
                 kept = table.filter(pa.array((processes == process) & ~dropped))
                 new = pa.Table.from_pylist(added.get(process, []), schema=table.schema)
-                self._write_table(dataset, f"{process}.parquet", pa.concat_tables([kept, new]))
+                written = pa.concat_tables([kept, new])
+                self._write_table(f"history/{dataset}/{process}.parquet", written)
+                self._note_rows(dataset, process, written.num_rows)
 
-    def _write_table(self, dataset: str, name: str, table: pa.Table) -> None:
-        path = self.path / "history" / dataset / name
+    def _write_table(self, name: str, table: pa.Table) -> None:
+        path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         pq.write_table(table, path)
-        self._note_rows(dataset, path.stem, table.num_rows)
 
-    def _note_rows(self, dataset: str, process: str, rows: int) -> None:
+    def _note_rows(self, dataset: str, process: int, rows: int) -> None:
         """Let the inventory say what the history holds now: the plant was there when it was sealed.
 
         A client of before the inventory has no clock, and neither has its new neighbour.
@@ -121,23 +118,21 @@ class RunCopy:
             return
 
         def noted(entries: dict[str, Any]) -> dict[str, Any]:
-            if any(isinstance(entry, int) for entry in entries.values()):
-                return entries
-            name = f"process-{process}.arrows"
-            clock = next((entry["clock"] for entry in entries.values()), None)
-            entry = entries.get(
-                name, {"bytes": 0, "process": int(process), "clock": clock, "rows": {}}
-            )
-            return {**entries, name: {**entry, "rows": {**entry["rows"], dataset: rows}}}
+            if not any(isinstance(entry, int) for entry in entries.values()):
+                clock = next((entry["clock"] for entry in entries.values()), None)
+                entry = entries.setdefault(
+                    f"process-{process}.arrows",
+                    {"bytes": 0, "process": process, "clock": clock, "rows": {}},
+                )
+                entry["rows"][dataset] = rows
+            return entries
 
         self.edit_json(f"history/{INVENTORY}", noted)
 
-    def cut_rows(self, name: str, count: int) -> None:
-        """Cut the last rows off a Parquet file, as somebody does who comes after the sealing."""
-        path = self.path / name
-        table = pq.read_table(path)
-        path.unlink()
-        pq.write_table(table.slice(0, table.num_rows - count), path)
+    def cut_last_row(self, name: str) -> None:
+        """Cut the last row off a Parquet file, as somebody does who comes after the sealing."""
+        table = pq.read_table(self.path / name)
+        self._write_table(name, table.slice(0, table.num_rows - 1))
 
     # -- everything else ---------------------------------------------------------------------------
 
@@ -158,6 +153,13 @@ class RunCopy:
         if not path.is_file():
             raise NothingToPlant(f"the run has no {name}")
         self.write(name, edit(path.read_bytes()))
+
+    def edit_batch(
+        self, segment: str, batch: Mapping[str, Any], edit: Callable[[bytes], bytes]
+    ) -> None:
+        """Replace a batch of a segment, a row of HEADERS, by what a function makes of its bytes."""
+        begin, end = batch["position"], batch["position"] + batch["size"]
+        self.edit_bytes(segment, lambda old: old[:begin] + edit(old[begin:end]) + old[end:])
 
     def edit_json(self, name: str, edit: Callable[[Any], Any]) -> None:
         """Replace a JSON document by what a function makes of it."""
@@ -185,6 +187,12 @@ class RunCopy:
     def add_lines(self, name: str, added: Sequence[Mapping[str, Any]]) -> None:
         """Append objects to a JSON-lines file."""
         self.edit_lines(name, lambda lines: [*lines, *added])
+
+
+def batches_in(segment: Path) -> Iterator[dict[str, Any]]:
+    """Yield the batches of a segment, and bytes that are none, as rows of HEADERS."""
+    for rows in read_headers(segment):
+        yield from rows.to_pylist()
 
 
 def _with_values(table: pa.Table, mask: Flags, values: Mapping[str, Any]) -> pa.Table:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +242,17 @@ def _folder(plant: Plant) -> str:
     return "".join(sign if sign.isalnum() else "-" for sign in plant.name)
 
 
+def _outcome(plant: Plant, planted: Planted, report: Report) -> PlantOutcome:
+    """Return the result of a plant, before what was found is held against what it planted."""
+    crashed = sorted(name for name, how in report.checkers.items() if how == "crashed")
+    return PlantOutcome(
+        name=plant.name,
+        checker=plant.subject,
+        told=planted.told,
+        crashes=tuple(f"The checker {name} crashed." for name in crashed),
+    )
+
+
 def _gap_noticed(plant: Plant, planted: Planted, report: Report) -> PlantOutcome:
     """Return whether a verification noticed that evidence is missing, and said why."""
     answer = report.adequacy[plant.rule]
@@ -250,14 +261,8 @@ def _gap_noticed(plant: Plant, planted: Planted, report: Report) -> PlantOutcome
         and answer["state"] == "broken"
         and set(answer["reasons"]) <= set(report.reasons)
     )
-    return PlantOutcome(
-        name=plant.name,
-        checker=plant.rule,
-        told=planted.told,
-        planted=1,
-        missed=() if is_noticed else (Offence(anomaly=plant.rule),),
-        crashes=_crashes(report),
-    )
+    missed = () if is_noticed else (Offence(anomaly=plant.rule),)
+    return replace(_outcome(plant, planted, report), planted=1, missed=missed)
 
 
 def _compared(
@@ -267,37 +272,26 @@ def _compared(
     before: Sequence[Offence],
     after: Sequence[Offence],
 ) -> PlantOutcome:
+    """Return whether a verification found what was planted, and else only what was there before."""
     fresh = Counter(after) - Counter(before)
-    gone = Counter(before) - Counter(after)
     found = by_key(after, lambda offence: offence)
     missed: list[Offence] = []
-    implied: dict[str, tuple[int, str]] = {}
     for offence in planted.offences:
         facts = offence.detail.items()
         if fresh[offence] and any(facts <= row.detail.items() for row in found[offence]):
             fresh[offence] -= 1
         else:
             missed.append(offence)
-        if offence.because:
-            count, _ = implied.get(offence.anomaly, (0, ""))
-            implied[offence.anomaly] = (count + 1, offence.because)
-    return PlantOutcome(
-        name=plant.name,
-        checker=plant.checker,
-        told=planted.told,
-        planted=sum(not offence.because for offence in planted.offences),
-        implied=implied,
+    following = [offence for offence in planted.offences if offence.because]
+    implied = by_key(following, lambda offence: offence.anomaly)
+    return replace(
+        _outcome(plant, planted, report),
+        planted=len(planted.offences) - len(following),
+        implied={name: (len(of), of[-1].because) for name, of in implied.items()},
         missed=tuple(missed),
         raised=tuple(fresh.elements()),
-        gone=tuple(gone.elements()),
-        crashes=_crashes(report),
+        gone=tuple((Counter(before) - Counter(after)).elements()),
     )
-
-
-def _crashes(report: Report) -> tuple[str, ...]:
-    """Return a sentence for each checker that crashed."""
-    crashed = [name for name, how in report.checkers.items() if how == "crashed"]
-    return tuple(f"The checker {name} crashed." for name in sorted(crashed))
 
 
 def _shown(offences: Sequence[Offence]) -> dict[str, Any]:

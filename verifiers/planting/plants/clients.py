@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from verifiers.planting.plant import Planted, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, Offence
+from verifiers.planting.run_contents import Offence, first_of
 from verifiers.planting.run_copy import RunCopy
 
 
@@ -58,7 +58,5 @@ def client_crashed(copy: RunCopy) -> Planted:
 
 
 def _client(copy: RunCopy) -> int:
-    processes = np.unique(copy.contents.rows("send").numbers("process"))
-    if not len(processes):
-        raise NothingToPlant("the run has no producer")
-    return int(processes[0])
+    producers = np.unique(copy.contents.rows("send").numbers("process"))
+    return int(first_of(producers, "the run has no producer"))

@@ -1,21 +1,21 @@
 """Plants of faults of the cluster: processes, ISRs, controllers and transactions."""
 
 import struct
-from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from crc32c import crc32c
 
+from harness.core.grouping import by_key
 from verifiers.planting.plant import Planted, offence_at, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents
-from verifiers.planting.run_copy import RunCopy
-from verifiers.replicas.copied import Replica, read_copied
-from verifiers.replicas.segments import V2_HEADER, read_headers
+from verifiers.planting.run_contents import NothingToPlant, Offence, first_of
+from verifiers.planting.run_copy import RunCopy, batches_in
+from verifiers.replicas.copied import Replica
+from verifiers.replicas.segments import V2_HEADER
 from verifiers.run_folder.folder import name_of
 from verifiers.run_folder.journal import fault_spans
 from verifiers.timeline.elections import read_elections
 from verifiers.timeline.frames import read_rows
-from verifiers.timeline.partition_states import read_timeline
 from verifiers.timeline.recovery import CAUGHT_UP_S
 
 _ABORTED = 134
@@ -42,12 +42,11 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
     recovery = copy.contents.run.meta.get("recovery")
     if recovery is None or not recovery["whole"]:
         raise NothingToPlant("that the cluster was whole at the end is not recorded")
-    followed = [r for r in _replicas(copy.contents) if r.in_sync and not r.leads]
-    led = {r.topic_partition: r.broker for r in _replicas(copy.contents) if r.leads}
-    fit = [r for r in followed if r.topic_partition in led]
-    if not fit:
-        raise NothingToPlant("no partition has a follower in the ISR")
-    follower, leader = fit[-1], led[fit[-1].topic_partition]
+    replicas = copy.contents.replicas
+    led = {r.topic_partition: r.broker for r in replicas if r.leads}
+    fit = [r for r in replicas if r.in_sync and not r.leads and r.topic_partition in led]
+    follower = first_of(reversed(fit), "no partition has a follower in the ISR")
+    leader = led[follower.topic_partition]
     topic, partition = follower.topic_partition
     to_ns = copy.contents.after_ns + round(_LONG_S * 1e9)
     times = {"from_ns": copy.contents.after_ns, "to_ns": to_ns, "bound_s": _LONG_S}
@@ -55,8 +54,7 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
         "topic": topic, "partition": partition, "leader": leader, "isr": [leader],
         "replicas": [leader, follower.broker],
     }  # fmt: skip
-    short = {**recovery, **times, "whole": False, "partitions": [state]}
-    copy.edit_run(recovery=short)
+    copy.edit_run(recovery={**recovery, **times, "whole": False, "partitions": [state]})
     samples = [
         {
             "sample": "replica", "asked_ns": at_ns, "answered_ns": at_ns, "topic": topic,
@@ -86,24 +84,18 @@ def crashed(copy: RunCopy) -> Planted:
     faults = fault_spans(copy.contents.folder.lines("faults.jsonl"))
     in_force = {node for fault in faults if not fault.is_healed for node in fault.victims}
     nodes = [node["node"] for node in copy.contents.folder.read_json(name)["nodes"]]
-    fit = [node for node in nodes if node not in in_force]
-    if not fit:
-        raise NothingToPlant("every node has a fault in force at the end")
+    fit = (node for node in nodes if node not in in_force)
+    ended = first_of(fit, "every node has a fault in force at the end")
 
-    def ended(document: Mapping[str, Any]) -> Mapping[str, Any]:
-        end = {"pid": 1, "status": _ABORTED, "from_ns": at_ns, "to_ns": at_ns}
-        return {
-            **document,
-            "nodes": [
-                {**node, "exits": [*node["exits"], end]} if node["node"] == fit[0] else node
-                for node in document["nodes"]
-            ],
-        }
+    def end(document: dict[str, Any]) -> dict[str, Any]:
+        (exits,) = (node["exits"] for node in document["nodes"] if node["node"] == ended)
+        exits.append({"pid": 1, "status": _ABORTED, "from_ns": at_ns, "to_ns": at_ns})
+        return document
 
-    copy.edit_json(name, ended)
-    detail = {"node": str(fit[0]), "status": str(_ABORTED)}
+    copy.edit_json(name, end)
+    detail = {"node": str(ended), "status": str(_ABORTED)}
     return planted(
-        f"the process of node {fit[0]} ended with status {_ABORTED}",
+        f"the process of node {ended} ended with status {_ABORTED}",
         Offence(anomaly="broker-ended", kind="crashed", detail=detail),
     )
 
@@ -112,27 +104,25 @@ def crashed(copy: RunCopy) -> Planted:
 def claimed_twice(copy: RunCopy) -> Planted:
     """Let another node's log tell that it became the active controller in a known epoch."""
     contents = copy.contents
-    claims = read_elections(contents.path / "cluster", read_timeline(contents.path))
-    by_epoch: dict[int, set[int]] = {}
-    for claim in claims:
-        by_epoch.setdefault(claim["epoch"], set()).add(claim["node"])
-    alone = {epoch: nodes for epoch, nodes in by_epoch.items() if len(nodes) == 1}
+    claims = read_elections(contents.path / "cluster", contents.timeline)
+    claimed = by_key(claims, itemgetter("epoch"))
+    by_epoch = {epoch: {claim["node"] for claim in of} for epoch, of in claimed.items()}
+    alone = {epoch: min(nodes) for epoch, nodes in by_epoch.items() if len(nodes) == 1}
     logs = sorted((contents.path / "cluster").glob("*/server.log"))
-    if alone and logs:
-        epoch = max(alone)
-        node = max(alone[epoch]) + 1
-        line = (
-            f"\n[2030-01-01 00:00:00,000] INFO [RaftManager id={node}] Completed transition to "
-            f"Leader(localId={node}, epoch={epoch}) (org.apache.kafka.raft.QuorumState)\n"
-        )
-        name = str(logs[0].relative_to(contents.path))
-        copy.edit_bytes(name, lambda old: old + line.encode())
-        nodes = ",".join(map(str, sorted({*alone[epoch], node})))
-        return planted(
-            f"node {node} says that it became the active controller in epoch {epoch} too",
-            Offence(anomaly="two-controllers", detail={"epoch": str(epoch), "nodes": nodes}),
-        )
-    raise NothingToPlant("no node is known to have become the active controller")
+    if not alone or not logs:
+        raise NothingToPlant("no node is known to have become the active controller")
+    epoch = max(alone)
+    node = alone[epoch] + 1
+    line = (
+        f"\n[2030-01-01 00:00:00,000] INFO [RaftManager id={node}] Completed transition to "
+        f"Leader(localId={node}, epoch={epoch}) (org.apache.kafka.raft.QuorumState)\n"
+    )
+    copy.edit_bytes(contents.name_within(logs[0]), lambda old: old + line.encode())
+    detail = {"epoch": str(epoch), "nodes": f"{alone[epoch]},{node}"}
+    return planted(
+        f"node {node} says that it became the active controller in epoch {epoch} too",
+        Offence(anomaly="two-controllers", detail=detail),
+    )
 
 
 @plant("hanging-transaction")
@@ -143,25 +133,25 @@ def marker_of_another(copy: RunCopy) -> Planted:
     if not rows["coordinators"]:
         raise NothingToPlant("what the transaction coordinators know was not copied")
     ended = {row["producer_id"] for row in rows["transactional_ids"] if row["state"] in _ENDED}
-    for replica in _replicas(contents):
-        if not replica.leads or contents.has_any(("hanging-transaction",), replica.topic_partition):
-            continue
-        place = _last_transaction(replica, ended)
-        if place is None:
-            continue
-        producer, first, marker = place
-        for other in _replicas(contents):
-            if other.topic_partition == replica.topic_partition:
-                _give_away(copy, other, marker)
-        return planted(
-            f"the marker @{marker} of {name_of(replica.topic_partition)} belongs to another "
-            f"producer than the transaction @{first}",
-            offence_at(
-                "hanging-transaction", replica.topic_partition, first, kind="ended",
-                detail={"producer_id": str(producer)},
-            ),
-        )  # fmt: skip
-    raise NothingToPlant("no transaction ended in the last segment of a leader")
+    places = (
+        (replica.topic_partition, place)
+        for replica in contents.replicas
+        if replica.leads
+        and not contents.has_any(("hanging-transaction",), replica.topic_partition)
+        and (place := _last_transaction(replica, ended))
+    )
+    lacking = "no transaction ended in the last segment of a leader"
+    tp, (producer, first, marker) = first_of(places, lacking)
+    for replica in contents.replicas:
+        if replica.topic_partition == tp:
+            _give_away(copy, replica, marker)
+    return planted(
+        f"the marker @{marker} of {name_of(tp)} belongs to another producer than the transaction "
+        f"@{first}",
+        offence_at(
+            "hanging-transaction", tp, first, kind="ended", detail={"producer_id": str(producer)}
+        ),
+    )  # fmt: skip
 
 
 def _last_transaction(replica: Replica, ended: set[int]) -> tuple[int, int, int] | None:
@@ -169,7 +159,7 @@ def _last_transaction(replica: Replica, ended: set[int]) -> tuple[int, int, int]
     data: dict[int, int] = {}
     found: dict[int, tuple[int, int]] = {}
     for segment in replica.segments:
-        for row in (row for rows in read_headers(segment) for row in rows.to_pylist()):
+        for row in batches_in(segment):
             if row["problem"] is not None or not row["is_transactional"]:
                 continue
             producer, base = row["producer_id"], row["base_offset"]
@@ -185,20 +175,14 @@ def _last_transaction(replica: Replica, ended: set[int]) -> tuple[int, int, int]
 def _give_away(copy: RunCopy, replica: Replica, marker: int) -> None:
     """Change the producer id of one control batch of a replica, and its checksum."""
     for segment in replica.segments:
-        for row in (row for rows in read_headers(segment) for row in rows.to_pylist()):
+        for row in batches_in(segment):
             if row["problem"] is None and row["base_offset"] == marker:
-                at, size = row["position"], row["size"]
-                name = str(segment.relative_to(copy.contents.path))
-                copy.edit_bytes(name, lambda old, at=at, size=size: _of_another(old, at, size))  # type: ignore[misc]
+                copy.edit_batch(copy.contents.name_within(segment), row, _of_another)
 
 
-def _of_another(content: bytes, at: int, size: int) -> bytes:
-    batch = bytearray(content[at : at + size])
+def _of_another(content: bytes) -> bytes:
+    batch = bytearray(content)
     producer = V2_HEADER.unpack_from(batch)[8]
     struct.pack_into(">q", batch, _PRODUCER_AT, producer + _OTHER)
     struct.pack_into(">I", batch, _CRC_AT, crc32c(bytes(batch[_ATTRIBUTES_AT:])))
-    return content[:at] + bytes(batch) + content[at + size :]
-
-
-def _replicas(contents: RunContents) -> tuple[Replica, ...]:
-    return read_copied(contents.folder, contents.run.meta).replicas
+    return bytes(batch)

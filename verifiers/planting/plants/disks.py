@@ -1,6 +1,6 @@
 """Plants on the brokers' disks: damaged bytes, missing batches, wrong epochs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,26 +8,17 @@ from typing import Any
 from harness.core.op import producer_of
 from harness.core.run_dir import REPLICA_EPOCHS
 from verifiers.planting.plant import Planted, offence_at, plant, planted
-from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents
-from verifiers.planting.run_copy import RunCopy
-from verifiers.replicas.copied import Replica, read_copied
+from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents, first_of
+from verifiers.planting.run_copy import RunCopy, batches_in
+from verifiers.replicas.copied import Replica
 from verifiers.replicas.records import read_batch, values_in
-from verifiers.replicas.segments import read_headers
+from verifiers.run_folder.folder import name_of
 
 _ON_DISKS = ("replica-divergence", "replica-gap", "epoch-disorder", "corrupt-record")
 _V2 = 2
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """One batch of a segment: where it lies, in bytes, and which offsets it holds."""
-
-    position: int
-    size: int
-    first: int
-    last: int
-    magic: int
-    epoch: int | None
+Batch = Mapping[str, Any]
+"""A row of HEADERS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,21 +28,25 @@ class Log:
     Attributes:
         replica: which.
         segment: its path within the run's folder.
-        batches: all of them below the high watermark.
+        batches: all of them below the high watermark (rows of HEADERS).
     """
 
     replica: Replica
     segment: str
-    batches: tuple[Batch, ...]
+    batches: Sequence[Batch]
 
-    def offence(self, anomaly: str, offset: int, **more: Any) -> Offence:  # noqa: ANN401 (columns)
-        """Return an offence at an offset of this replica."""
-        return offence_at(anomaly, self.replica.topic_partition, offset, **more)
+    def offence(self, anomaly: str, kind: str, batch: Batch, **facts: object) -> Offence:
+        """Return an offence at a batch of this replica, with facts beside its broker."""
+        detail = {"broker": self.replica.broker, **facts}
+        return offence_at(
+            anomaly, self.replica.topic_partition, batch["base_offset"], kind=kind,
+            detail={name: str(fact) for name, fact in detail.items()},
+        )  # fmt: skip
 
     @property
     def name(self) -> str:
         """For a sentence."""
-        return f"{self.replica.topic}/{self.replica.partition} of broker {self.replica.broker}"
+        return f"{name_of(self.replica.topic_partition)} of broker {self.replica.broker}"
 
 
 @plant("corrupt-record", "disk")
@@ -59,12 +54,10 @@ def changed_bit(copy: RunCopy) -> Planted:
     """Change a bit at the end of a batch."""
     log = _log(copy.contents, batches=1)
     batch = log.batches[len(log.batches) // 2]
-    at = batch.position + batch.size - 1
-    copy.edit_bytes(log.segment, lambda old: old[:at] + bytes([old[at] ^ 1]) + old[at + 1 :])
-    broker = {"broker": str(log.replica.broker), "problem": "checksum"}
+    copy.edit_batch(log.segment, batch, lambda old: old[:-1] + bytes([old[-1] ^ 1]))
     return planted(
-        f"a bit of the batch @{batch.first} of {log.name} was changed",
-        log.offence("corrupt-record", batch.first, kind="disk", detail=broker),
+        f"a bit of the batch @{batch['base_offset']} of {log.name} was changed",
+        log.offence("corrupt-record", "disk", batch, problem="checksum"),
     )
 
 
@@ -74,10 +67,9 @@ def lacks_the_end(copy: RunCopy) -> Planted:
     log = _log(copy.contents, batches=2)
     batch = log.batches[-1]
     divergence = _lacking(copy.path, log, batch)
-    copy.edit_bytes(log.segment, lambda old: old[: batch.position])
+    copy.edit_batch(log.segment, batch, lambda _: b"")
     return planted(
-        f"the last batch, @{batch.first}, of {log.name} was cut off",
-        divergence,
+        f"the last batch, @{batch['base_offset']}, of {log.name} was cut off", divergence
     )
 
 
@@ -89,16 +81,12 @@ def hole(copy: RunCopy) -> Planted:
     batch, following = log.batches[middle : middle + 2]
     because = "a replica in the ISR that lacks what its leader holds differs from it"
     divergence = _lacking(copy.path, log, batch, because)
-    end = batch.position + batch.size
-    copy.edit_bytes(log.segment, lambda old: old[: batch.position] + old[end:])
-    detail = {
-        "broker": str(log.replica.broker),
-        "missing_from": str(batch.first),
-        "missing": str(following.first - batch.first),
-    }
+    copy.edit_batch(log.segment, batch, lambda _: b"")
+    first = batch["base_offset"]
+    missing = following["base_offset"] - first
     return planted(
-        f"the batch @{batch.first} of {log.name} was taken out",
-        log.offence("replica-gap", following.first, kind="gap", detail=detail),
+        f"the batch @{first} of {log.name} was taken out",
+        log.offence("replica-gap", "gap", following, missing_from=first, missing=missing),
         divergence,
     )
 
@@ -108,12 +96,10 @@ def appended_again(copy: RunCopy) -> Planted:
     """Append the last batch of a replica once more."""
     log = _log(copy.contents, batches=1)
     batch = log.batches[-1]
-    end = batch.position + batch.size
-    copy.edit_bytes(log.segment, lambda old: old[:end] + old[batch.position : end] + old[end:])
-    detail = {"broker": str(log.replica.broker), "expected": str(batch.last + 1)}
+    copy.edit_batch(log.segment, batch, lambda old: old + old)
     return planted(
-        f"the batch @{batch.first} of {log.name} was appended again",
-        log.offence("replica-gap", batch.first, kind="backwards", detail=detail),
+        f"the batch @{batch['base_offset']} of {log.name} was appended again",
+        log.offence("replica-gap", "backwards", batch, expected=batch["last_offset"] + 1),
     )
 
 
@@ -121,42 +107,35 @@ def appended_again(copy: RunCopy) -> Planted:
 def late_epoch(copy: RunCopy) -> Planted:
     """Let a leader-epoch checkpoint say that the last epoch began one batch later."""
     for log in _logs(copy.contents, whole=False):
-        epochs = log.replica.epochs
-        if not epochs:
+        if not log.replica.epochs:
             continue
-        epoch = epochs[-1][0]
-        batches = [batch for batch in log.batches if batch.epoch == epoch and batch.magic == _V2]
+        *earlier, (epoch, since) = log.replica.epochs
+        of_epoch = (row for row in log.batches if row["leader_epoch"] == epoch)
+        first = next((row for row in of_epoch if row["magic"] == _V2), None)
         # Checkers ignore batches below the log start.
         if (
-            not batches
-            or batches[0].last < log.replica.log_start
-            or batches[0].first > epochs[-1][1]
+            first is None
+            or first["last_offset"] < log.replica.log_start
+            or first["base_offset"] > since
         ):
             continue
-        begins = batches[0].last + 1
-        entries = [*epochs[:-1], (epoch, begins)]
-        lines = "".join(f"{number} {first}\n" for number, first in entries)
+        begins = first["last_offset"] + 1
+        entries = [*earlier, (epoch, begins)]
+        lines = "".join(f"{number} {offset}\n" for number, offset in entries)
         copy.write(
             str(Path(log.segment).parent / REPLICA_EPOCHS), f"0\n{len(entries)}\n{lines}".encode()
         )
         return planted(
             f"the checkpoint of {log.name} has epoch {epoch} begin at {begins}",
-            log.offence(
-                "epoch-disorder", batches[0].first, kind="checkpoint",
-                detail={"broker": str(log.replica.broker), "checkpoint_since": str(begins)},
-            ),
-        )  # fmt: skip
+            log.offence("epoch-disorder", "checkpoint", first, checkpoint_since=begins),
+        )
     raise NothingToPlant("no follower's last leader epoch begins in its last segment")
 
 
 def _log(contents: RunContents, *, batches: int) -> Log:
     """Return a replica with at least so many batches in its last segment."""
-    for log in _logs(contents):
-        if len(log.batches) >= batches:
-            return log
-    raise NothingToPlant(
-        f"no follower in the ISR has {batches} batches in its last segment, all committed"
-    )
+    lacking = f"no follower in the ISR has {batches} batches in its last segment, all committed"
+    return first_of((log for log in _logs(contents) if len(log.batches) >= batches), lacking)
 
 
 def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
@@ -169,42 +148,32 @@ def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
     Raises:
         NothingToPlant: the brokers' logs were not copied.
     """
-    copied = read_copied(contents.folder, contents.run.meta)
-    if not copied.replicas:
+    if not contents.replicas:
         raise NothingToPlant("the brokers' logs were not copied")
     bounds = {(end.topic, end.partition): end.high for end in contents.run.ends}
-    for replica in copied.replicas:
+    for replica in contents.replicas:
         bound = bounds.get(replica.topic_partition, 0)
         follows = replica.in_sync and not replica.leads and replica.segments
         if not follows or contents.has_any(_ON_DISKS, replica.topic_partition):
             continue
-        last = replica.segments[-1]
-        rows = [row for rows in read_headers(last) for row in rows.to_pylist()]
+        segment = replica.segments[-1]
+        rows = list(batches_in(segment))
         below = [row for row in rows if row["problem"] is None and row["last_offset"] < bound]
         if below and (len(below) == len(rows) or not whole):
-            yield Log(
-                replica=replica,
-                segment=str(last.relative_to(contents.path)),
-                batches=tuple(
-                    Batch(
-                        position=row["position"], size=row["size"], first=row["base_offset"],
-                        last=row["last_offset"], magic=row["magic"], epoch=row["leader_epoch"],
-                    )
-                    for row in below
-                ),
-            )  # fmt: skip
+            name = contents.name_within(segment)
+            yield Log(replica=replica, segment=name, batches=below)
 
 
 def _lacking(path: Path, log: Log, batch: Batch, because: str = "") -> Offence:
     """Return the divergence of a replica that lacks a batch, which its leader holds."""
-    held = values_in(read_batch(str(path / log.segment), batch.position, batch.size))
+    held = values_in(read_batch(str(path / log.segment), batch["position"], batch["size"]))
     value = next((value for _, value in held if value is not None), None)
-    return log.offence(
-        "replica-divergence", batch.first, value=value, because=because, kind="in-sync",
-        process=None if value is None else producer_of(value),
+    return offence_at(
+        "replica-divergence", log.replica.topic_partition, batch["base_offset"], value,
+        None if value is None else producer_of(value), because=because, kind="in-sync",
         detail={
             "other_broker": str(log.replica.broker),
             "other_holds": "nothing",
-            "last_offset": str(batch.last),
+            "last_offset": str(batch["last_offset"]),
         },
     )  # fmt: skip

@@ -7,11 +7,10 @@ import numpy as np
 
 from harness.history.seal import INVENTORY
 from verifiers.planting.plant import Planted, plant, planted
-from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, RunContents
+from verifiers.planting.run_contents import NONE, NothingToPlant, Numbers, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.journal import FaultSpan
 from verifiers.situations.events import RunEvents
-from verifiers.timeline.partition_states import read_timeline
 
 _EARLY = 0.1
 """A consumer that gets nothing for the rest of the run gets so much of its records."""
@@ -29,14 +28,14 @@ def a_file_is_gone(copy: RunCopy) -> Planted:
 def a_file_is_shorter(copy: RunCopy) -> Planted:
     """Cut the last poll off a file, after it was sealed."""
     file = _some_file(copy, "poll")
-    copy.cut_rows(file, 1)
+    copy.cut_last_row(file)
     return planted(f"{file} lacks its last row")
 
 
 @plant(rule="files-complete", kind="a client")
 def a_client_left_nothing(copy: RunCopy) -> Planted:
     """Let run.json name a producer that nobody ever heard of."""
-    process = copy.new_process
+    process = copy.contents.new_process
     client = {"process": process, "role": "producer", "mode": None, "isolation": None}
     copy.edit_run(clients=[*copy.contents.run.meta["clients"], client])
     return planted(f"run.json names client {process}, who left no history")
@@ -71,7 +70,7 @@ def nothing_was_read_at_last(copy: RunCopy) -> Planted:
 @plant(rule="load-met-damage", kind="after the first fault")
 def nothing_is_acknowledged_under_faults(copy: RunCopy) -> Planted:
     """Let every producer end when the first fault is decided."""
-    first = min(_faults(copy.contents), key=lambda fault: fault.decided_ns)
+    first = _faults(copy.contents)[0]
     sends = copy.contents.rows("send")
     copy.drop("send", sends.numbers("complete_ns") >= first.decided_ns)
     return planted("nothing was sent once the first fault was decided")
@@ -95,7 +94,7 @@ def nothing_is_acknowledged_at_last(copy: RunCopy) -> Planted:
     """Let nothing have been acknowledged after the last fault was healed."""
     healed_ns = max(fault.end_ns for fault in _faults(copy.contents))
     sends = copy.contents.rows("send")
-    late = (sends.words("type") == "ok") & (sends.numbers("complete_ns") > healed_ns)
+    late = sends.among("type", "ok") & (sends.numbers("complete_ns") > healed_ns)
     copy.drop("send", late)
     return planted("nothing was acknowledged after the last healing")
 
@@ -133,17 +132,15 @@ def no_high_watermark_was_sampled(copy: RunCopy) -> Planted:
 @plant(rule="timeline-witnessed", kind="leaders")
 def nobody_watched_a_partition(copy: RunCopy) -> Planted:
     """Let nobody have watched who led one of the partitions."""
-    topic, number = copy.contents.some_partition
-    copy.keep_lines(
-        "timeline.jsonl", lambda line: (line["topic"], line["partition"]) != (topic, number)
-    )
+    topic, number = tp = copy.contents.some_partition
+    copy.keep_lines("timeline.jsonl", lambda line: (line["topic"], line["partition"]) != tp)
     return planted(f"nobody watched who led {topic}-{number}")
 
 
 @plant(rule="timeline-witnessed", kind="the end")
 def samples_end_early(copy: RunCopy) -> Planted:
     """Let the samples end when the first fault is decided."""
-    first = min(_faults(copy.contents), key=lambda fault: fault.decided_ns)
+    first = _faults(copy.contents)[0]
     copy.keep_lines("samples.jsonl", lambda line: int(line["asked_ns"]) < first.decided_ns)
     return planted("samples were taken before the first fault only")
 
@@ -151,7 +148,7 @@ def samples_end_early(copy: RunCopy) -> Planted:
 @plant(rule="losses-explained", kind="on every disk")
 def a_loss_that_no_damage_explains(copy: RunCopy) -> Planted:
     """Leave a record out of the final read that every disk holds, where acks=1 permits losses."""
-    if not any(copy.path.glob("cluster/*/data*")):
+    if not copy.contents.has_disks:
         raise NothingToPlant("the brokers' logs were not copied")
     record = copy.contents.some_plain
     copy.drop("final", copy.contents.of_value("final", [record.value]))
@@ -166,7 +163,7 @@ def a_value_is_acknowledged_twice(copy: RunCopy) -> Planted:
     record = copy.contents.some_plain
     sends = copy.contents.rows("send")
     row = int(np.flatnonzero(copy.contents.of_value("send", [record.value]))[0])
-    copy.add("send", **{**sends.row(row), "process": copy.new_process})
+    copy.add("send", **{**sends.row(row), "process": copy.contents.new_process})
     return planted(f"{record.name} was acknowledged to a second producer as well")
 
 
@@ -175,8 +172,8 @@ def a_client_has_another_clock(copy: RunCopy) -> Planted:
     """Let a client have read its times from the clock of another machine."""
 
     def elsewhere(entries: dict[str, Any]) -> dict[str, Any]:
-        name = min(entries)
-        return {**entries, name: {**entries[name], "clock": "another machine"}}
+        entries[min(entries)]["clock"] = "another machine"
+        return entries
 
     if "clock" not in json.loads((copy.path / "run.json").read_text()):
         raise NothingToPlant("the run was recorded before clocks were named")
@@ -186,9 +183,8 @@ def a_client_has_another_clock(copy: RunCopy) -> Planted:
 
 def _some_file(copy: RunCopy, dataset: str) -> str:
     files = sorted((copy.path / "history" / dataset).glob("*.parquet"))
-    if not files:
-        raise NothingToPlant(f"the run has no file of the dataset {dataset}")
-    return str(files[0].relative_to(copy.path))
+    file = first_of(files, f"the run has no file of the dataset {dataset}")
+    return str(file.relative_to(copy.path))
 
 
 def _tenth_ns(times: Numbers) -> float:
@@ -203,7 +199,8 @@ def _poll_times(contents: RunContents) -> Numbers:
 
 
 def _faults(contents: RunContents) -> tuple[FaultSpan, ...]:
-    faults = RunEvents(run=contents.run, timeline=read_timeline(contents.path)).faults
+    """Return the faults that had victims, in the order of their decisions."""
+    faults = RunEvents(run=contents.run, timeline=contents.timeline).faults
     if not faults:
         raise NothingToPlant("no fault was injected")
     return faults

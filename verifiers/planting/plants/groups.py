@@ -1,42 +1,34 @@
 """Plants in what consumer groups processed and committed."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
-import numpy as np
-
+from harness.core.grouping import by_key
 from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
-from verifiers.planting.run_contents import NONE, NothingToPlant, Record, RunContents
+from verifiers.planting.run_contents import NothingToPlant, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.folder import TopicPartition, name_of
 from verifiers.run_folder.group import STALLED
 
 _JOINS = ("subscribe", "assign")
+_PLACE = ("topic", "partition", "offset")
 _BOUND_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """One record that a member processed: the row of the event, and what stands there."""
-
-    row: int
-    group: str
-    process: int
-    record: Record
 
 
 @plant("consume-skip")
 def consume_skip(copy: RunCopy) -> Planted:
     """Remove the event by which a member processed a record below a committed offset."""
     groups = Groups(copy.contents)
-    done = groups.one_processed()
-    copy.drop_row("event", done.row)
+    row, group, _, record = groups.one_processed()
+    copy.drop_row("event", row)
     return planted(
-        f"group {done.group} never processed {done.record.name}",
+        f"group {group} never processed {record.name}",
         offence_of(
-            "consume-skip", done.record, process=groups.given_to(done),
-            kind=groups.way(done.group), detail={"group": done.group},
+            "consume-skip", record, process=groups.given_to(group, record), kind=groups.way(group),
+            detail={"group": group},
         ),
     )  # fmt: skip
 
@@ -45,16 +37,16 @@ def consume_skip(copy: RunCopy) -> Planted:
 def consume_repeat(copy: RunCopy) -> Planted:
     """Let a member process a record again at the end of the run, long after it was committed."""
     groups = Groups(copy.contents)
-    done = groups.one_processed()
-    event = copy.contents.rows("event").row(done.row)
+    row, group, member, record = groups.one_processed()
+    event = copy.contents.rows("event").row(row)
     copy.add("event", **(event | {"op": None, "time_ns": copy.contents.after_ns}))
-    ways = groups.members[done.process, done.group]
+    is_exact = groups.members[member, group] == EXACTLY_ONCE
     return planted(
-        f"group {done.group} processed {done.record.name} again",
+        f"group {group} processed {record.name} again",
         offence_of(
-            "consume-repeat", done.record, value=None, process=done.process,
-            kind=EXACTLY_ONCE if ways == EXACTLY_ONCE else "committed",
-            detail={"group": done.group, "after_process": str(done.process)},
+            "consume-repeat", record, value=None, process=member,
+            kind=EXACTLY_ONCE if is_exact else "committed",
+            detail={"group": group, "after_process": str(member)},
         ),
     )  # fmt: skip
 
@@ -63,18 +55,17 @@ def consume_repeat(copy: RunCopy) -> Planted:
 def lost_commit(copy: RunCopy) -> Planted:
     """Let a member be told, at the end of the run, of an earlier offset than was committed."""
     groups = Groups(copy.contents)
-    group, topic, partition, offset = groups.last_commit()
+    group, tp, offset = groups.last_commit()
     asker = next(process for process, of in groups.members if of == group)
     asked_ns = copy.contents.after_ns
     copy.add(
-        "event", process=asker, f="offset-fetch", topic=topic, partition=partition,
+        "event", process=asker, f="offset-fetch", topic=tp[0], partition=tp[1],
         offset=offset - 1, time_ns=asked_ns + 1, detail=str(asked_ns),
     )  # fmt: skip
     return planted(
-        f"group {group} was told {offset - 1} of {topic}/{partition}, having committed "
-        f"{offset}",
+        f"group {group} was told {offset - 1} of {name_of(tp)}, having committed {offset}",
         offence_at(
-            "lost-commit", (topic, partition), offset, process=asker,
+            "lost-commit", tp, offset, process=asker,
             detail={"group": group, "fetched": str(offset - 1)},
         ),
     )  # fmt: skip
@@ -86,31 +77,29 @@ def group_stuck(copy: RunCopy) -> Planted:
     group = copy.contents.run.group
     if group is None:
         raise NothingToPlant("no members of a group came and went")
-    reached = [end for end in group.ends if end.why is None and end.committed]
-    if not group.caught_up or not reached:
-        raise NothingToPlant(f"the group {group.name} did not come to the end as it is")
-    end = reached[0]
+    reached = (e for e in group.ends if group.caught_up and e.why is None and e.committed)
+    end = first_of(reached, f"the group {group.name} did not come to the end as it is")
     bound_s = end.bound_s or _BOUND_S
+    partition, committed = int(end.partition or 0), int(end.committed or 0)
     line = {
         "event": "behind", "working": [0], "silent": [], "strangers": [], "brokers_well": True,
         "bound_s": bound_s, "still_s": bound_s,
     }  # fmt: skip
 
-    def stand_still(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        told = [{**old, **line} if old["event"] == "caught-up" else old for old in lines]
-        for each in told:
-            if each["event"] == "behind":
-                behind = int(end.committed or 0) - 1
-                each["committed"] = {**each["committed"], str(end.partition): behind}
-                each["ends"] = {**each["ends"], str(end.partition): end.committed}
-        return told
+    def behind(old: dict[str, Any]) -> dict[str, Any]:
+        if old["event"] == "caught-up":
+            old |= line
+        if old["event"] == "behind":
+            old["committed"][str(partition)] = committed - 1
+            old["ends"][str(partition)] = committed
+        return old
 
-    copy.edit_lines("members.jsonl", stand_still)
+    copy.edit_lines("members.jsonl", lambda lines: [behind(line) for line in lines])
     return planted(
-        f"group {group.name} stood still before the end of {end.topic}/{end.partition}",
+        f"group {group.name} stood still before the end of {end.topic}/{partition}",
         offence_at(
-            "group-stuck", (end.topic, int(end.partition or 0)), int(end.committed or 0) - 1,
-            kind=STALLED, detail={"group": group.name, "end": str(end.committed)},
+            "group-stuck", (end.topic, partition), committed - 1,
+            kind=STALLED, detail={"group": group.name, "end": str(committed)},
         ),
     )  # fmt: skip
 
@@ -124,13 +113,13 @@ class Groups:
 
     def __init__(self, contents: RunContents) -> None:
         self._contents = contents
-        self._events = contents.rows("event")
         self.members: dict[tuple[int, str], str] = {}
-        for row in self._rows_of(*_JOINS):
-            commits, space, group = (self._events.words("detail")[row] or "").partition(" ")
+        for _, process, detail in self._events(*_JOINS, columns=("process", "detail")):
+            commits, space, group = (detail or "").partition(" ")
             if space:
-                self.members[int(self._events.numbers("process")[row]), group] = commits
-        if not self.members or not self._rows_of("processed"):
+                self.members[process, group] = commits
+        self._by_process = by_key(self.members, itemgetter(0))
+        if not self.members or not contents.rows("event").among("f", "processed").any():
             raise NothingToPlant("no member of a group told what it processed")
 
     def way(self, group: str) -> str:
@@ -138,81 +127,62 @@ class Groups:
         ways = sorted(way for (_, of), way in self.members.items() if of == group)
         return next((way for way in ways if way in MAY_SKIP), ways[0])
 
-    def one_processed(self) -> Done:
-        """Return a plain record that a group processed once, and beyond which it committed."""
+    def one_processed(self) -> tuple[int, str, int, Record]:
+        """Return a plain record that a group processed once, and beyond which it committed.
+
+        Before it the row of the event, the group and the member.
+        """
         committed = self._committed()
-        by_partition = {(one.topic, one.partition, one.offset): one for one in self._contents.plain}
+        by_place = {
+            (record.topic_partition, record.offset): record for record in self._contents.plain
+        }
         done = [
-            (group, self._place(row), row)
-            for row in self._rows_of("processed")
-            for group in self._groups_of(row)
+            (group, (topic, partition), offset, process, row)
+            for row, process, topic, partition, offset in self._events(
+                "processed", columns=("process", *_PLACE)
+            )
+            for _, group in self._by_process.get(process, ())
         ]
-        times = Counter((group, tp) for group, tp, _ in done)
-        for group, tp, row in done[len(done) // 2 :] + done:
-            record = by_partition.get(tp)
+        times = Counter(entry[:3] for entry in done)
+        for group, tp, offset, process, row in done[len(done) // 2 :] + done:
+            record = by_place.get((tp, offset))
             if (
                 record is not None
-                and times[group, tp] == 1
-                and len(self._groups_of(row)) == 1
-                and record.offset < committed.get((group, *tp[:2]), (0, -1))[1]
-                and not self._contents.has_any(
-                    ("consume-skip", "consume-repeat"), record.topic_partition
-                )
+                and times[group, tp, offset] == 1
+                and len(self._by_process[process]) == 1
+                and offset < committed.get((group, tp), (0, -1))[1]
+                and not self._contents.has_any(("consume-skip", "consume-repeat"), tp)
             ):
-                process = int(self._events.numbers("process")[row])
-                return Done(row=row, group=group, process=process, record=record)
+                return row, group, process, record
         raise NothingToPlant("no group processed a plain record once and committed it")
 
-    def given_to(self, done: Done) -> int | None:
+    def given_to(self, group: str, record: Record) -> int | None:
         """Return the member that was given a record last; None if none was."""
         polls = self._contents.rows("poll")
-        rows_of_group = self._contents.of_value("poll", [done.record.value])
-        rows_of_group &= np.isin(
-            polls.numbers("process"),
-            np.array([process for process, of in self.members if of == done.group]),
-        )
-        rows = np.flatnonzero(rows_of_group)
-        if not len(rows):
-            return None
-        return int(polls.numbers("process")[max(rows, key=polls.numbers("time_ns").__getitem__)])
+        members = [process for process, of in self.members if of == group]
+        given = polls.among("value", record.value) & polls.among("process", *members)
+        cells = list(polls.cells(given, "process", "time_ns"))
+        return max(cells, key=itemgetter(2))[1] if cells else None
 
-    def last_commit(self) -> tuple[str, str, int, int]:
-        """Return group, topic, partition and offset of a partition's last commit."""
-        for (group, topic, partition), (_, offset) in sorted(self._committed().items()):
-            if offset > 0 and not self._contents.has_any(("lost-commit",), (topic, partition)):
-                return group, topic, partition, offset
+    def last_commit(self) -> tuple[str, TopicPartition, int]:
+        """Return group, partition and offset of a partition's last commit."""
+        for (group, tp), (_, offset) in sorted(self._committed().items()):
+            if offset > 0 and not self._contents.has_any(("lost-commit",), tp):
+                return group, tp, offset
         raise NothingToPlant("no commit of a group was acknowledged")
 
-    def _committed(self) -> dict[tuple[str, str, int], tuple[int, int]]:
+    def _committed(self) -> dict[tuple[str, TopicPartition], tuple[int, int]]:
         """Return the last acknowledged commit of each group and partition: when, and what."""
-        found: dict[tuple[str, str, int], tuple[int, int]] = {}
-        for row in self._rows_of("committed"):
-            topic, partition, offset = self._place(row)
-            if offset == NONE:
-                continue
-            commit = (int(self._events.numbers("time_ns")[row]), offset)
-            for group in self._groups_of(row):
-                key = (group, topic, partition)
-                found[key] = max(found.get(key, commit), commit)
+        found: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        commits = self._events("committed", columns=("process", *_PLACE, "time_ns"))
+        for _, process, topic, partition, offset, time_ns in commits:
+            if offset is not None:
+                for _, group in self._by_process.get(process, ()):
+                    key, commit = (group, (topic, partition)), (time_ns, offset)
+                    found[key] = max(found.get(key, commit), commit)
         return found
 
-    def _rows_of(self, *kinds: str) -> list[int]:
-        chosen = np.isin(self._events.words("f").astype(str), kinds)
-        return [int(row) for row in np.flatnonzero(chosen)]
-
-    def _groups_of(self, row: int) -> list[str]:
-        process = int(self._events.numbers("process")[row])
-        return list(self._of_process().get(process, ()))
-
-    def _of_process(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
-        for process, group in self.members:
-            found.setdefault(process, []).append(group)
-        return found
-
-    def _place(self, row: int) -> tuple[str, int, int]:
-        return (
-            str(self._events.words("topic")[row]),
-            int(self._events.numbers("partition")[row]),
-            int(self._events.numbers("offset")[row]),
-        )
+    def _events(self, *kinds: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of some kinds of events; see `Rows.cells`."""
+        events = self._contents.rows("event")
+        return events.cells(events.among("f", *kinds), *columns)

@@ -1,19 +1,16 @@
 """Plants of lost and unseen records."""
 
 from collections.abc import Sequence
+from itertools import takewhile
+from operator import attrgetter, itemgetter
 from typing import Any
 
-from verifiers.planting.new_clients import new_consumer_polls, new_record, send
+from harness.core.grouping import by_key
+from verifiers.planting.new_clients import new_consumer_polls, new_record
 from verifiers.planting.plant import Planted, offence_of, plant, planted
-from verifiers.planting.run_contents import (
-    NothingToPlant,
-    Offence,
-    Record,
-    RunContents,
-)
+from verifiers.planting.run_contents import NothingToPlant, Offence, Record, RunContents
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import name_of
-from verifiers.timeline.partition_states import read_timeline
+from verifiers.run_folder.folder import TopicPartition, name_of
 
 _MOST = 3
 
@@ -30,7 +27,7 @@ def lost_write(copy: RunCopy) -> Planted:
     partition = name_of(records[0].topic_partition)
     return planted(
         f"the last {len(records)} records of {partition} were never read",
-        *(offence_of("lost-write", record, kind=_kind(copy)) for record in records),
+        *(offence_of("lost-write", record, kind=_kind(copy.contents)) for record in records),
         *_torn(copy.contents, records),
     )
 
@@ -43,12 +40,10 @@ def unseen(copy: RunCopy) -> Planted:
     tp, reached = records[0].topic_partition, records[0].offset
 
     def cut(ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [
-            {**end, "reached": reached, "complete": False}
-            if (end["topic"], end["partition"]) == tp
-            else end
-            for end in ends
-        ]
+        for end in ends:
+            if (end["topic"], end["partition"]) == tp:
+                end |= {"reached": reached, "complete": False}
+        return ends
 
     copy.edit_json("history/ends.json", cut)
     return planted(
@@ -60,8 +55,7 @@ def unseen(copy: RunCopy) -> Planted:
 @plant("dirty-read")
 def dirty_read(copy: RunCopy) -> Planted:
     """Let a consumer be given a record behind the log's end: a send in doubt, gone later."""
-    record = new_record(copy)
-    send(copy, "info", record, is_told=False)
+    record = new_record(copy, "info")
     reader = new_consumer_polls(copy, record)
     return planted(
         f"a consumer was given {record.name}, which the final read lacks",
@@ -69,31 +63,28 @@ def dirty_read(copy: RunCopy) -> Planted:
     )
 
 
-def _kind(copy: RunCopy) -> str | None:
+def _kind(contents: RunContents) -> str | None:
     """Return the kind of a loss at the end of a log that nothing has damaged since."""
-    if any(copy.path.glob("cluster/*/data*")):
+    if contents.has_disks:
         return "unread"
-    return "unexplained" if read_timeline(copy.path).states else None
+    return "unexplained" if contents.timeline.states else None
 
 
 def _tail(contents: RunContents) -> list[Record]:
     """Return the last records of a partition, if they are plain: where most are."""
-    best: list[Record] = []
-    for tp in contents.topic_partitions:
-        rows = contents.in_partition("final", tp)
-        offsets = contents.rows("final").numbers("offset")[rows]
-        values = contents.rows("final").numbers("value")[rows]
-        records: list[Record] = []
-        for at in offsets.argsort()[::-1][:_MOST]:
-            record = contents.by_value.get(int(values[at]))
-            if record is None:
-                break
-            records.append(record)
-        if len(records) > len(best):
-            best = records
-    if not best:
+    tails = [_plain_end(contents, tp) for tp in contents.topic_partitions]
+    longest = max(tails, key=len, default=[])
+    if not longest:
         raise NothingToPlant("no partition that was finally read ends in a plain record")
-    return best[::-1]
+    return longest[::-1]
+
+
+def _plain_end(contents: RunContents, tp: TopicPartition) -> list[Record]:
+    """Return the plain records at the end of a partition, the last one first."""
+    cells = contents.rows("final").cells(contents.in_partition("final", tp), "offset", "value")
+    values = [value for _, _, value in sorted(cells, key=itemgetter(1), reverse=True)[:_MOST]]
+    plain = takewhile(contents.by_value.__contains__, values)
+    return [contents.by_value[value] for value in plain]
 
 
 def _forget(copy: RunCopy, records: Sequence[Record]) -> None:
@@ -105,18 +96,13 @@ def _forget(copy: RunCopy, records: Sequence[Record]) -> None:
 def _torn(contents: RunContents, records: Sequence[Record]) -> list[Offence]:
     """Return what becomes of transactions of which only a part is gone."""
     torn = []
-    gone = {record.value for record in records}
-    finals = set(contents.rows("final").numbers("value").tolist())
     sends = contents.rows("send")
-    for key in dict.fromkeys(
-        (record.process, record.txn) for record in records if record.txn is not None
-    ):
-        same_transaction = (sends.numbers("process") == key[0]) & (sends.numbers("txn") == key[1])
-        if set(sends.numbers("value")[same_transaction].tolist()) & (finals - gone):
-            first = min(
-                (record for record in records if (record.process, record.txn) == key),
-                key=lambda record: (record.topic, record.partition, record.offset),
-            )
+    gone = {record.value for record in records}
+    there = set(contents.rows("final").numbers("value").tolist()) - gone
+    within = [record for record in records if record.txn is not None]
+    for (process, txn), lost in by_key(within, attrgetter("process", "txn")).items():
+        same_transaction = sends.among("process", process) & sends.among("txn", txn)
+        if there.intersection(sends.numbers("value")[same_transaction].tolist()):
             because = "the rest of its transaction is still there"
-            torn.append(offence_of("torn-transaction", first, because=because))
+            torn.append(offence_of("torn-transaction", lost[0], because=because))
     return torn

@@ -1,22 +1,17 @@
 """Plants of records that were polled or sent out of order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
+from typing import Any
 
-import numpy as np
-
+from harness.core.grouping import by_key
 from verifiers.checking.polling import RESETS
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
-from verifiers.planting.run_contents import (
-    NONE,
-    NothingToPlant,
-    Numbers,
-    Offence,
-    Record,
-    RunContents,
-)
+from verifiers.planting.run_contents import NONE, Offence, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
+from verifiers.run_folder.folder import TopicPartition, name_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +20,22 @@ class Given:
 
     row: int
     process: int
-    topic: str
-    partition: int
+    topic_partition: TopicPartition
     op: int
-    position: int
     offset: int
     value: int
     time_ns: int
+
+    @property
+    def name(self) -> str:
+        """Topic, partition and offset, for a sentence."""
+        return f"{name_of(self.topic_partition)} @{self.offset}"
+
+
+Breaks = Sequence[tuple[str, int | None, int]]
+"""Events after which a consumer may go on anywhere, RESETS or a rebalance: f, op and time_ns."""
+
+_POLL_ANOMALIES = ("nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip")
 
 
 @plant("nonmonotonic-poll")
@@ -39,8 +43,9 @@ def nonmonotonic_poll(copy: RunCopy) -> Planted:
     """Give a consumer its last record of a partition once more, in a poll of its own."""
     last = _last_given(copy.contents)
     _give_again(copy, last, op=last.op + (1 << 30), position=0, time_ns=last.time_ns + 1)
+    partition = name_of(last.topic_partition)
     return planted(
-        f"process {last.process} was given its last record of {_name(last)} again",
+        f"process {last.process} was given its last record of {partition} again",
         _turn("nonmonotonic-poll", last, kind=_mode(copy.contents, last)),
     )
 
@@ -50,11 +55,12 @@ def int_nonmonotonic_poll(copy: RunCopy) -> Planted:
     """Give a consumer its last record of a partition twice in one poll."""
     last = _last_given(copy.contents)
     polls = copy.contents.rows("poll")
-    same_poll = (polls.numbers("process") == last.process) & (polls.numbers("op") == last.op)
+    same_poll = polls.among("process", last.process) & polls.among("op", last.op)
     position = int(polls.numbers("position")[same_poll].max()) + 1
     _give_again(copy, last, op=last.op, position=position, time_ns=last.time_ns)
+    partition = name_of(last.topic_partition)
     return planted(
-        f"process {last.process} was given its last record of {_name(last)} twice in a poll",
+        f"process {last.process} was given its last record of {partition} twice in a poll",
         _turn("int-nonmonotonic-poll", last),
     )
 
@@ -75,16 +81,22 @@ def int_poll_skip(copy: RunCopy) -> Planted:
 
 def _withheld(copy: RunCopy, anomaly: str, lacking: str, *, one_poll: bool) -> Planted:
     """Withhold a record whose neighbours came in one poll, or in two."""
-    for before, record, after in _in_order(copy.contents):
-        if (before.op == after.op) == one_poll:
-            copy.drop_row("poll", record.row)
-            between = ", between two others of one poll" if one_poll else ""
-            kind = None if one_poll else _mode(copy.contents, after)
-            return planted(
-                f"process {record.process} was not given {_name(record)} @{record.offset}{between}",
-                _turn(anomaly, after, kind=kind, skipped=1),
-            )
-    raise NothingToPlant(lacking)
+    fit = (
+        (record, after)
+        for lane, breaks in _lanes(copy.contents)
+        for before, record, after in zip(lane, lane[1:], lane[2:], strict=False)
+        if before.offset + 1 == record.offset == after.offset - 1
+        and (before.op == after.op) == one_poll
+        and _is_calm(copy.contents, breaks, (before, record, after))
+    )
+    record, after = first_of(fit, lacking)
+    copy.drop_row("poll", record.row)
+    between = ", between two others of one poll" if one_poll else ""
+    kind = None if one_poll else _mode(copy.contents, after)
+    return planted(
+        f"process {record.process} was not given {record.name}{between}",
+        _turn(anomaly, after, kind=kind, detail={"skipped": "1"}),
+    )
 
 
 @plant("nonmonotonic-send")
@@ -100,14 +112,16 @@ def int_nonmonotonic_send(copy: RunCopy) -> Planted:
 
 
 def _reversed(copy: RunCopy, anomaly: str, *, in_txn: bool) -> Planted:
-    first, second = _neighbours(copy.contents, in_txn=in_txn)
+    within = " in one transaction" if in_txn else ""
+    lacking = "no producer sent two plain records to a partition one after the other" + within
+    first, second = first_of(_neighbours(copy.contents, in_txn=in_txn), lacking)
     for record, other in ((first, second), (second, first)):
         copy.put("send", copy.contents.of_value("send", [record.value]), offset=other.offset)
         for dataset in ("poll", "final"):
             copy.put(dataset, copy.contents.of_value(dataset, [record.value]), value=other.value)
     return planted(
         f"process {first.process} finds @{first.offset} and @{second.offset} of "
-        f"{first.topic}/{first.partition} reversed",
+        f"{name_of(first.topic_partition)} reversed",
         offence_of(
             anomaly, second, offset=first.offset, kind="order",
             detail={"after_value": str(first.value), "after_offset": str(second.offset)},
@@ -115,15 +129,10 @@ def _reversed(copy: RunCopy, anomaly: str, *, in_txn: bool) -> Planted:
     )  # fmt: skip
 
 
-def _turn(anomaly: str, given: Given, *, kind: str | None = None, skipped: int = 0) -> Offence:
-    tp, detail = ((given.topic, given.partition), {"skipped": str(skipped)} if skipped else {})
+def _turn(anomaly: str, given: Given, **more: Any) -> Offence:  # noqa: ANN401  (as in offence_at)
     return offence_at(
-        anomaly, tp, given.offset, given.value, given.process, kind=kind, detail=detail
+        anomaly, given.topic_partition, given.offset, given.value, given.process, **more
     )
-
-
-def _name(given: Given) -> str:
-    return f"{given.topic}/{given.partition}"
 
 
 def _mode(contents: RunContents, given: Given) -> str:
@@ -135,122 +144,71 @@ def _give_again(copy: RunCopy, given: Given, *, op: int, position: int, time_ns:
     copy.add("poll", **(again | {"op": op, "position": position, "time_ns": time_ns, "txn": None}))
 
 
-def _lanes(contents: RunContents) -> Iterator[list[Given]]:
-    """Yield what each consumer was given of each partition, in order; assigned ones first.
-
-    Not of read_uncommitted ones, whose polls of undecided transactions do not count.
-    """
-    polls = contents.rows("poll")
-    names = ("process", "partition", "time_ns", "op", "position", "offset", "value")
-    columns = [polls.numbers(name) for name in names]
-    topics = polls.words("topic").astype(str)
-    order = np.lexsort((columns[4], columns[3], columns[2], columns[1], topics, columns[0]))
-    lanes: dict[tuple[int, str, int], list[int]] = {}
-    for row in order.tolist():
-        key = (int(columns[0][row]), str(topics[row]), int(columns[1][row]))
-        lanes.setdefault(key, []).append(row)
-    chosen = [key for key in lanes if key[0] not in contents.run.uncommitted]
-    for key in sorted(chosen, key=lambda key: (key[0] in contents.run.subscribed, key)):
-        yield [
-            Given(
-                row=row, topic=key[1],
-                **{name: int(column[row]) for name, column in zip(names, columns, strict=True)},
-            )
-            for row in lanes[key]
-        ]  # fmt: skip
-
-
 def _last_given(contents: RunContents) -> Given:
     """Return a plain record that was the last that its consumer received of a partition."""
-    for lane in _lanes(contents):
-        last = lane[-1]
-        if (
-            last.value in contents.by_value
-            and not contents.has_any(_POLL_ANOMALIES, (last.topic, last.partition))
-            and not _is_disturbed(contents, last.process, last.time_ns, last.time_ns + 1, {last.op})
-        ):
-            return last
-    raise NothingToPlant("no consumer's last record of a partition is plainly in order")
+    ends = (lane[-1] for lane, breaks in _lanes(contents) if _is_calm(contents, breaks, lane[-1:]))
+    return first_of(ends, "no consumer's last record of a partition is plainly in order")
 
 
-_POLL_ANOMALIES = ("nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip")
+def _lanes(contents: RunContents) -> Iterator[tuple[list[Given], Breaks]]:
+    """Yield what each consumer was given of each partition, in order; assigned ones first.
 
-
-def _in_order(contents: RunContents) -> Iterator[tuple[Given, Given, Given]]:
-    """Yield three consecutive plain records that a consumer received in order, without a reset."""
-    for lane in _lanes(contents):
-        if not lane or contents.has_any(_POLL_ANOMALIES, (lane[0].topic, lane[0].partition)):
+    With what happened to the consumer meanwhile. Not of partitions with an anomaly of polls, nor of
+    read_uncommitted consumers, whose polls of undecided transactions do not count.
+    """
+    polls, events = contents.rows("poll"), contents.rows("event")
+    breaking = events.among("f", "rebalance", *RESETS)
+    columns = ("process", "topic", "partition")
+    lanes = polls.table.group_by(columns).aggregate([]).select(columns).to_pylist()
+    by_lane = [(lane["process"], (lane["topic"], lane["partition"])) for lane in lanes]
+    for process, tp in sorted(by_lane, key=lambda lane: (lane[0] in contents.run.subscribed, lane)):
+        if process in contents.run.uncommitted or contents.has_any(_POLL_ANOMALIES, tp):
             continue
-        resets = _resets(contents, lane[0].process)
-        moved = _moved(contents, lane[0].process)
-        for before, record, after in zip(lane, lane[1:], lane[2:], strict=False):
-            if (
-                before.offset + 1 == record.offset == after.offset - 1
-                and all(given.value in contents.by_value for given in (before, record, after))
-                and not moved & {before.op, record.op, after.op}
-                and not ((resets >= before.time_ns) & (resets <= after.time_ns)).any()
-            ):
-                yield before, record, after
+        chosen = contents.in_partition("poll", tp) & polls.among("process", process)
+        cells = polls.cells(chosen, "time_ns", "op", "position", "offset", "value")
+        lane = [
+            Given(
+                row=row, process=process, topic_partition=tp, op=op, offset=offset, value=value,
+                time_ns=time_ns,
+            )
+            for row, time_ns, op, _, offset, value in sorted(cells, key=itemgetter(1, 2, 3))
+        ]  # fmt: skip
+        met = events.cells(breaking & events.among("process", process), "f", "op", "time_ns")
+        yield lane, [(f, op, time_ns) for _, f, op, time_ns in met]
 
 
-def _resets(contents: RunContents, process: int) -> Numbers:
-    events = contents.rows("event")
-    resets = (events.numbers("process") == process) & np.isin(
-        events.words("f").astype(str), list(RESETS)
+def _is_calm(contents: RunContents, breaks: Breaks, given: Sequence[Given]) -> bool:
+    """Tell whether records that a consumer was given are plain, and nothing came between them.
+
+    Neither a reset, from the first of them until right after the last, nor a rebalance in a poll.
+    """
+    polls = {record.op for record in given}
+    between = range(given[0].time_ns, given[-1].time_ns + 2)
+    return all(record.value in contents.by_value for record in given) and not any(
+        op in polls if f == "rebalance" else time_ns in between for f, op, time_ns in breaks
     )
-    times: Numbers = events.numbers("time_ns")[resets]
-    return times
 
 
-def _moved(contents: RunContents, process: int) -> set[int]:
-    events = contents.rows("event")
-    rebalances = (events.numbers("process") == process) & (events.words("f") == "rebalance")
-    return set(events.numbers("op")[rebalances].tolist())
-
-
-def _is_disturbed(
-    contents: RunContents, process: int, from_ns: int, to_ns: int, ops: set[int]
-) -> bool:
-    resets = _resets(contents, process)
-    between = (resets >= from_ns) & (resets <= to_ns)
-    return bool(between.any()) or bool(_moved(contents, process) & ops)
-
-
-def _neighbours(contents: RunContents, *, in_txn: bool) -> tuple[Record, Record]:
-    """Return two plain records that a producer sent to a partition one after the other.
+def _neighbours(contents: RunContents, *, in_txn: bool) -> Iterator[tuple[Record, Record]]:
+    """Yield two plain records that a producer sent to a partition one after the other.
 
     Both are of one transaction, or neither is of any.
     """
     sends, events = contents.rows("send"), contents.rows("event")
-    counted = (sends.words("type") == "ok") | (sends.words("type") == "info")
-    unplaced: set[int] = set(
-        sends.numbers("process")[counted & (sends.numbers("partition") == NONE)].tolist()
-    )
-    rebuilt: set[int] = set(events.numbers("process")[events.words("f") == "error"].tolist())
+    unplaced = contents.sent & (sends.numbers("partition") == NONE)
     tainted = {
-        row.process
-        for row in contents.found
-        if row.anomaly.endswith("nonmonotonic-send") and row.process is not None
+        *sends.numbers("process")[unplaced].tolist(),
+        # Rebuilt after an error.
+        *events.numbers("process")[events.among("f", "error")].tolist(),
+        *(row.process for row in contents.found if row.anomaly.endswith("nonmonotonic-send")),
     }
-    calm = counted & ~np.isin(
-        sends.numbers("process"), np.array(sorted(unplaced | rebuilt | tainted), dtype=np.int64)
-    )
-    lanes: dict[tuple[int, str, int], list[tuple[int, int]]] = {}
-    topics = sends.words("topic")
-    for row in np.flatnonzero(calm).tolist():
-        key = (
-            int(sends.numbers("process")[row]),
-            str(topics[row]),
-            int(sends.numbers("partition")[row]),
-        )
-        lanes.setdefault(key, []).append((int(sends.numbers("op")[row]), row))
-    for lane in lanes.values():
-        pairs = list(pairwise(sorted(lane)))
+    calm = contents.sent & ~sends.among("process", *(tainted - {None}))
+    cells = sends.cells(calm, "process", "topic", "partition", "op", "value")
+    for lane in by_key(cells, itemgetter(1, 2, 3)).values():
+        values = [value for *_, value in sorted(lane, key=itemgetter(4))]
+        pairs = list(pairwise(map(contents.by_value.get, values)))
         middle = len(pairs) // 2
-        for (_, one), (_, other) in pairs[middle:] + pairs[:middle]:
-            first, second = (
-                contents.by_value.get(int(sends.numbers("value")[row])) for row in (one, other)
-            )
+        for first, second in pairs[middle:] + pairs[:middle]:
             if (
                 first is not None
                 and second is not None
@@ -258,8 +216,4 @@ def _neighbours(contents: RunContents, *, in_txn: bool) -> tuple[Record, Record]
                 and first.txn == second.txn
                 and (first.txn is not None) == in_txn
             ):
-                return first, second
-    within = " in one transaction" if in_txn else ""
-    raise NothingToPlant(
-        f"no producer sent two plain records to a partition one after the other{within}"
-    )
+                yield first, second

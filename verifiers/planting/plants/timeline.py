@@ -1,26 +1,20 @@
 """Plants in high watermarks, ISR sizes and times of acknowledgements."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 
-from harness.core.op import producer_of
+from harness.core.grouping import by_key
 from harness.core.version import numbers
 from verifiers.planting.new_clients import new_consumer_polls
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
-from verifiers.planting.run_contents import (
-    NONE,
-    Flags,
-    NothingToPlant,
-    Offence,
-    Record,
-    RunContents,
-)
+from verifiers.planting.run_contents import NONE, Flags, NothingToPlant, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition, name_of
 from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load
-from verifiers.timeline.partition_states import PartitionState, Timeline, read_timeline
+from verifiers.timeline.partition_states import PartitionState
 from verifiers.timeline.windows import ceilings, demands, high_watermarks
 
 _SENDS_BACK = 3
@@ -33,21 +27,17 @@ def hw_regression(copy: RunCopy) -> Planted:
 
     A later sample would bound earlier reads.
     """
-    for last in _last_samples(copy.contents):
-        tp = (str(last["topic"]), int(last["partition"]))
-        asked_ns = int(last["asked_ns"])
-        higher = {**last, "offset": int(last["offset"]) + 1}
-        higher |= {"asked_ns": asked_ns - 1, "answered_ns": asked_ns - 1}
-        copy.add_lines("samples.jsonl", [higher])
-        return planted(
-            f"the leader of {name_of(tp)} told {higher['offset']}, then "
-            f"{last['offset']}",
-            offence_at(
-                "hw-regression", tp, int(last["offset"]),
-                detail={"was": str(higher["offset"])},
-            ),
-        )  # fmt: skip
-    raise NothingToPlant("no leader was asked for a high watermark after all earlier answers")
+    _demand_monotone(copy.contents)
+    lacking = "no leader was asked for a high watermark after all earlier answers"
+    last = first_of(_last_samples(copy.contents), lacking)
+    at_ns, offset = int(last["asked_ns"]) - 1, int(last["offset"])
+    higher = {**last, "offset": offset + 1, "asked_ns": at_ns, "answered_ns": at_ns}
+    copy.add_lines("samples.jsonl", [higher])
+    tp = (str(last["topic"]), int(last["partition"]))
+    return planted(
+        f"the leader of {name_of(tp)} told {offset + 1}, then {offset}",
+        offence_at("hw-regression", tp, offset, detail={"was": str(offset + 1)}),
+    )
 
 
 @plant("read-beyond-hw")
@@ -57,24 +47,23 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
     _demand_monotone(contents)
     if any(fault.destroys_data for fault in contents.run.faults):
         raise NothingToPlant("a fault destroyed data on disk, so no high watermark binds")
-    first: dict[TopicPartition, list[Record]] = {}
-    for record in contents.plain:
-        first.setdefault(record.topic_partition, []).append(record)
-    for bound in ceilings(read_timeline(contents.path)):
-        tp, high_watermark = (bound["topic"], bound["partition"]), bound["high_watermark"]
-        beyond = [record for record in first.get(tp, ()) if record.offset >= high_watermark]
-        if beyond and not contents.has_any(("read-beyond-hw",), tp):
-            record = beyond[0]
-            new_consumer_polls(copy, record, time_ns=bound["to_ns"] - 1)
-            return planted(
-                f"a consumer was given {record.name} when the high "
-                f"watermark was {high_watermark}",
-                offence_of(
-                    "read-beyond-hw", record, process=producer_of(record.value),
-                    detail={"high_watermark": str(high_watermark)},
-                ),
-            )  # fmt: skip
-    raise NothingToPlant("no high watermark is known that bounds what may have been given")
+    plain = by_key(contents.plain, attrgetter("topic_partition"))
+    beyond = (
+        (record, bound)
+        for bound in ceilings(contents.timeline)
+        for record in plain.get((bound["topic"], bound["partition"]), ())
+        if record.offset >= bound["high_watermark"]
+        and not contents.has_any(("read-beyond-hw",), record.topic_partition)
+    )
+    lacking = "no high watermark is known that bounds what may have been given"
+    record, bound = first_of(beyond, lacking)
+    new_consumer_polls(copy, record, time_ns=bound["to_ns"] - 1)
+    return planted(
+        f"a consumer was given {record.name} when the high watermark was {bound['high_watermark']}",
+        offence_of(
+            "read-beyond-hw", record, detail={"high_watermark": str(bound["high_watermark"])}
+        ),
+    )
 
 
 @plant("acked-below-min-isr")
@@ -85,17 +74,20 @@ def acked_below_min_isr(copy: RunCopy) -> Planted:
     were in it.
     """
     contents = copy.contents
-    timeline = read_timeline(contents.path)
     producers = asking_all(contents.path)
     if not producers:
         raise NothingToPlant("no producer is known to have asked for acks=all")
-    for min_isr, tp, state in _small(contents, timeline):
-        sends = _acked_within(contents, tp, producers, state)
-        if not sends:
+    sends = contents.rows("send")
+    invoked, completed = sends.numbers("invoke_ns"), sends.numbers("complete_ns")
+    acked = sends.among("type", "ok") & sends.among("process", *producers)
+    for min_isr, tp, state in _small(contents):
+        within = (invoked >= state.from_ns) & (completed <= state.to_ns)
+        within &= acked & contents.in_partition("send", tp)
+        if not within.any():
             continue
-        invoked = contents.rows("send").numbers("invoke_ns")
-        asked_ns = int(invoked[sends[-_SENDS_BACK:][0]])
-        due = [row for row in sends if int(invoked[row]) >= asked_ns]
+        asked_ns = int(np.sort(invoked[within])[-_SENDS_BACK:][0])
+        due = within & (invoked >= asked_ns)
+        detail = {"leader": str(state.leader), "isr": ",".join(map(str, state.isr))}
         sample = {
             "sample": "isr-count", "topic": tp[0], "partition": tp[1], "asked_ns": asked_ns,
             "answered_ns": asked_ns, "broker": state.leader, "count": len(state.isr),
@@ -104,8 +96,11 @@ def acked_below_min_isr(copy: RunCopy) -> Planted:
         copy.edit_run(contract={**contents.run.meta["contract"], "min_isr": min_isr})
         return planted(
             f"the leader of {name_of(tp)} said that {len(state.isr)} of "
-            f"{min_isr} replicas were in sync, and went on to acknowledge {len(due)} sends",
-            *(_of_send(contents, row, state) for row in due),
+            f"{min_isr} replicas were in sync, and went on to acknowledge {due.sum()} sends",
+            *(
+                offence_at("acked-below-min-isr", tp, *place, detail=detail)
+                for _, *place in sends.cells(due, "offset", "value", "process")
+            ),
         )
     raise NothingToPlant("no send was acknowledged while an ISR was known to be small")
 
@@ -121,17 +116,10 @@ def unavailable(copy: RunCopy) -> Planted:
     load_ns = load(meta)
     faults = list(contents.folder.lines("faults.jsonl"))
     spans = demands(faults, meta, load_ns) if load_ns else []
-    acked = (sends.words("type") == "ok") & (sends.numbers("complete_ns") != NONE)
+    acked = sends.among("type", "ok") & (sends.numbers("complete_ns") != NONE)
     placed = sends.numbers("partition") != NONE
-    topic_partitions = sorted(
-        set(
-            zip(
-                sends.words("topic")[placed].tolist(),
-                sends.numbers("partition")[placed].tolist(),
-                strict=True,
-            )
-        )
-    )
+    sent = sends.cells(placed, "topic", "partition")
+    topic_partitions = sorted({(topic, partition) for _, topic, partition in sent})
     if not spans or not topic_partitions:
         raise NothingToPlant("at no time did the faults leave enough brokers under load")
     given_s = meta.get("available_within_s")
@@ -166,12 +154,8 @@ def _demand_monotone(contents: RunContents) -> None:
 
 def _last_samples(contents: RunContents) -> Iterator[Mapping[str, Any]]:
     """Yield the last sample of each partition and epoch that was asked after all answers."""
-    _demand_monotone(contents)
-    timeline = read_timeline(contents.path)
-    by_epoch: dict[tuple[str, int, int], list[Mapping[str, Any]]] = {}
-    for sample in high_watermarks(timeline):
-        key = (str(sample["topic"]), int(sample["partition"]), int(sample["leader_epoch"]))
-        by_epoch.setdefault(key, []).append(sample)
+    sampled = high_watermarks(contents.timeline)
+    by_epoch = by_key(sampled, itemgetter("topic", "partition", "leader_epoch"))
     for (topic, partition, _), samples in by_epoch.items():
         *others, last = sorted(samples, key=lambda sample: int(sample["asked_ns"]))
         in_order = all(
@@ -183,23 +167,21 @@ def _last_samples(contents: RunContents) -> Iterator[Mapping[str, Any]]:
             yield last
 
 
-def _small(
-    contents: RunContents, timeline: Timeline
-) -> Iterator[tuple[int, TopicPartition, PartitionState]]:
+def _small(contents: RunContents) -> Iterator[tuple[int, TopicPartition, PartitionState]]:
     """Yield the stretches of a small ISR, with the contract under which it was too small.
 
     Such as no other stretch follows that would belong to it. Those that are too small as it is
     come first.
     """
     contract = contents.run.contract
-    asked = any(sample.get("sample") == "isr-count" for sample in timeline.samples)
+    asked = any(sample.get("sample") == "isr-count" for sample in contents.timeline.samples)
     changed = any(contents.folder.lines("settings.jsonl"))
     wanted = [contract.min_isr]
     if not asked and not changed:
         # Else other stretches, already asked about, might become too small as well.
         wanted += range(contract.min_isr + 1, contract.replication_factor + 1)
     for min_isr in wanted:
-        for tp, states in timeline.states.items():
+        for tp, states in contents.timeline.states.items():
             for state, following in zip(states, [*states[1:], None], strict=True):
                 goes_on = (
                     following is not None
@@ -211,26 +193,6 @@ def _small(
                 small = state.leader is not None and len(state.isr) < min_isr
                 if small and not goes_on and state.from_ns < state.to_ns:
                     yield min_isr, tp, state
-
-
-def _acked_within(
-    contents: RunContents, tp: TopicPartition, producers: Sequence[int], state: PartitionState
-) -> list[int]:
-    """Return the sends that were invoked and acknowledged within a stretch, by invocation."""
-    sends = contents.rows("send")
-    invoked, completed = sends.numbers("invoke_ns"), sends.numbers("complete_ns")
-    chosen = contents.in_partition("send", tp) & (sends.words("type") == "ok")
-    chosen &= (invoked >= state.from_ns) & (completed <= state.to_ns)
-    chosen &= np.isin(sends.numbers("process"), np.array(producers, dtype=np.int64))
-    return sorted(np.flatnonzero(chosen).tolist(), key=invoked.__getitem__)
-
-
-def _of_send(contents: RunContents, row: int, state: PartitionState) -> Offence:
-    send = contents.rows("send").row(row)
-    return offence_at(
-        "acked-below-min-isr", (send["topic"], send["partition"]), send["offset"], send["value"],
-        send["process"], detail={"leader": str(state.leader), "isr": ",".join(map(str, state.isr))},
-    )  # fmt: skip
 
 
 def _widest_ns(

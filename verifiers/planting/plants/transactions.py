@@ -1,20 +1,13 @@
 """Plants of torn transactions, early reads and fenced commits."""
 
-import numpy as np
-
 from verifiers.planting.new_clients import (
     finally_read,
     new_consumer_polls,
     new_producer_ends_transaction,
     new_record,
-    send,
 )
 from verifiers.planting.plant import Planted, offence_of, plant, planted
-from verifiers.planting.run_contents import (
-    NONE,
-    NothingToPlant,
-    Offence,
-)
+from verifiers.planting.run_contents import Offence, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import name_of
 
@@ -25,11 +18,8 @@ def torn_transaction(copy: RunCopy) -> Planted:
 
     In doubt, because a record of a committed one that is not there would be lost as well.
     """
-    copy.contents.demand_transactions()
     number = new_producer_ends_transaction(copy, "info")
-    first, second = (new_record(copy, sequence=sequence, txn=number) for sequence in (0, 1))
-    for record in (first, second):
-        send(copy, "info", record)
+    first, second = (new_record(copy, "info", sequence=at, txn=number) for at in (0, 1))
     finally_read(copy, first)
     return planted(
         f"of a transaction in {name_of(first.topic_partition)} @{first.offset} is there, "
@@ -43,12 +33,10 @@ def torn_transaction(copy: RunCopy) -> Planted:
 @plant("precommitted-read")
 def precommitted_read(copy: RunCopy) -> Planted:
     """Let a transaction be given a record of its own."""
-    copy.contents.demand_transactions()
     number = new_producer_ends_transaction(copy, "ok")
-    record = new_record(copy, txn=number)
-    send(copy, "ok", record)
+    record = new_record(copy, "ok", txn=number)
     finally_read(copy, record)
-    new_consumer_polls(copy, record, process=copy.new_process, txn=number)
+    new_consumer_polls(copy, record, process=copy.contents.new_process, txn=number)
     return planted(
         f"a transaction was given its own record, {record.name}",
         offence_of(
@@ -72,11 +60,9 @@ def circular_read_realtime(copy: RunCopy) -> Planted:
 
 def _circle(copy: RunCopy, anomaly: str, readers: tuple[int | None, int]) -> Planted:
     """Let a new producer do two transactions, each with a record that one of `readers` is given."""
-    copy.contents.demand_transactions()
-    records = [new_record(copy, sequence=number, txn=number) for number in range(len(readers))]
-    for number, (record, reader) in enumerate(zip(records, readers, strict=True)):
-        new_producer_ends_transaction(copy, "ok", number=number)
-        send(copy, "ok", record)
+    numbers = [new_producer_ends_transaction(copy, "ok", number=number) for number in (0, 1)]
+    records = [new_record(copy, "ok", sequence=number, txn=number) for number in numbers]
+    for number, record, reader in zip(numbers, records, readers, strict=True):
         finally_read(copy, record)
         if reader is not None:
             new_consumer_polls(copy, record, process=record.process, op=number, txn=reader)
@@ -94,20 +80,17 @@ def zombie_commit(copy: RunCopy) -> Planted:
     contents = copy.contents
     contents.demand_transactions()
     txns, events = contents.rows("txn"), contents.rows("event")
-    taken = set(
-        zip(
-            events.numbers("process")[events.words("f") == "takeover"].tolist(),
-            events.numbers("op")[events.words("f") == "takeover"].tolist(),
-            strict=True,
-        )
+    takeovers = events.cells(events.among("f", "takeover"), "process", "op")
+    taken = {(process, number) for _, process, number in takeovers}
+    committed = txns.cells(txns.among("type", "ok"), "process", "txn", "complete_ns")
+    fit = (
+        (process, number, committed_ns)
+        for _, process, number, committed_ns in committed
+        if (process, number) not in taken and number is not None
     )
-    for row in np.flatnonzero(txns.words("type") == "ok").tolist():
-        process, number = int(txns.numbers("process")[row]), int(txns.numbers("txn")[row])
-        if (process, number) not in taken and number != NONE:
-            committed_ns = int(txns.numbers("complete_ns")[row])
-            copy.add("event", process=process, op=number, f="takeover", time_ns=committed_ns - 1)
-            return planted(
-                f"process {process} committed its transaction {number} as a zombie",
-                Offence(anomaly="zombie-commit", process=process, detail={"txn": str(number)}),
-            )
-    raise NothingToPlant("no transaction was committed")
+    process, number, committed_ns = first_of(fit, "no transaction was committed")
+    copy.add("event", process=process, op=number, f="takeover", time_ns=committed_ns - 1)
+    return planted(
+        f"process {process} committed its transaction {number} as a zombie",
+        Offence(anomaly="zombie-commit", process=process, detail={"txn": str(number)}),
+    )

@@ -8,18 +8,10 @@ from verifiers.planting.new_clients import (
     new_consumer_polls,
     new_producer_ends_transaction,
     new_record,
-    send,
 )
 from verifiers.planting.plant import Planted, offence_of, plant, planted
-from verifiers.planting.run_contents import (
-    NONE,
-    NothingToPlant,
-    Offence,
-    Record,
-    RunContents,
-)
+from verifiers.planting.run_contents import Offence, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
-from verifiers.timeline.partition_states import read_timeline
 
 
 @plant("duplicate")
@@ -41,8 +33,7 @@ def duplicate(copy: RunCopy) -> Planted:
 def acknowledged_twice(copy: RunCopy) -> Planted:
     """Let a second send be acknowledged at a record's offset."""
     record = copy.contents.some_plain
-    other = new_record(copy, at=record)
-    send(copy, "ok", other)
+    other = new_record(copy, "ok", at=record)
     because = "an acknowledged record whose offset shows another one is lost"
     return planted(
         f"{record.name} was acknowledged to two producers",
@@ -50,7 +41,7 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
         offence_of(
             "lost-write", other, because=because,
             # It was sent after everything else, and nothing has happened since.
-            kind="unexplained" if read_timeline(copy.path).states else None,
+            kind="unexplained" if copy.contents.timeline.states else None,
         ),
     )  # fmt: skip
 
@@ -59,8 +50,7 @@ def acknowledged_twice(copy: RunCopy) -> Planted:
 def read_twice(copy: RunCopy) -> Planted:
     """Let the final read find two records at one offset."""
     record = copy.contents.some_plain
-    other = new_record(copy, at=record)
-    send(copy, "info", other, is_told=False)
+    other = new_record(copy, "info", at=record)
     finally_read(copy, other)
     return planted(f"{record.name} was read with two values", _of_two(record, other, "reads"))
 
@@ -95,8 +85,7 @@ def corrupt_record(copy: RunCopy) -> Planted:
 @plant("G1a")
 def refused_and_read(copy: RunCopy) -> Planted:
     """Let the final read find a record whose send failed."""
-    record = new_record(copy)
-    send(copy, "fail", record, is_told=False)
+    record = new_record(copy, "fail")
     finally_read(copy, record)
     return _aborted(record, None, "a record whose send had failed was read")
 
@@ -115,21 +104,17 @@ def aborted_and_polled(copy: RunCopy) -> Planted:
     """Let a read_uncommitted consumer be given a record of a transaction that was aborted."""
     copy.contents.demand_transactions()
     readers = sorted(copy.contents.run.uncommitted)
-    if not readers:
-        raise NothingToPlant("nobody read with isolation.level=read_uncommitted")
+    reader = first_of(readers, "nobody read with isolation.level=read_uncommitted")
     record = _sent_and_aborted(copy)
-    new_consumer_polls(copy, record, process=readers[0])
+    new_consumer_polls(copy, record, process=reader)
     what = "a read_uncommitted consumer was given a record of an aborted transaction"
     return _aborted(record, "read_uncommitted", what)
 
 
 def _sent_and_aborted(copy: RunCopy) -> Record:
     """Add a record of an aborted transaction, and return it."""
-    copy.contents.demand_transactions()
-    record = new_record(copy, txn=0)
-    new_producer_ends_transaction(copy, "fail")
-    send(copy, "fail", record)
-    return record
+    number = new_producer_ends_transaction(copy, "fail")
+    return new_record(copy, "fail", txn=number)
 
 
 def _aborted(record: Record, kind: str | None, what: str) -> Planted:
@@ -144,17 +129,14 @@ def _of_two(record: Record, other: Record, kind: str) -> Offence:
 
 def _last_of_producer(contents: RunContents) -> Record:
     """Return a plain record behind which its producer sent nothing to its partition."""
-    sends = contents.rows("send")
-    counted = (sends.words("type") == "ok") | (sends.words("type") == "info")
-    partitions, processes = sends.numbers("partition"), sends.numbers("process")
-    last: dict[tuple[int, int], int] = defaultdict(lambda: -1)
-    for process, partition, op in zip(
-        processes[counted].tolist(), partitions[counted].tolist(),
-        sends.numbers("op")[counted].tolist(), strict=True,
-    ):  # fmt: skip
+    last: dict[tuple[int, int | None], int] = defaultdict(lambda: -1)
+    cells = contents.rows("send").cells(contents.sent, "process", "partition", "op")
+    for _, process, partition, op in cells:
         last[process, partition] = max(last[process, partition], op)
-    for record in reversed(contents.plain):
+    fit = (
+        record
+        for record in reversed(contents.plain)
         # A send of unknown partition may have gone to any.
-        if record.op == last[record.process, record.partition] > last[record.process, NONE]:
-            return record
-    raise NothingToPlant("no producer's last record is plainly in order")
+        if record.op == last[record.process, record.partition] > last[record.process, None]
+    )
+    return first_of(fit, "no producer's last record is plainly in order")
