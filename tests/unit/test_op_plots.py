@@ -10,9 +10,10 @@ from harness.cli.verify import judge_paths
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
 from verifiers.ops.description import Described, Problem
+from verifiers.ops.job import prepare_folder
 from verifiers.ops.judgement import HistoryVerdict, OpOptions
 from verifiers.ops.plots.axes import Axes, Axis
-from verifiers.ops.plots.drawing import prepare, write_plots
+from verifiers.ops.plots.drawing import write_plots
 from verifiers.ops.plots.lag_picture import lag_picture
 from verifiers.ops.plots.lag_series import KEY, THREAD, Lags, MemberLag, Stretch
 from verifiers.ops.plots.names import safe_names
@@ -317,7 +318,7 @@ def test_each_history_has_a_folder_and_a_page_with_all_its_pictures(tmp_path: Pa
     orders = Orders(orders=(order(cell(0, 5, suspect=True), key="a/b"),), keys=3)
     series = Series(axes=Axes(moments=AXIS, times=AXIS), unseen=SERIES, orders=orders)
     torn = verdict("c.jsonl", Problem(line=1, words="is torn"))
-    prepare(tmp_path / "plots")
+    prepare_folder(tmp_path / "plots")
 
     write_plots(
         tmp_path / "plots",
@@ -359,7 +360,7 @@ def test_a_file_is_no_folder_for_plots(tmp_path: Path) -> None:
     taken.touch()
 
     with pytest.raises(UsageError, match=r"--plots: .*taken"):
-        prepare(taken)
+        prepare_folder(taken)
 
 
 def test_plots_of_run_folders_alone_are_refused(tmp_path: Path) -> None:

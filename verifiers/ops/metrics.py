@@ -5,12 +5,16 @@ parts of the one job (checking.py). Source: section "metrics" of jepsen.tests.ka
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
 from verifiers.spark.columns import in_columns
+
+Record = Mapping[str, Any]
+"""One record of a measure (METRIC_SCHEMA)."""
 
 MOST_SHOWN = 32
 """So many processes, keys, values and causes of a history are told by name."""

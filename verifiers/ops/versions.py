@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.ops.edges import place_of
-from verifiers.spark.plans import keep
+from verifiers.ops.kept import Kept
 
 FEW_SENDS = 200_000
 """So many sends of unknown outcome are broadcast; more are shuffled."""
@@ -36,26 +36,24 @@ class Versions:
     log: DataFrame
     values: DataFrame
 
-    @property
-    def kept(self) -> tuple[DataFrame, ...]:
-        """The frames that occupy memory until they are unpersisted."""
-        return (self.committed, self.log, self.values)
 
-
-def versions_of(mops: DataFrame, *, indeterminate: int, keys: DataFrame | None = None) -> Versions:
+def versions_of(
+    mops: DataFrame, kept: Kept, *, indeterminate: int, keys: DataFrame | None = None
+) -> Versions:
     """Return the shared frames.
 
     Args:
         mops: the values that ops sent and polled (MOPS_SCHEMA).
+        kept: holds those that are persisted.
         indeterminate: how many values ops of unknown outcome have sent.
         keys: the keys that are checked: run, key; None is all. All frames but `committed` are of
             these alone: what an op sent to one key may prove it to have happened in another.
     """
-    committed = keep(_committed(mops, indeterminate))
+    committed = kept.keep(_committed(mops, indeterminate))
     if keys is not None:
         mops = mops.join(F.broadcast(keys), ["run", "key"], "left_semi")
-    log = keep(log_of(mops, committed, indeterminate=indeterminate))
-    values = keep(values_of(mops, log))
+    log = kept.keep(log_of(mops, committed, indeterminate=indeterminate))
+    values = kept.keep(values_of(mops, log))
     return Versions(mops=mops, committed=committed, log=log, values=values)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from harness.core.grouping import by_key
@@ -71,11 +71,12 @@ class Lags:
 
 
 def lag_series(
-    spark: SparkSession, ops: DataFrame, mops: DataFrame, axes: Mapping[int, Axes]
+    ops: DataFrame, mops: DataFrame, axes: Mapping[int, Axes]
 ) -> Mapping[int, Mapping[str, Lags]]:
     """Return the lags of each history by grouping, by run; of one without times there are none."""
     threads = threads_in(ops)
     timed = [(run, axis.times) for run, axis in axes.items() if axis.times is not None]
+    spark = ops.sparkSession
     along = axes_frame(spark, timed, bins=BINS)
     known = F.broadcast(frame_of(spark, list(threads.items()), _THREADS_SCHEMA))
     found = stands(ops, mops).join(along, "run").join(known, "run", "left")

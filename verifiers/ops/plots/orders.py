@@ -12,10 +12,11 @@ from pyspark.sql.types import StructType
 from harness.core.grouping import by_key
 from verifiers.checking.checker import CHECKERS
 from verifiers.ops.frames import as_op_anomalies, no_brokers, values_of_topics
+from verifiers.ops.kept import Kept
 from verifiers.ops.versions import Versions
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, declared
-from verifiers.spark.plans import keep, union
+from verifiers.spark.plans import union
 
 ANOMALIES = ("inconsistent-offsets", "duplicate", "lost-write", "G1a", "unseen")
 """Keys with one of these have a picture; values of the first of them are drawn first."""
@@ -112,11 +113,9 @@ def order_series(mops: DataFrame, shared: Versions) -> Mapping[int, Orders]:
     keys = frame_of(spark, sorted({(row["run"], row["key"]) for row in counted}), _KEY_SCHEMA)
     found = _suspects(mops, offending, keys).collect()
     known = frame_of(spark, [tuple(row[n] for n in _FOUND) for row in found], _FOUND_SCHEMA)
-    touched = keep(mops.join(F.broadcast(keys), _KEY, "left_semi"))
-    try:
+    with Kept() as kept:
+        touched = kept.keep(mops.join(F.broadcast(keys), _KEY, "left_semi"))
         return _told(found, counted, _cells(touched, known).collect())
-    finally:
-        touched.unpersist()
 
 
 def _offending(mops: DataFrame, shared: Versions) -> DataFrame:
