@@ -19,7 +19,7 @@ from verifiers.ops.plots.lag_series import KEY, THREAD, Lags, MemberLag, Stretch
 from verifiers.ops.plots.names import safe_names
 from verifiers.ops.plots.order_picture import order_picture
 from verifiers.ops.plots.orders import Cell, OpRow, Order, Orders, Suspect
-from verifiers.ops.plots.plane import HorizontalAxis, Scale, palette, told_time
+from verifiers.ops.plots.plane import Scale, palette, told_time
 from verifiers.ops.plots.series import Series
 from verifiers.ops.plots.threads import Life, threads_of
 from verifiers.ops.plots.unseen import Layer, Unseen
@@ -95,25 +95,27 @@ def test_a_length_of_time_is_told_in_the_unit_that_fits(length_ns: int, told: st
 
 
 def test_times_that_begin_near_zero_are_told_as_they_are() -> None:
-    across = HorizontalAxis.of(Axis(timed=True, low=2_000_000_000, high=9_000_000_000))
+    across = Scale.across(Axis(timed=True, low=2_000_000_000, high=9_000_000_000), 0, 1)
 
     assert (across.low, across.high) == (2.0, 9.0)
     assert across.title == "time of the history, s"
 
 
 def test_times_of_a_clock_that_began_long_before_are_counted_from_the_first_event() -> None:
-    across = HorizontalAxis.of(Axis(timed=True, low=10**18, high=10**18 + 5_000_000))
+    across = Scale.across(Axis(timed=True, low=10**18, high=10**18 + 5_000_000), 0, 1)
 
     assert (across.low, across.high) == (0.0, 5.0)
     assert across.title.startswith("ms since the first event")
 
 
 def test_a_history_without_times_has_an_axis_of_indices() -> None:
-    assert HorizontalAxis.of(Axis(timed=False, low=0, high=7)).title == "index of the completion"
+    across = Scale.across(Axis(timed=False, low=0, high=7), 0, 1)
+
+    assert across.title == "index of the completion"
 
 
 def test_an_axis_of_one_moment_has_a_width() -> None:
-    across = HorizontalAxis.of(Axis(timed=True, low=5, high=5))
+    across = Scale.across(Axis(timed=True, low=5, high=5), 0, 1)
 
     assert across.high > across.low
     assert Scale(low=0, high=2, begin=100, end=0).at(1) == 50

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from harness.core.grouping import by_key
 from verifiers.ops.plots.orders import Cell, OpRow, Order
-from verifiers.ops.plots.plane import fitted, picture
+from verifiers.ops.plots.plane import fitted, picture, upright
 from verifiers.report import units
 from verifiers.report.svg import num, path, text, text_width
 
@@ -114,10 +114,7 @@ def _columns(
     for column, (x0, x1) in places.items():
         words = _UNPLACED if column is None else str(order.offsets[column])
         kind = "mono suspect" if column in suspects else "mono"
-        parts.append(
-            Markup('<text class="{}" transform="translate({} {}) rotate(-90)">{}</text>')
-            .format(kind, num((x0 + x1) / 2 + 4), num(head - 2), words)
-        )  # fmt: skip
+        parts.append(upright(kind, (x0 + x1) / 2 + 4, head - 2, words))
     for x, words in ((12, "op"), (78, "process"), (150, "type"), (190, "f")):
         parts.append(text("unit", x, head - 4, words))
     return parts
