@@ -65,8 +65,7 @@ def search(spark: SparkSession, pasts: Sequence[Past], *, ww_deps: bool) -> list
         }
         where = kept.keep(places(by_name, ww_deps=ww_deps))
         rows = dependencies(
-            by_name,
-            where,
+            {**by_name, "places": where},
             tangled={row["run"] for row in where.collect()},
             lonely={row["run"] for row in concurrent(ops).collect()},
             ww_deps=ww_deps,

@@ -199,8 +199,7 @@ def stretch(from_s: int, to_s: int, lag_s: int) -> Stretch:
 
 
 def member(thread: int, *stretches: Stretch) -> MemberLag:
-    worst = max(stretches, key=lambda one: one.lag_ns, default=None)
-    return MemberLag(thread=thread, key=None, stretches=stretches, worst=worst)
+    return MemberLag(thread=thread, key=None, stretches=stretches)
 
 
 def test_a_lag_rises_to_its_last_poll_on_the_scale_of_all_panels() -> None:

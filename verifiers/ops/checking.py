@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from harness.core.grouping import by_key
 from verifiers.checking.checker import CHECKERS, checkers_of_ops, looked_at
 from verifiers.checking.crashes import Crashes
+from verifiers.checking.details import columns
 from verifiers.checking.execution import MOST_EXAMPLES, in_one_job, plans_of
 from verifiers.ops.cycles import concurrent, dependencies, places
 from verifiers.ops.frames import FRAMES, as_op_anomalies, frames_of, steps_by_name
@@ -112,15 +113,15 @@ def check_histories(
     # With `ww_deps` those are suspected too whose ops are all concurrent, and Spark tells which.
     is_clear = not (known or histories.divided or ww_deps)
     if may_be_spared and is_clear and not exact:
-        return _run(history, None, None, ww_deps=ww_deps)
+        return _run(history, {}, ww_deps=ww_deps)
     with Kept() as kept:
         keys = None if exact else _suspects(histories, known, kept, ww_deps=ww_deps)
         if may_be_spared and keys is not None and keys.isEmpty():
-            return _run(history, None, None, ww_deps=ww_deps)
+            return _run(history, {}, ww_deps=ww_deps)
         shared, frames = _shared(histories, keys, kept)
         history |= shared
-        where = kept.keep(places(history, ww_deps=ww_deps))
-        return _run(history, frames, where, ww_deps=ww_deps)
+        history["places"] = kept.keep(places(history, ww_deps=ww_deps))
+        return _run(history, frames, ww_deps=ww_deps)
 
 
 def _suspects(
@@ -168,28 +169,24 @@ def _shared(
 
 
 def _run(
-    history: Mapping[str, DataFrame],
-    frames: Mapping[str, DataFrame] | None,
-    where: DataFrame | None,
-    *,
-    ww_deps: bool,
+    history: Mapping[str, DataFrame], frames: Mapping[str, DataFrame], *, ww_deps: bool
 ) -> OpChecked:
-    """Run metrics and checkers; `frames` and `where` are None if no checker has to run."""
+    """Run metrics and checkers; there are no `frames` if no checker has to run."""
     crashes = Crashes()
     note = partial(_note, crashes)
     rows: list[Any] = []
     checks = checkers_of_ops(FRAMES)
     plans = _measures(history, note)
-    if frames is not None and where is not None:
+    if frames:
         plans |= plans_of(checks, frames, crashes, as_op_anomalies)
         plans[_REPEATED] = _bare(history["values"].where(F.col("sends") > 1), _REPEATED)
-        plans[_TANGLED] = _bare(where.select("run").distinct(), _TANGLED)
+        plans[_TANGLED] = _bare(history["places"].select("run").distinct(), _TANGLED)
     plans[_LONELY] = _bare(concurrent(history["ops"]), _LONELY)
     in_one_job(plans, lambda plans: rows.extend(_first(plans)), note)
     tangled = {row["run"] for row in rows if row["anomaly"] == _TANGLED}
     lonely = {row["run"] for row in rows if row["anomaly"] == _LONELY}
     if tangled or lonely:
-        found = dependencies(history, where, tangled=tangled, lonely=lonely, ww_deps=ww_deps)
+        found = dependencies(history, tangled=tangled, lonely=lonely, ww_deps=ww_deps)
         in_one_job({_CYCLES: found}, lambda plans: rows.extend(_first(plans)), note)
     unmeasured = {
         part: crashes.sentences[name]
@@ -232,9 +229,8 @@ def _note(crashes: Crashes, name: str, error: Exception) -> None:
 
 def _bare(rows: DataFrame, name: str) -> DataFrame:
     """Return rows under a name, in the columns of NAMED_ANOMALY_SCHEMA; what they lack is null."""
-    known = {column: F.col(column) for column in rows.columns}
     bare = {"anomaly": F.lit(name), "detail": F.lit("{}")}
-    return in_columns(rows, NAMED_ANOMALY_SCHEMA, known | bare)
+    return in_columns(rows, NAMED_ANOMALY_SCHEMA, columns(*rows.columns) | bare)
 
 
 def _first(plans: Sequence[DataFrame]) -> list[Any]:

@@ -8,8 +8,9 @@ from harness.core.contract import Contract
 from harness.core.run_dir import SCHEMA
 from harness.core.verdict import Verdict
 from verifiers.adequacy.rule import Answer, reasons_of
-from verifiers.ops.adequacy import EMPTY, LOSSES, answers
+from verifiers.ops.adequacy import LOSSES, answers
 from verifiers.ops.checking import OpChecked, OpExample
+from verifiers.ops.cycles import EMPTY
 from verifiers.ops.description import Described
 from verifiers.ops.measured import Measured
 from verifiers.oracle.circumstances import Circumstances

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from verifiers.checking.details import columns
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.description import Described
 from verifiers.ops.edges import place_of
@@ -85,8 +86,7 @@ def suspect_frame(known: Collection[tuple[int, str | None]], mops: DataFrame) ->
     if whole:
         runs = frame_of(spark, whole, StructType(KEY_SCHEMA.fields[:1]))
         keys = keys.unionByName(_all_keys(mops, runs))
-    known_columns = {name: F.col(name) for name in KEY_SCHEMA.names}
-    return in_columns(keys, SUSPECT_SCHEMA, known_columns)
+    return in_columns(keys, SUSPECT_SCHEMA, columns(*KEY_SCHEMA.names))
 
 
 def _all_keys(mops: DataFrame, runs: DataFrame) -> DataFrame:

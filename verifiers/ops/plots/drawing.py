@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
 
 from harness.core.run_dir import write_atomically
 from verifiers.checking.crashes import Crashes
@@ -84,7 +83,7 @@ def write_plots(
                 or ("cannot be judged" if verdict.malformed else "nothing"),
             }
         )
-    page = template.render(title="Plots of op histories", style=_style(), histories=histories)
+    page = template.render(title="Plots of op histories", style=palette(), histories=histories)
     write_atomically(folder / "index.html", page)
 
 
@@ -114,7 +113,7 @@ def _write_history(
     more = series.orders.keys - len(keys)
     page = template.render(
         title=f"{verdict.verdict.name} · {verdict.history}",
-        style=_style(),
+        style=palette(),
         verdict=verdict.verdict.name,
         history=verdict.history,
         reasons=verdict.reasons[:_MOST_REASONS],
@@ -123,7 +122,3 @@ def _write_history(
         more=f"{units.counted(more, 'more key')} with offences are not shown." if more else "",
     )
     write_atomically(folder / "index.html", page)
-
-
-def _style() -> Markup:
-    return Markup(palette())  # noqa: S704 - ours

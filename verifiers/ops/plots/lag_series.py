@@ -47,14 +47,18 @@ class Stretch:
 class MemberLag:
     """How far behind one member of a grouping was: a thread, a key, or both.
 
-    `stretches` are at most two of each bin, `worst` is the first of the worst of them; a member
-    that never was behind has none.
+    `stretches` are at most two of each bin; a member that never was behind has none.
     """
 
     thread: int | None
     key: str | None
     stretches: tuple[Stretch, ...]
-    worst: Stretch | None
+
+    @property
+    def worst(self) -> Stretch | None:
+        """The first of the worst stretches; None if there is none."""
+        stretches = self.stretches
+        return max(stretches, key=lambda one: (one.lag_ns, -one.to_ns), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +101,14 @@ def _thinned(found: DataFrame) -> DataFrame:
     """
     thread = F.coalesce(F.col("process") % F.col("threads"), F.col("process")).cast("long")
     no_thread, no_key = F.lit(None).cast("long"), F.lit(None).cast("string")
-    members = {
-        THREAD: (thread, no_key), KEY: (no_thread, F.col("key")), THREAD_KEY: (thread, F.col("key"))
-    }  # fmt: skip
+    members = (
+        (THREAD, thread, no_key), (KEY, no_thread, F.col("key")),
+        (THREAD_KEY, thread, F.col("key")),
+    )  # fmt: skip
     groupings = F.array(
         *(
             F.struct(F.lit(name).alias("grouping"), of_thread.alias("thread"), of_key.alias("of"))
-            for name, (of_thread, of_key) in members.items()
+            for name, of_thread, of_key in members
         )
     )
     # It is behind from when a record was known that it does not have, or since it stands there.
@@ -156,7 +161,4 @@ def _member(rows: Sequence[Row]) -> MemberLag:
     stretches = sorted(
         found, key=lambda stretch: (stretch.from_ns, stretch.to_ns, stretch.op, stretch.key)
     )
-    worst = max(stretches, key=lambda stretch: (stretch.lag_ns, -stretch.to_ns), default=None)
-    return MemberLag(
-        thread=rows[0]["thread"], key=rows[0]["of"], stretches=tuple(stretches), worst=worst
-    )
+    return MemberLag(thread=rows[0]["thread"], key=rows[0]["of"], stretches=tuple(stretches))

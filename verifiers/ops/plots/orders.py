@@ -1,6 +1,5 @@
 """Who put and who found what at which offset, around the offences of a key, chosen by Spark."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -230,13 +229,17 @@ def _told(
 ) -> Mapping[int, Orders]:
     key_of = itemgetter(*_KEY)
     looked_at, shown = by_key(suspects, key_of), by_key(cells, key_of)
-    counts = by_key(sorted(counted, key=itemgetter("rank", "grave")), key_of)
-    by_run: dict[int, list[Order]] = defaultdict(list)
-    keys: dict[int, int] = {}
-    for (run, key), rows in counts.items():
-        keys[run] = rows[0]["keys"]
-        by_run[run].append(_order(key, rows, looked_at[run, key], shown[run, key]))
-    return {run: Orders(orders=tuple(by_run[run]), keys=keys[run]) for run in by_run}
+    in_order = sorted(counted, key=itemgetter("rank", "grave"))
+    return {
+        run: Orders(
+            orders=tuple(
+                _order(key, rows, looked_at[run, key], shown[run, key])
+                for key, rows in by_key(of_run, itemgetter("key")).items()
+            ),
+            keys=of_run[0]["keys"],
+        )
+        for run, of_run in by_key(in_order, itemgetter("run")).items()
+    }
 
 
 def _order(

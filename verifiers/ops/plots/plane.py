@@ -165,21 +165,22 @@ def picture(width: float, height: float, described: str, parts: Sequence[Markup]
             w=num(width),
             h=num(height),
             described=described,
-            style=Markup(style()),  # noqa: S704 - ours
+            style=_style(),
             parts=join(parts),
         )
     )
 
 
 @functools.cache
-def palette() -> str:
+def palette() -> Markup:
     """Return the colours of the report, for light and dark; its nine of brokers are keys' here."""
     lines = (Path(report.__file__).parent / "page.css").read_text(encoding="utf-8").splitlines()
     variables = lines[: next(n for n, line in enumerate(lines) if line.startswith("* {"))]
-    return "\n".join([*variables, *(line for line in lines if _COLOUR.match(line))]) + "\n"
+    colours = [*variables, *(line for line in lines if _COLOUR.match(line)), ""]
+    return Markup("\n".join(colours))  # noqa: S704 - ours
 
 
 @functools.cache
-def style() -> str:
+def _style() -> Markup:
     """Return the style that every picture carries."""
-    return palette() + (_HERE / "picture.css").read_text(encoding="utf-8")
+    return palette() + Markup((_HERE / "picture.css").read_text(encoding="utf-8"))  # noqa: S704 - ours
