@@ -19,10 +19,10 @@ from verifiers.checking.crashes import Crashes
 from verifiers.checking.details import columns
 from verifiers.checking.execution import MOST_EXAMPLES, in_one_job, plans_of
 from verifiers.ops.cycles import concurrent, dependencies, places
-from verifiers.ops.frames import FRAMES, as_op_anomalies, frames_of, steps_by_name
+from verifiers.ops.frames import FRAMES, as_op_anomalies, frames_of
 from verifiers.ops.kept import Kept
 from verifiers.ops.metrics import MEASURES, Record, marked, measure_of
-from verifiers.ops.neighbours import remembered, suspicious_steps
+from verifiers.ops.neighbours import suspicious_steps
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
 from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
@@ -118,8 +118,12 @@ def check_histories(
         keys = None if exact else _suspects(histories, known, kept, ww_deps=ww_deps)
         if may_be_spared and keys is not None and keys.isEmpty():
             return _run(history, {}, ww_deps=ww_deps)
-        shared, frames = _shared(histories, keys, kept)
-        history |= shared
+        indeterminate = sum(described.indeterminate for described in histories.described)
+        shared = versions_of(histories.mops, kept, indeterminate=indeterminate, keys=keys)
+        suspicious = kept.keep(suspicious_steps(shared.mops, shared.values))
+        frames = frames_of(histories, shared, suspicious, kept)
+        history |= {"log": shared.log, "values": shared.values}
+        history["backward"] = suspicious.where("backward")
         history["places"] = kept.keep(places(history, ww_deps=ww_deps))
         return _run(history, frames, ww_deps=ww_deps)
 
@@ -146,26 +150,6 @@ def _suspects(
         _LOG.warning("The first look at the keys crashed: all are checked.", exc_info=True)
         return None
     return keys
-
-
-def _shared(
-    histories: OpHistories, keys: DataFrame | None, kept: Kept
-) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
-    """Return what cycles ask for as well, and the frames of checkers; `keys` as `versions_of`.
-
-    Both are by name.
-    """
-    indeterminate = sum(history.indeterminate for history in histories.described)
-    shared = versions_of(histories.mops, kept, indeterminate=indeterminate, keys=keys)
-    suspicious = kept.keep(suspicious_steps(shared.mops, shared.values))
-    reads = suspicious.where(F.col("kind") == "poll")
-    steps = remembered(suspicious.where(F.col("delta") != 1), histories.ops)
-    frames = dict(frames_of(histories, shared, reads, steps))
-    for name in ("values", "steps"):
-        frames[name] = kept.keep(frames[name])
-    frames |= steps_by_name(frames["steps"])
-    backward = suspicious.where("backward")
-    return {"log": shared.log, "values": shared.values, "backward": backward}, frames
 
 
 def _run(

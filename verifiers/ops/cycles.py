@@ -65,7 +65,7 @@ def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
     """
     edges = by_name["backward"].select(*_ENDS)
     if ww_deps:
-        written = write_edges(placed(by_name["mops"]), _version_order(by_name["log"]))
+        written = write_edges(placed(by_name["mops"]), by_name["log"])
         edges = edges.unionByName(written.select(*_ENDS))
     return stretches(edges, bits=BLOCK_BITS)
 
@@ -107,8 +107,7 @@ def dependencies(
         edges = read_edges(touched, stretches)
         if not ww_deps:
             return edges
-        order = _version_order(by_name["log"])
-        return edges.unionByName(write_edges(touched, among(order)))
+        return edges.unionByName(write_edges(touched, among(by_name["log"])))
 
     parts = []
     if tangled:
@@ -121,12 +120,6 @@ def dependencies(
         given = {"anomaly": F.lit(EMPTY), "detail": F.lit("{}")} | columns("run")
         parts.append(in_columns(none, CYCLES_SCHEMA, given))
     return union(parts)
-
-
-def _version_order(log: DataFrame) -> DataFrame:
-    """Return the version order with one value for each index: run, key, index, value."""
-    order = log.where(F.col("value") == F.col("lowest"))
-    return order.select("run", "key", "index", "value")
 
 
 def search_edges(edges: pa.Table) -> pa.Table:

@@ -25,6 +25,8 @@ from pyspark.sql.types import MapType, StructType
 
 from verifiers.checking.details import columns
 from verifiers.checking.polling import TURNS_SCHEMA
+from verifiers.ops.kept import Kept
+from verifiers.ops.neighbours import remembered
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
 from verifiers.ops.versions import Versions
@@ -79,30 +81,35 @@ _STEPS = StructType([*TURNS_SCHEMA.fields, *_OF_STEPS.fields])
 
 
 def frames_of(
-    histories: OpHistories, shared: Versions, reads: DataFrame, steps: DataFrame
+    histories: OpHistories, shared: Versions, suspicious: DataFrame, kept: Kept
 ) -> Mapping[str, DataFrame]:
     """Return the frames by the names that checkers ask for.
 
     Args:
         histories: as they were read.
         shared: what is known of the values of the keys that are looked at.
-        reads: what ops polled and must not have, perhaps (neighbours.py).
-        steps: the steps that are out of order and of keys that were not given up.
+        suspicious: the steps out of order, and the reads that must not be (neighbours.py).
+        kept: holds those that are persisted.
 
     Returns:
-        FRAMES, but `steps` in place of those that `steps_by_name` makes of it. In transactors,
-        aborted_reads, located and loss_causes there is nothing.
+        FRAMES. In transactors, aborted_reads, located and loss_causes there is nothing.
     """
     ops, spark = histories.ops, histories.ops.sparkSession
-    told = _told(_undisturbed(steps, ops), shared.log)
+    values = kept.keep(values_of_topics(shared.values, shared.committed))
+    steps = remembered(suspicious.where(F.col("delta") != 1), ops)
+    told = kept.keep(_told(_undisturbed(steps, ops), shared.log))
+    is_back, is_send = F.col("delta") < 1, F.col("step") == "send"
+    in_effect = F.col("internal") | F.col("type").isin("ok", "info")
     return {
         "ops": ops,
         "mops": histories.mops,
-        "values": values_of_topics(shared.values, shared.committed),
+        "values": values,
         "slots": _slots(shared.log, shared.values),
         "txns": ops.select(F.col("run").alias("process"), F.col("op").alias("txn"), "type"),
-        "txn_reads": _own_reads(reads),
-        "steps": told,
+        "txn_reads": _own_reads(suspicious),
+        "turns": told.where(~is_send),
+        "producing": told.where(is_send & is_back & in_effect),
+        "interleaved": told.where(is_send & F.col("internal") & ~is_back),
         "transactors": frame_of(spark, [], struct(process=INT)),
         "aborted_reads": frame_of(spark, [], ABORTED_READS_SCHEMA),
         **no_brokers(spark),
@@ -114,17 +121,6 @@ def no_brokers(spark: SparkSession) -> Mapping[str, DataFrame]:
     return {
         "located": frame_of(spark, [], LOCATION_SCHEMA),
         "loss_causes": frame_of(spark, [], TIMELINE_SCHEMAS["loss_causes"]),
-    }
-
-
-def steps_by_name(steps: DataFrame) -> Mapping[str, DataFrame]:
-    """Return the frames that are parts of `steps`, by the names that checkers ask for."""
-    is_back, is_send = F.col("delta") < 1, F.col("step") == "send"
-    in_effect = F.col("internal") | F.col("type").isin("ok", "info")
-    return {
-        "turns": steps.where(~is_send),
-        "producing": steps.where(is_send & is_back & in_effect),
-        "interleaved": steps.where(is_send & F.col("internal") & ~is_back),
     }
 
 
@@ -226,8 +222,9 @@ def _slots(log: DataFrame, values: DataFrame) -> DataFrame:
     return in_columns(rows, _SLOTS, given)
 
 
-def _own_reads(reads: DataFrame) -> DataFrame:
-    own = reads.where(F.col("writer") == F.col("op")).select("run", "key", "value", "op").distinct()
+def _own_reads(suspicious: DataFrame) -> DataFrame:
+    is_own = (F.col("kind") == "poll") & (F.col("writer") == F.col("op"))
+    own = suspicious.where(is_own).select("run", "key", "value", "op").distinct()
     given = columns("value", process="run", txn="op", sent_by="run", sent_in="op")
     return in_columns(own, _READS, {**given, "topic": _topic()})
 

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.ops.edges import place_of
+from verifiers.ops.first_look import FAIL, INFO, OK
 from verifiers.ops.kept import Kept
 
 FEW_SENDS = 200_000
 """So many sends of unknown outcome are broadcast; more are shuffled."""
 
-_TYPES = ("ok", "info", "fail")
 _VALUE = ("run", "key", "value")
 
 
@@ -92,6 +92,12 @@ def log_of(mops: DataFrame, committed: DataFrame, *, indeterminate: int = 1) -> 
     )
 
 
+def code_of_type() -> Column:
+    """Return the type of an op as a number: OK, INFO or FAIL; the least is the most certain."""
+    of_type = F.col("type")
+    return F.when(of_type == "ok", OK).when(of_type == "info", INFO).otherwise(FAIL)
+
+
 def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
     """Return what is known of each value, in one shuffle.
 
@@ -111,7 +117,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
     touched = mops.select(
         *_VALUE,
         F.when(sent, F.col("op")).alias("writer"),
-        F.when(sent, _code(F.col("type"))).alias("code"),
+        F.when(sent, code_of_type()).alias("code"),
         F.when(sent, F.col("process")).alias("process"),
         F.when(sent, place_of()).alias("place"),
         F.when(~sent & ok, F.col("op")).alias("reader"),
@@ -141,14 +147,10 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
             F.max("offset").alias("highest_offset"),
         )
         .withColumn("writer_type", _type(F.col("code")))
-        .withColumn("acked", F.coalesce(F.col("best") == 0, F.lit(False)))
+        .withColumn("acked", F.coalesce(F.col("best") == OK, F.lit(False)))
         .drop("code", "best")
     )
 
 
-def _code(kind: Column) -> Column:
-    return F.when(kind == "ok", 0).when(kind == "info", 1).otherwise(2)
-
-
 def _type(code: Column) -> Column:
-    return F.when(code == 0, _TYPES[0]).when(code == 1, _TYPES[1]).when(code == 2, _TYPES[2])
+    return F.when(code == OK, "ok").when(code == INFO, "info").when(code == FAIL, "fail")

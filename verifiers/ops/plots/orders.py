@@ -6,10 +6,10 @@ from operator import itemgetter
 
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from harness.core.grouping import by_key
 from verifiers.checking.checker import CHECKERS
+from verifiers.ops.first_look import KEY_SCHEMA
 from verifiers.ops.frames import as_op_anomalies, no_brokers, values_of_topics
 from verifiers.ops.kept import Kept
 from verifiers.ops.versions import Versions
@@ -34,9 +34,7 @@ MOST_COLUMNS, MOST_ROWS = 60, 100
 
 _KEY = ["run", "key"]
 _VALUE = ["run", "key", "value"]
-_FOUND = (*_VALUE, "rank")
 _FOUND_SCHEMA = declared(run=INT, key=TEXT, value=LONG, rank=INT)
-_KEY_SCHEMA = StructType(_FOUND_SCHEMA.fields[:2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +107,10 @@ def order_series(mops: DataFrame, shared: Versions) -> Mapping[int, Orders]:
     # Cut off from how it was made: the plans of what is made of it would grow with each step.
     offending = _offending(mops, shared).localCheckpoint()
     counted = _counted(offending).collect()
-    keys = frame_of(spark, sorted({(row["run"], row["key"]) for row in counted}), _KEY_SCHEMA)
+    keys = frame_of(spark, sorted({(row["run"], row["key"]) for row in counted}), KEY_SCHEMA)
     found = _suspects(mops, offending, keys).collect()
-    known = frame_of(spark, [tuple(row[n] for n in _FOUND) for row in found], _FOUND_SCHEMA)
+    of_found = itemgetter(*_FOUND_SCHEMA.names)
+    known = frame_of(spark, [of_found(row) for row in found], _FOUND_SCHEMA)
     with Kept() as kept:
         touched = kept.keep(mops.join(F.broadcast(keys), _KEY, "left_semi"))
         return _told(found, counted, _cells(touched, known).collect())
