@@ -15,6 +15,7 @@ from tests.op_graphs import Deed, Past, check_cycle, edges_of, expected, pasts
 from verifiers.cycles.stretches import stretches
 from verifiers.ops.cycles import concurrent, dependencies, places
 from verifiers.ops.edges import BLOCK_BITS, placed, read_edges
+from verifiers.ops.kept import Kept
 from verifiers.ops.neighbours import suspicious_steps
 from verifiers.ops.schema import MOPS_SCHEMA, OPS_SCHEMA
 from verifiers.ops.versions import versions_of
@@ -55,22 +56,20 @@ def frames_of(spark: SparkSession, pasts: Sequence[Past]) -> tuple[DataFrame, Da
 def search(spark: SparkSession, pasts: Sequence[Past], *, ww_deps: bool) -> list[list[Row]]:
     """Return what is found in each history, all of them in one search."""
     ops, mops, order = frames_of(spark, pasts)
-    shared = versions_of(mops, indeterminate=1)
-    by_name = {
-        "mops": mops,
-        "backward": suspicious_steps(mops, shared.values).where("backward"),
-        "log": order.withColumn("lowest", F.col("value")),
-    }
-    where = places(by_name, ww_deps=ww_deps).persist()
-    rows = dependencies(
-        by_name,
-        where,
-        tangled={row["run"] for row in where.collect()},
-        lonely={row["run"] for row in concurrent(ops).collect()},
-        ww_deps=ww_deps,
-    ).collect()
-    for frame in (where, *shared.kept):
-        frame.unpersist()
+    with Kept() as kept:
+        shared = versions_of(mops, kept, indeterminate=1)
+        by_name = {
+            "mops": mops,
+            "backward": suspicious_steps(mops, shared.values).where("backward"),
+            "log": order.withColumn("lowest", F.col("value")),
+        }
+        where = kept.keep(places(by_name, ww_deps=ww_deps))
+        rows = dependencies(
+            {**by_name, "places": where},
+            tangled={row["run"] for row in where.collect()},
+            lonely={row["run"] for row in concurrent(ops).collect()},
+            ww_deps=ww_deps,
+        ).collect()
     found: list[list[Row]] = [[] for _ in pasts]
     for row in sorted(rows, key=lambda row: str(row["anomaly"])):
         found[row["run"]].append(row)

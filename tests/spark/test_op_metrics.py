@@ -20,6 +20,7 @@ from tests.spark.test_op_reference import HISTORIES, drawn
 from verifiers.checking.checker import CHECKERS, offences
 from verifiers.ops.checking import check_histories
 from verifiers.ops.job import verify_histories
+from verifiers.ops.measured import Measured
 from verifiers.ops.metrics import CONSUMED, LAGS, MEASURES, METRIC_SCHEMA
 from verifiers.ops.reading import read_histories
 
@@ -305,7 +306,7 @@ def test_spark_measures_what_a_reference_measures(spark: SparkSession, tmp_path:
     for run, events in enumerate(histories):
         story = "\n".join(map(json.dumps, events))
         measures = Measures(events)
-        metrics = checked.found_in(run).measured.to_json()
+        metrics = Measured(records=checked.found_in(run).measured).to_json()
         same_lags(metrics, measures.lags, story)
         counted = Counter(measures.consumed.values())
         consumed = metrics["consume-counts"]

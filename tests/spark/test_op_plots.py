@@ -41,7 +41,7 @@ def gathered(
     claimed = OpFound(counts={"unseen": 1} if offences else {})
     checked = OpChecked(by_run=dict.fromkeys(range(len(paths)), claimed), checkers={})
     try:
-        return series_of(spark, read, checked)
+        return series_of(read, checked)
     finally:
         read.close()
 

@@ -10,15 +10,16 @@ from harness.cli.verify import judge_paths
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
 from verifiers.ops.description import Described, Problem
+from verifiers.ops.job import prepare_folder
 from verifiers.ops.judgement import HistoryVerdict, OpOptions
 from verifiers.ops.plots.axes import Axes, Axis
-from verifiers.ops.plots.drawing import prepare, write_plots
+from verifiers.ops.plots.drawing import write_plots
 from verifiers.ops.plots.lag_picture import lag_picture
 from verifiers.ops.plots.lag_series import KEY, THREAD, Lags, MemberLag, Stretch
 from verifiers.ops.plots.names import safe_names
 from verifiers.ops.plots.order_picture import order_picture
 from verifiers.ops.plots.orders import Cell, OpRow, Order, Orders, Suspect
-from verifiers.ops.plots.plane import HorizontalAxis, Scale, palette, told_time
+from verifiers.ops.plots.plane import Scale, palette, told_time
 from verifiers.ops.plots.series import Series
 from verifiers.ops.plots.threads import Life, threads_of
 from verifiers.ops.plots.unseen import Layer, Unseen
@@ -94,25 +95,27 @@ def test_a_length_of_time_is_told_in_the_unit_that_fits(length_ns: int, told: st
 
 
 def test_times_that_begin_near_zero_are_told_as_they_are() -> None:
-    across = HorizontalAxis.of(Axis(timed=True, low=2_000_000_000, high=9_000_000_000))
+    across = Scale.across(Axis(timed=True, low=2_000_000_000, high=9_000_000_000), 0, 1)
 
     assert (across.low, across.high) == (2.0, 9.0)
     assert across.title == "time of the history, s"
 
 
 def test_times_of_a_clock_that_began_long_before_are_counted_from_the_first_event() -> None:
-    across = HorizontalAxis.of(Axis(timed=True, low=10**18, high=10**18 + 5_000_000))
+    across = Scale.across(Axis(timed=True, low=10**18, high=10**18 + 5_000_000), 0, 1)
 
     assert (across.low, across.high) == (0.0, 5.0)
     assert across.title.startswith("ms since the first event")
 
 
 def test_a_history_without_times_has_an_axis_of_indices() -> None:
-    assert HorizontalAxis.of(Axis(timed=False, low=0, high=7)).title == "index of the completion"
+    across = Scale.across(Axis(timed=False, low=0, high=7), 0, 1)
+
+    assert across.title == "index of the completion"
 
 
 def test_an_axis_of_one_moment_has_a_width() -> None:
-    across = HorizontalAxis.of(Axis(timed=True, low=5, high=5))
+    across = Scale.across(Axis(timed=True, low=5, high=5), 0, 1)
 
     assert across.high > across.low
     assert Scale(low=0, high=2, begin=100, end=0).at(1) == 50
@@ -196,8 +199,7 @@ def stretch(from_s: int, to_s: int, lag_s: int) -> Stretch:
 
 
 def member(thread: int, *stretches: Stretch) -> MemberLag:
-    worst = max(stretches, key=lambda one: one.lag_ns, default=None)
-    return MemberLag(thread=thread, key=None, stretches=stretches, worst=worst)
+    return MemberLag(thread=thread, key=None, stretches=stretches)
 
 
 def test_a_lag_rises_to_its_last_poll_on_the_scale_of_all_panels() -> None:
@@ -317,7 +319,7 @@ def test_each_history_has_a_folder_and_a_page_with_all_its_pictures(tmp_path: Pa
     orders = Orders(orders=(order(cell(0, 5, suspect=True), key="a/b"),), keys=3)
     series = Series(axes=Axes(moments=AXIS, times=AXIS), unseen=SERIES, orders=orders)
     torn = verdict("c.jsonl", Problem(line=1, words="is torn"))
-    prepare(tmp_path / "plots")
+    prepare_folder(tmp_path / "plots")
 
     write_plots(
         tmp_path / "plots",
@@ -359,7 +361,7 @@ def test_a_file_is_no_folder_for_plots(tmp_path: Path) -> None:
     taken.touch()
 
     with pytest.raises(UsageError, match=r"--plots: .*taken"):
-        prepare(taken)
+        prepare_folder(taken)
 
 
 def test_plots_of_run_folders_alone_are_refused(tmp_path: Path) -> None:

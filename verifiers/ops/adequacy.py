@@ -2,10 +2,8 @@
 
 from verifiers.adequacy.rule import RULES, Answer, judged, not_applicable
 from verifiers.ops.checking import OpChecked, OpFound
+from verifiers.ops.cycles import EMPTY
 from verifiers.ops.description import Described
-
-EMPTY = "empty-transaction-graph"
-"""No op depends on another one: there is no anomaly, but nothing is proven."""
 
 FEWEST_POLLED = 2
 """One value that was read once has nothing that it could be compared with: neither order nor a skip

@@ -16,19 +16,20 @@ from pyspark.sql import functions as F
 from harness.core.grouping import by_key
 from verifiers.checking.checker import CHECKERS, checkers_of_ops, looked_at
 from verifiers.checking.crashes import Crashes
+from verifiers.checking.details import columns
 from verifiers.checking.execution import MOST_EXAMPLES, in_one_job, plans_of
 from verifiers.ops.cycles import concurrent, dependencies, places
-from verifiers.ops.frames import FRAMES, as_op_anomalies, frames_of, steps_by_name
-from verifiers.ops.measured import Measured
-from verifiers.ops.metrics import MEASURES, marked, measure_of
-from verifiers.ops.neighbours import remembered, suspicious_steps
+from verifiers.ops.frames import FRAMES, as_op_anomalies, frames_of
+from verifiers.ops.kept import Kept
+from verifiers.ops.metrics import MEASURES, Record, marked, measure_of
+from verifiers.ops.neighbours import suspicious_steps
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
 from verifiers.ops.suspect_keys import first_look, known_suspects, suspect_frame, suspects
 from verifiers.ops.versions import versions_of
 from verifiers.spark.columns import in_columns
 from verifiers.spark.errors import SPARK_ERRORS
-from verifiers.spark.plans import keep, union
+from verifiers.spark.plans import union
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,14 +54,14 @@ class OpFound:
     """The findings in one history: offences by anomaly, and at most 32 examples of each.
 
     `kinds` are those of the offences, None for offences of no kind. `repeated` is how many values
-    were sent more than once to one key; what was measured is never an offence.
+    were sent more than once to one key; `measured` are records by measure, which are no offences.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[OpExample, ...]] = field(default_factory=dict)
     kinds: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
     repeated: int = 0
-    measured: Measured = field(default_factory=Measured)
+    measured: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ class OpChecked:
 
     def found_in(self, run: int) -> OpFound:
         """Return what was found in one history, by its position."""
-        return self.by_run.get(run, OpFound(measured=Measured(crashes=self.unmeasured)))
+        return self.by_run.get(run, OpFound())
 
 
 _REPEATED, _TANGLED, _LONELY = "\0repeated", "\0tangled", "\0lonely"
@@ -105,7 +106,6 @@ def check_histories(
     With `ww_deps` a write depends on the one before it in the log; `exact` leaves out the first
     look, and the verdicts are the same.
     """
-    kept: list[DataFrame] = []
     # The first look rules out what our own checkers find, and no more.
     may_be_spared = all(_OF_ALL_KEYS.isdisjoint(looked_at(check)) for check in CHECKERS.values())
     history = {"ops": histories.ops, "mops": histories.mops, "lags": histories.lags}
@@ -113,25 +113,25 @@ def check_histories(
     # With `ww_deps` those are suspected too whose ops are all concurrent, and Spark tells which.
     is_clear = not (known or histories.divided or ww_deps)
     if may_be_spared and is_clear and not exact:
-        return _run(history, None, None, ww_deps=ww_deps)
-    try:
+        return _run(history, {}, ww_deps=ww_deps)
+    with Kept() as kept:
         keys = None if exact else _suspects(histories, known, kept, ww_deps=ww_deps)
         if may_be_spared and keys is not None and keys.isEmpty():
-            return _run(history, None, None, ww_deps=ww_deps)
-        shared, frames = _shared(histories, keys, kept)
-        history |= shared
-        where = keep(places(history, ww_deps=ww_deps))
-        kept.append(where)
-        return _run(history, frames, where, ww_deps=ww_deps)
-    finally:
-        for frame in kept:
-            frame.unpersist()
+            return _run(history, {}, ww_deps=ww_deps)
+        indeterminate = sum(described.indeterminate for described in histories.described)
+        shared = versions_of(histories.mops, kept, indeterminate=indeterminate, keys=keys)
+        suspicious = kept.keep(suspicious_steps(shared.mops, shared.values))
+        frames = frames_of(histories, shared, suspicious, kept)
+        history |= {"log": shared.log, "values": shared.values}
+        history["backward"] = suspicious.where("backward")
+        history["places"] = kept.keep(places(history, ww_deps=ww_deps))
+        return _run(history, frames, ww_deps=ww_deps)
 
 
 def _suspects(
     histories: OpHistories,
     known: Collection[tuple[int, str | None]],
-    kept: list[DataFrame],
+    kept: Kept,
     *,
     ww_deps: bool,
 ) -> DataFrame | None:
@@ -139,13 +139,11 @@ def _suspects(
     mops = histories.mops
     found = suspect_frame(known, mops)
     if divided := histories.divided:
-        screened = keep(first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps))
-        kept.append(screened)
-        found = found.unionByName(screened)
+        screened = first_look(mops.where(F.col("run").isin(divided)), ww_deps=ww_deps)
+        found = found.unionByName(kept.keep(screened))
     elif not ww_deps:
         return found.select("run", "key")
-    keys = keep(suspects(found, histories.ops, mops, ww_deps=ww_deps))
-    kept.append(keys)
+    keys = kept.keep(suspects(found, histories.ops, mops, ww_deps=ww_deps))
     try:
         keys.isEmpty()
     except SPARK_ERRORS:
@@ -154,51 +152,25 @@ def _suspects(
     return keys
 
 
-def _shared(
-    histories: OpHistories, keys: DataFrame | None, kept: list[DataFrame]
-) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
-    """Return what cycles ask for as well, and the frames of checkers; `keys` as `versions_of`.
-
-    Both are by name.
-    """
-    indeterminate = sum(history.indeterminate for history in histories.described)
-    shared = versions_of(histories.mops, indeterminate=indeterminate, keys=keys)
-    suspicious = keep(suspicious_steps(shared.mops, shared.values))
-    reads = suspicious.where(F.col("kind") == "poll")
-    steps = remembered(suspicious.where(F.col("delta") != 1), histories.ops)
-    frames = dict(frames_of(histories, shared, reads, steps))
-    for name in ("values", "steps"):
-        frames[name] = keep(frames[name])
-        kept.append(frames[name])
-    frames |= steps_by_name(frames["steps"])
-    kept += [*shared.kept, suspicious]
-    backward = suspicious.where("backward")
-    return {"log": shared.log, "values": shared.values, "backward": backward}, frames
-
-
 def _run(
-    history: Mapping[str, DataFrame],
-    frames: Mapping[str, DataFrame] | None,
-    where: DataFrame | None,
-    *,
-    ww_deps: bool,
+    history: Mapping[str, DataFrame], frames: Mapping[str, DataFrame], *, ww_deps: bool
 ) -> OpChecked:
-    """Run metrics and checkers; `frames` and `where` are None if no checker has to run."""
+    """Run metrics and checkers; there are no `frames` if no checker has to run."""
     crashes = Crashes()
     note = partial(_note, crashes)
     rows: list[Any] = []
     checks = checkers_of_ops(FRAMES)
     plans = _measures(history, note)
-    if frames is not None and where is not None:
+    if frames:
         plans |= plans_of(checks, frames, crashes, as_op_anomalies)
         plans[_REPEATED] = _bare(history["values"].where(F.col("sends") > 1), _REPEATED)
-        plans[_TANGLED] = _bare(where.select("run").distinct(), _TANGLED)
+        plans[_TANGLED] = _bare(history["places"].select("run").distinct(), _TANGLED)
     plans[_LONELY] = _bare(concurrent(history["ops"]), _LONELY)
     in_one_job(plans, lambda plans: rows.extend(_first(plans)), note)
     tangled = {row["run"] for row in rows if row["anomaly"] == _TANGLED}
     lonely = {row["run"] for row in rows if row["anomaly"] == _LONELY}
     if tangled or lonely:
-        found = dependencies(history, where, tangled=tangled, lonely=lonely, ww_deps=ww_deps)
+        found = dependencies(history, tangled=tangled, lonely=lonely, ww_deps=ww_deps)
         in_one_job({_CYCLES: found}, lambda plans: rows.extend(_first(plans)), note)
     unmeasured = {
         part: crashes.sentences[name]
@@ -211,8 +183,9 @@ def _run(
         for name, sentence in crashes.sentences.items()
         if measure_of(name) is None
     }
+    in_order = sorted(rows, key=lambda row: (row["anomaly"], row["rank"], row["kind"] or ""))
     return OpChecked(
-        by_run=_by_run(rows, unmeasured),
+        by_run={run: _found(of_run) for run, of_run in by_key(in_order, itemgetter("run")).items()},
         checkers={name: "crashed" if name in crashed else "ran" for name in (*checks, _CYCLES)},
         crashes=tuple(crashed.values()),
         unmeasured=unmeasured,
@@ -240,9 +213,8 @@ def _note(crashes: Crashes, name: str, error: Exception) -> None:
 
 def _bare(rows: DataFrame, name: str) -> DataFrame:
     """Return rows under a name, in the columns of NAMED_ANOMALY_SCHEMA; what they lack is null."""
-    known = {column: F.col(column) for column in rows.columns}
     bare = {"anomaly": F.lit(name), "detail": F.lit("{}")}
-    return in_columns(rows, NAMED_ANOMALY_SCHEMA, known | bare)
+    return in_columns(rows, NAMED_ANOMALY_SCHEMA, columns(*rows.columns) | bare)
 
 
 def _first(plans: Sequence[DataFrame]) -> list[Any]:
@@ -260,16 +232,10 @@ def _first(plans: Sequence[DataFrame]) -> list[Any]:
     )
 
 
-def _by_run(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> dict[int, OpFound]:
-    in_order = sorted(rows, key=lambda row: (row["anomaly"], row["rank"], row["kind"] or ""))
-    by_run = by_key(in_order, itemgetter("run"))
-    return {run: _found(of_run, unmeasured) for run, of_run in by_run.items()}
-
-
-def _found(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> OpFound:
+def _found(rows: Sequence[Any]) -> OpFound:
     """Return what was found in the history that all of these rows are of."""
     by_name = by_key(rows, itemgetter("anomaly"))
-    records = {
+    measured = {
         measure: [json.loads(row["detail"]) for row in of_measure]
         for name, of_measure in by_name.items()
         if (measure := measure_of(name)) is not None
@@ -287,7 +253,7 @@ def _found(rows: Sequence[Any], unmeasured: Mapping[str, str]) -> OpFound:
         },
         kinds={name: frozenset(row["kind"] for row in alike) for name, alike in anomalies.items()},
         repeated=counts.get(_REPEATED, 0),
-        measured=Measured(records=records, crashes=unmeasured),
+        measured=measured,
     )
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from verifiers.checking.details import columns
 from verifiers.cycles.search import REALTIME, CyclicComponent, Step, find_cycles, tangled
 from verifiers.cycles.stretches import search_stretches, stretches, within
 from verifiers.ops.edges import BLOCK_BITS, placed, read_edges, write_edges
@@ -31,6 +32,7 @@ smallest components of each name in a history, and for others not (`{}`):
 """
 
 EMPTY = "empty-transaction-graph"
+"""No op depends on another one: there is no anomaly, but nothing is proven."""
 _MOST_OPS = 32
 _DEPENDING = ("send", "poll", "txn")
 _FEW_RUNS = 1_000
@@ -63,14 +65,13 @@ def places(by_name: Mapping[str, DataFrame], *, ww_deps: bool) -> DataFrame:
     """
     edges = by_name["backward"].select(*_ENDS)
     if ww_deps:
-        written = write_edges(placed(by_name["mops"]), _version_order(by_name["log"]))
+        written = write_edges(placed(by_name["mops"]), by_name["log"])
         edges = edges.unionByName(written.select(*_ENDS))
     return stretches(edges, bits=BLOCK_BITS)
 
 
 def dependencies(
     by_name: Mapping[str, DataFrame],
-    where: DataFrame | None,
     *,
     tangled: Collection[int],
     lonely: Collection[int],
@@ -79,8 +80,7 @@ def dependencies(
     """Return the cycles of some histories, and the histories without any edge.
 
     Args:
-        by_name: the shared frames.
-        where: the frame of `places`; None if no run can have a cycle.
+        by_name: the shared frames, and the frame of `places` if any run is tangled.
         tangled: the runs of that frame.
         lonely: the runs of `concurrent`; they and `tangled` are not both empty. They are short, an
             op or so a process. One whose transaction graph has no edge proves nothing.
@@ -107,25 +107,19 @@ def dependencies(
         edges = read_edges(touched, stretches)
         if not ww_deps:
             return edges
-        order = _version_order(by_name["log"])
-        return edges.unionByName(write_edges(touched, among(order)))
+        return edges.unionByName(write_edges(touched, among(by_name["log"])))
 
     parts = []
-    if where is not None and tangled:
+    if tangled:
+        where = by_name["places"]
         suspects = within(edges_of(tangled, where), where, bits=BLOCK_BITS)
         parts.append(search_stretches(suspects, search_edges, CYCLES_SCHEMA))
     if lonely:
         connected = edges_of(lonely).select("run").distinct()
         none = frame_of_runs(lonely).join(connected, "run", "left_anti")
-        given = {"anomaly": F.lit(EMPTY), "run": F.col("run"), "detail": F.lit("{}")}
+        given = {"anomaly": F.lit(EMPTY), "detail": F.lit("{}")} | columns("run")
         parts.append(in_columns(none, CYCLES_SCHEMA, given))
     return union(parts)
-
-
-def _version_order(log: DataFrame) -> DataFrame:
-    """Return the version order with one value for each index: run, key, index, value."""
-    order = log.where(F.col("value") == F.col("lowest"))
-    return order.select("run", "key", "index", "value")
 
 
 def search_edges(edges: pa.Table) -> pa.Table:

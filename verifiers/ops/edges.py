@@ -57,12 +57,13 @@ def read_edges(touched: DataFrame, stretches: DataFrame | None = None) -> DataFr
     return _edges(joined, kind="wr", next_value=F.lit(None).cast("long"))
 
 
-def write_edges(touched: DataFrame, order: DataFrame) -> DataFrame:
+def write_edges(touched: DataFrame, log: DataFrame) -> DataFrame:
     """Return an edge of kind "ww" from the writer of each value to that of the next in the log.
 
     Args:
         touched: the frame of `placed`.
-        order: the version order: run, key, index (dense), value; one value an index.
+        log: what lies at each index (`Versions.log`); the lowest value there is in the version
+            order.
 
     Returns:
         The columns of `read_edges`, with the later value in next_value. A value that lies at
@@ -72,7 +73,8 @@ def write_edges(touched: DataFrame, order: DataFrame) -> DataFrame:
     along = Window.partitionBy("run", "key").orderBy("index")
     last = Window.partitionBy(*_RECORD)
     pairs = (
-        order.withColumn("before", F.lag("value").over(along))
+        log.where(F.col("value") == F.col("lowest"))
+        .withColumn("before", F.lag("value").over(along))
         .withColumn("last", F.max("index").over(last))
         .where((F.col("index") == F.col("last")) & F.col("before").isNotNull())
         .select("run", "key", F.col("before").alias("value"), F.col("value").alias("next_value"))

@@ -175,14 +175,11 @@ class _Look:
         self._look_at_readers()
         self.steps = self._look_at_steps(index, longs(rows, "process"), longs(rows, "position"))
 
-    def _suspect(self, groups: Longs) -> None:
-        self.suspected[groups] = True
-
     def _writers(self) -> Longs:
         """Return per value the row of its send; an arbitrary row if it has several or none."""
         sent = self._known[self._is_send]
         sends = np.bincount(sent, minlength=len(self._group_of))
-        self._suspect(self._group_of[sends != 1])
+        self.suspected[self._group_of[sends != 1]] = True
         writer = np.zeros(len(self._group_of), np.int64)
         writer[sent] = np.flatnonzero(self._is_send)
         return writer
@@ -199,12 +196,12 @@ class _Look:
         lowest = np.minimum.reduceat(offset, begins)
         highest = np.maximum.reduceat(offset, begins)
         there = known[begins]
-        self._suspect(self._group_of[there[lowest != highest]])
+        self.suspected[self._group_of[there[lowest != highest]]] = True
         order = np.lexsort((lowest, self._group_of[there]))
         there, lowest = there[order], lowest[order]
         group = self._group_of[there]
         alike = group[1:] == group[:-1]
-        self._suspect(group[1:][alike & (lowest[1:] == lowest[:-1])])
+        self.suspected[group[1:][alike & (lowest[1:] == lowest[:-1])]] = True
         op, place = self._op[self._writer[there]], self._place[self._writer[there]]
         backward = (op[1:] != op[:-1]) & (place[1:] <= place[:-1])
         self.against[group[1:][alike & backward]] = True
@@ -216,14 +213,14 @@ class _Look:
         was_read = np.bincount(polled, minlength=len(self._group_of)) > 0
         outcome = self._type[self._writer]
         missing = ~was_read & ((outcome == OK) | ((outcome == INFO) & (index >= 0)))
-        self._suspect(self._group_of[missing | (was_read & (outcome == FAIL))])
+        self.suspected[self._group_of[missing | (was_read & (outcome == FAIL))]] = True
 
     def _look_at_readers(self) -> None:
         polls = np.flatnonzero(self._is_poll)
         writer = self._writer[self._known[polls]]
         # An op's own value has the op's own place.
         wrong = self._place[writer] >= self._place[polls]
-        self._suspect(self._group[polls[wrong | (self._op[writer] == self._op[polls])]])
+        self.suspected[self._group[polls[wrong | (self._op[writer] == self._op[polls])]]] = True
 
     def _look_at_steps(
         self, index: Longs, processes: Longs, positions: Longs
@@ -244,7 +241,7 @@ class _Look:
         compared &= place[before] >= 0
         delta = place - place[before]
         within = compared & inner & (delta != 1)
-        self._suspect(group[within])
+        self.suspected[group[within]] = True
         # Other processes may have sent to the key between two sends of a process.
         across = compared & ~inner & np.where(is_send, delta < 1, delta != 1)
         steps = np.flatnonzero(across)

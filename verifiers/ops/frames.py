@@ -23,6 +23,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType, StructType
 
+from verifiers.checking.details import columns
+from verifiers.checking.polling import TURNS_SCHEMA
+from verifiers.ops.kept import Kept
+from verifiers.ops.neighbours import remembered
 from verifiers.ops.reading import OpHistories
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
 from verifiers.ops.versions import Versions
@@ -69,39 +73,43 @@ _READS = struct(
     process=INT, txn=LONG, sent_by=INT, sent_in=LONG, topic=TEXT, partition=INT, offset=LONG,
     value=LONG, time_ns=LONG,
 )  # fmt: skip
-_STEPS = struct(
-    process=INT, topic=TEXT, partition=INT, mode=TEXT, op=LONG, offset=LONG, value=LONG,
-    time_ns=LONG, prev_op=LONG, prev_offset=LONG, prev_value=LONG, prev_ns=LONG, internal=BOOL,
-    due=LONG, skipped=LONG, position=LONG, prev_position=LONG, complete_ns=LONG, kind=TEXT,
-    facts=_FACTS, step=TEXT, type=TEXT, delta=LONG,
+_OF_STEPS = struct(
+    position=LONG, prev_position=LONG, complete_ns=LONG, kind=TEXT, facts=_FACTS, step=TEXT,
+    type=TEXT, delta=LONG,
 )  # fmt: skip
+_STEPS = StructType([*TURNS_SCHEMA.fields, *_OF_STEPS.fields])
 
 
 def frames_of(
-    histories: OpHistories, shared: Versions, reads: DataFrame, steps: DataFrame
+    histories: OpHistories, shared: Versions, suspicious: DataFrame, kept: Kept
 ) -> Mapping[str, DataFrame]:
     """Return the frames by the names that checkers ask for.
 
     Args:
         histories: as they were read.
         shared: what is known of the values of the keys that are looked at.
-        reads: what ops polled and must not have, perhaps (neighbours.py).
-        steps: the steps that are out of order and of keys that were not given up.
+        suspicious: the steps out of order, and the reads that must not be (neighbours.py).
+        kept: holds those that are persisted.
 
     Returns:
-        FRAMES, but `steps` in place of those that `steps_by_name` makes of it. In transactors,
-        aborted_reads, located and loss_causes there is nothing.
+        FRAMES. In transactors, aborted_reads, located and loss_causes there is nothing.
     """
     ops, spark = histories.ops, histories.ops.sparkSession
-    told = _told(_undisturbed(steps, ops), shared.log)
+    values = kept.keep(values_of_topics(shared.values, shared.committed))
+    steps = remembered(suspicious.where(F.col("delta") != 1), ops)
+    told = kept.keep(_told(_undisturbed(steps, ops), shared.log))
+    is_back, is_send = F.col("delta") < 1, F.col("step") == "send"
+    in_effect = F.col("internal") | F.col("type").isin("ok", "info")
     return {
         "ops": ops,
         "mops": histories.mops,
-        "values": values_of_topics(shared.values, shared.committed),
+        "values": values,
         "slots": _slots(shared.log, shared.values),
         "txns": ops.select(F.col("run").alias("process"), F.col("op").alias("txn"), "type"),
-        "txn_reads": _own_reads(reads),
-        "steps": told,
+        "txn_reads": _own_reads(suspicious),
+        "turns": told.where(~is_send),
+        "producing": told.where(is_send & is_back & in_effect),
+        "interleaved": told.where(is_send & F.col("internal") & ~is_back),
         "transactors": frame_of(spark, [], struct(process=INT)),
         "aborted_reads": frame_of(spark, [], ABORTED_READS_SCHEMA),
         **no_brokers(spark),
@@ -113,17 +121,6 @@ def no_brokers(spark: SparkSession) -> Mapping[str, DataFrame]:
     return {
         "located": frame_of(spark, [], LOCATION_SCHEMA),
         "loss_causes": frame_of(spark, [], TIMELINE_SCHEMAS["loss_causes"]),
-    }
-
-
-def steps_by_name(steps: DataFrame) -> Mapping[str, DataFrame]:
-    """Return the frames that are parts of `steps`, by the names that checkers ask for."""
-    is_back, is_send = F.col("delta") < 1, F.col("step") == "send"
-    in_effect = F.col("internal") | F.col("type").isin("ok", "info")
-    return {
-        "turns": steps.where(~is_send),
-        "producing": steps.where(is_send & is_back & in_effect),
-        "interleaved": steps.where(is_send & F.col("internal") & ~is_back),
     }
 
 
@@ -139,9 +136,8 @@ def as_op_anomalies(anomaly: str, found: DataFrame) -> DataFrame:
         "anomaly": F.lit(anomaly),
         "run": F.coalesce(F.substr("topic", F.lit(1), separator - 1).cast("int"), "process"),
         "key": F.substr("topic", separator + 1),
-        "value": F.col("value"),
+        **columns("value", "kind"),
         "op": op,
-        "kind": F.col("kind"),
         "detail": F.to_json(facts),
     }
     return in_columns(found, NAMED_ANOMALY_SCHEMA, given)
@@ -188,16 +184,12 @@ def values_of_topics(values: DataFrame, committed: DataFrame) -> DataFrame:
         offsets=F.when(several, F.to_json(F.array("lowest_offset", "highest_offset"))),
     )
     given = {
+        **columns("value", "first", "sends", last="latest"),
+        **columns(final_first="first", final_last="latest"),
         "topic": _topic(),
-        "value": F.col("value"),
         "type": F.when(happened, "ok").otherwise(outcome),
         "finals": F.when(unread, 0).otherwise(1),
-        "final_first": F.col("first"),
-        "final_last": F.col("latest"),
-        "first": F.col("first"),
-        "last": F.col("latest"),
         "partitions": F.lit(1),
-        "sends": F.col("sends"),
         "searched": is_below,
         "deleted": F.lit(False),
         "unsought": F.col("acked") & unread,
@@ -223,26 +215,18 @@ def _slots(log: DataFrame, values: DataFrame) -> DataFrame:
     given = {
         "facts": _facts(offset="offset", index="index", values=F.to_json("values")),
         "topic": _topic(),
-        "offset": F.col("offset"),
         "low": F.element_at("values", 1),
         "high": F.element_at("values", -1),
-        "read_low": F.col("read_low"),
-        "read_high": F.col("read_high"),
+        **columns("offset", "read_low", "read_high"),
     }
     return in_columns(rows, _SLOTS, given)
 
 
-def _own_reads(reads: DataFrame) -> DataFrame:
-    own = reads.where(F.col("writer") == F.col("op")).select("run", "key", "value", "op").distinct()
-    given = {
-        "process": F.col("run"),
-        "txn": F.col("op"),
-        "sent_by": F.col("run"),
-        "sent_in": F.col("op"),
-        "topic": _topic(),
-        "value": F.col("value"),
-    }
-    return in_columns(own, _READS, given)
+def _own_reads(suspicious: DataFrame) -> DataFrame:
+    is_own = (F.col("kind") == "poll") & (F.col("writer") == F.col("op"))
+    own = suspicious.where(is_own).select("run", "key", "value", "op").distinct()
+    given = columns("value", process="run", txn="op", sent_by="run", sent_in="op")
+    return in_columns(own, _READS, {**given, "topic": _topic()})
 
 
 def _undisturbed(steps: DataFrame, ops: DataFrame) -> DataFrame:
@@ -276,24 +260,16 @@ def _told(steps: DataFrame, log: DataFrame) -> DataFrame:
         skipped=F.to_json("passed"),
     )
     given = {
+        **columns("op", "value", "internal", "type", "delta", step="kind"),
+        **columns(offset="place", position="place", prev_op="before_op", prev_value="before"),
         "topic": _topic(),
-        "op": F.col("op"),
-        "offset": F.col("place"),
-        "value": F.col("value"),
-        "prev_op": F.col("before_op"),
         "prev_offset": before,
-        "prev_value": F.col("before"),
-        "internal": F.col("internal"),
+        "prev_position": before,
         "due": before + 1,
         "skipped": F.when(is_skip, F.col("delta") - 1).otherwise(0),
-        "position": F.col("place"),
-        "prev_position": before,
         # The oracle knows it of sends: the log that a lost record was acknowledged in was cut off.
         "kind": F.when((F.col("kind") == "send") & F.col("unread"), "lost"),
         "facts": facts,
-        "step": F.col("kind"),
-        "type": F.col("type"),
-        "delta": F.col("delta"),
     }
     rows = _with_skipped(steps.where(is_skip), log).unionByName(
         steps.where(~is_skip), allowMissingColumns=True

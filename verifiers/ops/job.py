@@ -1,19 +1,17 @@
 """The verification of op histories, from their paths to their verdicts."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from harness.core.errors import UsageError
 from verifiers.ops.checking import check_histories
 from verifiers.ops.judgement import HistoryVerdict, OpOptions, judge_history
 from verifiers.ops.reading import read_histories
 from verifiers.spark import storage
 from verifiers.spark.session import in_service, open_session, tuned
-
-if TYPE_CHECKING:
-    from verifiers.ops.plots.drawing import Plotter
 
 _LOG = logging.getLogger(__name__)
 _ROW_BYTES = 25
@@ -47,7 +45,8 @@ def verify_histories(
         EnvironmentBroken: there is no Java, or Spark did not start.
     """
     tell, chosen = say or _LOG.info, options or OpOptions()
-    plotter = None if plots is None else _plotter(plots, tell)
+    if plots is not None:
+        prepare_folder(plots)
     begin_ns = time.monotonic_ns()
     spark = open_session(master)
     started_ns = time.monotonic_ns()
@@ -57,39 +56,45 @@ def verify_histories(
         try:
             checked = check_histories(histories, ww_deps=chosen.ww_deps, exact=exact)
             end_ns = time.monotonic_ns()
-            if plotter is not None:
-                plotter.gather(spark, histories, checked)
+            lengths_ns = {
+                "verify": end_ns - begin_ns,
+                "verify: start Spark": started_ns - begin_ns,
+                "verify: read": read_ns - started_ns,
+                "verify: run checkers": end_ns - read_ns,
+            }
+            timing_s = {name: round(length / 1e9, 3) for name, length in lengths_ns.items()}
+            described = enumerate(zip(paths, histories.described, strict=True))
+            verdicts = tuple(
+                judge_history(str(path), run, file, checked, chosen, timing_s)
+                for run, (path, file) in described
+            )
+            if plots is not None:
+                # Importing what draws plots takes time.
+                from verifiers.ops.plots.drawing import draw_plots
+
+                draw_plots(plots, histories, checked, verdicts, tell)
         finally:
             histories.close()
-    timing_s = {
-        "verify": (end_ns - begin_ns) / 1e9,
-        "verify: start Spark": (started_ns - begin_ns) / 1e9,
-        "verify: read": (read_ns - started_ns) / 1e9,
-        "verify: run checkers": (end_ns - read_ns) / 1e9,
-    }
-    verdicts = tuple(
-        judge_history(
-            str(path),
-            described,
-            checked.found_in(run),
-            checked,
-            chosen,
-            {name: round(seconds, 3) for name, seconds in timing_s.items()},
-        )
-        for run, (path, described) in enumerate(zip(paths, histories.described, strict=True))
-    )
-    if plotter is not None:
-        plotter.write(verdicts)
     ops = sum(verdict.to_json()["counts"]["ops"] for verdict in verdicts)
     tell(f"Checked {ops:,} ops of {len(paths):,} histories with {len(checked.checkers)} checkers.")
     return verdicts
 
 
-def _plotter(folder: Path, tell: Callable[[str], None]) -> "Plotter":
-    # Importing what draws plots takes time, so it is imported only if plots are asked for.
-    from verifiers.ops.plots.drawing import Plotter
+def prepare_folder(folder: Path) -> None:
+    """Make the folder that plots are written into.
 
-    return Plotter(folder, tell)
+    Raises:
+        UsageError: it cannot be made, or cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise UsageError(
+            f"--plots: {folder} cannot be made ({error.strerror}): name another folder."
+        ) from error
+    if not writable:
+        raise UsageError(f"--plots: {folder} cannot be written to: name another folder.")
 
 
 def _size_of(path: Path | str) -> int:

@@ -8,19 +8,19 @@ from harness.core.contract import Contract
 from harness.core.run_dir import SCHEMA
 from harness.core.verdict import Verdict
 from verifiers.adequacy.rule import Answer, reasons_of
-from verifiers.ops.adequacy import EMPTY, LOSSES, answers
-from verifiers.ops.checking import OpChecked, OpExample, OpFound
+from verifiers.ops.adequacy import LOSSES, answers
+from verifiers.ops.checking import OpChecked, OpExample
+from verifiers.ops.cycles import EMPTY
 from verifiers.ops.description import Described
 from verifiers.ops.measured import Measured
 from verifiers.oracle.circumstances import Circumstances
 from verifiers.oracle.table import rule
 
-_WRITES_MIX = "Kafka's transactions do not isolate their writes from each other"
-_ALWAYS = {
-    name: _WRITES_MIX
-    for name in ("int-send-skip", "G0", "G0-process", "G0-realtime", "PL-1-cycle-exists",
-                 "strong-PL-1-cycle-exists")
-}  # fmt: skip
+_ALWAYS = dict.fromkeys(
+    ("int-send-skip", "G0", "G0-process", "G0-realtime", "PL-1-cycle-exists",
+     "strong-PL-1-cycle-exists"),
+    "Kafka's transactions do not isolate their writes from each other",
+)  # fmt: skip
 _SUBSCRIBED = dict.fromkeys(
     ("poll-skip", "nonmonotonic-poll"), "under --subscribe a rebalance may move a consumer"
 )
@@ -99,11 +99,11 @@ class HistoryVerdict:
         history: the file, as it was named.
         verdict: VALID, INVALID or UNKNOWN.
         reasons: why it is not VALID; what is forbidden comes first.
-        anomalies: what was found, by name.
         described: what is known of the file.
-        checkers: "ran" or "crashed", by name; empty if the file cannot be judged.
         options: what was permitted on request.
         timing_s: seconds by phase, of all histories that were verified together.
+        anomalies: what was found, by name.
+        checkers: "ran" or "crashed", by name; empty if the file cannot be judged.
         measured: metrics, which have no part in the verdict; None if the file cannot be judged.
         adequacy: what became of each rule of adequacy; empty if the file cannot be judged.
     """
@@ -111,11 +111,11 @@ class HistoryVerdict:
     history: str
     verdict: Verdict
     reasons: tuple[str, ...]
-    anomalies: Mapping[str, OpFinding]
     described: Described
-    checkers: Mapping[str, str]
     options: OpOptions
     timing_s: Mapping[str, float]
+    anomalies: Mapping[str, OpFinding] = field(default_factory=dict)
+    checkers: Mapping[str, str] = field(default_factory=dict)
     measured: Measured | None = None
     adequacy: Mapping[str, Answer] = field(default_factory=dict)
 
@@ -172,13 +172,26 @@ class HistoryVerdict:
 
 def judge_history(
     history: str,
+    run: int,
     described: Described,
-    found: OpFound,
     checked: OpChecked,
     options: OpOptions,
     timing_s: Mapping[str, float],
 ) -> HistoryVerdict:
-    """Return the verdict on one history, by what is known of its file and was found in it."""
+    """Return the verdict on one history, by what is known of its file and was found in it.
+
+    `history` is its name, `run` its position among those that were checked.
+    """
+    if described.problems:
+        return HistoryVerdict(
+            history=history,
+            verdict=Verdict.UNKNOWN,
+            reasons=_malformed(history, described),
+            described=described,
+            options=options,
+            timing_s=timing_s,
+        )
+    found = checked.found_in(run)
     permits = {name: options.permits(name, found.kinds.get(name, (None,))) for name in found.counts}
     anomalies = {
         name: OpFinding(
@@ -193,8 +206,6 @@ def judge_history(
     reasons = tuple(f"{name}: {anomalies[name].count} found." for name in bad)
     adequacy = answers(described, found, checked, contract=options.contract is not None)
     reasons += tuple(reasons_of(adequacy))
-    if described.problems:
-        reasons = _malformed(history, described)
     verdict = Verdict.INVALID if bad else Verdict.UNKNOWN if reasons else Verdict.VALID
     return HistoryVerdict(
         history=history,
@@ -202,11 +213,11 @@ def judge_history(
         reasons=reasons,
         anomalies=anomalies,
         described=described,
-        checkers={} if described.problems else checked.checkers,
-        adequacy={} if described.problems else adequacy,
+        checkers=checked.checkers,
+        adequacy=adequacy,
         options=options,
         timing_s=timing_s,
-        measured=None if described.problems else found.measured,
+        measured=Measured(records=found.measured, crashes=checked.unmeasured),
     )
 
 

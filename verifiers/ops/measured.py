@@ -4,10 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from verifiers.ops.metrics import CAUSES, CONSUMED, LAGS, OF_KEY, OF_PROCESS, REPEATED, WORST
-
-Record = Mapping[str, Any]
-"""One record of a measure (metrics.METRIC_SCHEMA)."""
+from verifiers.ops.metrics import (
+    CAUSES,
+    CONSUMED,
+    LAGS,
+    OF_KEY,
+    OF_PROCESS,
+    REPEATED,
+    WORST,
+    Record,
+)
 
 _MOST_CAUSES = 3
 _NO_LAG: Record = {"time": 0, "lag": 0}

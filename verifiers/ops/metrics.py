@@ -4,13 +4,18 @@ None of it is a verdict. Each measure is one frame of a few rows a history, so t
 parts of the one job (checking.py). Source: section "metrics" of jepsen.tests.kafka.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from verifiers.checking.details import columns
 from verifiers.ops.schema import NAMED_ANOMALY_SCHEMA
 from verifiers.spark.columns import in_columns
+
+Record = Mapping[str, Any]
+"""One record of a measure (METRIC_SCHEMA)."""
 
 MOST_SHOWN = 32
 """So many processes, keys, values and causes of a history are told by name."""
@@ -61,24 +66,27 @@ def worst_lags(lags: DataFrame) -> DataFrame:
     worst = lags.groupingSets(sets, "run", "process", "key").agg(
         named.alias("measure"), most.alias("most")
     )
-    alike = Window.partitionBy("run", "measure")
     flat = worst.select(
         "run",
         "measure",
         F.col("most.by").alias("process"),
         F.col("most.of").alias("key"),
         *(f"most.worst.{name}" for name in ("op", "time", "lag")),
-        F.count("*").over(alike).alias("of"),
     )
-    largest = alike.orderBy(F.desc("lag"), "time", "process", "key")
-    names = ("process", "key", "op", "time", "lag", "of")
-    return _records(flat, largest, F.col("measure"), *names)
+    facts = ("process", "key", "op", "time", "lag", "of")
+    return _records(flat, [F.desc("lag"), "time", "process", "key"], *facts)
 
 
 def consume_counts(ops: DataFrame, mops: DataFrame) -> DataFrame:
     """Return how often values were read, and which ones more than once: METRIC_SCHEMA."""
     consumed = consumptions(ops, mops)
-    return _distribution(consumed).unionByName(_repeated(consumed))
+    counted = consumed.groupBy("run", "times").agg(F.count("*").alias("values"))
+    distribution = counted.withColumn("measure", F.lit(CONSUMED))
+    repeated = consumed.where(F.col("times") > 1).withColumn("measure", F.lit(REPEATED))
+    facts = ("process", "key", "value", "times", "of")
+    return _records(distribution, ["times"], "times", "values").unionByName(
+        _records(repeated, [F.desc("times"), "key", "value", "process"], *facts)
+    )
 
 
 def consumptions(ops: DataFrame, mops: DataFrame) -> DataFrame:
@@ -103,28 +111,12 @@ def consumptions(ops: DataFrame, mops: DataFrame) -> DataFrame:
     )
 
 
-def _distribution(consumed: DataFrame) -> DataFrame:
-    counted = consumed.groupBy("run", "times").agg(F.count("*").alias("values"))
-    order = Window.partitionBy("run").orderBy("times")
-    return _records(counted, order, F.lit(CONSUMED), "times", "values")
-
-
-def _repeated(consumed: DataFrame) -> DataFrame:
-    again = consumed.where(F.col("times") > 1)
-    alike = Window.partitionBy("run")
-    most = alike.orderBy(F.desc("times"), "key", "value", "process")
-    counted = again.withColumn("of", F.count("*").over(alike))
-    return _records(counted, most, F.lit(REPEATED), "process", "key", "value", "times", "of")
-
-
 def info_causes(ops: DataFrame) -> DataFrame:
     """Return why ops that send or poll are of unknown outcome: METRIC_SCHEMA."""
     unknown = ops.where((F.col("type") == "info") & F.col("f").isin("send", "poll", "txn"))
     causes = unknown.groupBy("run", "error").agg(F.count("*").alias("ops"))
-    alike = Window.partitionBy("run")
-    most = alike.orderBy(F.desc("ops"), F.asc_nulls_last("error"))
-    counted = causes.withColumn("of", F.count("*").over(alike))
-    return _records(counted, most, F.lit(CAUSES), "error", "ops", "of")
+    most = [F.desc("ops"), F.asc_nulls_last("error")]
+    return _records(causes.withColumn("measure", F.lit(CAUSES)), most, "error", "ops", "of")
 
 
 MEASURES: Mapping[str, Callable[..., DataFrame]] = {
@@ -136,13 +128,15 @@ MEASURES: Mapping[str, Callable[..., DataFrame]] = {
 of a history, asked for by the names of their parameters: ops, mops, lags (reading.py)."""
 
 
-def _records(rows: DataFrame, order: WindowSpec, measure: Column, *facts: str) -> DataFrame:
-    """Return the first rows in an order as records of METRIC_SCHEMA."""
-    ranked = rows.withColumn("rank", F.row_number().over(order))
+def _records(rows: DataFrame, order: Sequence[Column | str], *facts: str) -> DataFrame:
+    """Return the first rows of each measure in an order as records of METRIC_SCHEMA."""
+    alike = Window.partitionBy("run", "measure")
+    ranked = rows.withColumns(
+        {"rank": F.row_number().over(alike.orderBy(*order)), "of": F.count("*").over(alike)}
+    )
     given = {
-        "anomaly": F.concat(F.lit(_MARK), measure),
-        "run": F.col("run"),
-        "value": F.col("rank"),
+        **columns("run", value="rank"),
+        "anomaly": F.concat(F.lit(_MARK), "measure"),
         "detail": F.to_json(F.struct(*facts)),
     }
     return in_columns(ranked.where(F.col("rank") <= MOST_SHOWN), METRIC_SCHEMA, given)

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from verifiers.checking.details import columns
 from verifiers.ops import schema
 from verifiers.ops.parser import IN_FLIGHT, NOT_INVOKED, OF_ANOTHER_F
 from verifiers.spark.columns import in_columns
@@ -54,11 +55,9 @@ def counts(parsed: DataFrame, paired: DataFrame) -> DataFrame:
     ops = _never(paired).select("run", F.lit("open").alias("kind"))
     values = _pending(parsed, paired).select("run", F.lit("pending").alias("kind"))
     counted = ops.unionByName(values).groupBy("run", "kind").agg(F.count("*").alias("value"))
-    given = {name: F.col(name) for name in counted.columns}
-    given |= {"row": F.lit(schema.COUNT), "type": F.lit("info")}
-    return in_columns(
-        counted, StructType([schema.PARSED_SCHEMA[name] for name in TOLD_COLUMNS]), given
-    )
+    given = columns(*counted.columns) | {"row": F.lit(schema.COUNT), "type": F.lit("info")}
+    told = StructType([schema.PARSED_SCHEMA[name] for name in TOLD_COLUMNS])
+    return in_columns(counted, told, given)
 
 
 def other_ops(paired: DataFrame) -> DataFrame:

@@ -16,13 +16,13 @@ from harness.core.errors import EnvironmentBroken
 from harness.core.grouping import by_key
 from verifiers.ops import pairing, schema
 from verifiers.ops.description import Described, Problem, describe
+from verifiers.ops.kept import Kept
 from verifiers.ops.lags import realtime_lags, watched_lags
 from verifiers.ops.splits import SPLITS_SCHEMA, dealt, parse, splits_of
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of, map_in_arrow
 from verifiers.spark.errors import first_line
 from verifiers.spark.hadoop import reject_unknown
-from verifiers.spark.plans import keep
 from verifiers.spark.session import is_local
 
 _OF_TASKS = -1
@@ -38,8 +38,7 @@ class OpHistories:
         lags: how far behind each process was at the worst, by key (lags.py).
         described: what is known of each file; the position is `run` of the frames.
         divided: the runs that can be judged and whose files were divided between workers.
-        kept: frames that occupy memory until they are unpersisted.
-        scratch: the name of the folder that the frames are read from.
+        kept: the frames that occupy memory, and the folder that they are read from.
     """
 
     ops: DataFrame
@@ -47,14 +46,11 @@ class OpHistories:
     lags: DataFrame
     described: tuple[Described, ...]
     divided: Sequence[int]
-    kept: tuple[DataFrame, ...]
-    scratch: str
+    kept: Kept
 
     def close(self) -> None:
         """Free memory and disk; the frames cannot be used afterwards."""
-        for frame in self.kept:
-            frame.unpersist()
-        storage.remove(self.scratch)
+        self.kept.close()
 
 
 def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistories:
@@ -72,8 +68,9 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
         run: words for run, name in enumerate(names) if (words := _unreadable(spark, name))
     }
     readable = {run: name for run, name in enumerate(names) if run not in unreadable}
-    scratch = _scratch(spark, [*readable.values()])
-    try:
+    with Kept() as kept:
+        scratch = _scratch(spark, [*readable.values()])
+        kept.callback(storage.remove, scratch)
         splits = [
             split
             for run, name in readable.items()
@@ -82,58 +79,51 @@ def read_histories(spark: SparkSession, paths: Sequence[Path | str]) -> OpHistor
         table = spark.createDataFrame(
             dealt(splits, spark.sparkContext.defaultParallelism), SPLITS_SCHEMA
         )
-        parsed = keep(map_in_arrow(table, partial(parse, scratch), schema.PARSED_SCHEMA))
+        parsed = kept.keep(map_in_arrow(table, partial(parse, scratch), schema.PARSED_SCHEMA))
         paired = pairing.paired_events(parsed) if any(split.number for split in splits) else None
         by_run = _told(parsed, paired)
-    except BaseException:
-        storage.remove(scratch)
-        raise
-    described = tuple(
-        Described(
-            path=PurePath(path),
-            problems=(Problem(line=None, words=unreadable[run]),),
-            problem_count=1,
+        described = tuple(
+            Described(
+                path=PurePath(path),
+                problems=(Problem(line=None, words=unreadable[run]),),
+                problem_count=1,
+            )
+            if run in unreadable
+            else describe(PurePath(path), by_run.get(run, []))
+            for run, path in enumerate(paths)
         )
-        if run in unreadable
-        else describe(PurePath(path), by_run.get(run, []))
-        for run, path in enumerate(paths)
-    )
-    bad = [run for run, history in enumerate(described) if history.problems]
+        bad = [run for run, history in enumerate(described) if history.problems]
 
-    def good(frame: DataFrame) -> DataFrame:
-        return frame.where(~F.col("run").isin(bad)) if bad else frame
+        def good(frame: DataFrame) -> DataFrame:
+            return frame.where(~F.col("run").isin(bad)) if bad else frame
 
-    written = by_run.get(_OF_TASKS, [])
-    ops = good(_written(spark, written, "ops", schema.OPS_SCHEMA))
-    mops = good(_written(spark, written, "mops", schema.MOPS_SCHEMA))
-    kept = [parsed]
-    if paired is not None:
-        events = good(paired)
-        # These few rows have a long plan, which would become part of every checker's plan.
-        kept += [
-            keep(pairing.other_ops(events)),
-            keep(pairing.other_mops(mops, good(parsed), events)),
+        written = by_run.get(_OF_TASKS, [])
+        ops = good(_written(spark, written, "ops", schema.OPS_SCHEMA))
+        mops = good(_written(spark, written, "mops", schema.MOPS_SCHEMA))
+        if paired is not None:
+            events = good(paired)
+            # These few rows have a long plan, which would become part of every checker's plan.
+            other_ops = kept.keep(pairing.other_ops(events))
+            other_mops = kept.keep(pairing.other_mops(mops, good(parsed), events))
+            ops = ops.unionByName(other_ops)
+            mops = mops.where(F.col("invoked").isNotNull()).unionByName(other_mops)
+        lags = watched_lags(good(parsed))
+        divided = [
+            run
+            for run, history in enumerate(described)
+            if history.suspects is None and not history.problems
         ]
-        ops = ops.unionByName(kept[1])
-        mops = mops.where(F.col("invoked").isNotNull()).unionByName(kept[2])
-    lags = watched_lags(good(parsed))
-    divided = [
-        run
-        for run, history in enumerate(described)
-        if history.suspects is None and not history.problems
-    ]
-    if divided:
-        among = F.col("run").isin(divided)
-        lags = lags.unionByName(realtime_lags(ops.where(among), mops.where(among)))
-    return OpHistories(
-        ops=ops,
-        mops=mops,
-        lags=lags,
-        described=described,
-        divided=divided,
-        kept=tuple(kept),
-        scratch=scratch,
-    )
+        if divided:
+            among = F.col("run").isin(divided)
+            lags = lags.unionByName(realtime_lags(ops.where(among), mops.where(among)))
+        return OpHistories(
+            ops=ops,
+            mops=mops,
+            lags=lags,
+            described=described,
+            divided=divided,
+            kept=kept.pop_all(),
+        )
 
 
 def _scratch(spark: SparkSession, names: Sequence[str]) -> str:

@@ -7,20 +7,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from verifiers.checking.details import columns
 from verifiers.ops.cycles import concurrent
 from verifiers.ops.description import Described
 from verifiers.ops.edges import place_of
-from verifiers.ops.first_look import (
-    FAIL,
-    INFO,
-    KEY_SCHEMA,
-    OK,
-    POLL,
-    SEND,
-    SUSPECT_SCHEMA,
-    screened,
-)
+from verifiers.ops.first_look import KEY_SCHEMA, POLL, SEND, SUSPECT_SCHEMA, screened
 from verifiers.ops.neighbours import remembered
+from verifiers.ops.versions import code_of_type
 from verifiers.spark.arrow import frame_of, map_in_arrow
 from verifiers.spark.columns import in_columns
 
@@ -30,8 +23,6 @@ def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
 
     With `ww_deps` the order of a key's log makes edges as well.
     """
-    kind, of_type = F.col("kind"), F.col("type")
-    outcome = F.when(of_type == "ok", OK).when(of_type == "info", INFO).otherwise(FAIL)
     numbers = mops.select(
         "run",
         "key",
@@ -41,8 +32,8 @@ def first_look(mops: DataFrame, *, ww_deps: bool) -> DataFrame:
         "value",
         "position",
         place_of().alias("place"),
-        outcome.cast("byte").alias("type"),
-        F.when(kind == "send", SEND).otherwise(POLL).cast("byte").alias("kind"),
+        code_of_type().cast("byte").alias("type"),
+        F.when(F.col("kind") == "send", SEND).otherwise(POLL).cast("byte").alias("kind"),
     )
     together = numbers.repartition("run", "key").sortWithinPartitions("run", "key")
     return map_in_arrow(together, partial(screened, ww_deps=ww_deps), SUSPECT_SCHEMA)
@@ -85,8 +76,7 @@ def suspect_frame(known: Collection[tuple[int, str | None]], mops: DataFrame) ->
     if whole:
         runs = frame_of(spark, whole, StructType(KEY_SCHEMA.fields[:1]))
         keys = keys.unionByName(_all_keys(mops, runs))
-    known_columns = {name: F.col(name) for name in KEY_SCHEMA.names}
-    return in_columns(keys, SUSPECT_SCHEMA, known_columns)
+    return in_columns(keys, SUSPECT_SCHEMA, columns(*KEY_SCHEMA.names))
 
 
 def _all_keys(mops: DataFrame, runs: DataFrame) -> DataFrame:

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.ops.edges import place_of
-from verifiers.spark.plans import keep
+from verifiers.ops.first_look import FAIL, INFO, OK
+from verifiers.ops.kept import Kept
 
 FEW_SENDS = 200_000
 """So many sends of unknown outcome are broadcast; more are shuffled."""
 
-_TYPES = ("ok", "info", "fail")
 _VALUE = ("run", "key", "value")
 
 
@@ -36,26 +36,24 @@ class Versions:
     log: DataFrame
     values: DataFrame
 
-    @property
-    def kept(self) -> tuple[DataFrame, ...]:
-        """The frames that occupy memory until they are unpersisted."""
-        return (self.committed, self.log, self.values)
 
-
-def versions_of(mops: DataFrame, *, indeterminate: int, keys: DataFrame | None = None) -> Versions:
+def versions_of(
+    mops: DataFrame, kept: Kept, *, indeterminate: int, keys: DataFrame | None = None
+) -> Versions:
     """Return the shared frames.
 
     Args:
         mops: the values that ops sent and polled (MOPS_SCHEMA).
+        kept: holds those that are persisted.
         indeterminate: how many values ops of unknown outcome have sent.
         keys: the keys that are checked: run, key; None is all. All frames but `committed` are of
             these alone: what an op sent to one key may prove it to have happened in another.
     """
-    committed = keep(_committed(mops, indeterminate))
+    committed = kept.keep(_committed(mops, indeterminate))
     if keys is not None:
         mops = mops.join(F.broadcast(keys), ["run", "key"], "left_semi")
-    log = keep(log_of(mops, committed, indeterminate=indeterminate))
-    values = keep(values_of(mops, log))
+    log = kept.keep(log_of(mops, committed, indeterminate=indeterminate))
+    values = kept.keep(values_of(mops, log))
     return Versions(mops=mops, committed=committed, log=log, values=values)
 
 
@@ -94,6 +92,12 @@ def log_of(mops: DataFrame, committed: DataFrame, *, indeterminate: int = 1) -> 
     )
 
 
+def code_of_type() -> Column:
+    """Return the type of an op as a number: OK, INFO or FAIL; the least is the most certain."""
+    of_type = F.col("type")
+    return F.when(of_type == "ok", OK).when(of_type == "info", INFO).otherwise(FAIL)
+
+
 def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
     """Return what is known of each value, in one shuffle.
 
@@ -113,7 +117,7 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
     touched = mops.select(
         *_VALUE,
         F.when(sent, F.col("op")).alias("writer"),
-        F.when(sent, _code(F.col("type"))).alias("code"),
+        F.when(sent, code_of_type()).alias("code"),
         F.when(sent, F.col("process")).alias("process"),
         F.when(sent, place_of()).alias("place"),
         F.when(~sent & ok, F.col("op")).alias("reader"),
@@ -143,14 +147,10 @@ def values_of(mops: DataFrame, log: DataFrame) -> DataFrame:
             F.max("offset").alias("highest_offset"),
         )
         .withColumn("writer_type", _type(F.col("code")))
-        .withColumn("acked", F.coalesce(F.col("best") == 0, F.lit(False)))
+        .withColumn("acked", F.coalesce(F.col("best") == OK, F.lit(False)))
         .drop("code", "best")
     )
 
 
-def _code(kind: Column) -> Column:
-    return F.when(kind == "ok", 0).when(kind == "info", 1).otherwise(2)
-
-
 def _type(code: Column) -> Column:
-    return F.when(code == 0, _TYPES[0]).when(code == 1, _TYPES[1]).when(code == 2, _TYPES[2])
+    return F.when(code == OK, "ok").when(code == INFO, "info").when(code == FAIL, "fail")

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from verifiers.ops.parser import WITH_MOPS
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, DOUBLE, INT, LONG, declared
-
-WITH_MOPS = ("send", "poll", "txn")
 
 AXES_SCHEMA = declared(run=INT, timed=BOOL, low=LONG, width=DOUBLE)
 """The axis of each history: whether it is one of time, where it begins, and how wide a bin is."""

@@ -3,15 +3,11 @@
 Each history has a folder with its pictures and a page of them all.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
-from pyspark.sql import SparkSession
 
-from harness.core.errors import UsageError
 from harness.core.run_dir import write_atomically
 from verifiers.checking.crashes import Crashes
 from verifiers.ops.checking import OpChecked
@@ -29,66 +25,34 @@ from verifiers.report.templates import page_template
 _MOST_REASONS = 8
 
 
-class Plotter:
-    """Gathers the series of some histories, and draws them once they are judged.
+def draw_plots(
+    folder: Path,
+    histories: OpHistories,
+    checked: OpChecked,
+    verdicts: Sequence[HistoryVerdict],
+    tell: Callable[[str], None],
+) -> None:
+    """Draw some histories, each into a folder of its name.
 
     If that fails, a sentence says so and names the file of the traceback: plots have no part in a
     verdict.
 
     Args:
-        folder: in which the plots are written; made at once.
+        folder: in which the plots are written.
+        histories: those that can be read still.
+        checked: what was found in them.
+        verdicts: on them, in their order.
         tell: called with each sentence about what was drawn, or why nothing was.
-
-    Raises:
-        UsageError: the folder cannot be made.
     """
-
-    def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
-        prepare(folder)
-        self._folder = folder
-        self._tell = tell
-        self._series: Mapping[int, Series] | None = None
-
-    def gather(self, spark: SparkSession, histories: OpHistories, checked: OpChecked) -> None:
-        """Have Spark make and thin the series of all histories, while they are at hand."""
-        self._tell("Gathering what the plots show.")
-        try:
-            self._series = series_of(spark, histories, checked)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the verdicts must be told)
-            self._crashed(error)
-
-    def write(self, verdicts: Sequence[HistoryVerdict]) -> None:
-        """Draw all histories, each into a folder of its name."""
-        if self._series is None:
-            return
-        try:
-            write_plots(self._folder, self._series, verdicts)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the verdicts must be told)
-            self._crashed(error)
-        else:
-            self._tell(f"Plots: {self._folder / 'index.html'}")
-
-    def _crashed(self, error: Exception) -> None:
+    tell("Gathering what the plots show.")
+    try:
+        write_plots(folder, series_of(histories, checked), verdicts)
+    except Exception as error:  # noqa: BLE001  (whatever it is, the verdicts must be told)
         crashes = Crashes()
         crashes.note("plots", error, kind="drawing of", called="plots")
-        self._tell(crashes.sentences["plots"])
-
-
-def prepare(folder: Path) -> None:
-    """Make the folder that plots are written into.
-
-    Raises:
-        UsageError: it cannot be made, or cannot be written to.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK | os.X_OK)
-    except OSError as error:
-        raise UsageError(
-            f"--plots: {folder} cannot be made ({error.strerror}): name another folder."
-        ) from error
-    if not writable:
-        raise UsageError(f"--plots: {folder} cannot be written to: name another folder.")
+        tell(crashes.sentences["plots"])
+    else:
+        tell(f"Plots: {folder / 'index.html'}")
 
 
 def write_plots(
@@ -119,7 +83,7 @@ def write_plots(
                 or ("cannot be judged" if verdict.malformed else "nothing"),
             }
         )
-    page = template.render(title="Plots of op histories", style=_style(), histories=histories)
+    page = template.render(title="Plots of op histories", style=palette(), histories=histories)
     write_atomically(folder / "index.html", page)
 
 
@@ -149,7 +113,7 @@ def _write_history(
     more = series.orders.keys - len(keys)
     page = template.render(
         title=f"{verdict.verdict.name} · {verdict.history}",
-        style=_style(),
+        style=palette(),
         verdict=verdict.verdict.name,
         history=verdict.history,
         reasons=verdict.reasons[:_MOST_REASONS],
@@ -158,7 +122,3 @@ def _write_history(
         more=f"{units.counted(more, 'more key')} with offences are not shown." if more else "",
     )
     write_atomically(folder / "index.html", page)
-
-
-def _style() -> Markup:
-    return Markup(palette())  # noqa: S704 - ours

@@ -1,6 +1,7 @@
 """The picture of how far behind polls were: a panel for each member, all on one scale."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
@@ -8,10 +9,8 @@ from verifiers.ops.plots.axes import Axis
 from verifiers.ops.plots.lag_series import KEY, THREAD, THREAD_KEY, Lags, MemberLag, Stretch
 from verifiers.ops.plots.plane import (
     FINE_STEPS,
-    HorizontalAxis,
     Plane,
     Scale,
-    Unit,
     fitted,
     picture,
     told_time,
@@ -49,17 +48,17 @@ def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
     scale = "" if len(lags.members) == 1 else "; all panels have one scale"
     parts.append(text("note", 12, 40, f"{_MEANING}{scale}"))
     columns = 1 if len(lags.members) == 1 else 2 if len(lags.members) <= 4 else 3
-    unit, across = unit_of_time(highest), HorizontalAxis.of(axis)
+    unit, across = unit_of_time(highest), Scale.across(axis, 0, 0)
     top_lag = units.nice_ceiling(highest / unit.size, FINE_STEPS)
     for number, member in enumerate(lags.members):
         row, column = divmod(number, columns)
         width = (_WIDTH - _MARGIN) / columns
         left, top = column * width + _GUTTER, _TOP + row * _PANEL + 22
         plane = Plane(
-            x=Scale(low=across.low, high=across.high, begin=left, end=(column + 1) * width - 6),
-            y=Scale(low=0, high=top_lag, begin=top + _HEIGHT, end=top),
+            x=replace(across, begin=left, end=(column + 1) * width - 6),
+            y=Scale(low=0, high=top_lag, begin=top + _HEIGHT, end=top, unit=unit),
         )
-        parts += _panel(grouping, member, plane, across, unit, lags=lags)
+        parts += _panel(grouping, member, plane, lags)
     bottom = _TOP + -(-len(lags.members) // columns) * _PANEL
     parts.append(text("unit", 12, bottom + 8, f"across: {across.title}; upwards: lag, {unit.name}"))
     bottom += 26
@@ -70,29 +69,20 @@ def lag_picture(grouping: str, lags: Lags | None, axis: Axis | None) -> str:
     return picture(_WIDTH, bottom, described, parts)
 
 
-def _panel(
-    grouping: str,
-    member: MemberLag,
-    plane: Plane,
-    across: HorizontalAxis,
-    unit: Unit,
-    *,
-    lags: Lags,
-) -> list[Markup]:
+def _panel(grouping: str, member: MemberLag, plane: Plane, lags: Lags) -> list[Markup]:
     wide = plane.x.end - plane.x.begin
     parts = [plane.frame(most_x=max(3, int(wide / 55)), most_y=3)]
     worst, facts = member.worst, "never behind"
     if worst is not None:
-        facts = f"worst {told_time(worst.lag_ns)} at {told_time(worst.to_ns - across.zero)}"
+        facts = f"worst {told_time(worst.lag_ns)} at {told_time(worst.to_ns - plane.x.zero)}"
         facts += f", key {fitted(worst.key, 90)}" if grouping == THREAD else ""
         facts += f", process {worst.process}" if grouping == KEY or lags.replaced else ""
     name = fitted(called(grouping, member, lags), wide - text_width(facts) - 8)
     parts.append(text("name", plane.x.begin, plane.y.end - 7, name))
     parts.append(text("note end", plane.x.end, plane.y.end - 7, facts))
-    shapes = [_shape(stretch, plane, across, unit) for stretch in member.stretches]
-    parts.append(path("lag", shapes))
+    parts.append(path("lag", [_shape(stretch, plane) for stretch in member.stretches]))
     if worst is not None:
-        x, y = plane.x.at(across.told(worst.to_ns)), plane.y.at(worst.lag_ns / unit.size)
+        x, y = plane.x.at_value(worst.to_ns), plane.y.at_value(worst.lag_ns)
         title = f"{facts}: op {worst.op}"
         parts.append(
             Markup('<circle class="worst" cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
@@ -101,11 +91,11 @@ def _panel(
     return parts
 
 
-def _shape(stretch: Stretch, plane: Plane, across: HorizontalAxis, unit: Unit) -> str:
+def _shape(stretch: Stretch, plane: Plane) -> str:
     """Return the area under a stretch: the lag grows as fast as time passes, to its last poll."""
-    x0, x1 = (plane.x.at(across.told(ns)) for ns in (stretch.from_ns, stretch.to_ns))
+    x0, x1 = map(plane.x.at_value, (stretch.from_ns, stretch.to_ns))
     before = max(0, stretch.lag_ns - (stretch.to_ns - stretch.from_ns))
-    y0, y1 = (plane.y.at(ns / unit.size) for ns in (before, stretch.lag_ns))
+    y0, y1 = map(plane.y.at_value, (before, stretch.lag_ns))
     base = num(plane.y.begin)
     return f"M{num(x0)} {base}V{num(y0)}L{num(x1)} {num(y1)}V{base}z"
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from harness.core.grouping import by_key
@@ -47,14 +47,18 @@ class Stretch:
 class MemberLag:
     """How far behind one member of a grouping was: a thread, a key, or both.
 
-    `stretches` are at most two of each bin, `worst` is the first of the worst of them; a member
-    that never was behind has none.
+    `stretches` are at most two of each bin; a member that never was behind has none.
     """
 
     thread: int | None
     key: str | None
     stretches: tuple[Stretch, ...]
-    worst: Stretch | None
+
+    @property
+    def worst(self) -> Stretch | None:
+        """The first of the worst stretches; None if there is none."""
+        stretches = self.stretches
+        return max(stretches, key=lambda one: (one.lag_ns, -one.to_ns), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +75,12 @@ class Lags:
 
 
 def lag_series(
-    spark: SparkSession, ops: DataFrame, mops: DataFrame, axes: Mapping[int, Axes]
+    ops: DataFrame, mops: DataFrame, axes: Mapping[int, Axes]
 ) -> Mapping[int, Mapping[str, Lags]]:
     """Return the lags of each history by grouping, by run; of one without times there are none."""
     threads = threads_in(ops)
     timed = [(run, axis.times) for run, axis in axes.items() if axis.times is not None]
+    spark = ops.sparkSession
     along = axes_frame(spark, timed, bins=BINS)
     known = F.broadcast(frame_of(spark, list(threads.items()), _THREADS_SCHEMA))
     found = stands(ops, mops).join(along, "run").join(known, "run", "left")
@@ -96,13 +101,14 @@ def _thinned(found: DataFrame) -> DataFrame:
     """
     thread = F.coalesce(F.col("process") % F.col("threads"), F.col("process")).cast("long")
     no_thread, no_key = F.lit(None).cast("long"), F.lit(None).cast("string")
-    members = {
-        THREAD: (thread, no_key), KEY: (no_thread, F.col("key")), THREAD_KEY: (thread, F.col("key"))
-    }  # fmt: skip
+    members = (
+        (THREAD, thread, no_key), (KEY, no_thread, F.col("key")),
+        (THREAD_KEY, thread, F.col("key")),
+    )  # fmt: skip
     groupings = F.array(
         *(
             F.struct(F.lit(name).alias("grouping"), of_thread.alias("thread"), of_key.alias("of"))
-            for name, (of_thread, of_key) in members.items()
+            for name, of_thread, of_key in members
         )
     )
     # It is behind from when a record was known that it does not have, or since it stands there.
@@ -155,7 +161,4 @@ def _member(rows: Sequence[Row]) -> MemberLag:
     stretches = sorted(
         found, key=lambda stretch: (stretch.from_ns, stretch.to_ns, stretch.op, stretch.key)
     )
-    worst = max(stretches, key=lambda stretch: (stretch.lag_ns, -stretch.to_ns), default=None)
-    return MemberLag(
-        thread=rows[0]["thread"], key=rows[0]["of"], stretches=tuple(stretches), worst=worst
-    )
+    return MemberLag(thread=rows[0]["thread"], key=rows[0]["of"], stretches=tuple(stretches))

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
+from itertools import chain, count
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST = 60
@@ -14,25 +15,13 @@ def safe_names(texts: Sequence[str]) -> tuple[str, ...]:
     A word that is a safe name already keeps it, unless one before it has that name, in whatever
     case. Others, and words that come again, carry a part of their hash, or a number.
     """
-    taken: set[str] = set()
-    names = []
+    names: dict[str, str] = {}
     for text in texts:
-        plain = _plain(text)
-        name = plain if plain == text else f"{plain}-{_hash(text)}"
-        tries = 1
-        while name.casefold() in taken:
-            tries += 1
-            name = f"{plain}-{_hash(text)}-{tries}"
-        taken.add(name.casefold())
-        names.append(name)
-    return tuple(names)
-
-
-def _plain(word: str) -> str:
-    """Return what of the word may stand in a name: no separators, no dot before it, not nothing."""
-    return _UNSAFE.sub("_", word)[:_LONGEST].lstrip(".-") or "key"
-
-
-def _hash(word: str) -> str:
-    # A string of JSON may hold half of a surrogate pair.
-    return hashlib.sha256(word.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        plain = _UNSAFE.sub("_", text)[:_LONGEST].lstrip(".-") or "key"
+        # A string of JSON may hold half of a surrogate pair.
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        first = plain if plain == text else f"{plain}-{digest}"
+        possible = chain([first], (f"{plain}-{digest}-{n}" for n in count(2)))
+        name = next(name for name in possible if name.casefold() not in names)
+        names[name.casefold()] = name
+    return tuple(names.values())

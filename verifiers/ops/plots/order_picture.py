@@ -1,7 +1,7 @@
 """The picture of one key around its offences: a row for each op, a column for each offset."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from operator import attrgetter
 
@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from harness.core.grouping import by_key
 from verifiers.ops.plots.orders import Cell, OpRow, Order
-from verifiers.ops.plots.plane import fitted, picture
+from verifiers.ops.plots.plane import fitted, picture, upright
 from verifiers.report import units
 from verifiers.report.svg import num, path, text, text_width
 
@@ -21,6 +21,8 @@ _SIGN = 7.0
 _MOST_SIGNS = 9
 _MOST_LINES = 16
 _NARROWEST = 900.0
+_Places = dict[int | None, tuple[float, float]]
+"""From where to where each column goes."""
 _UNPLACED = "unknown"
 """Stands for the offset of what has none that is known."""
 
@@ -71,12 +73,12 @@ def _beginning(texts: Sequence[str]) -> str:
     return "".join(sign for sign, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _places(order: Order, width: float) -> tuple[dict[int | None, tuple[float, float]], float]:
+def _places(order: Order, width: float) -> tuple[_Places, float]:
     """Return where each column begins and ends, and where the last one ends.
 
     Where offsets between two columns are left out there is a gap. What has no offset comes last.
     """
-    places: dict[int | None, tuple[float, float]] = {}
+    places: _Places = {}
     x, last = _LEFT, None
     columns: list[int | None] = [*sorted(order.offsets)]
     if any(cell.column is None for row in order.rows for cell in row.cells):
@@ -106,26 +108,19 @@ def _key_of_signs() -> list[Markup]:
     return parts
 
 
-def _columns(
-    order: Order, places: Mapping[int | None, tuple[float, float]], head: float
-) -> list[Markup]:
+def _columns(order: Order, places: _Places, head: float) -> list[Markup]:
     suspects = {c.column for row in order.rows for c in row.cells if c.suspect}
     parts = [text("unit end", _LEFT - 10, head - 4, "offset")]
     for column, (x0, x1) in places.items():
         words = _UNPLACED if column is None else str(order.offsets[column])
         kind = "mono suspect" if column in suspects else "mono"
-        parts.append(
-            Markup('<text class="{}" transform="translate({} {}) rotate(-90)">{}</text>')
-            .format(kind, num((x0 + x1) / 2 + 4), num(head - 2), words)
-        )  # fmt: skip
+        parts.append(upright(kind, (x0 + x1) / 2 + 4, head - 2, words))
     for x, words in ((12, "op"), (78, "process"), (150, "type"), (190, "f")):
         parts.append(text("unit", x, head - 4, words))
     return parts
 
 
-def _row(
-    row: OpRow, y: float, places: Mapping[int | None, tuple[float, float]], said: _Values
-) -> list[Markup]:
+def _row(row: OpRow, y: float, places: _Places, said: _Values) -> list[Markup]:
     labels = ((12, row.op, 62), (78, row.process, 66), (150, row.type, 40), (190, row.f, 40))
     parts = [text("mono", x, y + 13, fitted(str(label), width)) for x, label, width in labels]
     for column, cells in by_key(row.cells, attrgetter("column")).items():
@@ -169,7 +164,7 @@ def _box(
     )
 
 
-def _gaps(places: Mapping[int | None, tuple[float, float]], top: float, bottom: float) -> Markup:
+def _gaps(places: _Places, top: float, bottom: float) -> Markup:
     """Return a dotted line wherever columns are left out."""
     lines = [
         f"M{num((end + begin) / 2)} {num(top)}V{num(bottom)}"

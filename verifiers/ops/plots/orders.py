@@ -1,21 +1,21 @@
 """Who put and who found what at which offset, around the offences of a key, chosen by Spark."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from harness.core.grouping import by_key
 from verifiers.checking.checker import CHECKERS
+from verifiers.ops.first_look import KEY_SCHEMA
 from verifiers.ops.frames import as_op_anomalies, no_brokers, values_of_topics
+from verifiers.ops.kept import Kept
 from verifiers.ops.versions import Versions
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, declared
-from verifiers.spark.plans import keep, union
+from verifiers.spark.plans import union
 
 ANOMALIES = ("inconsistent-offsets", "duplicate", "lost-write", "G1a", "unseen")
 """Keys with one of these have a picture; values of the first of them are drawn first."""
@@ -34,9 +34,7 @@ MOST_COLUMNS, MOST_ROWS = 60, 100
 
 _KEY = ["run", "key"]
 _VALUE = ["run", "key", "value"]
-_FOUND = (*_VALUE, "rank")
 _FOUND_SCHEMA = declared(run=INT, key=TEXT, value=LONG, rank=INT)
-_KEY_SCHEMA = StructType(_FOUND_SCHEMA.fields[:2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +107,13 @@ def order_series(mops: DataFrame, shared: Versions) -> Mapping[int, Orders]:
     # Cut off from how it was made: the plans of what is made of it would grow with each step.
     offending = _offending(mops, shared).localCheckpoint()
     counted = _counted(offending).collect()
-    keys = frame_of(spark, sorted({(row["run"], row["key"]) for row in counted}), _KEY_SCHEMA)
+    keys = frame_of(spark, sorted({(row["run"], row["key"]) for row in counted}), KEY_SCHEMA)
     found = _suspects(mops, offending, keys).collect()
-    known = frame_of(spark, [tuple(row[n] for n in _FOUND) for row in found], _FOUND_SCHEMA)
-    touched = keep(mops.join(F.broadcast(keys), _KEY, "left_semi"))
-    try:
+    of_found = itemgetter(*_FOUND_SCHEMA.names)
+    known = frame_of(spark, [of_found(row) for row in found], _FOUND_SCHEMA)
+    with Kept() as kept:
+        touched = kept.keep(mops.join(F.broadcast(keys), _KEY, "left_semi"))
         return _told(found, counted, _cells(touched, known).collect())
-    finally:
-        touched.unpersist()
 
 
 def _offending(mops: DataFrame, shared: Versions) -> DataFrame:
@@ -231,13 +228,17 @@ def _told(
 ) -> Mapping[int, Orders]:
     key_of = itemgetter(*_KEY)
     looked_at, shown = by_key(suspects, key_of), by_key(cells, key_of)
-    counts = by_key(sorted(counted, key=itemgetter("rank", "grave")), key_of)
-    by_run: dict[int, list[Order]] = defaultdict(list)
-    keys: dict[int, int] = {}
-    for (run, key), rows in counts.items():
-        keys[run] = rows[0]["keys"]
-        by_run[run].append(_order(key, rows, looked_at[run, key], shown[run, key]))
-    return {run: Orders(orders=tuple(by_run[run]), keys=keys[run]) for run in by_run}
+    in_order = sorted(counted, key=itemgetter("rank", "grave"))
+    return {
+        run: Orders(
+            orders=tuple(
+                _order(key, rows, looked_at[run, key], shown[run, key])
+                for key, rows in by_key(of_run, itemgetter("key")).items()
+            ),
+            keys=of_run[0]["keys"],
+        )
+        for run, of_run in by_key(in_order, itemgetter("run")).items()
+    }
 
 
 def _order(

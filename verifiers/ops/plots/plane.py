@@ -29,6 +29,7 @@ class Unit:
 FINE_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 """The ends of an axis: at most a third above what it has to show (`units.nice_ceiling`)."""
 
+_NO_UNIT = Unit(name="", size=1)
 _TIMES = (Unit(name="s", size=10**9), Unit(name="ms", size=10**6), Unit(name="µs", size=1000))
 
 
@@ -46,24 +47,30 @@ def told_time(length_ns: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HorizontalAxis:
-    """The labels of an axis: from low to high in `unit`, `zero` is the value that is labelled 0."""
+class Scale:
+    """One axis: numbers from low to high lie evenly from `begin` to `end` of the picture.
 
-    zero: int
-    unit: Unit
+    The numbers are in `unit`, and `zero` is the value that is labelled 0. A vertical axis ends
+    above its begin, that is, at a lower number of units of the picture.
+    """
+
     low: float
     high: float
-    title: str
+    begin: float
+    end: float
+    unit: Unit = _NO_UNIT
+    zero: int = 0
+    title: str = ""
 
     @classmethod
-    def of(cls, axis: Axis) -> Self:
-        """Return the labels of an axis.
+    def across(cls, axis: Axis, begin: float, end: float) -> Self:
+        """Return the scale of a history's axis.
 
         Times are those of the history, as in its document; if its clock began long before it, they
         are counted from its first event.
         """
         length = axis.high - axis.low
-        zero, unit, title = 0, Unit(name="", size=1), "index of the completion"
+        zero, unit, title = 0, _NO_UNIT, "index of the completion"
         if axis.timed and 0 <= axis.low <= length:
             unit = unit_of_time(axis.high)
             title = f"time of the history, {unit.name}"
@@ -72,29 +79,24 @@ class HorizontalAxis:
             title = f"{unit.name} since the first event, whose time is {units.count(zero)} ns"
         low = (axis.low - zero) / unit.size
         high = (axis.high - zero) / unit.size
-        return cls(zero=zero, unit=unit, low=low, high=high if high > low else low + 1, title=title)
-
-    def told(self, place: int) -> float:
-        """Return a place of the axis as its numbers tell it."""
-        return (place - self.zero) / self.unit.size
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """One axis: numbers from low to high lie evenly from `begin` to `end` of the picture.
-
-    A vertical axis ends above its begin, that is, at a lower number of units of the picture.
-    """
-
-    low: float
-    high: float
-    begin: float
-    end: float
+        return cls(
+            low=low,
+            high=high if high > low else low + 1,
+            begin=begin,
+            end=end,
+            unit=unit,
+            zero=zero,
+            title=title,
+        )
 
     def at(self, number: float) -> float:
         """Return the place of a number, kept within the axis."""
         share = (number - self.low) / (self.high - self.low)
         return self.begin + min(1.0, max(0.0, share)) * (self.end - self.begin)
+
+    def at_value(self, value: int) -> float:
+        """Return the place of a value of the history, kept within the axis."""
+        return self.at((value - self.zero) / self.unit.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,13 @@ class Plane:
         return join(parts)
 
 
+def upright(kind: str, x: float, y: float, words: str) -> Markup:
+    """Return words of a class that are read from below, at a place."""
+    return Markup('<text class="{}" transform="translate({} {}) rotate(-90)">{}</text>').format(
+        kind, num(x), num(y), words
+    )
+
+
 def fitted(words: str, width: float) -> str:
     """Return foreign words as they can be shown in so much room."""
     clean = units.visible(words)
@@ -156,21 +165,22 @@ def picture(width: float, height: float, described: str, parts: Sequence[Markup]
             w=num(width),
             h=num(height),
             described=described,
-            style=Markup(style()),  # noqa: S704 - ours
+            style=_style(),
             parts=join(parts),
         )
     )
 
 
 @functools.cache
-def palette() -> str:
+def palette() -> Markup:
     """Return the colours of the report, for light and dark; its nine of brokers are keys' here."""
     lines = (Path(report.__file__).parent / "page.css").read_text(encoding="utf-8").splitlines()
     variables = lines[: next(n for n, line in enumerate(lines) if line.startswith("* {"))]
-    return "\n".join([*variables, *(line for line in lines if _COLOUR.match(line))]) + "\n"
+    colours = [*variables, *(line for line in lines if _COLOUR.match(line)), ""]
+    return Markup("\n".join(colours))  # noqa: S704 - ours
 
 
 @functools.cache
-def style() -> str:
+def _style() -> Markup:
     """Return the style that every picture carries."""
-    return palette() + (_HERE / "picture.css").read_text(encoding="utf-8")
+    return palette() + Markup((_HERE / "picture.css").read_text(encoding="utf-8"))  # noqa: S704 - ours

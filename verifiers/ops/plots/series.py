@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.ops.checking import OpChecked
+from verifiers.ops.kept import Kept
 from verifiers.ops.plots.axes import Axes, axes_of
 from verifiers.ops.plots.lag_series import Lags, lag_series
 from verifiers.ops.plots.orders import ANOMALIES, Orders, order_series
@@ -28,17 +29,15 @@ class Series:
     orders: Orders = field(default_factory=Orders)
 
 
-def series_of(
-    spark: SparkSession, histories: OpHistories, checked: OpChecked
-) -> Mapping[int, Series]:
+def series_of(histories: OpHistories, checked: OpChecked) -> Mapping[int, Series]:
     """Return the series of each history that can be judged, by its position.
 
     An order is looked for only where an offence was found.
     """
     ops, mops = histories.ops, histories.mops
     axes = axes_of(ops, mops)
-    unseen = unseen_series(spark, ops, mops, axes)
-    lags = lag_series(spark, ops, mops, axes)
+    unseen = unseen_series(ops, mops, axes)
+    lags = lag_series(ops, mops, axes)
     runs = [run for run, found in checked.by_run.items() if set(ANOMALIES) & set(found.counts)]
     orders = _orders(mops, runs, histories) if runs else {}
     return {
@@ -56,9 +55,6 @@ def series_of(
 def _orders(mops: DataFrame, runs: list[int], histories: OpHistories) -> Mapping[int, Orders]:
     concerned = mops.where(F.col("run").isin(runs))
     described = [histories.described[run] for run in runs]
-    shared = versions_of(concerned, indeterminate=sum(file.indeterminate for file in described))
-    try:
-        return order_series(concerned, shared)
-    finally:
-        for frame in shared.kept:
-            frame.unpersist()
+    indeterminate = sum(file.indeterminate for file in described)
+    with Kept() as kept:
+        return order_series(concerned, versions_of(concerned, kept, indeterminate=indeterminate))

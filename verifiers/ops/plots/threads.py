@@ -1,17 +1,19 @@
 """Which processes are one thread: a thread whose op ends unknown goes on as another process."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+
+from harness.core.grouping import by_key
 
 MOST_PROCESSES = 2_000
 """Of a history with more, each process is taken for a thread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class Life(NamedTuple):
     """When a process lived: indices of its first invocation and its last completion.
 
     If its last op `ended` unknown, its thread could not go on under its number.
@@ -31,12 +33,11 @@ def threads_in(ops: DataFrame) -> dict[int, int]:
         (F.max_by("type", "op") == "info").alias("ended"),
     )
     few = lives.withColumn("many", F.count("*").over(Window.partitionBy("run")))
-    by_run: dict[int, list[Life]] = {}
-    for row in few.where(F.col("many") <= MOST_PROCESSES).drop("many").collect():
-        run, process, first, last, ended = row
-        life = Life(process=process, first=first, last=last, ended=ended)
-        by_run.setdefault(run, []).append(life)
-    counts = {run: threads_of(lives) for run, lives in by_run.items()}
+    rows = few.where(F.col("many") <= MOST_PROCESSES).select("run", *Life._fields).collect()
+    counts = {
+        run: threads_of([Life(*life) for _, *life in of_run])
+        for run, of_run in by_key(rows, itemgetter("run")).items()
+    }
     return {run: count for run, count in counts.items() if count is not None}
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
 
-from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from harness.core.grouping import by_key
+from verifiers.ops.kept import Kept
 from verifiers.ops.plots.axes import Axes, axes_frame, bin_of
-from verifiers.spark.plans import keep
 
 BINS = 500
 """Each keeps its first, last, lowest and highest sum over all keys: at most 2000 moments."""
@@ -48,20 +48,17 @@ class Unseen:
 
 
 def unseen_series(
-    spark: SparkSession, ops: DataFrame, mops: DataFrame, axes: Mapping[int, Axes]
+    ops: DataFrame, mops: DataFrame, axes: Mapping[int, Axes]
 ) -> Mapping[int, Unseen]:
     """Return the series of each history, by run; one that is not there never had such a value.
 
     A value is sent when the first OK op that sent it completed, and seen when the first OK op that
     polled it did; what was seen before it was sent counts at no time.
     """
-    along = axes_frame(spark, ((run, axis.moments) for run, axis in axes.items()), bins=BINS)
-    steps = keep(_steps(ops, mops, along))
-    try:
-        rows = _thinned(steps).collect()
-    finally:
-        steps.unpersist()
-    return {run: _series(kept) for run, kept in by_key(rows, itemgetter("run")).items()}
+    along = axes_frame(ops.sparkSession, ((run, a.moments) for run, a in axes.items()), bins=BINS)
+    with Kept() as kept:
+        rows = _thinned(kept.keep(_steps(ops, mops, along))).collect()
+    return {run: _series(of_run) for run, of_run in by_key(rows, itemgetter("run")).items()}
 
 
 def _steps(ops: DataFrame, mops: DataFrame, along: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from verifiers.ops.plots.axes import Axis
-from verifiers.ops.plots.plane import FINE_STEPS, HorizontalAxis, Plane, Scale, fitted, picture
+from verifiers.ops.plots.plane import FINE_STEPS, Plane, Scale, fitted, picture, upright
 from verifiers.ops.plots.unseen import Layer, Unseen
 from verifiers.report import units
 from verifiers.report.svg import box, join, num, path, text, text_width
@@ -28,24 +28,20 @@ def unseen_picture(series: Unseen, axis: Axis | None) -> str:
     if axis is None:
         parts.append(text("empty", _WIDTH / 2, 90, "Nothing happened in this history."))
         return picture(_WIDTH, 120, "Sent and not yet seen: nothing happened", parts)
-    across = HorizontalAxis.of(axis)
     totals = [
         sum(counts) for counts in zip(*(layer.counts for layer in series.layers), strict=True)
     ]
     most = max(totals, default=0)
     top = math.ceil(units.nice_ceiling(most, FINE_STEPS))
     plane = Plane(
-        x=Scale(low=across.low, high=across.high, begin=_LEFT, end=_RIGHT),
+        x=Scale.across(axis, _LEFT, _RIGHT),
         y=Scale(low=0, high=top, begin=_BOTTOM, end=_TOP),
     )
     parts.append(plane.frame(most_x=12, most_y=6, whole_y=True))
-    parts.append(_drain(axis, across, plane))
-    parts += _layers(series, across, plane)
-    parts.append(text("unit middle", (_LEFT + _RIGHT) / 2, _BOTTOM + 32, across.title))
-    parts.append(
-        Markup('<text class="unit middle" transform="translate(18 {}) rotate(-90)">{}</text>')
-        .format(num((_TOP + _BOTTOM) / 2), "values")
-    )  # fmt: skip
+    parts.append(_drain(axis, plane))
+    parts += _layers(series, plane)
+    parts.append(text("unit middle", (_LEFT + _RIGHT) / 2, _BOTTOM + 32, plane.x.title))
+    parts.append(upright("unit middle", 18, (_TOP + _BOTTOM) / 2, "values"))
     if not series.layers:
         words = "Every value that was sent had been seen when its send was acknowledged."
         parts.append(text("empty", (_LEFT + _RIGHT) / 2, (_TOP + _BOTTOM) / 2, words))
@@ -55,11 +51,11 @@ def unseen_picture(series: Unseen, axis: Axis | None) -> str:
     return picture(_WIDTH, height, described, [*parts, *legend])
 
 
-def _drain(axis: Axis, across: HorizontalAxis, plane: Plane) -> Markup:
+def _drain(axis: Axis, plane: Plane) -> Markup:
     """Return the time behind the last send, named above the plot, where no layer lies."""
     if axis.drain is None:
         return Markup("")
-    x0, x1 = plane.x.at(across.told(axis.drain)), plane.x.end
+    x0, x1 = plane.x.at_value(axis.drain), plane.x.end
     words = "final polls: nothing is sent any more"
     inside = x0 + text_width(words) <= x1
     label = text("note" if inside else "note end", x0 if inside else x1, _TOP - 12, words)
@@ -68,8 +64,8 @@ def _drain(axis: Axis, across: HorizontalAxis, plane: Plane) -> Markup:
     return join([band, path("bracket", [bracket]), label])
 
 
-def _layers(series: Unseen, across: HorizontalAxis, plane: Plane) -> list[Markup]:
-    places = [plane.x.at(across.told(moment)) for moment in series.moments]
+def _layers(series: Unseen, plane: Plane) -> list[Markup]:
+    places = [plane.x.at_value(moment) for moment in series.moments]
     parts = []
     lower: Sequence[int] = [0] * len(places)
     for number, layer in enumerate(series.layers):
@@ -85,21 +81,12 @@ def _between(
     lower: Sequence[int], upper: Sequence[int], places: Sequence[float], plane: Plane
 ) -> str:
     """Return the closed path between two step lines that change at these places."""
-    forth = _steps(upper, places, plane)
-    ends = [*places[1:], plane.x.end]
-    back = "".join(
-        f"H{num(end)}V{num(plane.y.at(count))}H{num(begin)}"
-        for count, begin, end in reversed(list(zip(lower, places, ends, strict=True)))
-    )
-    return f"M{num(places[0])} {num(plane.y.at(lower[0]))}{forth}{back}z"
-
-
-def _steps(counts: Sequence[int], places: Sequence[float], plane: Plane) -> str:
-    line = "".join(
-        f"H{num(place)}V{num(plane.y.at(count))}"
-        for place, count in zip(places, counts, strict=True)
-    )
-    return f"{line}H{num(plane.x.end)}"
+    across = [num(place) for place in (*places, plane.x.end)]
+    low, high = ([num(plane.y.at(count)) for count in counts] for counts in (lower, upper))
+    forth = "".join(f"H{x}V{y}" for x, y in zip(across, high, strict=False))
+    steps_back = reversed(list(zip(across, across[1:], low, strict=False)))
+    back = "".join(f"H{end}V{y}H{begin}" for begin, end, y in steps_back)
+    return f"M{across[0]} {low[0]}{forth}H{across[-1]}{back}z"
 
 
 def _legend(series: Unseen, top: float) -> tuple[list[Markup], float]:
