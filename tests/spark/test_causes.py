@@ -10,7 +10,7 @@ from tests.spark.conftest import to_history
 from tests.spark.ops import Op, info, txn
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.member import Member
-from verifiers.scanning.causes import causes, told, unknown_txns
+from verifiers.scanning.causes import causes, unknown_txns
 
 SPAN = 8
 
@@ -27,7 +27,7 @@ def of(op: Op, **changes: object) -> Op:
 def test_sends_and_transactions_are_told_by_error() -> None:
     found = causes({"_MSG_TIMED_OUT": 2, None: 1}, {"_MSG_TIMED_OUT": 1, "fenced": 1})
 
-    assert told(found) == {
+    assert found == {
         "distinct": 3,
         "causes": [
             {"error": "_MSG_TIMED_OUT", "sends": 2, "txns": 1},
@@ -35,7 +35,7 @@ def test_sends_and_transactions_are_told_by_error() -> None:
             {"error": None, "sends": 1, "txns": 0},
         ],
     }
-    assert told(causes({}, {})) == {"distinct": 0, "causes": []}
+    assert causes({}, {}) == {"distinct": 0, "causes": []}
 
 
 def test_transactions_of_unknown_outcome_are_counted_by_error(spark: SparkSession) -> None:

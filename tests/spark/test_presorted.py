@@ -93,7 +93,7 @@ def test_every_turn_of_a_consumer_is_skimmed(size: int) -> None:
     for seed in range(40):
         rows = polled(random.Random(seed), 120)
 
-        kept = skimmed(rows, size, order=POLL_ORDER, next_only=True, suspicious=None)
+        kept = skimmed(rows, size, order=POLL_ORDER, suspicious=None)
 
         assert turns(kept) == turns(rows), seed
         assert all(row["place"] != UNSORTED for row in kept)
@@ -103,7 +103,7 @@ def test_of_polls_in_good_order_only_the_ends_of_batches_are_kept() -> None:
     rows = [row | {"process": 1, "topic": "a", "partition": 0, "offset": n}
             for n, row in enumerate(polled(random.Random(1), 1000))]  # fmt: skip
 
-    kept = skimmed(rows, 100, order=POLL_ORDER, next_only=True, suspicious=None)
+    kept = skimmed(rows, 100, order=POLL_ORDER, suspicious=None)
 
     assert [row["offset"] % 100 for row in kept] == [0, 99] * 10
 
@@ -165,7 +165,7 @@ def test_every_reversal_of_sends_is_skimmed(size: int) -> None:
         rows, told = sent(random.Random(seed), 150)
         values = np.sort(np.asarray(list(told), dtype=np.int64))
 
-        kept = skimmed(rows, size, order=("op",), next_only=False, suspicious=values)
+        kept = skimmed(rows, size, order=("op",), suspicious=values)
 
         assert reversals(kept, told) == reversals(rows, told), seed
 
@@ -175,7 +175,7 @@ def test_a_lane_that_is_not_sorted_within_a_batch_is_kept_and_says_so() -> None:
     rows = [row for row in rows if row["offset"] is not None]
     rows[10], rows[30] = rows[30], rows[10]
 
-    kept = skimmed(rows, 100, order=("op",), next_only=False, suspicious=np.array([]))
+    kept = skimmed(rows, 100, order=("op",), suspicious=np.array([]))
 
     astray = {row["partition"] for row in kept if row["place"] == UNSORTED}
     assert astray

@@ -10,10 +10,17 @@ from pyspark.sql import SparkSession
 
 from harness.core.errors import EnvironmentBroken
 from verifiers.spark import session
-from verifiers.spark.archive import archive_of, use_of
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, TEXT, struct
-from verifiers.spark.session import FEW_ROWS, MANY_ROWS, TINY_ROWS, find_java, tuned
+from verifiers.spark.session import (
+    FEW_ROWS,
+    MANY_ROWS,
+    TINY_ROWS,
+    archive_of,
+    find_java,
+    tuned,
+    use_of_archive,
+)
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -138,12 +145,12 @@ def test_a_class_archive_is_used_if_one_was_made_for_that_java(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     java, other = fake_java(tmp_path / "one", "17.0.15"), fake_java(tmp_path / "two", "21.0.1")
 
-    unmade = use_of(java)
+    unmade = use_of_archive(java)
     archive_of(java).write_bytes(b"classes")
 
     assert unmade == []
-    assert use_of(java) == [f'"-XX:SharedArchiveFile={archive_of(java)}"']
-    assert use_of(other) == []
+    assert use_of_archive(java) == [f'"-XX:SharedArchiveFile={archive_of(java)}"']
+    assert use_of_archive(other) == []
 
 
 def test_spark_knows_that_a_frame_of_no_rows_is_empty_when_it_plans(spark: SparkSession) -> None:

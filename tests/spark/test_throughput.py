@@ -23,7 +23,7 @@ from verifiers.run_folder.gathering import gather
 from verifiers.run_folder.member import Member
 from verifiers.run_folder.result import Counts
 from verifiers.run_folder.schema import HISTORY_SCHEMAS, SEND_SCHEMA
-from verifiers.scanning import throughput_scan
+from verifiers.scanning import throughput
 from verifiers.scanning.sends import COLUMNS, Sends, SendsWanted
 from verifiers.scanning.throughput import (
     FINE_NS,
@@ -32,8 +32,8 @@ from verifiers.scanning.throughput import (
     PartitionGap,
     Throughput,
     bin_width_ns,
+    throughputs,
 )
-from verifiers.scanning.throughput_scan import throughputs
 
 S = 1_000_000_000
 Row = dict[str, Any]
@@ -226,8 +226,8 @@ def test_spark_counts_what_plain_python_counts(
     stretch_rows: int,
     in_files: bool,
 ) -> None:
-    monkeypatch.setattr(throughput_scan, "_STRETCH_ROWS", stretch_rows)
-    monkeypatch.setattr(throughput_scan, "_FEWEST_ROWS", stretch_rows)
+    monkeypatch.setattr(throughput, "_STRETCH_ROWS", stretch_rows)
+    monkeypatch.setattr(throughput, "_FEWEST_ROWS", stretch_rows)
     sends = sent(random.Random(stretch_rows), 400)
     polls = read(90)
     history = recorded(spark, tmp_path, {"send": sends, "poll": polls, "final": read(70)})
@@ -273,9 +273,9 @@ def test_runs_that_are_verified_together_are_counted_apart(
             for name in HISTORY_SCHEMAS
         }
         histories.append((member, by_dataset))
-    gathered = gather(histories, str(tmp_path / "together"))
-    assert not gathered.failures
-    files = {name: tuple(gathered.files[name]) for name in ("send", "poll", "final")}
+    common, failures = gather(histories, str(tmp_path / "together"))
+    assert not failures
+    files = {name: tuple(common[name]) for name in ("send", "poll", "final")}
     frames = {
         name: spark.read.schema(HISTORY_SCHEMAS[name]).parquet(*paths)
         for name, paths in files.items()
@@ -291,6 +291,6 @@ def test_runs_that_are_verified_together_are_counted_apart(
     found = throughputs(history, members, [WANTED] * len(members))
 
     for n, member in enumerate(members):
-        throughput, told = found[member.number]
-        assert throughput == counted(member, sends[n], polls[n])
+        of_run, told = found[member.number]
+        assert of_run == counted(member, sends[n], polls[n])
         assert in_order(told) == in_order(all_that(sends[n]))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.run_dir import RunDir
-from verifiers.replicas.checkpoints import read_epochs, read_offsets
+from verifiers.replicas.checkpoints import epochs_in, offsets_in
 from verifiers.replicas.cuts import cuts_of, read_cuts
 
 NEW = (
@@ -83,23 +83,19 @@ def test_a_log_is_of_the_broker_that_the_manifest_or_the_name_of_its_folder_says
     assert [cut.broker for cut in cuts_of(RunDir(tmp_path))] == [7, 2]
 
 
-def test_epochs_come_in_the_order_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "epochs").write_text("0\n2\n0 0\n3 6581\n")
-
-    assert read_epochs(tmp_path / "epochs") == ((0, 0), (3, 6581))
+def test_epochs_come_in_the_order_of_the_file() -> None:
+    assert epochs_in("0\n2\n0 0\n3 6581\n") == ((0, 0), (3, 6581))
 
 
-def test_offsets_are_found_by_topic_and_partition(tmp_path: Path) -> None:
-    (tmp_path / "hw").write_text("0\n2\norders 0 12\norders 1 7\n")
+def test_offsets_are_found_by_topic_and_partition() -> None:
+    text = "0\n2\norders 0 12\norders 1 7\n"
 
-    assert read_offsets(tmp_path / "hw") == {("orders", 0): 12, ("orders", 1): 7}
+    assert offsets_in(text) == {("orders", 0): 12, ("orders", 1): 7}
 
 
 @pytest.mark.parametrize(
     "text", ["", "0\n", "0\n2\n0 0\n", "0\n1\nx y\n", "garbage", "0\n1\n1 2 3 4\n"]
 )
-def test_a_damaged_checkpoint_says_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / "file").write_text(text)
-
-    assert read_epochs(tmp_path / "file") == ()
-    assert read_offsets(tmp_path / "file") == {}
+def test_a_damaged_checkpoint_says_nothing(text: str) -> None:
+    assert epochs_in(text) == ()
+    assert offsets_in(text) == {}

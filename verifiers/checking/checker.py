@@ -163,12 +163,11 @@ def checker(
 
     Args:
         anomaly: the name; nothing else may be registered under it.
-        severity: how bad the anomaly is.
-        one: what a sentence says of one offence, as in "acknowledged record was lost"; without it
-            a report says how often the anomaly occurred.
-        many: the same of several offences.
-        chapter: which contracts permit the anomaly, and why. Without one the chapter of that name
-            in `verifiers/oracle/` holds; without that every contract forbids the anomaly.
+        severity: as of `Checker`.
+        one: as of `Checker`; without it a report says how often the anomaly occurred.
+        many: as of `Checker`.
+        chapter: as of `Checker`. Without one the chapter of that name in `verifiers/oracle/` holds;
+            without that every contract forbids the anomaly.
 
     Raises:
         ValueError: the chapter is another anomaly's; a programming error.

@@ -43,7 +43,6 @@ def difference_details() -> dict[str, Column]:
 
 def columns(*names: str, **renamed: str) -> dict[str, Column]:
     """Return columns as facts of a detail, under their own names or under new ones."""
-    return {
-        name: F.col(column)
-        for name, column in (dict(zip(names, names, strict=True)) | renamed).items()
+    return {name: F.col(name) for name in names} | {
+        name: F.col(column) for name, column in renamed.items()
     }

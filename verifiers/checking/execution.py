@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
@@ -96,21 +95,26 @@ def build(
             records. The frames are the same.
         tell: receives, in sentences, what the digests showed.
     """
-    log = keep(offsets.log(history, by_scan=digest_first))
+    kept: list[DataFrame] = []
+
+    def held(frame: DataFrame) -> DataFrame:
+        kept.append(keep(frame))
+        return kept[-1]
+
+    log = held(offsets.log(history, by_scan=digest_first))
     checked = (
-        _where_digests_differ(history, log, tell) if digest_first else _Suspicious.of_all(history)
+        _where_digests_differ(history, log, tell, held)
+        if digest_first
+        else _Suspicious(history=history, values=held(records.values(history)))
     )
     values = checked.values
-    turns = keep(order.turns(history, checked.polls))
+    turns = held(order.turns(history, checked.polls))
     processing = consumption.processing(history.events)
-    kept = (values, log, turns, *checked.kept)
     of_txns: dict[str, DataFrame] = {}
     if history.transactional:
-        parts = keep(transactions.parts(history, values))
-        txn_reads = keep(transactions.txn_reads(history))
-        kept += (parts, txn_reads)
+        txn_reads = held(transactions.txn_reads(history))
         of_txns = {
-            "parts": parts,
+            "parts": held(transactions.parts(history, values)),
             "txn_reads": txn_reads,
             "txn_cycles": backward_edges(txn_reads, history),
         }
@@ -132,34 +136,28 @@ def build(
         # Of what is known to be empty, Spark plans nothing.
         return nothing_like(frame) if name in empty else frame
 
-    def nothing(schema: StructType) -> DataFrame:
-        return frame_of(history.polls.sparkSession, [], schema)
-
     suspects = {name: frame for name, frame in of_txns.items() if name not in empty}
     if "txn_cycles" in suspects:
         suspects["txn_cycles"] = cycles(suspects["txn_reads"], history)
     if "turns" not in empty:
-        suspects["turns"] = keep(polling.judged(turns, log, history.events))
-        kept += (suspects["turns"],)
+        suspects["turns"] = held(polling.judged(turns, log, history.events))
     values = known("values", values)
-    producing = keep(order.producing(history, values, checked.sends))
-    kept += (producing,)
-    txns = known("txns", history.txns)
+    session = history.polls.sparkSession
     by_name = {
         **history.recorded(),
-        "txns": txns,
+        "txns": known("txns", history.txns),
         "aborted_reads": known("aborted_reads", history.aborted_reads),
         "values": values,
         "log": log,
-        "turns": nothing(polling.TURNS_SCHEMA),
-        "producing": producing,
-        "slots": nothing(offsets.SLOTS_SCHEMA)
+        "turns": frame_of(session, [], polling.TURNS_SCHEMA),
+        "producing": held(order.producing(history, values, checked.sends)),
+        "slots": frame_of(session, [], offsets.SLOTS_SCHEMA)
         if "slots" in empty
         else offsets.slots(checked.history, values, log),
         "processing": known("processing", processing),
         **suspects,
     }
-    return Built(by_name=by_name, kept=kept, empty=empty)
+    return Built(by_name=by_name, kept=tuple(kept), empty=empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,27 +170,23 @@ class _Suspicious:
         values: what is known of each value; kept.
         polls: the polls that `turns` needs; None is all.
         sends: the sends that `producing` needs; None is all.
-        kept: further frames that occupy memory or disk until they are unpersisted.
     """
 
     history: History
     values: DataFrame
     polls: DataFrame | None = None
     sends: DataFrame | None = None
-    kept: tuple[DataFrame, ...] = ()
-
-    @classmethod
-    def of_all(cls, history: History) -> "_Suspicious":
-        return cls(history=history, values=keep(records.values(history)))
 
 
 def _where_digests_differ(
-    history: History, log: DataFrame, tell: Callable[[str], None]
+    history: History,
+    log: DataFrame,
+    tell: Callable[[str], None],
+    held: Callable[[DataFrame], DataFrame],
 ) -> _Suspicious:
     tell("Comparing digests of what was acknowledged, polled and finally read, and their order.")
-    stretches = keep(digests.stretches_of(history))
-    polls, sends = keep(presorted.polls(history)), keep(presorted.sends(history, []))
-    kept: tuple[DataFrame, ...] = (stretches, polls, sends)
+    stretches = held(digests.stretches_of(history))
+    polls, sends = held(presorted.polls(history)), held(presorted.sends(history, []))
     # One of these jobs is planned while workers scan for the other.
     with ThreadPoolExecutor(1, "order") as aside:
         ordering = aside.submit(presorted.are_sorted, polls, sends)
@@ -200,52 +194,38 @@ def _where_digests_differ(
         polls_sorted, sends_sorted = ordering.result()
     if doubt.is_large:
         tell(f"{doubt.records:,} records lie where digests differ: looking at every record.")
-        return replace(_Suspicious.of_all(history), kept=kept)
+        return _Suspicious(history=history, values=held(records.values(history)))
     near = history
     if doubt.records == 0:
         tell("All digests agree.")
         values = nothing_like(records.values(history))
     else:
         tell(f"{doubt.records:,} records lie where digests differ: looking at each of them.")
-        near = _persisted(digests.in_doubt(history, log, stretches))
-        values = keep(records.values(near))
+        doubtful = digests.in_doubt(history, log, stretches)
+        near = replace(
+            doubtful,
+            sends=held(doubtful.sends),
+            polls=held(doubtful.polls),
+            final=held(doubtful.final),
+        )
+        values = held(records.values(near))
         suspicious = values.select("value").toArrow()["value"].to_pylist()
-        sends = keep(presorted.sends(history, suspicious))
-        kept += (near.sends, near.polls, near.final, sends)
+        sends = held(presorted.sends(history, suspicious))
     return _Suspicious(
         history=near,
         values=values,
         polls=polls if polls_sorted else None,
         sends=sends if sends_sorted else None,
-        kept=kept,
-    )
-
-
-def _persisted(history: History) -> History:
-    return replace(
-        history,
-        sends=keep(history.sends),
-        polls=keep(history.polls),
-        final=keep(history.final),
     )
 
 
 def run_checkers(
     spark: SparkSession, built: Built, members: Sequence[Member], scratch: str
 ) -> dict[int, Found]:
-    """Run every registered checker and write what they find into `scratch`.
+    """Run every registered checker, and return what they find in each member, by its number.
 
-    A checker that crashes leaves its traceback in the folders of the runs, `crash-<name>.txt`, and
-    stops no other.
-
-    Args:
-        spark: the session of the frames.
-        built: the shared frames.
-        members: the runs that they are of.
-        scratch: the name of an empty folder.
-
-    Returns:
-        What was found, by member.
+    They write it into `scratch`, the name of an empty folder. A checker that crashes leaves its
+    traceback in the folders of the runs, `crash-<name>.txt`, and stops no other.
 
     Raises:
         PySparkException: the history itself cannot be read; or Py4JJavaError.
@@ -381,23 +361,18 @@ def _summary(rows: Sequence[Row]) -> Found:
     counts: dict[tuple[str, str | None], int] = {}
     examples: dict[str, list[OffenceExample]] = {}
     times: dict[str, tuple[int, int]] = {}
-    for row in rows:
+    for row in sorted(rows, key=_place):
         counts[row["anomaly"], row["kind"]] = row["count"]
         if row["from_ns"] is not None:
             since, until = times.get(row["anomaly"], (row["from_ns"], row["to_ns"]))
             times[row["anomaly"]] = (min(since, row["from_ns"]), max(until, row["to_ns"]))
         columns = {column.name: row[column.name] for column in ANOMALY_SCHEMA.fields}
         examples.setdefault(row["anomaly"], []).append(OffenceExample(**columns))
-    lowest = {name: _lowest(offences) for name, offences in examples.items()}
+    lowest = {name: tuple(offences[:MOST_EXAMPLES]) for name, offences in examples.items()}
     return Found(counts=counts, examples=lowest, times=times)
 
 
-def _lowest(examples: Sequence[OffenceExample]) -> tuple[OffenceExample, ...]:
-    def place(example: OffenceExample) -> tuple[tuple[bool, Any], ...]:
-        # Examples without a known place come last.
-        return tuple((getattr(example, c) is None, getattr(example, c) or 0) for c in _NUMBERS)
-
-    by_place = sorted(
-        examples, key=lambda example: (example.topic or "", place(example), example.kind or "")
-    )
-    return tuple(by_place[:MOST_EXAMPLES])
+def _place(row: Row) -> tuple[object, ...]:
+    # Offences without a known place come last.
+    numbers = tuple((row[column] is None, row[column] or 0) for column in _NUMBERS)
+    return row["topic"] or "", numbers, row["kind"] or ""

@@ -43,9 +43,7 @@ def judged(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
 def _unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
     """Return the turns that no event between the two records excuses, with `due`.
 
-    An event that names a topic or a partition excuses only turns there. `due` is the offset that
-    was to follow: the one that was sought last between the two records, or else the one after the
-    earlier record.
+    An event that names a topic or a partition excuses only turns there.
     """
     resets = events.where(F.col("f").isin(*RESETS)).select(
         F.col("process").alias("reset_process"),
@@ -77,13 +75,9 @@ def _untouched(turns: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
-    """Return the turns that skipped known records, with their number in `skipped`.
+    """Return those of the turns forward, with `due`, that skipped known records, with `skipped`.
 
     Offsets without a record, such as transaction markers, are not skipped.
-
-    Args:
-        turns: those that went forward, with the offset that was to follow in `due`.
-        log: which offsets hold a record.
     """
     size = 1 << BLOCK_BITS
     blocks = F.sequence(
@@ -91,15 +85,19 @@ def _passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
         F.shiftright(F.col("offset") - 1, BLOCK_BITS),
     )
     gaps = turns.select("*", F.explode(blocks).alias("block"))
-    base = F.col("block") * size
-    low = F.greatest(F.col("due") - base, F.lit(0))
-    high = F.least(F.col("offset") - 1 - base, F.lit(size - 1))
-    within = gaps.join(
-        log.select("topic", "partition", "block", "bits"), ["topic", "partition", "block"]
-    ).withColumn("known", F.bit_count(F.col("bits").bitwiseAND(_mask(low, high))))
+    # All bits from `due` to before `offset`: two unsigned shifts of all ones, which, unlike
+    # differences of powers of two, hold for bit 63 as well.
+    known = F.expr(
+        "bit_count(bits"
+        f" & shiftleft(-1L, cast(greatest(due - block * {size}, 0) as int))"
+        f" & shiftrightunsigned(-1L, cast({size} - least(offset - block * {size}, {size}) as int)))"
+    )
     return (
-        within.groupBy(*turns.columns)
-        .agg(F.sum("known").alias("skipped"))
+        gaps.join(
+            log.select("topic", "partition", "block", "bits"), ["topic", "partition", "block"]
+        )
+        .groupBy(*turns.columns)
+        .agg(F.sum(known).alias("skipped"))
         .where(F.col("skipped") > 0)
     )
 
@@ -109,12 +107,3 @@ def poll_details() -> dict[str, Column]:
     before = {f"after_{name}": f"prev_{name}" for name in ("offset", "value", "ns")}
     skipped = F.when(F.col("skipped") > 0, F.col("skipped"))
     return columns(poll="op", after_poll="prev_op", **before) | {"skipped": skipped}
-
-
-def _mask(low: Column, high: Column) -> Column:
-    # All bits from `low` to `high`: two unsigned shifts of all ones, which, unlike differences
-    # of powers of two, hold for bit 63 as well.
-    ones = F.lit(-1).cast("long")
-    up = F.call_function("shiftleft", ones, low.cast("int"))
-    down = F.call_function("shiftrightunsigned", ones, (F.lit(63) - high).cast("int"))
-    return up.bitwiseAND(down)

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from harness.core.grouping import by_key
+
 Details = Mapping[str, Any]
 
 
@@ -37,77 +39,60 @@ def spoken(value: object) -> str:
 
 
 def _said(key: str, value: object) -> str:
-    speak = _PHRASES.get(key)
-    if speak is not None:
-        return speak(value)
     if key.startswith("broker_") and isinstance(value, Mapping) and "pauses" in value:
-        return _pauses(key.removeprefix("broker_"), value)
-    return f"{key.replace('_', ' ')} {spoken(value)}"
+        total = spoken(value.get("total_s", value.get("paused_s", "?")))
+        node, pauses = key.removeprefix("broker_"), spoken(value["pauses"])
+        return f"broker {node} logged {pauses} pauses of {total} s in all"
+    phrase = _PHRASES[key](value) if key in _PHRASES else None
+    return phrase or f"{key.replace('_', ' ')} {spoken(value)}"
 
 
-def _dropped(value: object) -> str:
-    return "1 packet was dropped" if value == 1 else f"{spoken(value)} packets were dropped"
+def _of_each(
+    sentence: str, words: Mapping[str, str], *, nothing: str = ""
+) -> Callable[[object], str | None]:
+    """Return a function that words a fact which is known for each broker; None if it is not.
+
+    Args:
+        sentence: what to say of one broker: its id and the fact are filled in.
+        words: other words for some facts as they are `spoken`.
+        nothing: what to say if it is told of no broker.
+    """
+
+    def told(value: object) -> str | None:
+        if not isinstance(value, Mapping):
+            return None
+        facts = {node: spoken(fact) for node, fact in value.items()}
+        said = [sentence.format(node, words.get(fact, fact)) for node, fact in facts.items()]
+        return ", ".join(said) or nothing
+
+    return told
 
 
-def _probes(value: object) -> str:
+def _process(verb: str) -> Callable[[object], str | None]:
+    def one(known: object) -> str:
+        pid = known.get("pid") if isinstance(known, Mapping) else known
+        return f"{verb} no process" if pid is None else f"{verb} process {spoken(pid)}"
+
+    def told(value: object) -> str:
+        if not isinstance(value, Mapping):
+            return one(value)
+        said = [f"broker {node} {one(known)}" for node, known in value.items()]
+        return ", ".join(said) or "no process was looked for"
+
+    return told
+
+
+def _probes(value: object) -> str | None:
     if not isinstance(value, Mapping):
-        return f"probes {spoken(value)}"
-    by_answer: dict[str, list[str]] = {}
-    for link, answer in value.items():
-        by_answer.setdefault(spoken(answer), []).append(str(link))
+        return None
+    by_answer = by_key(value, lambda link: spoken(value[link]))
     told = "; ".join(f"{' '.join(links)} {answer}" for answer, links in by_answer.items())
     return f"probes: {told or 'none'}"
 
 
-def _of_each(
-    label: str, say: Callable[[object, object], str], *, nothing: str = ""
-) -> Callable[[object], str]:
-    """Return a function that words a fact which is known for each broker.
-
-    Args:
-        label: what it is called where it is not told by broker.
-        say: what to say of one broker.
-        nothing: what to say if it is told of none.
-    """
-
-    def told(value: object) -> str:
-        if not isinstance(value, Mapping):
-            return f"{label} {spoken(value)}"
-        return ", ".join(say(node, known) for node, known in value.items()) or nothing
-
-    return told
-
-
-def _answer(known: object) -> str:
-    return _ANSWERS.get(str(known), spoken(known))
-
-
-def _state(known: object) -> str:
-    return _STATES.get(str(known), spoken(known))
-
-
-def _process(verb: str) -> Callable[[object], str]:
-    def one(known: object) -> str:
-        pid = known.get("pid") if isinstance(known, Mapping) else known
-        return "no process" if pid is None else f"process {spoken(pid)}"
-
-    def told(value: object) -> str:
-        if not isinstance(value, Mapping):
-            return f"{verb} {one(value)}"
-        told = ", ".join(f"broker {node} {verb} {one(known)}" for node, known in value.items())
-        return told or "no process was looked for"
-
-    return told
-
-
-def _pauses(node: str, seen: Mapping[str, Any]) -> str:
-    total = spoken(seen.get("total_s", seen.get("paused_s", "?")))
-    return f"broker {node} logged {spoken(seen['pauses'])} pauses of {total} s in all"
-
-
-def _cut(value: object) -> str:
+def _cut(value: object) -> str | None:
     if not isinstance(value, Mapping):
-        return f"cut {spoken(value)}"
+        return None
     told = [
         f"broker {node} lost {log} from offset {cut.get('end_after')} to {cut.get('end_before')} "
         f"({cut.get('bytes')} bytes)"
@@ -120,48 +105,33 @@ def _cut(value: object) -> str:
 
 
 _MOST_LOGS = 4
-_ANSWERS = {
-    "answered": "answered",
-    "silent": "accepted and stayed silent",
-    "refused": "refused",
-    "unreachable": "could not be reached",
-}
+_ANSWERS = {"silent": "accepted and stayed silent", "unreachable": "could not be reached"}
 _STATES = {"T": "stopped", "S": "running", "R": "running", "D": "running", "Z": "dead"}
-_PHRASES: Mapping[str, Callable[[object], str]] = {
+_PHRASES: Mapping[str, Callable[[object], str | None]] = {
     "process_before": _process("had"),
     "process_after": _process("then had"),
     "still_running": lambda value: f"still running: {spoken(value)}",
     "limit_s": lambda value: f"{spoken(value)} s were given",
     "exit_status": lambda value: f"exit status {spoken(value)}",
     "clean_shutdown": _of_each(
-        "clean shutdown",
-        lambda node, clean: (
-            f"broker {node} left {'its' if clean else 'no'} marker of a clean shutdown"
-        ),
+        "broker {} left {} marker of a clean shutdown",
+        {"yes": "its"},
         nothing="no marker was looked for",
     ),
     "process": _process("has"),
-    "process_state": _of_each(
-        "process state", lambda node, state: f"the process of broker {node} is {_state(state)}"
-    ),
-    "listener": _of_each(
-        "listener",
-        lambda node, answer: f"the listener of broker {node} {_answer(answer)}",
-        nothing="no listener was asked",
-    ),
+    "process_state": _of_each("the process of broker {} is {}", _STATES),
+    "listener": _of_each("the listener of broker {} {}", _ANSWERS, nothing="no listener was asked"),
     "cut": _cut,
     "files_shorter": _of_each(
-        "files shorter",
-        lambda node, shorter: (
-            f"the files of broker {node} are {'' if shorter else 'not '}shorter by as much"
-        ),
+        "the files of broker {} are {} by as much",
+        {"yes": "shorter", "no": "not shorter"},
         nothing="no files were looked at",
     ),
-    "dropped_packets": _dropped,
+    "dropped_packets": lambda value: (
+        f"{spoken(value)} {'packet was' if value == 1 else 'packets were'} dropped"
+    ),
     "from_outside": _of_each(
-        "from outside",
-        lambda node, answer: f"from outside broker {node} {_answer(answer)}",
-        nothing="nobody was asked from outside",
+        "from outside broker {} {}", _ANSWERS, nothing="nobody was asked from outside"
     ),
     "probes": _probes,
     "wanted_s": lambda value: f"{spoken(value)} s were wanted",

@@ -18,8 +18,7 @@ from harness.core.errors import (
 from harness.core.grouping import by_key
 from harness.core.progress import Say
 from verifiers.judging.loaded import LoadedRun, load_run
-from verifiers.judging.stopwatch import Stopwatch
-from verifiers.judging.verification import Context, Verification
+from verifiers.judging.verification import Context, Stopwatch, Verification
 from verifiers.run_folder.gathering import gather
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.run_folder.member import Member, most_members, span_of
@@ -31,7 +30,6 @@ from verifiers.spark.session import FEW_ROWS, is_local, open_session
 __all__ = ["Report", "verify", "verify_all", "write_verdict"]
 
 _LOG = logging.getLogger(__name__)
-
 
 _MOST_ROWS = 20_000_000
 """One job gathers short runs up to so many rows; further runs go into the next job."""
@@ -73,15 +71,9 @@ def verify_all(
     say: Say | None = None,
     exact: bool = False,
 ) -> tuple[Report | KafkaChaosError, ...]:
-    """Return the verdicts on several runs, in their order, as `verify` does for one.
+    """Return the verdicts on several runs, in their order; arguments are those of `verify`.
 
     Short runs share one job (run_folder/gathering.py); each long run has a job of its own.
-
-    Args:
-        run_dirs: folders of runs.
-        master: a Spark master; None is all cores of this machine.
-        say: receives progress, in sentences.
-        exact: compare every record, however long a history is.
 
     Returns:
         For a folder that cannot be judged, the error; the other folders are judged all the same.
@@ -109,7 +101,7 @@ def verify_all(
         ready = {number: loaded for number, loaded in ready.items() if number not in found}
         for numbers in _jobs(spark, ready):
             runs = [ready[number] for number in numbers]
-            judged = _judge(spark, runs, tell, Stopwatch(dict(stopwatch.seconds)), exact=exact)
+            judged = _judge(spark, runs, tell, Stopwatch(stopwatch), exact=exact)
             found |= dict(zip(numbers, judged, strict=True))
     return tuple(found[number] for number in range(len(run_dirs)))
 
@@ -137,12 +129,11 @@ def _jobs(spark: SparkSession, ready: Mapping[int, LoadedRun]) -> Iterator[list[
     are not verified together there.
     """
 
-    def place(number: int) -> str:
-        return (
-            "" if is_local(spark) else storage.root_of(LargeFiles.of(ready[number].run.path).home)
-        )
+    def root(number: int) -> str:
+        home = LargeFiles.of(ready[number].run.path).home
+        return "" if is_local(spark) else storage.root_of(home)
 
-    for numbers in by_key(ready, place).values():
+    for numbers in by_key(ready, root).values():
         yield from _jobs_among({number: ready[number] for number in numbers})
 
 
@@ -170,15 +161,13 @@ def _judge(
     """Return the verdicts on runs that are verified together, in their order."""
     with stopwatch("verify"), _scratch(spark, runs[0].run.path) as scratch:
         context = Context(spark=spark, scratch=scratch, tell=tell, stopwatch=stopwatch, exact=exact)
-        judged: Sequence[Report | KafkaChaosError]
+        judge = _judge_several if len(runs) > 1 else _judge_one
         try:
-            judged = (
-                _judge_one(runs[0], context) if len(runs) == 1 else _judge_several(runs, context)
-            )
+            judged = judge(runs, context)
         except HistoryUnreadable as error:
             judged = [error] * len(runs)
     return [
-        replace(report, timing_s={**report.timing_s, **stopwatch.seconds})
+        replace(report, timing_s={**report.timing_s, **stopwatch})
         if isinstance(report, Report)
         else report
         for report in judged
@@ -201,7 +190,8 @@ def _scratch(spark: SparkSession, run_dir: Path) -> Iterator[str]:
         storage.remove(folder)
 
 
-def _judge_one(ready: LoadedRun, context: Context) -> list[Report]:
+def _judge_one(runs: Sequence[LoadedRun], context: Context) -> Sequence[Report | KafkaChaosError]:
+    (ready,) = runs
     path = ready.run.path
     home = str(path) if is_local(context.spark) else LargeFiles.of(path).home
     return Verification(
@@ -212,19 +202,21 @@ def _judge_one(ready: LoadedRun, context: Context) -> list[Report]:
     ).reports()
 
 
-def _judge_several(runs: Sequence[LoadedRun], context: Context) -> list[Report | KafkaChaosError]:
+def _judge_several(
+    runs: Sequence[LoadedRun], context: Context
+) -> Sequence[Report | KafkaChaosError]:
     span = span_of(max(run.history.processes for run in runs))
     members = [Member(run=run.run, number=number, span=span) for number, run in enumerate(runs)]
     context.tell(f"Gathering {len(runs)} runs into one job.")
     with context.stopwatch("verify: gather"):
         histories = [(member, runs[member.number].history.files) for member in members]
-        gathered = gather(histories, storage.join(context.scratch, "history"))
-    sound = [member for member in members if member.number not in gathered.failures]
-    found: dict[int, Report | KafkaChaosError] = {**gathered.failures}
+        files, failures = gather(histories, storage.join(context.scratch, "history"))
+    sound = [member for member in members if member.number not in failures]
+    found: dict[int, Report | KafkaChaosError] = {**failures}
     if sound:
         reports = Verification(
             members={member: runs[member.number] for member in sound},
-            files=gathered.files,
+            files=files,
             batches=storage.join(context.scratch, "batches"),
             context=context,
         ).reports()

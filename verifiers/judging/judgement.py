@@ -9,13 +9,12 @@ from verifiers.checking.checker import CHECKERS
 from verifiers.checking.execution import Found
 from verifiers.judging.evidence import in_words, lost_when
 from verifiers.oracle.circumstances import Circumstances
-from verifiers.oracle.row import Row
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.result import AnomalyFinding, JudgedFault
 from verifiers.situations.effects import Effect
 
 _MOST_CAUSES = 3
-_FORBIDDEN = 2
+_RULINGS_FROM_BEST = ("permitted", "UNKNOWN", "forbidden")
 
 
 def judge_findings(
@@ -48,10 +47,10 @@ def judge_findings(
             kind: checker.chapter.rule(kind, circumstances) for kind in sorted(kinds, key=str)
         }
         # Only the worst kinds are explained: those that are forbidden, else the undecided ones.
-        worst = max(map(_badness, rulings.values()))
-        telling = [ruling for ruling in rulings.values() if _badness(ruling) == worst]
-        whys = dict.fromkeys(str(ruling.why) for ruling in telling)
-        permits = dict.fromkeys(ruling.permits for ruling in telling if ruling.permits)
+        worst = max((row.ruling for row in rulings.values()), key=_RULINGS_FROM_BEST.index)
+        telling = [row for row in rulings.values() if row.ruling == worst]
+        whys = dict.fromkeys(str(row.why) for row in telling)
+        permits = dict.fromkeys(row.permits for row in telling if row.permits)
         count = sum(kinds.values())
         findings[name] = AnomalyFinding(
             count=count,
@@ -67,14 +66,10 @@ def judge_findings(
             first_ns=found.times.get(name, (None, None))[0],
             last_ns=found.times.get(name, (None, None))[1],
             forbidden_kinds=tuple(
-                kind or "" for kind, ruling in rulings.items() if _badness(ruling) == _FORBIDDEN
+                kind or "" for kind, row in rulings.items() if row.ruling == "forbidden"
             ),
         )
     return findings
-
-
-def _badness(ruling: Row) -> int:
-    return 0 if ruling.permitted else 1 if ruling.undecided else _FORBIDDEN
 
 
 def _lost_by(causes: Mapping[str, int]) -> list[str]:

@@ -1,5 +1,6 @@
 """The verification of one or several runs in one Spark session, and the verdict on each."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,7 +26,6 @@ from verifiers.frames.history import ANY_PARTITION, History
 from verifiers.frames.transactions import aborted_reads, committed_reads
 from verifiers.judging.judgement import judge_findings, judge_liveness, verdict_of, why_not_valid
 from verifiers.judging.loaded import LoadedRun
-from verifiers.judging.stopwatch import Stopwatch
 from verifiers.replicas.batches import BATCH_SCHEMA
 from verifiers.replicas.comparison import Comparison, compare, located_in
 from verifiers.run_folder.folder import RunInput
@@ -35,9 +35,9 @@ from verifiers.run_folder.member import MEMBER, Member, assigned_to_members
 from verifiers.run_folder.result import Report
 from verifiers.run_folder.schema import ABORTED_READS_SCHEMA, ENDS_SCHEMA, HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import Files
-from verifiers.scanning.causes import METRIC, Unknown, causes, told, unknown_txns
-from verifiers.scanning.throughput import Throughput
-from verifiers.scanning.throughput_scan import throughputs
+from verifiers.scanning.causes import METRIC, Unknown, causes, unknown_txns
+from verifiers.scanning.sends import Sends
+from verifiers.scanning.throughput import Throughput, throughputs
 from verifiers.situations.effects import Latency, effects
 from verifiers.situations.loss_causes import copies_destroyed
 from verifiers.situations.situation import reached
@@ -46,6 +46,19 @@ from verifiers.spark.arrow import frame_of
 from verifiers.spark.errors import SPARK_ERRORS, first_line, is_unreadable
 from verifiers.spark.session import FEW_ROWS, in_service, is_local, tuned
 from verifiers.timeline.frames import SCHEMAS, frames_of, together
+
+
+class Stopwatch(dict[str, float]):
+    """The durations of steps of a verification that have ended, in any thread: seconds by name."""
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        """Measure the duration of a step, to the millisecond."""
+        begin_ns = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self[what] = round((time.monotonic_ns() - begin_ns) / 1e9, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +122,10 @@ class Verification:
                 drawing = aside.submit(self._draw, history)
                 explaining = aside.submit(self._explain, history)
                 results = self._find(history, comparing, aside, digest_first=digest_first)
-                lanes = drawing.result()
+                drawn = drawing.result()
                 txns = explaining.result()
         return [
-            self._concluded(member, results, lanes[member.number], txns.get(member.number, {}))
+            self._concluded(member, results, *drawn[member.number], txns.get(member.number, {}))
             for member in self.members
         ]
 
@@ -158,13 +171,10 @@ class Verification:
             member.numbered(process) for member in self.members for process in chosen(member.run)
         )
 
-    def _draw(self, history: History) -> dict[int, Throughput]:
+    def _draw(self, history: History) -> dict[int, tuple[Throughput, Sends]]:
         with self.context.stopwatch("verify: draw lanes"):
             wanted = [loaded.events.sends_wanted for loaded in self.members.values()]
-            drawn = throughputs(history, list(self.members), wanted)
-        for member, loaded in self.members.items():
-            loaded.events.sends = drawn[member.number][1]
-        return {number: throughput for number, (throughput, _) in drawn.items()}
+            return throughputs(history, list(self.members), wanted)
 
     def _explain(self, history: History) -> Mapping[int, Unknown]:
         """Return how many transactions have an unknown outcome, by the number of the member."""
@@ -208,13 +218,12 @@ class Verification:
             built = built.with_more(frames_of(self.context.spark, rows), unseen)
             with self.context.stopwatch("verify: run checkers"):
                 found = run_checkers(self.context.spark, built, members, self.context.scratch)
-            located: dict[int, dict[str, Any]] = {}
-            if any(
-                anomaly == "lost-write"
-                for found_in_run in found.values()
-                for anomaly, _ in found_in_run.counts
-            ):
-                located = located_in(found_in(self.context.spark, self.context.scratch))
+            anomalies = {anomaly for run in found.values() for anomaly, _ in run.counts}
+            located: Mapping[int, Mapping[str, Any]] = (
+                located_in(found_in(self.context.spark, self.context.scratch))
+                if "lost-write" in anomalies
+                else {}
+            )
             found_rows = storage.join(self.context.scratch, FOUND)
             hand_out(found_rows, members, "anomalies", FOUND_SCHEMA)
             if compared.summaries and len(members) > 1:
@@ -232,7 +241,7 @@ class Verification:
         hand_out(parts, members, "replicas/batches", BATCH_SCHEMA)
 
     def _concluded(
-        self, member: Member, results: "_Results", lanes: Throughput, txns: Unknown
+        self, member: Member, results: "_Results", lanes: Throughput, sends: Sends, txns: Unknown
     ) -> Report:
         run, loaded = member.run, self.members[member]
         found = results.found[member.number]
@@ -252,6 +261,7 @@ class Verification:
             copies_destroyed=copies_destroyed(loaded.events),
         )
         events = loaded.events
+        events.sends = sends
         felt = effects(events, _latencies(lanes), {fault.id: fault.proven for fault in run.faults})
         # Where the timeline is not known, nothing can be said of what was not felt.
         known = felt if events.timeline.states else {}
@@ -267,9 +277,6 @@ class Verification:
         )
         answers = apply_rules(evidence)
         reasons = why_not_valid(run, findings, known, answers, replicas.reasons)
-        document = dict(replicas.document)
-        if located:
-            document["located"] = located
         return Report(
             run=str(run.meta.get("run", run.path.name)),
             scenario=str(run.meta.get("scenario", "")),
@@ -285,9 +292,9 @@ class Verification:
             adequacy={name: answer.to_json() for name, answer in answers.items()},
             checkers=checker_states(evidence)[0],
             timing_s=_phases(run),
-            replicas=document,
+            replicas={**replicas.document, **({"located": located} if located else {})},
             timeline=loaded.timeline.document,
-            metrics={METRIC: told(causes(events.sends.unknown, txns))},
+            metrics={METRIC: causes(sends.unknown, txns)},
             group=run.group.to_json() if run.group else {},
             liveness=judge_liveness(
                 run.meta, loaded.timeline.document, found.counts, lanes.widest_gap

@@ -8,9 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,8 +19,7 @@ from harness.core.errors import EnvironmentBroken
 from harness.core.op import value_of
 from verifiers.judging.job import verify
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
-from verifiers.spark.archive import archive_of
-from verifiers.spark.session import TINY_ROWS, find_java, open_session
+from verifiers.spark.session import TINY_ROWS, archive_of, find_java, open_session
 
 _DUMP_S = 120
 _TOPIC = "warm-up"
@@ -83,32 +80,30 @@ def _end_jvm() -> None:
 def write_run(path: Path, *, sent: int = _FEWEST) -> Path:
     """Write a run of so many sends, at least eight, in which every checker has records to check."""
     sends = [
-        _row(process=1, op=n, type="ok", partition=0, offset=n, invoke_ns=n, complete_ns=n + 1)
+        _row(n, process=1, op=n, type="ok", offset=n, invoke_ns=n, complete_ns=n + 1)
         for n in range(sent)
     ]
     # The last is lost, its place is another's, and a consumer steps back and over a record.
     kept = [*range(sent - 1), 1]
     final = [
-        _row(process=9, op=0, position=n, partition=0, offset=n, time_ns=99, of=sequence)
+        _row(sequence, process=9, op=0, position=n, offset=n, time_ns=99)
         for n, sequence in enumerate(kept)
     ]
     polls = [
-        _row(process=2, op=op, position=0, partition=0, offset=n, time_ns=20 + op, of=n)
+        _row(n, process=2, op=op, position=0, offset=n, time_ns=20 + op)
         for op, n in enumerate((0, 3, 1))
     ]
-    events = [_row(process=2, op=0, f="start", time_ns=5)]
-    rows: dict[str, list[dict[str, Any]]] = {
-        "send": sends, "txn": [], "poll": polls, "final": final, "event": events,
-    }  # fmt: skip
+    events = [{"topic": _TOPIC, "process": 2, "op": 0, "f": "start", "time_ns": 5}]
+    rows = {"send": sends, "txn": [], "poll": polls, "final": final, "event": events}
     for dataset, schema in HISTORY_SCHEMAS.items():
         folder = path / "history" / dataset
         folder.mkdir(parents=True)
         table = pa.Table.from_pylist(rows[dataset], to_arrow_schema(schema))
         pq.write_table(table, folder / "0.parquet")
-    ends: Sequence[Mapping[str, Any]] = [
-        {"topic": _TOPIC, "partition": 0, "low": 0, "high": sent + 1, "reached": sent + 1,
-         "complete": True}
-    ]  # fmt: skip
+    ends = [
+        {"topic": _TOPIC, "partition": 0, "complete": True}
+        | {"low": 0, "high": sent + 1, "reached": sent + 1}
+    ]
     run = {
         "schema": 1,
         "run": _TOPIC,
@@ -122,9 +117,8 @@ def write_run(path: Path, *, sent: int = _FEWEST) -> Path:
     return path
 
 
-def _row(*, of: int | None = None, **columns: Any) -> dict[str, Any]:  # noqa: ANN401  (of JSON)
-    sequence = columns["op"] if of is None else of
-    return {"topic": _TOPIC, "value": value_of(1, sequence), **columns}
+def _row(sequence: int, **columns: str | int) -> dict[str, str | int]:
+    return {"topic": _TOPIC, "partition": 0, "value": value_of(1, sequence), **columns}
 
 
 if __name__ == "__main__":

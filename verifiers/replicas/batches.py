@@ -18,7 +18,7 @@ from harness.core.grouping import by_key
 from verifiers.replicas.copied import Copied, Replica
 from verifiers.replicas.segments import HEADERS, read_headers
 from verifiers.run_folder.folder import TopicPartition
-from verifiers.run_folder.member import Homes
+from verifiers.run_folder.member import name_in
 from verifiers.spark import storage
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, declared
@@ -76,9 +76,10 @@ class Summary:
 
     Attributes:
         replica: which.
-        runs: by epoch.
+        bound: the high watermark of its partition at rest, up to which replicas are compared.
+        runs: by epoch, in the order of their first offsets.
         size_bytes: of all batches.
-        compared: how many batches lie below the bound, up to which replicas are compared.
+        compared: how many batches lie below the bound.
         digest: of these; equal for equal batches.
         damaged: how many of these have a checksum that does not fit.
         transactional: how many belong to transactions, markers included.
@@ -88,6 +89,7 @@ class Summary:
     """
 
     replica: Replica
+    bound: int
     runs: tuple[Run, ...]
     size_bytes: int
     compared: int
@@ -122,26 +124,25 @@ class Summary:
     @property
     def disordered(self) -> bool:
         """Whether epochs decrease or differ from the checkpoint."""
-        runs = sorted((run for run in self.runs if run.epoch is not None), key=lambda r: r.first)
-        epochs = [run.epoch for run in runs]
-        apart = all(before.last < after.first for before, after in pairwise(runs))
-        if not apart or epochs != sorted(e for e in epochs if e is not None):
+        runs = [(run.epoch, run) for run in self.runs if run.epoch is not None]
+        rising = all(
+            epoch <= next_epoch and run.last < next_run.first
+            for (epoch, run), (next_epoch, next_run) in pairwise(runs)
+        )
+        return not rising or not all(self._agrees(run) for _, run in runs)
+
+    def _agrees(self, run: Run) -> bool:
+        """Tell whether a run lies in its epoch's offsets, as far as it is above the log start."""
+        if run.last < self.start or run.epoch == -1 or not self.replica.epochs:
             return True
-        return any(not _agrees(run, self.replica, self.start) for run in runs)
-
-
-def _agrees(run: Run, replica: Replica, start: int) -> bool:
-    """Tell whether a run lies within its epoch's offsets, as far as it is above the log start."""
-    if run.last < start or run.epoch == -1 or not replica.epochs:
-        return True
-    return any(
-        epoch == run.epoch and since <= max(run.first, start) and run.last < until
-        for epoch, since, until in replica.epoch_offsets
-    )
+        return any(
+            epoch == run.epoch and since <= max(run.first, self.start) and run.last < until
+            for epoch, since, until in self.replica.epoch_offsets
+        )
 
 
 def batches_of(
-    spark: SparkSession, replicas: Iterable[Replica], homes: Homes, target: str
+    spark: SparkSession, replicas: Iterable[Replica], homes: Mapping[str, str], target: str
 ) -> DataFrame:
     """Return the batch headers of replicas (BATCH_SCHEMA).
 
@@ -149,7 +150,7 @@ def batches_of(
     """
     storage.remove(target)
     files = [
-        (size_bytes, (*replica.key, str(segment)), homes.name_of(str(segment)))
+        (size_bytes, (*replica.key, str(segment)), name_in(homes, str(segment)))
         for replica in replicas
         for segment, size_bytes in zip(replica.segments, replica.sizes_bytes, strict=True)
         if size_bytes
@@ -237,14 +238,18 @@ def summarise(
         .collect()
     )
     by_replica = by_key(found, itemgetter("broker", "topic", "partition"))
-    return tuple(_summary(replica, by_replica.get(replica.key, [])) for replica in copied.replicas)
+    return tuple(
+        _summary(replica, bounds[replica.topic_partition], by_replica.get(replica.key, []))
+        for replica in copied.replicas
+    )
 
 
-def _summary(replica: Replica, rows: list[Any]) -> Summary:
+def _summary(replica: Replica, bound: int, rows: list[Any]) -> Summary:
     whole = [row for row in rows if row["problem"] is None]
     runs = _runs(whole)
     return Summary(
         replica=replica,
+        bound=bound,
         runs=runs,
         size_bytes=sum(row["size"] for row in whole),
         compared=sum(row["compared"] for row in whole),

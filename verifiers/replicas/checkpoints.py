@@ -7,24 +7,12 @@ partition offset` a line. All begin with a version and the number of entries.
 Source: kafka.server.checkpoints.CheckpointFile; KIP-101 for the epochs.
 """
 
-from pathlib import Path
 
-
-def read_epochs(path: Path) -> tuple[tuple[int, int], ...]:
-    """Return (epoch, first offset) pairs, in the file's order; none if there is no file.
+def epochs_in(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the (epoch, first offset) pairs in the text of a leader-epoch-checkpoint, in order.
 
     A file that is not what it should be, as a power cut leaves it, has no entries.
     """
-    return epochs_in(_text(path))
-
-
-def read_offsets(path: Path) -> dict[tuple[str, int], int]:
-    """Return the offset of each topic and partition; none if there is no file."""
-    return offsets_in(_text(path))
-
-
-def epochs_in(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the (epoch, first offset) pairs in the text of a leader-epoch-checkpoint."""
     try:
         return tuple((int(epoch), int(start)) for epoch, start in _entries(text))
     except ValueError:
@@ -37,13 +25,6 @@ def offsets_in(text: str) -> dict[tuple[str, int], int]:
         return {(topic, int(number)): int(offset) for topic, number, offset in _entries(text)}
     except ValueError:
         return {}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _entries(text: str) -> list[list[str]]:

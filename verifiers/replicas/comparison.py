@@ -12,11 +12,10 @@ from pyspark.sql import functions as F
 from verifiers.frames.records import lost
 from verifiers.replicas.batches import BATCH_SCHEMA, Summary, batches_of, known_bounds, summarise
 from verifiers.replicas.copied import Copied
-from verifiers.replicas.differences import DIFFERENCE_SCHEMA, Group, differences, group
-from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, of_partitions, of_replicas
+from verifiers.replicas.differences import DIFFERENCE_SCHEMA, are_alike, by_partition, differences
+from verifiers.replicas.flaws import DAMAGE_SCHEMA, damaged, of_keys
 from verifiers.replicas.locations import LOCATION_SCHEMA, locate
-from verifiers.run_folder.folder import TopicPartition
-from verifiers.run_folder.member import MEMBER, Homes, Member, number_of
+from verifiers.run_folder.member import MEMBER, Member, homes_of, number_of
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 from verifiers.spark.plans import keep
@@ -29,15 +28,9 @@ EPOCH_SCHEMA = struct(
 """
 
 UNMARKED_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    broker=INT,
-    producer_id=LONG,
-    producer_epoch=INT,
-    offset=LONG,
-    last_offset=LONG,
-    batches=LONG,
-)
+    topic=TEXT, partition=INT, broker=INT, producer_id=LONG, producer_epoch=INT, offset=LONG,
+    last_offset=LONG, batches=LONG,
+)  # fmt: skip
 """One row per producer and partition whose leader holds batches of a transaction, with no marker of
 that producer behind them: from `offset` to `last_offset`.
 """
@@ -57,6 +50,7 @@ replicas of the partitions in which one has a hole or an overlap. unmarked: the 
 marker ends.
 """
 
+_REPLICA = ("broker", "topic", "partition")
 _MOST_CUTS = 32
 _MOST_EPOCHS = 100
 
@@ -66,25 +60,21 @@ class Comparison:
     """The compared replicas of one or several runs.
 
     Attributes:
-        homes: where their segments lie.
+        homes: where their segments lie (`homes_of`).
         copied: what lay on the disks, by member, as the member calls it.
         replicas: of all members, as they go among each other.
         summaries: each replica's batches, summed up; empty if there are none.
-        bounds: the high watermark at rest of each partition.
         batches: of all replicas (BATCH_SCHEMA).
         suspects: by the names of SUSPECTS, what is known to be suspicious; only what is.
-        epochs: what their leader-epoch checkpoints say (EPOCH_SCHEMA).
         kept: frames that occupy memory until they are unpersisted.
     """
 
-    homes: Homes
+    homes: Mapping[str, str]
     copied: Mapping[int, Copied]
     replicas: Copied
     summaries: tuple[Summary, ...]
-    bounds: Mapping[TopicPartition, int]
     batches: DataFrame
     suspects: Mapping[str, DataFrame]
-    epochs: DataFrame
     kept: tuple[DataFrame, ...] = ()
 
     @property
@@ -99,20 +89,23 @@ class Comparison:
             if self.replicas.replicas and values is not None
             else frame_of(spark, [], LOCATION_SCHEMA)
         )
+        entries = [
+            (*summary.replica.key, epoch, since, until, summary.start)
+            for summary in self.summaries
+            for epoch, since, until in summary.replica.epoch_offsets
+        ]
+        epochs = frame_of(spark, entries, EPOCH_SCHEMA)
         none = {name: frame_of(spark, [], SUSPECTS[name]) for name in self.empty}
-        return {**none, **self.suspects, "epochs": self.epochs, "located": located}
+        return {**none, **self.suspects, "epochs": epochs, "located": located}
 
     def verdict_on(self, member: Member) -> "ReplicaVerdict":
         """Return the replicas' part of a member's verdict, without the located records."""
         copied = self.copied[member.number]
-        own: list[Summary] = []
-        bounds: dict[TopicPartition, int] = {}
-        for summary in self.summaries:
-            replica = summary.replica
-            if number_of(replica.topic) == member.number:
-                renamed = replace(replica, topic=member.own(replica.topic))
-                own.append(replace(summary, replica=renamed))
-                bounds[renamed.topic_partition] = self.bounds[replica.topic_partition]
+        own = [
+            replace(each, replica=replace(each.replica, topic=member.own(each.replica.topic)))
+            for each in self.summaries
+            if number_of(each.replica.topic) == member.number
+        ]
         brokers: dict[str, dict[str, Any]] = {}
         for summary in own:
             replica = summary.replica
@@ -128,11 +121,12 @@ class Comparison:
                 "leader": replica.leads,
                 "problem": summary.problem,
             }
-        reasons = (*copied.reasons, *_damaged(own), *_short(group(own, bounds)))
+        ours = copied.by_partition()
+        reasons = (*copied.reasons, *_damaged(own), *_short(own))
         document = {
             "compared": not reasons,
             "brokers": brokers,
-            "cuts": sum(cut.topic_partition in bounds for cut in copied.cuts),
+            "cuts": sum(cut.topic_partition in ours for cut in copied.cuts),
             "located": {},
         }
         return ReplicaVerdict(document=document, reasons=reasons)
@@ -151,54 +145,43 @@ def compare(spark: SparkSession, copied: Mapping[Member, Copied], *, target: str
 
     The headers are kept in the folder of the name `target`; what that held is replaced.
     """
-    homes = Homes.of(copied)
+    homes = homes_of(copied)
     replicas = _together(copied)
     batches = batches_of(spark, replicas.replicas, homes, target)
-    kept: list[DataFrame] = []
-    summaries: tuple[Summary, ...] = ()
-    bounds: dict[TopicPartition, int] = {}
+    ends = {
+        (member.named(end.topic), end.partition): end.high
+        for member in copied
+        for end in member.run.ends
+    }
+    bounds = known_bounds(replicas, ends)
+    summaries = summarise(batches, replicas, bounds) if bounds else ()
+    kept: tuple[DataFrame, ...] = ()
     suspects: dict[str, DataFrame] = {}
-    if replicas.replicas:
-        ends = {
-            (member.named(end.topic), end.partition): end.high
-            for member in copied
-            for end in member.run.ends
-        }
-        bounds = known_bounds(replicas, ends)
-        summaries = summarise(batches, replicas, bounds)
-        unlike = [partition for partition in group(summaries, bounds) if not partition.alike]
-        if unlike:
-            differing = keep(differences(spark, batches, unlike, homes))
-            kept.append(differing)
-            if differing.limit(1).collect():
-                suspects["differences"] = differing
-        disordered_logs = [summary for summary in summaries if summary.disordered]
-        if disordered_logs:
-            suspects["disordered"] = of_replicas(batches, disordered_logs)
-        broken = {summary.replica.topic_partition for summary in summaries if summary.broken}
-        if broken:
-            suspects["disjoint"] = of_partitions(batches, broken)
-        changed = damaged(spark, batches, summaries, bounds)
-        if changed is not None:
-            suspects["damaged"] = changed
-        leaders = [s for s in summaries if s.replica.leads and s.transactional]
-        if leaders:
-            suspects["unmarked"] = _without_marker(of_replicas(batches, leaders))
-    epochs = [
-        (*summary.replica.key, epoch, since, until, summary.start)
-        for summary in summaries
-        for epoch, since, until in summary.replica.epoch_offsets
-    ]
+    unlike = [logs for logs in by_partition(summaries) if not are_alike(logs)]
+    if unlike:
+        differing = keep(differences(spark, batches, unlike, homes))
+        kept = (differing,)
+        if differing.limit(1).collect():
+            suspects["differences"] = differing
+    if disordered := [each.replica.key for each in summaries if each.disordered]:
+        suspects["disordered"] = of_keys(batches, _REPLICA, disordered)
+    if broken := {each.replica.topic_partition for each in summaries if each.broken}:
+        whole = batches.where(F.col("problem").isNull())
+        suspects["disjoint"] = of_keys(whole, _REPLICA[1:], broken)
+    changed = damaged(spark, batches, summaries)
+    if changed is not None:
+        suspects["damaged"] = changed
+    leaders = [s.replica.key for s in summaries if s.replica.leads and s.transactional]
+    if leaders:
+        suspects["unmarked"] = _without_marker(of_keys(batches, _REPLICA, leaders))
     return Comparison(
         homes=homes,
         copied={member.number: replicas_of_run for member, replicas_of_run in copied.items()},
         replicas=replicas,
         summaries=summaries,
-        bounds=bounds,
         batches=batches,
         suspects=suspects,
-        epochs=frame_of(spark, epochs, EPOCH_SCHEMA),
-        kept=tuple(kept),
+        kept=kept,
     )
 
 
@@ -261,14 +244,13 @@ def _damaged(summaries: Sequence[Summary]) -> list[str]:
     ]
 
 
-def _short(groups: Sequence[Group]) -> list[str]:
-    """Return, in sentences, which reference logs end below the high watermark."""
+def _short(summaries: Sequence[Summary]) -> list[str]:
+    """Return, in sentences, which logs that others are compared with end below the watermark."""
     return [
-        f"The log of {replicas.reference.replica.name} that was copied from broker "
-        f"{replicas.reference.replica.broker} ends at {replicas.reference.end}, below the high "
-        f"watermark of {replicas.bound}."
-        for replicas in groups
-        if replicas.reference.end < replicas.bound
+        f"The log of {log.replica.name} that was copied from broker {log.replica.broker} ends at "
+        f"{log.end}, below the high watermark of {log.bound}."
+        for log, *_ in by_partition(summaries)
+        if log.end < log.bound
     ]
 
 

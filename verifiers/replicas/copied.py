@@ -7,12 +7,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HistoryUnreadable
 from harness.core.grouping import by_key
 from harness.core.run_dir import REPLICA_EPOCHS, REPLICAS_MANIFEST, RunDir
-from verifiers.replicas.checkpoints import read_epochs, read_offsets
+from verifiers.replicas.checkpoints import epochs_in, offsets_in
 from verifiers.replicas.cuts import Cut, cuts_of
 from verifiers.run_folder.folder import TopicPartition
+from verifiers.run_folder.journal import damage_named
 from verifiers.run_folder.large_files import LargeFiles
 
 FOR_EVER = (1 << 63) - 1
@@ -118,7 +118,7 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
         )
     manifest = folder.read_json(f"cluster/{REPLICAS_MANIFEST}")
     large = LargeFiles.of(folder.path)
-    try:
+    with damage_named(f"{path} does not say what was copied", "restore it, or run again"):
         # Leader and ISR of each partition, as last seen.
         last = {
             (str(line["topic"]), int(line["partition"])): line
@@ -134,10 +134,6 @@ def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:
             elif broker["why"]:
                 reasons.append(f"The logs of broker {number} were not copied: {broker['why']}.")
         cuts = tuple(cuts_of(folder))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise HistoryUnreadable(
-            f"{path} does not say what was copied ({error!r}): restore it, or run again."
-        ) from error
     if not reasons:
         reasons += _missing(replicas, meta, last)
     replicas.sort(key=lambda replica: (replica.topic, replica.partition, replica.broker))
@@ -155,7 +151,7 @@ def _replicas(
         if not disk.name.startswith("data"):
             continue
         watermarks, recovered, starts = (
-            read_offsets(disk / f"{name}-offset-checkpoint")
+            offsets_in(_text(disk / f"{name}-offset-checkpoint"))
             for name in ("replication", "recovery-point", "log-start")
         )
         for log in large.folders_within(disk):
@@ -172,13 +168,21 @@ def _replicas(
                 partition=int(number),
                 segments=tuple(segments),
                 sizes_bytes=tuple(map(large.size_bytes, segments)),
-                epochs=read_epochs(epochs) if epochs.is_file() else None,
+                epochs=epochs_in(_text(epochs)) if epochs.is_file() else None,
                 high_watermark=watermarks.get(tp),
                 recovery_point=recovered.get(tp),
                 log_start=starts.get(tp, 0),
                 in_sync=None if state is None else broker in state["isr"],
                 leads=state is not None and state["leader"] == broker,
             )
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; an empty one if there is no file."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _missing(

@@ -1,7 +1,6 @@
 """Where replicas of one partition hold different batches."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import attrgetter
 
@@ -13,7 +12,7 @@ from harness.core.grouping import by_key
 from harness.core.op import producer_of, sequence_of
 from verifiers.replicas.batches import Summary
 from verifiers.replicas.records import read_batch, values_in
-from verifiers.run_folder.member import Homes
+from verifiers.run_folder.member import name_in
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
 
@@ -24,21 +23,10 @@ _KEY = ("base_offset", "last_offset", "crc", "leader_epoch")
 
 
 DIFFERENCE_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    first=LONG,
-    last=LONG,
-    broker=INT,
-    other_broker=INT,
-    in_sync=BOOL,
-    same_records=BOOL,
-    epoch=LONG,
-    other_epoch=LONG,
-    value=LONG,
-    other_value=LONG,
-    holds=TEXT,
+    topic=TEXT, partition=INT, first=LONG, last=LONG, broker=INT, other_broker=INT, in_sync=BOOL,
+    same_records=BOOL, epoch=LONG, other_epoch=LONG, value=LONG, other_value=LONG, holds=TEXT,
     other_holds=TEXT,
-)
+)  # fmt: skip
 """One row per pair of batches that two replicas hold for the same offsets, from `first` to `last`.
 
 `broker` is the leader at the end, or who stands for it; `other_broker` differs from it, and was in
@@ -48,26 +36,8 @@ the ISR at the end if `in_sync`. `same_records` are the same bytes under another
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The replicas of one partition, of which the others are compared with the reference.
-
-    From the `bound` on, the high watermark at rest, nothing is compared.
-    """
-
-    reference: Summary
-    others: tuple[Summary, ...]
-    bound: int
-
-    @property
-    def alike(self) -> bool:
-        """Whether all hold the same batches; false is worth a closer look."""
-        contents = attrgetter("start", "digest", "compared")
-        return len({contents(summary) for summary in (self.reference, *self.others)}) == 1
-
-
-def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> list[Group]:
-    """Return the replicas by partition, each with the one that the others are compared with.
+def by_partition(summaries: Sequence[Summary]) -> list[list[Summary]]:
+    """Return the replicas by partition, first the one that the others are compared with.
 
     That is the leader at the end; where there is none, a member of the ISR, else the longest log.
     """
@@ -76,24 +46,28 @@ def group(summaries: Sequence[Summary], bounds: dict[tuple[str, int], int]) -> l
         replica = summary.replica
         return (replica.leads, bool(replica.in_sync), summary.end, -replica.broker)
 
-    groups = []
-    for tp, replicas in by_key(summaries, attrgetter("replica.topic_partition")).items():
-        ordered = sorted(replicas, key=weight, reverse=True)
-        groups.append(
-            Group(reference=ordered[0], others=tuple(ordered[1:]), bound=bounds.get(tp, 0))
-        )
-    return groups
+    partitions = by_key(summaries, attrgetter("replica.topic_partition")).values()
+    return [sorted(replicas, key=weight, reverse=True) for replicas in partitions]
+
+
+def are_alike(replicas: Sequence[Summary]) -> bool:
+    """Tell whether replicas hold the same batches below the bound."""
+    return len(set(map(attrgetter("start", "digest", "compared"), replicas))) == 1
 
 
 def differences(
-    spark: SparkSession, batches: DataFrame, groups: Sequence[Group], homes: Homes
+    spark: SparkSession,
+    batches: DataFrame,
+    partitions: Sequence[Sequence[Summary]],
+    homes: Mapping[str, str],
 ) -> DataFrame:
     """Return where replicas hold different batches below the high watermark (DIFFERENCE_SCHEMA).
 
     A replica outside the ISR may lack the end of the log: that is no difference. Of the batches
-    (BATCH_SCHEMA) only those of these groups are looked at, and their records in the run's folder.
+    (BATCH_SCHEMA) only those of these partitions (`by_partition`) are looked at, and their records
+    in the run's folder.
     """
-    members = frame_of(spark, _members(groups), _MEMBERS_SCHEMA)
+    members = frame_of(spark, list(map(_members, partitions)), _MEMBERS_SCHEMA)
     compared = batches.where(F.col("problem").isNull()).join(
         F.broadcast(members), ["topic", "partition"]
     )
@@ -131,28 +105,18 @@ def differences(
 
 
 _REFERENCE = 1
-"""The bit of the reference among the members of a group."""
+"""The bit of the replica that the others are compared with."""
 _MEMBER = struct(broker=INT, bit=LONG, start=LONG, end=LONG, in_sync=BOOL)
 _MEMBERS_SCHEMA = struct(topic=TEXT, partition=INT, bound=LONG, members=ArrayType(_MEMBER))
 
 
-def _members(groups: Sequence[Group]) -> list[tuple[object, ...]]:
-    """Return the partitions, each replica with a bit of its own."""
-    return [
-        (
-            *replicas.reference.replica.topic_partition,
-            replicas.bound,
-            [
-                (
-                    summary.replica.broker,
-                    1 << bit,
-                    *(summary.start, summary.end, bool(summary.replica.in_sync)),
-                )
-                for bit, summary in enumerate((replicas.reference, *replicas.others))
-            ],
-        )
-        for replicas in groups
+def _members(replicas: Sequence[Summary]) -> tuple[object, ...]:
+    """Return a partition, each replica with a bit of its own."""
+    members = [
+        (log.replica.broker, 1 << bit, log.start, log.end, bool(log.replica.in_sync))
+        for bit, log in enumerate(replicas)
     ]
+    return (*replicas[0].replica.topic_partition, replicas[0].bound, members)
 
 
 def _bits_of(chosen: Callable[[Column], Column]) -> Column:
@@ -228,7 +192,7 @@ def _with_place(pairs: DataFrame, batches: DataFrame, who: str, sign: str) -> Da
 _SIDE_SCHEMA = struct(value=LONG, holds=TEXT)
 
 
-def _reader(homes: Homes) -> Callable[..., Column]:
+def _reader(homes: Mapping[str, str]) -> Callable[..., Column]:
     """Return the function that reads one side of a pair: its first value, and all in words."""
 
     def side(
@@ -236,7 +200,7 @@ def _reader(homes: Homes) -> Callable[..., Column]:
     ) -> tuple[int | None, str]:
         if segment is None:
             return None, "nothing"
-        batch = read_batch(homes.name_of(segment), position, size)
+        batch = read_batch(name_in(homes, segment), position, size)
         held = [value for offset, value in values_in(batch) if first <= offset <= last]
         return next((value for value in held if value is not None), None), _in_words(held)
 

@@ -1,28 +1,20 @@
 """What is wrong in a replica's own log: bytes that changed, offsets that are missing or twice."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
-from verifiers.replicas.batches import Stretch, Summary
-from verifiers.run_folder.folder import TopicPartition
+from verifiers.replicas.batches import BATCH_SCHEMA, Stretch, Summary
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
 
 DAMAGE_SCHEMA = struct(
-    broker=INT,
-    topic=TEXT,
-    partition=INT,
-    segment=TEXT,
-    position=LONG,
-    size=LONG,
-    offset=LONG,
-    last_offset=LONG,
-    in_sync=BOOL,
-    problem=TEXT,
-)
+    broker=INT, topic=TEXT, partition=INT, segment=TEXT, position=LONG, size=LONG, offset=LONG,
+    last_offset=LONG, in_sync=BOOL, problem=TEXT,
+)  # fmt: skip
 """One row per batch below the high watermark that is not as its leader appended it.
 
 `problem` is "checksum" if it does not fit; else why the bytes from `position` on, `size` of them,
@@ -34,18 +26,16 @@ _REPLICA_SCHEMA = struct(broker=INT, topic=TEXT, partition=INT, in_sync=BOOL, bo
 
 
 def damaged(
-    spark: SparkSession,
-    batches: DataFrame,
-    summaries: Sequence[Summary],
-    bounds: Mapping[TopicPartition, int],
+    spark: SparkSession, batches: DataFrame, summaries: Sequence[Summary]
 ) -> DataFrame | None:
     """Return the batches below the high watermark that are not as they were (DAMAGE_SCHEMA).
 
     None if the summaries tell of no such batch.
     """
     rows = [
-        (*replica.key, bool(replica.in_sync), bounds[replica.topic_partition])
-        for replica in (summary.replica for summary in summaries if summary.damaged)
+        (*summary.replica.key, bool(summary.replica.in_sync), summary.bound)
+        for summary in summaries
+        if summary.damaged
     ]
     garbage = [
         (
@@ -54,7 +44,7 @@ def damaged(
             *(bool(summary.replica.in_sync), stretch.problem),
         )
         for summary in summaries
-        for stretch in _lost(summary, bounds)
+        for stretch in _lost(summary)
     ]
     if not rows and not garbage:
         return None
@@ -70,7 +60,7 @@ def damaged(
     return changed.unionByName(frame_of(spark, garbage, DAMAGE_SCHEMA))
 
 
-def _lost(summary: Summary, bounds: Mapping[TopicPartition, int]) -> list[Stretch]:
+def _lost(summary: Summary) -> list[Stretch]:
     """Return the stretches in place of which records must lie.
 
     Half a batch at the end of a log outside the ISR is how a killed broker leaves it: it lags.
@@ -79,26 +69,12 @@ def _lost(summary: Summary, bounds: Mapping[TopicPartition, int]) -> list[Stretc
     return [
         stretch
         for stretch in summary.garbage
-        if stretch.offset < bounds[summary.replica.topic_partition]
-        and not (may_lag and stretch.problem == "truncated")
+        if stretch.offset < summary.bound and not (may_lag and stretch.problem == "truncated")
     ]
 
 
-def of_partitions(batches: DataFrame, topic_partitions: Collection[TopicPartition]) -> DataFrame:
-    """Return the batches of all replicas of some partitions."""
-    whole = batches.where(F.col("problem").isNull())
-    return _of_keys(whole, sorted(topic_partitions), _REPLICA_SCHEMA.fields[1:3])
-
-
-def of_replicas(batches: DataFrame, summaries: Sequence[Summary]) -> DataFrame:
-    """Return the batches of some replicas."""
-    keys = [summary.replica.key for summary in summaries]
-    return _of_keys(batches, keys, _REPLICA_SCHEMA.fields[:3])
-
-
-def _of_keys(
-    batches: DataFrame, keys: Sequence[Sequence[object]], columns: list[StructField]
-) -> DataFrame:
-    schema = StructType(columns)
-    chosen = frame_of(batches.sparkSession, keys, schema)
-    return batches.join(F.broadcast(chosen), schema.names, "left_semi")
+def of_keys(batches: DataFrame, columns: Sequence[str], keys: Collection[Any]) -> DataFrame:
+    """Return the batches that have one of some keys in some columns of BATCH_SCHEMA."""
+    schema = StructType([BATCH_SCHEMA[name] for name in columns])
+    chosen = frame_of(batches.sparkSession, sorted(keys), schema)
+    return batches.join(F.broadcast(chosen), list(columns), "left_semi")

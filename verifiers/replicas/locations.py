@@ -1,32 +1,25 @@
 """Where lost records still lie, and who cut them away."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
 from verifiers.replicas.copied import FOR_EVER, Copied, Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.replicas.records import read_batch, values_in
-from verifiers.run_folder.member import Homes
+from verifiers.run_folder.member import name_in
 from verifiers.spark.arrow import frame_of
 from verifiers.spark.columns import INT, LONG, TEXT, struct
 
 _BLOCK_BITS = 8
 
 LOCATION_SCHEMA = struct(
-    topic=TEXT,
-    partition=INT,
-    value=LONG,
-    held_by=TEXT,
-    lacking=TEXT,
-    cut_by=TEXT,
-    cut_to=TEXT,
-    cut_at_utc=TEXT,
-    cut_epoch=TEXT,
-)
+    topic=TEXT, partition=INT, value=LONG, held_by=TEXT, lacking=TEXT, cut_by=TEXT, cut_to=TEXT,
+    cut_at_utc=TEXT, cut_epoch=TEXT,
+)  # fmt: skip
 """One row per lost record whose offset is known.
 
 `held_by` and `lacking` are brokers that have a replica. `cut_by` are those whose logs tell that
@@ -46,13 +39,22 @@ _STRETCH_SCHEMA = StructType(
 
 
 def locate(
-    spark: SparkSession, lost: DataFrame, batches: DataFrame, copied: Copied, homes: Homes
+    spark: SparkSession,
+    lost: DataFrame,
+    batches: DataFrame,
+    copied: Copied,
+    homes: Mapping[str, str],
 ) -> DataFrame:
     """Return where lost records lie, and who cut them (LOCATION_SCHEMA).
 
     Of `lost` the columns topic, partition, offset and value are read; the offset may be null.
     `batches` are those of all replicas (BATCH_SCHEMA).
     """
+
+    def records(segment: str, position: int, size: int) -> list[tuple[int, int | None]]:
+        return values_in(read_batch(name_in(homes, segment), position, size))
+
+    read = F.udf(records, _RECORDS_SCHEMA, useArrow=False)
     wanted = lost.where(F.col("offset").isNotNull() & F.col("partition").isNotNull()).select(
         "topic", "partition", "offset", "value", F.shiftright("offset", _BLOCK_BITS).alias("block")
     )
@@ -70,7 +72,7 @@ def locate(
     found = (
         asked.drop("block")
         .distinct()
-        .withColumn("record", F.explode(_reader(homes)("segment", "position", "size")))
+        .withColumn("record", F.explode(read("segment", "position", "size")))
         .groupBy("topic", "partition", "record.offset", "record.value")
         .agg(F.collect_set(F.col("broker").cast("string")).alias("holders"))
     )
@@ -87,15 +89,6 @@ def locate(
         .withColumn("lacking", F.array_join(lacking, ","))
         .select(*LOCATION_SCHEMA.names)
     )
-
-
-def _reader(homes: Homes) -> Callable[..., Column]:
-    """Return the function that reads the records of a batch: their offsets and values."""
-
-    def records(segment: str, position: int, size: int) -> list[tuple[int, int | None]]:
-        return values_in(read_batch(homes.name_of(segment), position, size))
-
-    return F.udf(records, _RECORDS_SCHEMA, useArrow=False)
 
 
 def _stretches(copied: Copied) -> list[tuple[object, ...]]:

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError
@@ -52,19 +53,19 @@ def read_batch(segment: str, position: int, size: int) -> bytes:
 
 
 class Fields:
-    """The fields of a key or a value, read one after the other; all numbers are big-endian.
+    """The fields of a key, a value or a batch, read one after the other from the place `at` on.
 
-    Reading beyond the end raises one of the errors in DAMAGE.
+    All numbers are big-endian. Reading beyond the end raises one of the errors in DAMAGE.
     """
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, at: int = 0) -> None:
         self._content = content
-        self._at = 0
+        self.at = at
 
     def unpack(self, form: Struct) -> tuple[Any, ...]:
         """Return the next fields, which have this form."""
-        values = form.unpack_from(self._content, self._at)
-        self._at += form.size
+        values = form.unpack_from(self._content, self.at)
+        self.at += form.size
         return values
 
     def integer(self) -> int:
@@ -72,9 +73,22 @@ class Fields:
         return int(self.unpack(_LENGTH)[0])
 
     def varint(self) -> int:
-        """Return an unsigned varint."""
-        value, self._at = unsigned_varint(self._content, self._at)
-        return value
+        """Return an unsigned varint: seven bits a byte, the lowest first."""
+        content, at, number, shift = self._content, self.at, 0, 0
+        while shift <= 63:
+            byte = content[at]
+            at += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                self.at = at
+                return number
+            shift += 7
+        raise ValueError("a number that does not end")
+
+    def signed_varint(self) -> int:
+        """Return a varint in zigzag."""
+        number = self.varint()
+        return (number >> 1) ^ -(number & 1)
 
     def integers(self) -> tuple[int, ...]:
         """Return the numbers of a compact array; none if it is null."""
@@ -90,11 +104,17 @@ class Fields:
 
     def take(self, size: int) -> bytes:
         """Return the next bytes."""
-        part = self._content[self._at : self._at + size]
+        part = self._content[self.at : self.at + size]
         if size < 0 or len(part) < size:
             raise ValueError("a record that ends too early")
-        self._at += size
+        self.at += size
         return part
+
+    def nullable(self, size: int) -> bytes | None:
+        """Return the next bytes, as many of them as there are; None if the size is negative."""
+        begin = self.at
+        self.at += max(size, 0)
+        return None if size < 0 else self._content[begin : self.at]
 
 
 def read_v2_batches(
@@ -125,7 +145,10 @@ def values_in(batch: bytes) -> list[tuple[int, int | None]]:
     found: list[tuple[int, int | None]] = []
     # Where it is damaged, what was read until there counts.
     with suppress(*DAMAGE):
-        for offset, content in _records(batch):
+        is_old = batch[16] != 2
+        offset_and_value = attrgetter("offset", "value")
+        records = _messages(batch) if is_old else map(offset_and_value, records_in(batch))
+        for offset, content in records:
             found.append((offset, _value(content)))
     return found
 
@@ -137,14 +160,6 @@ def _value(content: bytes | None) -> int | None:
     return int(value) if mark == _MARK else None
 
 
-def _records(batch: bytes) -> Iterator[tuple[int, bytes | None]]:
-    if batch[16] != 2:
-        yield from _messages(batch)
-        return
-    for record in records_in(batch):
-        yield record.offset, record.value
-
-
 def records_in(batch: bytes) -> Iterator[Record]:
     """Yield the records of a batch of format v2.
 
@@ -154,32 +169,29 @@ def records_in(batch: bytes) -> Iterator[Record]:
     header = V2_HEADER.unpack_from(batch)
     base, size, attributes, begin_ms, count = (header[i] for i in (0, 1, 5, 7, 12))
     body = _expand(batch[V2_HEADER.size : LEADING_BYTES + size], attributes & COMPRESSION)
-    at = 0
+    fields = Fields(body)
     for _ in range(count):
-        length, at = _varint(body, at)
-        end = at + length
-        since_ms, place = _varint(body, at + 1)
-        delta, place = _varint(body, place)
-        key_bytes, place = _varint(body, place)
-        key = None if key_bytes < 0 else body[place : place + key_bytes]
-        value_bytes, place = _varint(body, place + max(key_bytes, 0))
-        value = None if value_bytes < 0 else body[place : place + value_bytes]
+        length = fields.signed_varint()
+        end = fields.at + length
+        # Its attributes are not used.
+        fields.at += 1
+        since_ms, delta = fields.signed_varint(), fields.signed_varint()
+        key = fields.nullable(fields.signed_varint())
+        value = fields.nullable(fields.signed_varint())
         yield Record(offset=base + delta, timestamp_ms=begin_ms + since_ms, key=key, value=value)
         if length <= 0:
             raise ValueError("a record of no length")
-        at = end
+        fields.at = end
 
 
 def _messages(entries: bytes) -> Iterator[tuple[int, bytes | None]]:
-    at = 0
-    while at < len(entries):
-        offset, size, _, magic, attributes = OLD_HEADER.unpack_from(entries, at)
-        place = at + OLD_HEADER.size + (TIMESTAMP.size if magic == 1 else 0)
-        (key_bytes,) = _LENGTH.unpack_from(entries, place)
-        place += _LENGTH.size + max(key_bytes, 0)
-        (value_bytes,) = _LENGTH.unpack_from(entries, place)
-        place += _LENGTH.size
-        value = None if value_bytes < 0 else entries[place : place + value_bytes]
+    fields = Fields(entries)
+    while (begin := fields.at) < len(entries):
+        offset, size, _, magic, attributes = fields.unpack(OLD_HEADER)
+        if magic == 1:
+            fields.unpack(TIMESTAMP)
+        fields.nullable(fields.integer())
+        value = fields.nullable(fields.integer())
         if attributes & COMPRESSION:
             inner = list(_messages(_expand(value or b"", attributes & COMPRESSION)))
             # Inner offsets count from 0 in v1 (KIP-31), and are whole in v0.
@@ -189,27 +201,7 @@ def _messages(entries: bytes) -> Iterator[tuple[int, bytes | None]]:
             yield offset, value
         if size <= 0:
             raise ValueError("an entry of no length")
-        at += LEADING.size + size
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag number and the place behind it."""
-    raw, at = unsigned_varint(content, at)
-    return (raw >> 1) ^ -(raw & 1), at
-
-
-def unsigned_varint(content: bytes, at: int) -> tuple[int, int]:
-    """Return a number of seven bits a byte, the lowest first, and the place behind it."""
-    raw, shift = 0, 0
-    while True:
-        byte = content[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return raw, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number that does not end")
+        fields.at = begin + LEADING.size + size
 
 
 def _expand(content: bytes, codec: int) -> bytes:
@@ -230,19 +222,17 @@ def _unsnap(content: bytes) -> bytes:
     """Return what is in a snappy block, or in a stream of them as Java clients write it."""
     if not content.startswith(_SNAPPY_STREAM):
         return _unsnap_block(content)
-    parts, at = [], _SNAPPY_HEADER_BYTES
-    while at < len(content):
-        (length,) = _LENGTH.unpack_from(content, at)
-        at += _LENGTH.size
+    parts, fields = [], Fields(content, _SNAPPY_HEADER_BYTES)
+    while fields.at < len(content):
+        length = fields.integer()
         if length <= 0:
             raise ValueError("a block of no length")
-        parts.append(_unsnap_block(content[at : at + length]))
-        at += length
+        parts.append(_unsnap_block(fields.take(length)))
     return b"".join(parts)
 
 
 def _unsnap_block(block: bytes) -> bytes:
-    size, _ = unsigned_varint(block, 0)
+    size = Fields(block).varint()
     if size > _MOST_BYTES:
         raise ValueError("a block too large to be one")
     return bytes(pa.decompress(block, decompressed_size=size, codec="snappy", asbytes=True))

@@ -6,10 +6,9 @@ files.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,26 +26,18 @@ from verifiers.spark import storage
 _SCHEMAS = {name: to_arrow_schema(schema) for name, schema in HISTORY_SCHEMAS.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
-    """The histories of several runs, in common files.
-
-    Attributes:
-        files: by dataset.
-        failures: why a member's history could not be read, by its number; nothing of it is in the
-            files.
-    """
-
-    files: Files
-    failures: Mapping[int, HistoryUnreadable]
-
-
-def gather(histories: Sequence[tuple[Member, Files]], target: str) -> Gathered:
+def gather(
+    histories: Sequence[tuple[Member, Files]], target: str
+) -> tuple[Files, dict[int, HistoryUnreadable]]:
     """Copy the histories of runs into a few files.
 
     Args:
         histories: the members, and the files of each.
         target: the name of a folder for the copies.
+
+    Returns:
+        The common files; and why a member's history could not be read, by its number: nothing of it
+        is in the files.
     """
     shares = max(1, min(len(histories), os.cpu_count() or 1))
     for name in _SCHEMAS:
@@ -77,7 +68,7 @@ def gather(histories: Sequence[tuple[Member, Files]], target: str) -> Gathered:
     with ThreadPoolExecutor(shares, "gather") as pool:
         list(pool.map(copy, range(shares)))
     files = {name: [_part(target, name, share) for share in range(shares)] for name in _SCHEMAS}
-    return Gathered(files=files, failures=failures)
+    return files, failures
 
 
 def _part(target: str, dataset: str, share: int) -> str:

@@ -12,7 +12,6 @@ name, which is null in the end.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -66,35 +65,15 @@ class Member:
         return self.base + process
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Homes:
-    """Where the files of members lie, as tasks are told it.
+def homes_of(members: Iterable[Member]) -> dict[str, str]:
+    """Return the names of the folders of members' segments, by what `Member.named` puts first."""
+    return {member.named(""): LargeFiles.of(member.run.path).segments_home for member in members}
 
-    Attributes:
-        by_number: the name of each member's folder; that of the one member by an empty string.
-    """
 
-    by_number: Mapping[str, str]
-
-    @classmethod
-    def of(cls, members: Iterable[Member]) -> Self:
-        """Return those of members."""
-        return cls(
-            by_number={
-                str(member.number) if member.span else "": LargeFiles.of(
-                    member.run.path
-                ).segments_home
-                for member in members
-            }
-        )
-
-    def name_of(self, file: str) -> str:
-        """Return the name of a file, by its path as `Member.named` has it."""
-        alone = self.by_number.get("")
-        if alone is not None:
-            return storage.join(alone, file)
-        number, _, path = file.partition(_SEPARATOR)
-        return storage.join(self.by_number[number], path)
+def name_in(homes: Mapping[str, str], file: str) -> str:
+    """Return the name by which tasks open a segment, by its path as `Member.named` has it."""
+    begin = "" if "" in homes else file[: file.index(_SEPARATOR) + 1]
+    return storage.join(homes[begin], file.removeprefix(begin))
 
 
 def span_of(processes: int) -> int:

@@ -1,22 +1,23 @@
 """Digests of blocks: what each witness names of 64 consecutive offsets, and of 64 values.
 
 One pass of numpy over the files computes what an aggregation by Spark would, and one row per 64
-records reaches Spark. A block that is divided between batches of a file has several rows, which
-have to be merged.
+records reaches Spark, which merges those of a block that is divided between batches of files.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from verifiers.frames.history import FOREIGN_PROBLEMS, History
 from verifiers.scanning.scan import (
-    Flags,
     Numbers,
     codes,
     grouped,
@@ -53,12 +54,15 @@ STRETCH_SCHEMA = struct(topic=TEXT, stretch=LONG, sends=LONG, values=LONG, place
 """Which of the values from `stretch << 6` were sent, in how many sends, and how many of these were
 acknowledged without an offset."""
 
-_BLOCK_FOLDS: Mapping[str, np.ufunc] = {
-    "bits": np.bitwise_or, "records": np.add, "legible": np.add, "digest": np.bitwise_xor,
+_Fold = tuple[np.ufunc, Callable[[str], Column]]
+"""How rows of one key are merged, by numpy and by Spark."""
+
+_UNION: _Fold = (np.bitwise_or, F.bit_or)
+_SUM: _Fold = (np.add, F.sum)
+_BLOCK_FOLDS: Mapping[str, _Fold] = {
+    "bits": _UNION, "records": _SUM, "legible": _SUM, "digest": (np.bitwise_xor, F.bit_xor),
 }  # fmt: skip
-_STRETCH_FOLDS: Mapping[str, np.ufunc] = {
-    "sends": np.add, "values": np.bitwise_or, "placeless": np.add,
-}  # fmt: skip
+_STRETCH_FOLDS: Mapping[str, _Fold] = {"sends": _SUM, "values": _UNION, "placeless": _SUM}
 _MOST_ROWS = 1_000_000
 """A worker merges its rows whenever it has so many."""
 _SEEN = ["topic", "partition", "offset", "value"]
@@ -68,26 +72,34 @@ _LAST = np.uint64((1 << BLOCK_BITS) - 1)
 
 def blocks(history: History) -> DataFrame:
     """Return the digests of all acknowledgements, polls and final reads (BLOCK_SCHEMA)."""
-    sent = scan(history, "send", [*_SEEN, "type"], _blocks(PRODUCERS), BLOCK_SCHEMA)
-    polled = scan(history, "poll", [*_SEEN, "problem", "process"], _blocks(None), BLOCK_SCHEMA)
-    final = scan(history, "final", [*_SEEN, "problem"], _blocks(FINAL_READ), BLOCK_SCHEMA)
-    return sent.unionByName(polled).unionByName(final)
+
+    def of(dataset: str, *columns: str, witness: int | None) -> DataFrame:
+        kernel = _merging(partial(_blocks_of, witness=witness), BLOCK_SCHEMA, _BLOCK_FOLDS)
+        return scan(history, dataset, [*_SEEN, *columns], kernel, BLOCK_SCHEMA)
+
+    sent = of("send", "type", witness=PRODUCERS)
+    polled = of("poll", "problem", "process", witness=None)
+    final = of("final", "problem", witness=FINAL_READ)
+    # The repartition serves what brings all witnesses of a block together, too.
+    parts = sent.unionByName(polled).unionByName(final).repartition("topic", "partition", "block")
+    return _merged_by_spark(parts, _BLOCK_FOLDS)
 
 
 def stretches(history: History) -> DataFrame:
     """Return the digests of the values of all sends (STRETCH_SCHEMA)."""
-    return scan(history, "send", [*_SEEN, "type"], _stretches, STRETCH_SCHEMA)
+    kernel = _merging(_stretches_of, STRETCH_SCHEMA, _STRETCH_FOLDS)
+    parts = scan(history, "send", [*_SEEN, "type"], kernel, STRETCH_SCHEMA)
+    return _merged_by_spark(parts.repartition("topic", "stretch"), _STRETCH_FOLDS)
 
 
-def _blocks(witness: int | None) -> BatchFunction:
-    def digest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows_of_batches = (_blocks_of(batch, witness) for batch in batches if batch.num_rows)
-        return _merged(rows_of_batches, BLOCK_SCHEMA, _BLOCK_FOLDS)
-
-    return digest
+def _merged_by_spark(parts: DataFrame, folds: Mapping[str, _Fold]) -> DataFrame:
+    keys = [name for name in parts.columns if name not in folds]
+    merged = [merge(name).alias(name) for name, (_, merge) in folds.items()]
+    return parts.groupBy(*keys).agg(*merged)
 
 
-def _blocks_of(batch: pa.RecordBatch, witness: int | None) -> pa.RecordBatch:
+def _blocks_of(batch: pa.RecordBatch, *, witness: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield what a witness names in a batch; who it is stands in the rows if None is given."""
     partition, in_one = numbers(batch, "partition")
     offset, at_one = numbers(batch, "offset")
     value, legible = numbers(batch, "value")
@@ -100,7 +112,7 @@ def _blocks_of(batch: pa.RecordBatch, witness: int | None) -> pa.RecordBatch:
     who = None if witness is not None else numbers(batch, "process")[0]
     rows = np.flatnonzero(kept)
     if not len(rows):
-        return _batch(BLOCK_SCHEMA, *([] for _ in BLOCK_SCHEMA))
+        return
     rows = rows[grouped([column[rows] for column in (topic, who, partition) if column is not None])]
     lane = [column[rows] for column in (topic, who, partition) if column is not None]
     offset, value, legible = offset[rows], value[rows], legible[rows]
@@ -109,71 +121,73 @@ def _blocks_of(batch: pa.RecordBatch, witness: int | None) -> pa.RecordBatch:
     bits = _ONE << (offset.view(np.uint64) & _LAST)
     hashes = np.where(legible, _hashes(offset, value), np.uint64(0))
     firsts = rows[starts]
-    return _batch(
-        BLOCK_SCHEMA,
-        texts.take(pa.array(topic[firsts])),
-        partition[firsts],
-        block[starts],
-        who[firsts] if who is not None else np.full(len(firsts), witness),
-        np.bitwise_or.reduceat(bits, starts).view(np.int64),
-        _lengths(starts, len(rows)),
-        np.add.reduceat(legible.astype(np.int64), starts),
-        np.bitwise_xor.reduceat(hashes, starts).view(np.int64),
-    )
-
-
-def _stretches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return _merged(_stretches_in(batches), STRETCH_SCHEMA, _STRETCH_FOLDS)
-
-
-def _stretches_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        topic, texts = codes(batch, "topic")
-        value = numbers(batch, "value")[0]
-        placed = numbers(batch, "partition")[1] & numbers(batch, "offset")[1]
-        placeless = is_one_of(batch, "type", ("ok",)) & ~placed
-        for number, name in enumerate(texts.to_pylist()):
-            of_topic = topic == number
-            yield from _stretches_of(name, value[of_topic], placeless[of_topic])
-
-
-def _stretches_of(topic: str, value: Numbers, placeless: Flags) -> Iterator[pa.RecordBatch]:
-    if not len(value):
-        return
-    if bool((value[1:] < value[:-1]).any()):
-        order = np.argsort(value)
-        value, placeless = value[order], placeless[order]
-    stretch = value >> BLOCK_BITS
-    starts = starts_of([stretch])
-    bits = _ONE << (value.view(np.uint64) & _LAST)
     yield _batch(
-        STRETCH_SCHEMA,
-        pa.repeat(topic, len(starts)),
-        stretch[starts],
-        _lengths(starts, len(value)),
-        np.bitwise_or.reduceat(bits, starts).view(np.int64),
-        np.add.reduceat(placeless.astype(np.int64), starts),
+        BLOCK_SCHEMA,
+        {
+            "topic": texts.take(pa.array(topic[firsts])),
+            "partition": partition[firsts],
+            "block": block[starts],
+            "witness": who[firsts] if who is not None else np.full(len(firsts), witness),
+            "bits": np.bitwise_or.reduceat(bits, starts).view(np.int64),
+            "records": np.diff(starts, append=len(rows)),
+            "legible": np.add.reduceat(legible.astype(np.int64), starts),
+            "digest": np.bitwise_xor.reduceat(hashes, starts).view(np.int64),
+        },
     )
 
 
-def _merged(
-    rows_of_batches: Iterator[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
-) -> Iterator[pa.RecordBatch]:
-    """Return the rows merged by their keys, as far as one worker has them."""
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in rows_of_batches:
-        pending.append(batch)
-        rows += batch.num_rows
-        if rows >= _MOST_ROWS:
+def _stretches_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    topic, texts = codes(batch, "topic")
+    values = numbers(batch, "value")[0]
+    placed = numbers(batch, "partition")[1] & numbers(batch, "offset")[1]
+    placeless = is_one_of(batch, "type", ("ok",)) & ~placed
+    for number, name in enumerate(texts.to_pylist()):
+        of_topic = topic == number
+        value, nowhere = values[of_topic], placeless[of_topic]
+        if not len(value):
+            continue
+        if bool((value[1:] < value[:-1]).any()):
+            order = np.argsort(value)
+            value, nowhere = value[order], nowhere[order]
+        stretch = value >> BLOCK_BITS
+        starts = starts_of([stretch])
+        bits = _ONE << (value.view(np.uint64) & _LAST)
+        yield _batch(
+            STRETCH_SCHEMA,
+            {
+                "topic": pa.repeat(name, len(starts)),
+                "stretch": stretch[starts],
+                "sends": np.diff(starts, append=len(value)),
+                "values": np.bitwise_or.reduceat(bits, starts).view(np.int64),
+                "placeless": np.add.reduceat(nowhere.astype(np.int64), starts),
+            },
+        )
+
+
+def _merging(
+    rows_of: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]],
+    schema: StructType,
+    folds: Mapping[str, _Fold],
+) -> BatchFunction:
+    """Return a function that merges, by their keys, the rows that one worker has of all batches."""
+
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pending: list[pa.RecordBatch] = []
+        rows = 0
+        for part in chain.from_iterable(map(rows_of, batches)):
+            pending.append(part)
+            rows += part.num_rows
+            if rows >= _MOST_ROWS:
+                yield _folded(pending, schema, folds)
+                pending, rows = [], 0
+        if rows:
             yield _folded(pending, schema, folds)
-            pending, rows = [], 0
-    if rows:
-        yield _folded(pending, schema, folds)
+
+    return merge
 
 
 def _folded(
-    batches: Sequence[pa.RecordBatch], schema: StructType, folds: Mapping[str, np.ufunc]
+    batches: Sequence[pa.RecordBatch], schema: StructType, folds: Mapping[str, _Fold]
 ) -> pa.RecordBatch:
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     topic, texts = codes(batch, "topic")
@@ -183,25 +197,14 @@ def _folded(
     key = [column[order] for column in key]
     starts = starts_of(key)
     columns = {name: column[starts] for name, column in zip(["topic", *keys], key, strict=True)}
-    for name, fold in folds.items():
+    for name, (fold, _) in folds.items():
         columns[name] = fold.reduceat(numbers(batch, name)[0][order], starts)
     columns["topic"] = texts.take(pa.array(columns["topic"]))
-    return _batch(schema, *(columns[name] for name in schema.names))
+    return _batch(schema, columns)
 
 
-def _batch(schema: StructType, *columns: pa.Array | Numbers | list[object]) -> pa.RecordBatch:
-    arrow = to_arrow_schema(schema)
-    arrays = [
-        column if isinstance(column, pa.Array) else pa.array(column, field.type)
-        for field, column in zip(arrow, columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(
-        [array.cast(field.type) for field, array in zip(arrow, arrays, strict=True)], schema=arrow
-    )
-
-
-def _lengths(starts: Numbers, end: int) -> Numbers:
-    return np.diff(starts, append=end)
+def _batch(schema: StructType, columns: Mapping[str, pa.Array | Numbers]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns, schema=to_arrow_schema(schema))
 
 
 def _hashes(offset: Numbers, value: Numbers) -> Hashes:

@@ -1,7 +1,6 @@
 """Why outcomes are unknown: how many sends and transactions met which error."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -16,30 +15,28 @@ MOST_CAUSES = 32
 """So many errors of a run are named."""
 
 METRIC = "info-txn-causes"
+"""Its name in verdict.json."""
 
 Unknown = Mapping[str | None, int]
 """How many outcomes are unknown, by the error that was met; None if none was recorded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """One error, None if none was recorded, and how many outcomes of each kind it left unknown."""
+def causes(sends: Unknown, txns: Unknown) -> dict[str, Any]:
+    """Return the metric as it stands in verdict.json (docs/run-folder.md), of one run.
 
-    error: str | None
-    sends: int
-    txns: int
-
-
-def causes(sends: Unknown, txns: Unknown) -> tuple[Cause, ...]:
-    """Return the causes of what is unknown of one run, the most frequent first."""
-    found = [
-        Cause(error=error, sends=sends.get(error, 0), txns=txns.get(error, 0))
-        for error in sends.keys() | txns.keys()
-    ]
-    found.sort(
-        key=lambda cause: (-cause.sends - cause.txns, cause.error is None, cause.error or "")
-    )
-    return tuple(found)
+    Returns:
+        `distinct`: how many causes there are; `causes`: the most frequent ones with `error`, null
+        if none was recorded, and how many `sends` and `txns` it left unknown.
+    """
+    numbers = {error: (sends.get(error, 0), txns.get(error, 0)) for error in {**sends, **txns}}
+    errors = sorted(numbers, key=lambda error: (-sum(numbers[error]), error is None, error or ""))
+    return {
+        "distinct": len(errors),
+        "causes": [
+            {"error": error, "sends": numbers[error][0], "txns": numbers[error][1]}
+            for error in errors[:MOST_CAUSES]
+        ],
+    }
 
 
 def unknown_txns(history: History, members: Sequence[Member]) -> Mapping[int, Unknown]:
@@ -58,11 +55,3 @@ def _number(members: Sequence[Member]) -> Column:
     if not span:
         return F.lit(members[0].number)
     return (F.floor(F.col("process") / span) - 1).cast("int")
-
-
-def told(found: Sequence[Cause]) -> dict[str, Any]:
-    """Return the metric as it stands in verdict.json (docs/run-folder.md)."""
-    return {
-        "distinct": len(found),
-        "causes": [asdict(cause) for cause in found[:MOST_CAUSES]],
-    }

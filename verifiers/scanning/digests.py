@@ -37,11 +37,9 @@ _FEW, _LARGE_SHARE = 500_000, 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """How many records have to be checked one by one.
+    """How many records have to be checked one by one, among how many.
 
-    Attributes:
-        records: so many; 0 proves that every value is in order.
-        among: so many there are.
+    None prove that every value is in order.
     """
 
     records: int
@@ -77,13 +75,6 @@ def stretches_of(history: History) -> DataFrame:
     """
     return (
         block_digests.stretches(history)
-        .repartition("topic", "stretch")
-        .groupBy("topic", "stretch")
-        .agg(
-            F.sum("sends").alias("sends"),
-            F.bit_or("values").alias("values"),
-            F.sum("placeless").alias("placeless"),
-        )
         .where((F.col("sends") > F.bit_count("values")) | (F.col("placeless") > 0))
         .select("topic", "stretch", "sends")
     )
@@ -98,16 +89,13 @@ def in_doubt(history: History, log: DataFrame, stretches: DataFrame) -> History:
     This runs two small jobs that scan the history once; the frames returned are further scans. The
     others are as for `doubt_of`.
     """
+    unlike = log.where(~F.col("alike"))
     blocks = {
         topic: np.sort(block_numbers(partition, block))
-        for topic, (partition, block) in by_topic(_unlike(log), "partition", "block").items()
+        for topic, (partition, block) in by_topic(unlike, "partition", "block").items()
     }
     asked = {
         topic: np.sort(numbers) for topic, (numbers,) in by_topic(stretches, "stretch").items()
     }
     values = values_of(history, Wanted(blocks=blocks, stretches=asked))
     return excerpt(history, Wanted(blocks=blocks, values=values))
-
-
-def _unlike(log: DataFrame) -> DataFrame:
-    return log.where(~F.col("alike"))

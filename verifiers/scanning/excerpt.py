@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.types import BinaryType
 
 from verifiers.frames.history import History
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
@@ -91,18 +91,12 @@ def _packed_values(wanted: Wanted) -> BatchFunction:
 
 def excerpt(history: History, wanted: Wanted) -> History:
     """Return a history that holds only the wanted sends, polls and final reads."""
-    taken = {
-        dataset: scan(history, dataset, schema.names, _rows(wanted), schema)
-        for dataset in ("send", "poll", "final")
-        for schema in (_nullable(HISTORY_SCHEMAS[dataset]),)
-    }
-    return replace(
-        history, sends=taken["send"], polls=taken["poll"], final=taken["final"], files={}
-    )
 
+    def of(dataset: str) -> DataFrame:
+        columns = {field.name: field.dataType for field in HISTORY_SCHEMAS[dataset].fields}
+        return scan(history, dataset, list(columns), _rows(wanted), struct(**columns))
 
-def _nullable(schema: StructType) -> StructType:
-    return struct(**{field.name: field.dataType for field in schema.fields})
+    return replace(history, sends=of("send"), polls=of("poll"), final=of("final"), files={})
 
 
 def _rows(wanted: Wanted) -> BatchFunction:

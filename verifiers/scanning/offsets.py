@@ -35,7 +35,7 @@ def log(history: History, *, by_scan: bool = False) -> DataFrame:
             the same offsets, each once, with the same values (digests.py).
         witnessed: how many records all witnesses name together.
     """
-    by_witness = _merged(block_digests.blocks(history)) if by_scan else _by_witness(history)
+    by_witness = block_digests.blocks(history) if by_scan else _by_witness(history)
     final = F.col("witness") == FINAL_READ
     each_once = (F.col("records") == F.bit_count("bits")) & (F.col("legible") == F.col("records"))
     alike = (
@@ -59,20 +59,6 @@ def bounds(block: int, bits: int) -> tuple[int, int]:
     unsigned = bits & (1 << (1 << BLOCK_BITS)) - 1
     lowest = (unsigned & -unsigned).bit_length() - 1
     return (block << BLOCK_BITS) + lowest, (block << BLOCK_BITS) + unsigned.bit_length() - 1
-
-
-def _merged(blocks: DataFrame) -> DataFrame:
-    # The repartition serves this aggregation and the next one.
-    return (
-        blocks.repartition(*_BLOCK)
-        .groupBy(*_BLOCK, "witness")
-        .agg(
-            F.bit_or("bits").alias("bits"),
-            F.sum("records").alias("records"),
-            F.sum("legible").alias("legible"),
-            F.bit_xor("digest").alias("digest"),
-        )
-    )
 
 
 def _by_witness(history: History) -> DataFrame:

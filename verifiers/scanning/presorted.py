@@ -52,7 +52,7 @@ def polls(history: History) -> DataFrame:
         batch: the batch that held it.
         place: its number among the rows of its lane in that batch, or UNSORTED.
     """
-    kernel = _kernel(_POLL_ORDER, next_only=True, suspicious=None)
+    kernel = _kernel(_POLL_ORDER, None)
     return scan(history, "poll", _POLL_COLUMNS, kernel, _kept_of(POLL_SCHEMA, _POLL_COLUMNS))
 
 
@@ -69,9 +69,7 @@ def sends(history: History, suspicious: Sequence[int]) -> DataFrame:
         batch, place: as of `polls`. A send whose offset is not known has no lane and is always
             kept: it is no offence unless its value was read, and then it is one of `suspicious`.
     """
-    kernel = _kernel(
-        _SEND_ORDER, next_only=False, suspicious=np.sort(np.asarray(suspicious, dtype=np.int64))
-    )
+    kernel = _kernel(_SEND_ORDER, np.sort(np.asarray(suspicious, dtype=np.int64)))
 
     def keep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return kernel(map(_not_refused, batches))
@@ -126,24 +124,26 @@ def _not_refused(batch: pa.RecordBatch) -> pa.RecordBatch:
     return rows.set_column(place, rows.schema.field(place), offset).filter(pa.array(wanted))
 
 
-def _kernel(order: Sequence[str], *, next_only: bool, suspicious: Numbers | None) -> BatchFunction:
+def _kernel(order: Sequence[str], suspicious: Numbers | None) -> BatchFunction:
+    """Return a function that keeps rows.
+
+    Args:
+        order: the columns by which the rows of a lane are in order.
+        suspicious: the values, sorted, of which the sends are kept; None if the rows are polls.
+    """
+
     def keep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Unique among all tasks of a job, and their attempts.
         base = int.from_bytes(os.urandom(5), "little") << 22
         for number, batch in enumerate(batches):
             if batch.num_rows:
-                yield _kept(batch, base + number, order, next_only=next_only, suspicious=suspicious)
+                yield _kept(batch, base + number, order, suspicious)
 
     return keep
 
 
 def _kept(
-    batch: pa.RecordBatch,
-    number: int,
-    order: Sequence[str],
-    *,
-    next_only: bool,
-    suspicious: Numbers | None,
+    batch: pa.RecordBatch, number: int, order: Sequence[str], suspicious: Numbers | None
 ) -> pa.RecordBatch:
     by_lane, lane = _lanes(batch)
     same = lane[1:] == lane[:-1]
@@ -152,7 +152,7 @@ def _kept(
     place = np.arange(len(lane)) - np.repeat(starts, np.diff(np.append(starts, len(lane))))
 
     grown = np.diff(numbers(batch, "offset")[0][by_lane])
-    plain = (grown == 1) if next_only else (grown > 0)
+    plain = (grown == 1) if suspicious is None else (grown > 0)
     if suspicious is not None:
         value = numbers(batch, "value")[0][by_lane]
         # A suspicious value lies in [before, after].
@@ -171,16 +171,9 @@ def _kept(
     wanted |= astray
     place[astray] = UNSORTED
 
-    rows = pa.array(by_lane[wanted])
-    taken = [column.take(rows) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(
-        [
-            *taken,
-            pa.repeat(pa.scalar(number, pa.int64()), len(rows)),
-            pa.array(place[wanted], pa.int32()),
-        ],
-        names=[*batch.schema.names, "batch", "place"],
-    )
+    kept = batch.take(pa.array(by_lane[wanted]))
+    kept = kept.append_column("batch", pa.repeat(pa.scalar(number, pa.int64()), kept.num_rows))
+    return kept.append_column("place", pa.array(place[wanted], pa.int32()))
 
 
 def _lanes(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:

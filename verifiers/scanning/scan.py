@@ -70,14 +70,9 @@ def scan_shares(
     kernel: Callable[[int], BatchFunction],
     schema: StructType,
 ) -> DataFrame:
-    """Return the results of functions on the rows of row groups, in columns of `schema`.
+    """Return the results of functions on the rows of row groups, as `scan` does.
 
-    Args:
-        session: the session.
-        shares: the row groups that each task reads.
-        columns: those that the functions ask for.
-        kernel: the function for a share, by its number.
-        schema: of what they return.
+    Each task reads one of the `shares`, and `kernel` returns the function for it by its number.
     """
     if not shares:
         return frame_of(session, [], schema)
@@ -166,11 +161,11 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def numbers(batch: pa.RecordBatch, name: str) -> tuple[Numbers, Flags]:
     """Return a column of whole numbers with 0 for null, and which rows are not null."""
     column = batch.column(name)
-    if not column.null_count:
-        known = np.ones(batch.num_rows, dtype=np.bool_)
-        return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    return column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
+    known = np.ones(batch.num_rows, dtype=np.bool_)
+    if column.null_count:
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+        column = column.fill_null(0)
+    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
 
 
 def codes(batch: pa.RecordBatch, name: str) -> tuple[Numbers, pa.Array]:

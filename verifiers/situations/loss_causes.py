@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from verifiers.frames.history import ANY_PARTITION
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.run_folder.folder import TopicPartition
@@ -28,7 +29,6 @@ from verifiers.timeline.partition_states import PartitionState
 _STALE_NS = 30_000_000_000
 """So long after a change of leader, or a healing, a producer with acks=0 may still write to a
 broker that drops what it is sent: it hears of it when its metadata is refreshed."""
-_ANY_PARTITION = -1
 _KINDS = (
     (re.compile(r"lost the lead of .*, under (\w+) of broker "), "change of leader under {}"),
     (re.compile(r"lost the lead of ()"), "change of leader"),
@@ -50,7 +50,7 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
         # Who led is not known: whatever is lost may have been lost by that.
         destroys = _may_have_destroyed(events)
         return [
-            _row(topic, _ANY_PARTITION, None, destroys=destroys) for topic in sorted(events.tested)
+            _row(topic, ANY_PARTITION, None, destroys=destroys) for topic in sorted(events.tested)
         ]
     starts = _epoch_starts(replicas)
     rows = [

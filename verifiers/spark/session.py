@@ -1,5 +1,11 @@
-"""The Spark session: tuned for one machine, or with a cluster's own settings."""
+"""The Spark session: tuned for one machine, or with a cluster's own settings.
 
+Half of the time of a short verification goes into loading ten thousand classes into Spark's JVM.
+`verifiers.judging.warm_up` makes an archive of them in the cache folder, which every later JVM on
+this machine maps.
+"""
+
+import hashlib
 import logging
 import os
 import re
@@ -13,14 +19,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import pyspark
 from py4j.java_gateway import JavaClass, JavaMember, JVMView
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from harness.core.cache import cache_folder
 from harness.core.errors import EnvironmentBroken
 from verifiers.spark import storage
-from verifiers.spark.archive import use_of
 from verifiers.spark.errors import first_line
 from verifiers.spark.hadoop import hadoop_files
 
@@ -71,7 +78,7 @@ def open_session(
     if wanted.startswith("local"):
         # Spark resolves this machine's name and fails if it does not resolve.
         os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
-    archive = [f'"-XX:ArchiveClassesAtExit={archive_to}"'] if archive_to else use_of(java)
+    archive = [f'"-XX:ArchiveClassesAtExit={archive_to}"'] if archive_to else use_of_archive(java)
     conf = _configuration(wanted, heap_mib, archive)
     # The JVM inherits the file and may go on writing to it; it is read only if the start fails.
     with tempfile.NamedTemporaryFile(prefix="kafka-chaos-spark-", suffix=".log") as log:
@@ -92,6 +99,28 @@ def open_session(
     storage.open_others_by(lambda scheme, authority: hadoop_files(session, scheme, authority))
     _LOG.debug("spark %s at %s", session.version, wanted)
     return session
+
+
+def archive_of(java: Path) -> Path:
+    """Return the path of the class archive for this Java and our PySpark, if it exists or not.
+
+    Each version and each folder of Spark and Java has one of its own, because a JVM takes only one
+    that fits; if it does not fit, the JVM goes on without it.
+    """
+    home = java.resolve().parent.parent
+    try:
+        release = (home / "release").read_text(errors="replace")
+    except OSError:
+        release = ""
+    facts = "\n".join([pyspark.__version__, pyspark.__file__, str(home), release])
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:12]
+    return cache_folder() / f"spark-{pyspark.__version__}-{digest}.jsa"
+
+
+def use_of_archive(java: Path) -> list[str]:
+    """Return the JVM's options for using the archive; none if there is no archive."""
+    archive = archive_of(java)
+    return [f'"-XX:SharedArchiveFile={archive}"'] if archive.is_file() else []
 
 
 class _KnownClasses(JVMView):  # type: ignore[misc]

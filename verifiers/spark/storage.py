@@ -198,11 +198,10 @@ def reachable(name: str) -> Iterator[None]:
 
 def kind_of(name: str) -> str | None:
     """Return "file" or "folder", or None if there is nothing of that name."""
-    opened, path = filesystem(name)
-    (info,) = opened.get_file_info([path])
+    info = _info(name)
     if info.type == pafs.FileType.NotFound:
         return None
-    return "file" if info.type == pafs.FileType.File else "folder"
+    return "file" if info.is_file else "folder"
 
 
 def size_bytes(name: str) -> int:
@@ -211,11 +210,15 @@ def size_bytes(name: str) -> int:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    opened, path = filesystem(name)
-    (info,) = opened.get_file_info([path])
-    if info.type != pafs.FileType.File:
+    info = _info(name)
+    if not info.is_file:
         raise FileNotFoundError(f"There is no file {name}.")
     return int(info.size)
+
+
+def _info(name: str) -> pafs.FileInfo:
+    opened, path = filesystem(name)
+    return opened.get_file_info(path)
 
 
 def files_below(name: str) -> dict[str, int]:
@@ -291,7 +294,7 @@ def at_hand(name: str) -> Iterator[Path]:
 def fetch_all(files: Mapping[str, Path]) -> None:
     """Copy many files to paths of this machine, by their names."""
     with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
-        list(pool.map(lambda item: fetch(*item), files.items()))
+        list(pool.map(fetch, files.keys(), files.values()))
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -307,10 +310,10 @@ def make_folder(name: str) -> None:
 def remove(name: str) -> None:
     """Remove a file, or a folder and all that is in it; nothing happens if there is none."""
     opened, path = filesystem(name)
-    (info,) = opened.get_file_info([path])
-    if info.type == pafs.FileType.File:
+    kind = opened.get_file_info(path).type
+    if kind == pafs.FileType.File:
         opened.delete_file(path)
-    elif info.type == pafs.FileType.Directory:
+    elif kind == pafs.FileType.Directory:
         opened.delete_dir(path)
 
 
@@ -362,7 +365,7 @@ def _copy(source: Path, opened: pafs.FileSystem, path: str) -> None:
 def put_all(files: Mapping[Path, str]) -> None:
     """Copy many files of this machine to where they are named."""
     with ThreadPoolExecutor(_AT_ONCE, "put") as pool:
-        list(pool.map(lambda item: put(*item), files.items()))
+        list(pool.map(put, files.keys(), files.values()))
 
 
 def move_file(source: str, target: str) -> None:
