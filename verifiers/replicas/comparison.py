@@ -121,12 +121,12 @@ class Comparison:
                 "leader": replica.leads,
                 "problem": summary.problem,
             }
+        ours = copied.by_partition()
         reasons = (*copied.reasons, *_damaged(own), *_short(own))
-        compared = {summary.replica.topic_partition for summary in own}
         document = {
             "compared": not reasons,
             "brokers": brokers,
-            "cuts": sum(cut.topic_partition in compared for cut in copied.cuts),
+            "cuts": sum(cut.topic_partition in ours for cut in copied.cuts),
             "located": {},
         }
         return ReplicaVerdict(document=document, reasons=reasons)
