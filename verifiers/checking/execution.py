@@ -210,6 +210,7 @@ def _where_digests_differ(
         )
         values = held(records.values(near))
         suspicious = values.select("value").toArrow()["value"].to_pylist()
+        # The sends around a suspicious value are to be kept as well.
         sends = held(presorted.sends(history, suspicious))
     return _Suspicious(
         history=near,

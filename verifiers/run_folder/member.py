@@ -99,6 +99,12 @@ def number_column(topic: Column | str, members: Sequence[Member]) -> Column:
     return F.substring_index(topic, _SEPARATOR, 1).cast("int")
 
 
+def number_by_process(members: Sequence[Member]) -> Column:
+    """Return, as a column, the number of a row's member by its `process`: not all have a topic."""
+    span = members[0].span
+    return F.floor(F.col("process") / span).cast("int") - 1 if span else F.lit(members[0].number)
+
+
 def assigned_to_members(found: DataFrame, members: Sequence[Member]) -> DataFrame:
     """Return rows with the original names of topics, processes and groups, and the member's number.
 
@@ -115,8 +121,7 @@ def assigned_to_members(found: DataFrame, members: Sequence[Member]) -> DataFram
         return alone.select(F.lit(members[0].number).alias(MEMBER), "*")
     number = number_column("topic", members)
     if "process" in found.columns:
-        by_process = F.floor(F.col("process") / span).cast("int") - 1
-        number = F.coalesce(number, by_process)
+        number = F.coalesce(number, number_by_process(members))
 
     # This needs a projection of its own: inside a lambda Spark would take the renamed topic.
     numbered = found.select(number.alias(MEMBER), "*")

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from harness.core.grouping import by_key
 from verifiers.frames.history import History
-from verifiers.run_folder.member import MEMBER, Member
+from verifiers.run_folder.member import MEMBER, Member, number_by_process
 
 MOST_CAUSES = 32
 """So many errors of a run are named."""
@@ -42,16 +41,8 @@ def causes(sends: Unknown, txns: Unknown) -> dict[str, Any]:
 def unknown_txns(history: History, members: Sequence[Member]) -> Mapping[int, Unknown]:
     """Return how many transactions of each member have an unknown outcome; runs one small job."""
     unknown = history.txns.where(F.col("type") == "info")
-    counted = unknown.groupBy(_number(members).alias(MEMBER), "error").count()
+    counted = unknown.groupBy(number_by_process(members).alias(MEMBER), "error").count()
     return {
         number: {row["error"]: row["count"] for row in rows}
         for number, rows in by_key(counted.collect(), itemgetter(MEMBER)).items()
     }
-
-
-def _number(members: Sequence[Member]) -> Column:
-    """Return the number of a row's member by its process: transactions have no topic."""
-    span = members[0].span
-    if not span:
-        return F.lit(members[0].number)
-    return (F.floor(F.col("process") / span) - 1).cast("int")
