@@ -65,15 +65,27 @@ class TransactionCoordinatorElected:
 @event("isr_shrank")
 @dataclass(frozen=True, slots=True)
 class IsrShrank:
-    """A replica of a partition has left the ISR."""
+    """A replica of a partition has left the ISR; with `replicas`, so many are left at most."""
 
     topic: str
     partition: int = 0
+    replicas: int | None = None
+
+    def __post_init__(self) -> None:
+        """Reject an ISR of nobody.
+
+        Raises:
+            UsageError: fewer than one replica would be left.
+        """
+        if self.replicas is not None and self.replicas < 1:
+            raise UsageError(f"An ISR does not shrink to {self.replicas}: choose 1 or more.")
 
     def happens(self, before: View, after: View) -> bool:
-        """Return whether somebody is missing who was in sync."""
+        """Return whether somebody is missing who was in sync, and few enough are left."""
         old, new = _states(before, after, self.topic, self.partition)
-        return old is not None and new is not None and not set(old.isr) <= set(new.isr)
+        if old is None or new is None or set(old.isr) <= set(new.isr):
+            return False
+        return self.replicas is None or len(new.isr) <= self.replicas
 
 
 @event("isr_grew")

@@ -11,10 +11,12 @@ from faults.targets import AllBrokers, FollowerOf, IsrDownTo, LeaderOf, OutOfSyn
 from harness.core.event import Event
 from harness.core.fault import Fault, Target, fault_traits
 from harness.core.pattern import Deck, is_elected, pattern
-from harness.core.scenario import After, Step
+from harness.core.scenario import LONGEST_WAIT_S, After, Step
 
 _CUT_S = 1.0
 """Time for a cut to be in force before the leader is hit, seconds."""
+_LATE_S = 5.0
+"""What a fault does not bring about so soon after its hold, it does not bring about, seconds."""
 
 
 @pattern("successor")
@@ -29,9 +31,10 @@ class Successor:
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return both strokes."""
         target, election = deck.elected("target")
+        hold_s, other = _longest(deck, "hold"), deck.fault("next fault")
         return (
-            Step(at_s=0, fault=fault, target=target, hold_s=_longest(deck, "hold")),
-            _following(election, deck.fault("next fault"), target, deck),
+            Step(at_s=0, fault=fault, target=target, hold_s=hold_s),
+            _following(election, other, target, deck, within_s=hold_s + _LATE_S),
         )
 
 
@@ -101,7 +104,7 @@ class Relapse:
 @pattern("last_in_sync")
 @dataclass(frozen=True, slots=True)
 class LastInSync:
-    """All followers of a partition are hit, and then the last replica that is in sync."""
+    """All followers of a partition are hit, and the last replica in sync is gone at once."""
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
         """Return whether a partition is among the targets, and the followers keep their data."""
@@ -111,10 +114,11 @@ class LastInSync:
         """Return both strokes."""
         leader = _partition(deck)
         place = leader.topic, leader.partition
-        hold_s = _longest(deck, "hold")
+        hold_s, abrupt = 2 * _longest(deck, "hold"), deck.abrupt("next fault")
+        shrank = IsrShrank(*place, replicas=1)
         return (
-            Step(at_s=0, fault=fault, target=IsrDownTo(1, *place), hold_s=2 * hold_s),
-            _following(IsrShrank(*place), deck.fault("next fault"), leader, deck),
+            Step(at_s=0, fault=fault, target=IsrDownTo(1, *place), hold_s=hold_s),
+            _following(shrank, abrupt, leader, deck, within_s=hold_s + _LATE_S),
         )
 
 
@@ -163,7 +167,8 @@ class Divided:
         leader = LeaderOf(pair.topic, pair.partition)
         hold_s = _longest(deck, "first hold")
         cut_s = _CUT_S + hold_s + deck.hold_s_of("hold")
-        last = _following(leader.election(), deck.fault("last fault"), leader, deck)
+        election, other = leader.election(), deck.fault("last fault")
+        last = _following(election, other, leader, deck, within_s=hold_s + _LATE_S)
         return (
             Step(at_s=0, fault=fault, target=pair, hold_s=cut_s),
             Step(at_s=_CUT_S, fault=deck.fault("next fault"), target=leader, hold_s=hold_s),
@@ -194,14 +199,16 @@ class Blackout:
         )
 
 
-def _following(event: Event, fault: Fault, target: Target, deck: Deck) -> Step:
+def _following(
+    event: Event, fault: Fault, target: Target, deck: Deck, *, within_s: float = LONGEST_WAIT_S
+) -> Step:
     """Return the second stroke of a pattern, 0 to 2 s after an event."""
     return Step(
         at_s=0,
         fault=fault,
         target=target,
         hold_s=deck.hold_s_of("next hold"),
-        after=After(event=event, delay_s=deck.delay_s("delay")),
+        after=After(event=event, delay_s=deck.delay_s("delay"), within_s=within_s),
     )
 
 

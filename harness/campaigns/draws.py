@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from harness.core.contract import Contract
-from harness.core.version import FIRST_IDEMPOTENCE, numbers
+from harness.core.version import FIRST_IDEMPOTENCE, FIRST_KRAFT, numbers
 
 Flags = Mapping[str, Any]
 _FIRST_WITH_LARGE_SEGMENTS = (4, 0)
@@ -41,6 +41,16 @@ def _of(*values: Any) -> Callable[[tuple[int, ...]], Sequence[Any]]:  # noqa: AN
 def _segment_bytes(version: tuple[int, ...]) -> Sequence[str]:
     return _SMALL[-1:] if version >= _FIRST_WITH_LARGE_SEGMENTS else _SMALL
 
+
+CLUSTERS: tuple[Draw, ...] = (
+    Draw(
+        name="controllers",
+        values=_of(0, 1),
+        why="brokers may all be gone but one, and the metadata still moves",
+        since=FIRST_KRAFT,
+    ),
+)
+"""Drawn for several runs, which share a cluster of ours that has no ZooKeeper."""
 
 BROKERS: tuple[Draw, ...] = (
     Draw(
@@ -80,7 +90,7 @@ BROKERS: tuple[Draw, ...] = (
         why="brokers compress what came otherwise anew",
     ),
 )
-"""Drawn for several runs, which share a cluster."""
+"""Properties of brokers, drawn for several runs, which share a cluster."""
 
 RUNS: tuple[Draw, ...] = (
     Draw(name="replication_factor", values=_of(3, 3, 2), why="fewer replicas are left"),
@@ -166,6 +176,11 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
         given.setdefault(draw.name, random.choice(draw.values(version)))
     if flags.get("min_isr") is None:
         given["min_isr"] = min(given["min_isr"], given["replication_factor"])
+    if not flags.get("compose") and flags.get("metadata") != "zookeeper":
+        for draw in CLUSTERS:
+            random = Random(f"{cluster}/{draw.name}")  # noqa: S311
+            if version >= draw.since:
+                given.setdefault(draw.name, random.choice(draw.values(version)))
     own = {text.partition("=")[0] for text in given.get("broker_config", ())}
     properties = [*given.get("broker_config", ())]
     for draw in BROKERS:

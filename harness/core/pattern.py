@@ -57,6 +57,11 @@ class Deck:
         others = [fault for fault in self.faults if not fault_traits(fault).hits_pairs]
         return self.one_of(draw, others or self.faults)
 
+    def abrupt(self, draw: str) -> Fault:
+        """Return a fault that takes a broker away at once; any where there is none."""
+        abrupt = [fault for fault in self.faults if _is_abrupt(fault)]
+        return self.one_of(draw, abrupt) if abrupt else self.fault(draw)
+
     def target(self, draw: str, fault: Fault) -> Target:
         """Return somebody whom a fault can hit."""
         return self.one_of(draw, fitting(fault, self.targets))
@@ -159,10 +164,14 @@ def lot(stream: str, thing: object) -> float:
 
     Source: P. Efraimidis, P. Spirakis, Weighted random sampling with a reservoir, 2006.
     """
-    traits = getattr(thing, "traits", None)
-    is_abrupt = isinstance(traits, FaultTraits) and traits.ends_lead_by in _ABRUPT
-    number: float = Random(stream).random() ** (1 / (_ABRUPT_WEIGHT if is_abrupt else 1))  # noqa: S311
+    weight = _ABRUPT_WEIGHT if _is_abrupt(thing) else 1
+    number: float = Random(stream).random() ** (1 / weight)  # noqa: S311
     return number
+
+
+def _is_abrupt(thing: object) -> bool:
+    traits = getattr(thing, "traits", None)
+    return isinstance(traits, FaultTraits) and traits.ends_lead_by in _ABRUPT
 
 
 _NAMES = {"topic": "orders", "group": "orders-group"}

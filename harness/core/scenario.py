@@ -14,6 +14,9 @@ from harness.core.fault import Fault, Target, describe, phrase
 from harness.core.registry import Registry
 from harness.core.workload import Grouped, Move, Workload
 
+LONGEST_WAIT_S = 30.0
+"""For an event, unless a step says otherwise, seconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class After:
@@ -28,7 +31,7 @@ class After:
 
     event: Event
     delay_s: float = 0.0
-    within_s: float = 30.0
+    within_s: float = LONGEST_WAIT_S
 
     def __post_init__(self) -> None:
         """Reject waits that cannot be.

@@ -1,9 +1,12 @@
 """The injector: puts one fault in force or takes it back, and journals each before it begins."""
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from harness.core.cluster import LEASE_MARGIN_S, Broker, Cluster, Lease
@@ -12,6 +15,9 @@ from harness.core.fault import Evidence, Fault, FaultTraits, describe, fault_tra
 from harness.core.run_dir import Journal
 
 log = logging.getLogger(__name__)
+
+_NOT_YET_NS = sys.maxsize
+"""What is being injected is not due."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +53,8 @@ class Injector:
         journal: faults.jsonl.
         tell: called with a sentence when something begins or ends.
         lease_margin_s: how long a lease outlasts its fault, seconds.
+        hands: who injects and heals where that is not to be waited for: a broker takes seconds to
+            start again, and half a minute to shut down.
         active: what is in force, in the order in which it was injected.
         healed: how many faults have been taken back.
     """
@@ -55,6 +63,9 @@ class Injector:
     journal: Journal
     tell: Callable[[str], None] = lambda _: None
     lease_margin_s: float = LEASE_MARGIN_S
+    hands: Executor = field(
+        default_factory=partial(ThreadPoolExecutor, thread_name_prefix="injector")
+    )
     active: list[Active] = field(default_factory=list)
     healed: int = 0
 
@@ -83,7 +94,7 @@ class Injector:
             f"for {header.hold_s:g} s"
         )
         entry = Active(
-            header=header, cluster=cluster, victims=tuple(victims), due_ns=0,
+            header=header, cluster=cluster, victims=tuple(victims), due_ns=_NOT_YET_NS,
             evidence=Evidence("inject", observed=False),
         )  # fmt: skip
         self.active.append(entry)
@@ -129,19 +140,16 @@ class Injector:
         return evidence
 
     def heal_all(self) -> None:
-        """Heal whatever is in force, what is due last first, and cut links behind all else.
+        """Heal whatever is in force, all of it side by side.
 
-        Only a broker that runs again can answer over a link.
+        Only a broker that runs again can answer over a link, and only over a link does a broker
+        of a cluster with KRaft find the others that it needs to run.
 
         Raises:
             HealFailed: some could not be healed; the others were tried all the same.
         """
-        failures = []
-        for entry in sorted(self.active, key=lambda e: (e.traits.cuts_links, -e.due_ns)):
-            try:
-                self.heal(entry)
-            except HealFailed as failure:
-                failures.append(str(failure))
+        heals = [self.hands.submit(self.heal, entry) for entry in tuple(self.active)]
+        failures = [str(failure) for heal in heals if (failure := heal.exception())]
         if failures:
             raise HealFailed(" ".join(failures))
 

@@ -3,9 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -130,8 +129,6 @@ class Nemesis:
         listen: begins to listen for an event; only asked if steps wait for some.
         destroys_at_most: on so many brokers data may be destroyed before every ISR is full again;
             None for any number.
-        healers: who heals beside the next steps: a broker takes seconds to start again, and an
-            event is not to wait for it.
     """
 
     injector: Injector
@@ -140,10 +137,8 @@ class Nemesis:
     has_full_isr: Callable[[], bool]
     listen: Callable[[Event], Awaited] = field(default=never_heard)
     destroys_at_most: int | None = None
-    healers: Executor = field(
-        default_factory=partial(ThreadPoolExecutor, thread_name_prefix="heal")
-    )
     _healing: dict[str, Future[Evidence]] = field(default_factory=dict)
+    _injecting: list[Future[Active | None]] = field(default_factory=list)
     _destroyed: set[Broker] = field(default_factory=set)
 
     def run(self, steps: Sequence[Step], stop: threading.Event) -> None:
@@ -175,9 +170,11 @@ class Nemesis:
                         continue
                 pause((min(next_ns, default=0) - time.monotonic_ns()) / 1e9, stop)
         finally:
-            # What is being healed is not healed twice; its failure must not cost the others.
-            wait(self._healing.values())
-            self.healers.shutdown(wait=False)
+            # What is being healed is not healed twice; its failure must not cost the others, and is
+            # raised below.
+            under_way: list[Future[Any]] = [*self._injecting, *self._healing.values()]
+            for each in under_way:
+                each.exception()
             try:
                 self.injector.heal_all()
             finally:
@@ -219,7 +216,7 @@ class Nemesis:
         for entry in sorted(self.injector.active, key=lambda entry: entry.due_ns):
             fault_id = entry.header.fault_id
             if fault_id not in self._healing and self._due_ns(entry, now_ns) <= now_ns:
-                self._healing[fault_id] = self.healers.submit(self.injector.heal, entry)
+                self._healing[fault_id] = self.injector.hands.submit(self.injector.heal, entry)
 
     def _raise_failures(self) -> None:
         for fault_id in [fault_id for fault_id, heal in self._healing.items() if heal.done()]:
@@ -228,12 +225,14 @@ class Nemesis:
     def _due_ns(self, entry: Active, now_ns: int) -> int:
         """Return when a fault is healed, or when to look at it again.
 
-        A cut link opens only when its ends can answer over it.
+        A cut link opens only when its ends can answer over it: not before the processes behind it
+        are being healed, and not after that either, since one may need the others to start.
         """
-        active = tuple(self.injector.active)
         is_blocked = entry.traits.cuts_links and any(
-            other.traits.stops_process and not set(other.victims).isdisjoint(entry.victims)
-            for other in active
+            other.traits.stops_process
+            and other.header.fault_id not in self._healing
+            and not set(other.victims).isdisjoint(entry.victims)
+            for other in tuple(self.injector.active)
         )
         if is_blocked or entry.header.fault_id in self._healing:
             return max(entry.due_ns, now_ns + _LISTEN_EVERY_NS)
@@ -288,7 +287,12 @@ class Nemesis:
         except KafkaChaosError as error:
             self.injector.refuse(header, error)
             return
-        self.injector.inject(header, victims)
+        injecting = self.injector.hands.submit(self.injector.inject, header, victims)
+        self._injecting = [injecting]
+        while not injecting.done():
+            self._heal_due()
+            pause(_CHOOSE_EVERY_S)
+        injecting.result()
 
     def _nothing_is_held(self) -> bool:
         """Return whether nothing is in force but what is being healed, or is to be."""

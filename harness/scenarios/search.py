@@ -32,7 +32,6 @@ from faults.targets import (
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.limits import short_limits
-from harness.core.pattern import Alone
 from harness.core.scenario import Scenario, scenario
 from harness.core.schedule import Mix
 from workloads.send_poll import SendPoll
@@ -79,7 +78,6 @@ def search() -> Scenario:
                 TransactionCoordinatorOf(),
             ),
             patterns=(
-                Alone(),
                 Successor(),
                 Returned(),
                 Recovering(),

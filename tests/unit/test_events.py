@@ -94,6 +94,8 @@ CASES: list[tuple[Event, View, View, bool]] = [
     (IsrShrank("orders"), FULL, partition(1, 1, 2), True),
     (IsrShrank("orders"), partition(1, 1, 2), FULL, False),
     (IsrShrank("orders"), View(), partition(1, 1), False),
+    (IsrShrank("orders", replicas=1), FULL, partition(1, 1, 2), False),
+    (IsrShrank("orders", replicas=1), partition(1, 1, 2), partition(1, 1), True),
     (IsrGrew("orders"), partition(1, 1), partition(1, 1, 2), True),
     (IsrGrew("orders"), FULL, partition(1, 1), False),
     (CaughtUp("orders"), partition(1, 1, 2), FULL, True),

@@ -1,6 +1,7 @@
 """The injector: how long a fault is held, and that one failed healing hides no other."""
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,12 +82,18 @@ def test_a_healing_that_fails_in_any_way_hides_no_other(
     assert [line["error"] for line in lines if line["event"] == "failed"] == ["heal: no answer"] * 2
 
 
-def test_what_is_due_last_is_healed_first(injector: Injector) -> None:
-    order: list[str] = []
-    for fault_id, hold_s in (("1", 30.0), ("2", 10.0), ("3", 20.0)):
-        injector.inject(header(fault_id, Slow(), hold_s), injector.cluster.brokers[:1])
-    injector.tell = order.append
+def test_all_is_healed_side_by_side(injector: Injector) -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    class InNeedOfTheOther(Slow):
+        def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+            both.wait()
+            return super().heal(cluster, victims)
+
+    for fault_id in "12":
+        injector.inject(header(fault_id, InNeedOfTheOther()), injector.cluster.brokers[:1])
 
     injector.heal_all()
 
-    assert [sentence.partition(":")[0] for sentence in order] == ["fault 1", "fault 3", "fault 2"]
+    assert injector.active == []
+    assert injector.healed == 2

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,17 @@ def _instant(instant_time: list[float]) -> None:
     """No test here waits."""
 
 
+def until(happened: Callable[[], bool]) -> None:
+    """Wait, by the true clock, for what another thread does."""
+    clock = threading.Condition()
+    for _ in range(1000):
+        if happened():
+            return
+        with clock:
+            clock.wait(0.01)
+    raise AssertionError("It has not happened.")
+
+
 class Inline(Executor):
     """Does what it is given at once: beside an instant clock nothing takes time."""
 
@@ -66,10 +77,13 @@ class Inline(Executor):
         return future
 
 
-class Slowly(Executor):
-    """Does what it is given once it was asked often enough whether that is done."""
+class HealsSlowly(Inline):
+    """Heals once it was asked often enough whether that is done."""
 
     def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if task.__name__ != "heal":
+            return super().submit(task, *args, **kwargs)
+
         class Late(Future[Any]):
             asked = 0
 
@@ -80,6 +94,18 @@ class Slowly(Executor):
                 return super().done()
 
         return Late()
+
+
+class HealsBeside(Inline):
+    """Heals in threads; injects at once: while it is waited for others the clock here races."""
+
+    def __init__(self) -> None:
+        self.threads = ThreadPoolExecutor()
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if task.__name__ == "heal":
+            return self.threads.submit(task, *args, **kwargs)
+        return super().submit(task, *args, **kwargs)
 
 
 Run = Callable[..., None]
@@ -95,10 +121,13 @@ def run(tmp_path: Path) -> Iterator[Run]:
         steps: list[Step],
         stop: threading.Event | None = None,
         lease_margin_s: float = 30.0,
+        hands: Executor | None = None,
         **more: Any,
     ) -> None:
-        injector = Injector(cluster=cluster, journal=journal, lease_margin_s=lease_margin_s)
-        settings = {"max_at_once": 1, "has_full_isr": lambda: True, "healers": Inline(), **more}
+        injector = Injector(
+            cluster=cluster, journal=journal, lease_margin_s=lease_margin_s, hands=hands or Inline()
+        )
+        settings = {"max_at_once": 1, "has_full_isr": lambda: True, **more}
         nemesis = Nemesis(injector=injector, seed=7, **settings)
         nemesis.run(steps, stop or threading.Event())
 
@@ -414,7 +443,7 @@ def test_only_who_follows_an_event_does_not_wait_for_a_heal_that_takes_long(
         _step(Recorded("a", events), 1, hold_s=2),
         replace(_step(Recorded("b", events), 3.01), after=after),
     ]
-    run(FakeCluster(), steps, max_at_once=2, has_full_isr=has_full_isr, healers=Slowly())
+    run(FakeCluster(), steps, max_at_once=2, has_full_isr=has_full_isr, hands=HealsSlowly())
 
     assert events == order
 
@@ -446,21 +475,48 @@ def test_a_step_keeps_its_distance_from_the_fault_in_whose_hold_it_begins(
     assert events == ["+cut", "+power", "-cut", "-power", "+other", "-other"]
 
 
-def test_links_are_healed_behind_all_else_when_a_run_is_stopped(run: Run) -> None:
+class InNeedOfALink(BrokerKill):
+    """A broker that starts only once the links of the cluster are mended."""
+
+    def heal(self, cluster: Any, victims: Sequence[Broker]) -> Evidence:
+        until(lambda: any(line.startswith("mend") for line in cluster.log))
+        return BrokerKill.heal(self, cluster, victims)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["at its time", "when a run is stopped"])
+def test_a_link_opens_for_a_broker_that_needs_it_to_start(is_stopped: bool, run: Run) -> None:
     stop = threading.Event()
 
-    class Stopping(BrokerKill):
+    class Killed(InNeedOfALink):
         def inject(self, cluster: Any, victims: Sequence[Broker]) -> Evidence:
-            stop.set()
-            return BrokerKill.inject(self, cluster, victims)
+            if is_stopped:
+                stop.set()
+            return super().inject(cluster, victims)
 
     cluster = FakeCluster()
-    cut = Step(at_s=1, fault=Link(), target=LeaderAndFollower("orders"), hold_s=60)
+    cut = Step(at_s=1, fault=Link(), target=LeaderAndFollower("orders"), hold_s=3)
 
-    run(cluster, [cut, _step(Stopping(), 2, hold_s=9)], stop, max_at_once=2)
+    run(cluster, [cut, _step(Killed(), 2, hold_s=9)], stop, max_at_once=2, hands=HealsBeside())
 
     opened = [line.split()[0] for line in cluster.log]
-    assert opened.index("start") < opened.index("mend")
+    assert opened.index("mend") < opened.index("start")
+
+
+def test_what_is_due_is_healed_while_another_fault_is_being_injected(run: Run) -> None:
+    events: list[str] = []
+
+    class Long(Recorded):
+        def inject(self, cluster: Any, victims: Sequence[Broker]) -> Evidence:
+            evidence = super().inject(cluster, victims)
+            until(lambda: "-a" in events)
+            return evidence
+
+    steps = [_step(Recorded("a", events), 1, hold_s=3), _step(Long("b", events), 2)]
+
+    with ThreadPoolExecutor() as hands:
+        run(FakeCluster(), steps, max_at_once=2, hands=hands)
+
+    assert events.index("-a") < events.index("-b")
 
 
 @pytest.mark.parametrize(("at_most", "gap"), [(1, "full"), (None, "at once")])

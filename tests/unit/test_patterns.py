@@ -125,6 +125,25 @@ def test_crashes_and_losses_of_power_are_dealt_more_often() -> None:
     assert max(drawn[BrokerStop()], drawn[Partition()]) < 90
 
 
+@pytest.mark.parametrize("pattern", [Successor(), LastInSync()])
+def test_what_a_fault_brings_about_is_not_waited_for_long_after_it(pattern: Pattern) -> None:
+    first, second = pattern.steps(Partition(), deck())
+
+    assert second.after is not None
+    assert second.after.within_s == first.hold_s + 5
+
+
+def test_the_last_replica_in_sync_is_gone_at_once() -> None:
+    faults = (BrokerKill(), PowerLoss(), BrokerStop(), Partition())
+    decks = [replace(deck(str(number)), faults=faults) for number in range(40)]
+
+    second = {LastInSync().steps(Partition(), cards)[1].fault for cards in decks}
+    without = LastInSync().steps(Partition(), replace(deck(), faults=(Partition(),)))[1].fault
+
+    assert second == {BrokerKill(), PowerLoss()}
+    assert without == Partition()
+
+
 @pytest.mark.parametrize(
     ("coordinator", "election"),
     [

@@ -399,7 +399,7 @@ def test_an_interrupted_bench_keeps_what_it_has(
     ("words", "sentence"),
     [
         (("--bug", "kip102"), "There is no bug kip102"),
-        (("--without", "return"), "no pattern return; it deals alone"),
+        (("--without", "return"), "no pattern return; it deals successor"),
         (("--goes", "-1"), "from 0 on"),
         (("--budget", "20"), "is not a duration"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.campaigns.draws import BROKERS, RUNS, drawn
+from harness.campaigns.draws import BROKERS, CLUSTERS, RUNS, drawn
 from harness.campaigns.measured import Measured
 from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
@@ -258,9 +258,27 @@ def test_a_property_that_a_version_lacks_is_not_drawn() -> None:
     assert not any(text.startswith("transaction") for text in of_2017)
 
 
+@pytest.mark.parametrize(
+    ("kafka", "given", "drawn_are"),
+    [
+        ("4.3.1", {}, {0, 1}),
+        ("2.8.2", {}, {None}),
+        ("3.9.1", {"metadata": "zookeeper"}, {None}),
+        ("4.3.1", {"compose": "compose.yaml"}, {None}),
+        ("4.3.1", {"controllers": 3}, {3}),
+    ],
+)
+def test_a_controller_of_its_own_is_drawn_where_brokers_can_be_controllers(
+    kafka: str, given: dict[str, Any], drawn_are: set[int | None]
+) -> None:
+    flags = [drawn(given, "7/1", cluster=str(number), kafka=kafka) for number in range(20)]
+
+    assert {each.get("controllers") for each in flags} == drawn_are
+
+
 def test_every_setting_that_is_drawn_is_one_of_a_run() -> None:
-    assert all(draw.name in BY_NAME for draw in RUNS)
-    assert all(draw.why and len(draw.values((4, 0))) >= 1 for draw in (*RUNS, *BROKERS))
+    assert all(draw.name in BY_NAME for draw in (*CLUSTERS, *RUNS))
+    assert all(draw.why and len(draw.values((4, 0))) >= 1 for draw in (*CLUSTERS, *RUNS, *BROKERS))
 
 
 @pytest.mark.parametrize("kafka", ["0.10.2.2", "2.8.2", "4.3.1"])
