@@ -168,7 +168,7 @@ class Figures:
             "bug": self.bug.id,
             "anomalies": list(self.bug.anomalies),
             "affected": str(self.bug.affected),
-            "fixed": str(self.bug.fixed) if self.bug.fixed else None,
+            "fixed": str(self.bug.fixed),
             "budget_s": self.budget_s,
             "found": self.found,
             "goes": len(self.affected),
@@ -214,7 +214,7 @@ def figures_of(
         bug=bug,
         budget_s=budget_s,
         affected=[go for go in those("affected") if go.budget_s >= budget_s],
-        fixed=those("fixed") if bug.fixed else [],
+        fixed=those("fixed"),
     )
 
 
@@ -236,12 +236,11 @@ def goals_of(asked: Sequence[Figures], measured: Sequence[Figures]) -> list[Goal
                     at_most=bug.goal_min,
                 )
             )
-        if bug.fixed:
-            name = f"{bug.id}, on the fixed version {bug.fixed}"
-            alarms, known = len(figures.false_alarms), sum(go.known for go in figures.fixed)
-            goals.append(Goal(name=f"{name}, false alarms", measured=alarms, at_most=0))
-            # Nothing was found where nothing was looked at, too.
-            goals.append(Goal(name=f"{name}, runs not UNKNOWN", measured=known, at_least=1))
+        name = f"{bug.id}, on the fixed version {bug.fixed}"
+        alarms, known = len(figures.false_alarms), sum(go.known for go in figures.fixed)
+        goals.append(Goal(name=f"{name}, false alarms", measured=alarms, at_most=0))
+        # Nothing was found where nothing was looked at, too.
+        goals.append(Goal(name=f"{name}, runs not UNKNOWN", measured=known, at_least=1))
     if any(figures.bug.goal_min is None for figures in asked):
         others = [figures for figures in measured if figures.bug.goal_min is None]
         goals.append(

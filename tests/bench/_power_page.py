@@ -121,9 +121,7 @@ def _figures_row(each: Figures) -> str:
         if each.affected
         else (_NOT_YET, "", *_goal(each), "", "")
     )
-    if bug.fixed is None:
-        alarms = "out of our clients' reach"
-    elif each.fixed:
+    if each.fixed:
         runs = sum(go.runs for go in each.fixed)
         known = sum(go.known for go in each.fixed)
         alarms = (
@@ -132,7 +130,7 @@ def _figures_row(each: Figures) -> str:
         )
     else:
         alarms = _NOT_YET
-    return _row(f"`{bug.id}`", bug.affected, *measured, bug.fixed or "", alarms)
+    return _row(f"`{bug.id}`", bug.affected, *measured, bug.fixed, alarms)
 
 
 def _goal(each: Figures) -> tuple[str]:

@@ -304,7 +304,7 @@ class Bench:
             for bug in bugs:
                 for name in without or [""]:
                     self._make(self._on_affected(bug, name), journal, stop)
-                if bug.fixed and not without:
+                if not without:
                     self._make(self._on_fixed(bug), journal, stop)
         finally:
             journal.close()

@@ -229,10 +229,7 @@ def test_a_bug_names_no_damage_and_no_broker_property(bug: Bug) -> None:
 
 
 SIDES: list[tuple[Bug, Any]] = [
-    (bug, side)
-    for bug in BUGS.values()
-    for side in ("affected", "fixed")
-    if side == "affected" or bug.fixed
+    (bug, side) for bug in BUGS.values() for side in ("affected", "fixed")
 ]
 
 
@@ -349,18 +346,18 @@ def test_sessions_add_up_and_what_was_measured_is_not_measured_again(
         file.write('{"bug": "kafka1')
     _, said = bench("--bug", "kafka17754", "--goes", "3", "--budget", "20m", "--resume")
 
-    assert [each.seed for each in searches] == [1, 2, 3]
+    assert [each.seed for each in searches if each.side == "affected"] == [1, 2, 3]
     assert said["bugs"][0]["goes"] == 3
-    assert len(read_goes(tmp_path / "power.jsonl")) == 3
+    assert len(read_goes(tmp_path / "power.jsonl")) == len(searches)
     bench("--bug", "kafka17754", "--goes", "1", "--budget", "20m")
-    assert len(searches) == 4
+    assert [each.seed for each in searches if each.side == "affected"] == [1, 2, 3, 1]
 
 
 def test_a_go_with_less_time_is_made_again(searches: Searches, bench: Callable[..., Any]) -> None:
     bench("--bug", "kafka17754", "--goes", "1", "--budget", "10m")
     bench("--bug", "kafka17754", "--goes", "1", "--budget", "20m", "--resume")
 
-    assert [each.budget_s for each in searches] == [600.0, 1200.0]
+    assert [each.budget_s for each in searches if each.side == "affected"] == [600.0, 1200.0]
 
 
 def test_a_pattern_that_is_left_out_is_measured_on_the_affected_version_alone(
@@ -577,7 +574,7 @@ def test_the_page_of_this_tree_has_every_bug_and_its_goal() -> None:
         (row, *_) = [line for line in text.splitlines() if line.startswith(f"| `{bug.id}` |")]
         assert f" {bug.affected} |" in row
         assert f" {goal} |" in row
-        assert bug.fixed is None or f" {bug.fixed} |" in row
+        assert f" {bug.fixed} |" in row
 
 
 def test_an_infinite_median_is_shown_as_such(capsys: pytest.CaptureFixture[str]) -> None:
