@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +266,66 @@ def build(folder: Path, *, verdict: dict[str, Any], **run_changes: object) -> Pa
     for node in (1, 2, 3):
         settings = {"min.insync.replicas": "2", "node.id": str(node)}
         write_json(folder / "cluster" / f"broker-{node}" / "effective.json", settings)
+    watch(folder)
     return folder
+
+
+AHEAD_NS = 1_795_000_000 * SECOND
+"""How far the brokers' clock is ahead of ours."""
+
+
+def logged(at_s: float, text: str) -> str:
+    """Return a line of a broker's log."""
+    when = datetime.fromtimestamp((ns(at_s) + AHEAD_NS) / SECOND, tz=UTC)
+    return f"[{when:%Y-%m-%d %H:%M:%S},{when.microsecond // 1000:03}] {text}\n"
+
+
+def watch(folder: Path) -> None:
+    """Write what the brokers and the coordinator of a group said while the run went on."""
+    clock = [
+        {"sample": "clock", "asked_ns": ns(t), "answered_ns": ns(t), "host_ns": ns(t) + AHEAD_NS}
+        for t in (0.0, 30.0)
+    ]
+    # Broker 3 is cut off, and back with less than it had.
+    ends = {1: [0, 200, 400, 600], 2: [0, 200, 400, 600], 3: [0, 200, 120, 600]}
+    copies = [
+        {
+            "sample": "replica", "topic": "orders", "partition": 0, "broker": broker,
+            "log_end": end, "high_watermark": min(end, 580), "asked_ns": ns(10 * n),
+            "answered_ns": ns(10 * n + 0.01),
+        }
+        for broker, of_broker in ends.items()
+        for n, end in enumerate(of_broker)
+    ]  # fmt: skip
+    write_lines(folder / "samples.jsonl", [*clock, *copies])
+    states = [
+        (1.0, "STABLE", [[0, 1]]),
+        (20.0, "PREPARING_REBALANCING", []),
+        (25.0, "STABLE", [[0], [1]]),
+    ]
+    write_lines(
+        folder / "members.jsonl",
+        [
+            {
+                "event": "group", "answered_ns": ns(at_s), "state": state,
+                "members": {f"member-{n}": has for n, has in enumerate(members)},
+            }
+            for at_s, state, members in states
+        ],
+    )  # fmt: skip
+    for node in (1, 2, 3):
+        of_node = folder / "cluster" / f"broker-{node}"
+        pause = f"[900ms][{ns(12.5 + node)}ns][gc          ] GC(0) Pause Young (Normal) 9M->3M(64M)"
+        (of_node / "gc.log").write_text(f"{pause} {40 * node}.500ms\n")
+    (folder / "cluster" / "broker-3" / "server.log").write_text(
+        logged(5.0, "ERROR Long before the fault (kafka.server.KafkaServer)")
+        + logged(17.5, "INFO [Partition orders-0 broker=3] Shrinking ISR from 1,2,3 to 3 (k.P)")
+        + logged(17.6, "WARN Attempting to send via channel with no open connection (k.n.P)")
+        + logged(18.0, "INFO Truncating __consumer_offsets-7 to 0 (kafka.log.Log)")
+        + logged(24.2, "INFO [Log partition=orders-0] Truncating to offset 120 (kafka.log.Log)")
+        + logged(24.3, "INFO [Log partition=orders-0] Truncating to offset 118 (kafka.log.Log)")
+        + "java.lang.IllegalStateException: of nobody\n"
+    )
 
 
 def valid(folder: Path) -> Path:

@@ -1,7 +1,7 @@
 """The report's lanes of intervals: phases, faults, leaders and ISRs, gaps, anomalies."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
@@ -10,16 +10,26 @@ from markupsafe import Markup
 
 from harness.core.grouping import by_key
 from verifiers.report import units
-from verifiers.report.model import FaultRecord, Gap, Leadership, Partition, RunRecord
+from verifiers.report.model import (
+    FaultRecord,
+    Gap,
+    GroupState,
+    Leadership,
+    Partition,
+    Pause,
+    RunRecord,
+)
 from verifiers.report.svg import RIGHT, Drawing, Label, TimeAxis, box, level, num, path, tiers
 from verifiers.run_folder.result import AnomalyFinding
 
 T = TypeVar("T")
+_Span = TypeVar("_Span", Leadership, GroupState)
 
 _MANY = 150
 """Beyond so many intervals in a lane, texts without room are left out and not only hidden."""
 
 _GAPS_SHOWN = 4
+_STABLE = "STABLE"
 _NAME_SIGNS = 22
 _MARK_ROOM = 30.0
 _NUMBERED = 12.0
@@ -140,10 +150,8 @@ def partition_lane(
     return lane
 
 
-def _merged(
-    spans: list[Leadership], what: Callable[[Leadership], T]
-) -> list[tuple[float, float, T]]:
-    """Return the stretches in which one fact about a partition stayed the same."""
+def _merged(spans: Sequence[_Span], what: Callable[[_Span], T]) -> list[tuple[float, float, T]]:
+    """Return the stretches in which one fact about a partition or a group stayed the same."""
     stretches = [(value, list(same)) for value, same in groupby(spans, what)]
     return [(same[0].from_s, same[-1].to_s, value) for value, same in stretches]
 
@@ -173,6 +181,80 @@ def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:
             text=text, x0=x0, x1=x1, limit=RIGHT - 2, before=True, y=y + 11.5, kind="onink"
         )
         lane.placed.append(label.markup(keep_hidden=True))
+    return lane
+
+
+def pauses_lane(pauses: tuple[Pause, ...], axis: TimeAxis) -> Drawing:
+    """Return when the nodes' JVMs stood still for their garbage collectors, a row a node."""
+    shown = [pause for pause in pauses if axis.shows(pause.from_s, pause.to_s)]
+    rows = {node: row for row, node in enumerate(sorted({pause.node for pause in shown}))}
+    lane = Drawing(
+        name="GC pauses",
+        note="a row a node",
+        height=max(28.0, 4.0 + 11 * len(rows)),
+        described="garbage collector pauses of each node",
+    )
+    shapes: dict[int, list[str]] = defaultdict(list)
+    for pause in shown:
+        at = box(axis.x(pause.from_s), axis.x(pause.to_s), 3 + 11.0 * rows[pause.node], 8)
+        shapes[pause.node].append(at)
+    lane.stretched += [path(f"b{_colour(node)}", boxes) for node, boxes in shapes.items()]
+    if shown:
+        longest = max(shown, key=lambda pause: pause.to_s - pause.from_s)
+        label = Label(
+            text=f"longest {units.span(longest.to_s - longest.from_s)}",
+            x0=axis.x(longest.from_s),
+            x1=axis.x(longest.to_s),
+            limit=RIGHT - 2,
+            inside=False,
+            before=True,
+            y=11.0 + 11 * rows[longest.node],
+            kind="small burst",
+        )
+        lane.placed.append(label.markup(keep_hidden=True))
+    return lane
+
+
+def group_lane(group: tuple[GroupState, ...], axis: TimeAxis) -> Drawing:
+    """Return the states of a consumer group, and below them who was a member, with what."""
+    shown = [state for state in group if axis.shows(state.from_s, state.to_s)]
+    spells = [
+        (member, state.from_s, state.to_s, numbers)
+        for state in shown
+        for member, numbers in state.members.items()
+    ]
+    names = list(dict.fromkeys(member for member, *_ in spells))
+    lives = {
+        name: (
+            min(from_s for member, from_s, _, _ in spells if member == name),
+            max(to_s for member, _, to_s, _ in spells if member == name),
+        )
+        for name in names
+    }
+    # Who comes after somebody has left takes the row of the latter.
+    rows = dict(zip(names, tiers([lives[name] for name in names]), strict=True))
+    lane = Drawing(
+        name="group",
+        note="state, members below",
+        height=24.0 + 13 * (max(rows.values(), default=0) + 1),
+        described="states and members of the consumer group",
+    )
+    for from_s, to_s, state in _merged(shown, attrgetter("state")):
+        x0, x1 = axis.x(from_s), axis.x(to_s)
+        kind = "phase p0" if state == _STABLE else "group restless"
+        said = state.lower().replace("_", " ")
+        lane.stretched.append(path(kind, [box(x0, x1, 0, 15)], said))
+        label = Label(text=said, x0=x0, x1=x1, y=11.5, kind="small")
+        lane.placed.append(label.markup(keep_hidden=len(shown) < _MANY))
+    for member, from_s, to_s, numbers in spells:
+        x0, x1, y = axis.x(from_s), axis.x(to_s), 19 + 13.0 * rows[member]
+        has = ", ".join(map(str, numbers)) or "no partition"
+        title = f"{member}: {has}"
+        lane.stretched.append(
+            path("member" if numbers else "member idle", [box(x0, x1, y, 11)], title)
+        )
+        label = Label(text=", ".join(map(str, numbers)), x0=x0, x1=x1, y=y + 8.5, kind="small")
+        lane.placed.append(label.markup(keep_hidden=len(spells) < _MANY))
     return lane
 
 

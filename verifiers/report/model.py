@@ -81,6 +81,39 @@ class Leadership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogSample:
+    """How far a broker's copy of a partition went at some moment, as the broker itself said."""
+
+    at_s: float
+    log_end: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A stop of a node's JVM for its garbage collector."""
+
+    node: int
+    from_s: float
+    to_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """A consumer group as its coordinator told it, until it told something else.
+
+    Attributes:
+        state: STABLE, PREPARING_REBALANCING, …
+        members: the partitions that each member has, by its name.
+    """
+
+    from_s: float
+    to_s: float
+    state: str
+    members: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
     """The sends and reads in one slice of time that begins at `t_s`; latencies in ms or None."""
 
@@ -146,6 +179,9 @@ class RunRecord:
         faults: in the order of time.
         timeline: leaders and ISRs of each partition; empty if the folder has none.
         lanes: what the clients saw over time; None if the folder has no lanes.json.
+        logs: how far each copy of a partition went over time, by broker; empty if nobody asked.
+        pauses: of the nodes' JVMs, in the order of time; empty if they wrote no GC log.
+        group: states of the workload's consumer group; empty if it has none.
         effective: configuration of each node, read back from it; `given` is what it was started
             with.
         plan: plan.json; None if there is none.
@@ -174,6 +210,9 @@ class RunRecord:
     faults: tuple[FaultRecord, ...]
     timeline: Mapping[Partition, tuple[Leadership, ...]]
     lanes: Lanes | None
+    logs: Mapping[Partition, Mapping[int, tuple[LogSample, ...]]]
+    pauses: tuple[Pause, ...]
+    group: tuple[GroupState, ...]
     effective: Mapping[str, Mapping[str, str]]
     given: Mapping[str, Mapping[str, str]]
     plan: Any

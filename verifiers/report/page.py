@@ -10,7 +10,16 @@ from markupsafe import Markup
 from harness.core.op import producer_of, sequence_of
 from harness.core.registry import first_sentence
 from verifiers.adequacy.rule import RULES
-from verifiers.report import disks, fields, interval_lanes, quantity_lanes, sentences, units
+from verifiers.report import (
+    disks,
+    fields,
+    interval_lanes,
+    log_lines,
+    log_pictures,
+    quantity_lanes,
+    sentences,
+    units,
+)
 from verifiers.report.model import Partition, RunRecord
 from verifiers.report.svg import LEFT, RIGHT, TimeAxis
 from verifiers.report.templates import LONGEST_TEXT, page_template
@@ -21,6 +30,7 @@ _HERE = Path(__file__).parent
 _PARTITIONS_FIRST = 4
 _LANES_BUDGET_BYTES = 1_000_000
 _EXAMPLES_OPEN = 5
+_DIVERGENCE = "replica-divergence"
 
 
 def render(record: RunRecord) -> str:
@@ -67,6 +77,8 @@ def render(record: RunRecord) -> str:
         settings=_pretty({"contract": record.contract, "cluster": record.cluster}),
         logs=disks.table(record.report.replicas),
         on_disk=disks.sentences(record.report.replicas),
+        disk_pictures=log_pictures.on_disk(record.report.replicas, _differing(record)),
+        logged=log_lines.around(record.folder, record.origin_ns, record.faults, record.timeline),
         pace=sentences.pace(record),
         causes=sentences.unknown_causes(record),
         situations=_situations(record),
@@ -131,18 +143,22 @@ def _pictures(record: RunRecord, axis: TimeAxis, order: list[Partition]) -> dict
     """
     above = [interval_lanes.phases_lane(record, axis)] if record.phases else []
     above += interval_lanes.fault_lanes(record, axis)
+    if record.pauses:
+        above.append(interval_lanes.pauses_lane(record.pauses, axis))
     partitions: list[Markup] = []
     left = _LANES_BUDGET_BYTES
     for key in order:
         spans = record.timeline[key]
         lane = interval_lanes.partition_lane(key, spans, record.min_isr, axis).markup(axis)
+        if key in record.logs:
+            lane += log_pictures.log_lane(key, record.logs[key], axis).markup(axis)
         if len(lane) > left:
             break
         left -= len(lane)
         partitions.append(lane)
-    below = []
+    below = [interval_lanes.group_lane(record.group, axis)] if record.group else []
     if record.lanes is not None:
-        below = [
+        below += [
             quantity_lanes.sends_lane(record.lanes, axis),
             quantity_lanes.latency_lane(record.lanes, axis),
             quantity_lanes.reads_lane(record.lanes, record.phases, axis),
@@ -186,6 +202,23 @@ def by_harm(record: RunRecord, axis: TimeAxis) -> list[Partition]:
         return (key not in offended, -leaderless, -shrunk, key)
 
     return sorted(record.timeline, key=harm)
+
+
+def _differing(record: RunRecord) -> list[dict[str, Any]]:
+    """Return where two replicas hold different records, as far as examples were kept."""
+    found = record.report.anomalies.get(_DIVERGENCE)
+    examples = found.examples if found else ()
+    return [
+        {
+            "topic": e.topic,
+            "partition": e.partition,
+            "first": e.offset,
+            "last": int(e.detail.get("last_offset") or e.offset),
+            "brokers": [int(e.detail[name]) for name in ("broker", "other_broker")],
+        }
+        for e in examples
+        if e.offset is not None and {"broker", "other_broker"} <= e.detail.keys()
+    ]
 
 
 def _card(record: RunRecord, name: str, anomaly: AnomalyFinding) -> dict[str, Any]:

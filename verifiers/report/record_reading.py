@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import recorded_traits
 from harness.core.verdict import Verdict
-from verifiers.report import fields
+from verifiers.report import fields, lane_reading
 from verifiers.report.fields import Json
 from verifiers.report.model import (
     Bin,
@@ -76,6 +76,9 @@ def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
         faults=_faults(run_dir, report, origin_ns, missing),
         timeline=_timeline(run_dir, origin_ns, missing),
         lanes=_lanes(run_dir, origin_ns, missing),
+        logs=lane_reading.logs(run_dir, origin_ns),
+        pauses=lane_reading.pauses(run_dir, origin_ns),
+        group=lane_reading.group(run_dir, origin_ns),
         effective=_effective(run_dir),
         given=_given(run_dir),
         plan=_plan(run_dir, missing),

@@ -10,7 +10,13 @@ _TIME = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[,.]\d{3})?)\]")
 
 
 def broker_logs(folder: RunDir) -> list[tuple[int, Path]]:
-    """Return the server.log of each node of a run, behind its node id.
+    """Return the server.log of each node of a run, behind its node id."""
+    logs = [(node_id, path / "server.log") for node_id, path in node_folders(folder)]
+    return [(node_id, log) for node_id, log in logs if log.is_file()]
+
+
+def node_folders(folder: RunDir) -> list[tuple[int, Path]]:
+    """Return what was kept of each node of a run, behind its node id.
 
     The manifest of the copied replicas says which broker a folder belongs to; where it does not,
     the number at the end of the folder's name does, and a folder without one is left out.
@@ -20,11 +26,10 @@ def broker_logs(folder: RunDir) -> list[tuple[int, Path]]:
     manifest = folder.read_json(f"cluster/{REPLICAS_MANIFEST}") if is_known else {"brokers": {}}
     node_ids = {str(broker["service"]): node_id for node_id, broker in manifest["brokers"].items()}
     found = []
-    for file in sorted(cluster.glob("*/server.log")):
-        service = file.parent.name
-        node_id = node_ids.get(service) or re.sub(r".*\D", "", service)
+    for path in sorted(cluster.glob("*/")):
+        node_id = node_ids.get(path.name) or re.sub(r".*\D", "", path.name)
         if node_id:
-            found.append((int(node_id), file))
+            found.append((int(node_id), path))
     return found
 
 
