@@ -338,7 +338,32 @@ def invalid(folder: Path) -> Path:
         "lost-write": lost_write(),
         "duplicate": lost_write(2, permitted=True, why="idempotence is off.") | {"examples": []},
     }
-    return build(folder, verdict=verdict_document("INVALID", reasons=reasons, anomalies=anomalies))
+    verdict = verdict_document(
+        "INVALID", reasons=reasons, anomalies=anomalies, replicas=lost_on_disk()
+    )
+    return build(folder, verdict=verdict)
+
+
+def lost_on_disk() -> dict[str, Any]:
+    """Return the logs on the disks of which broker 3 lost the tail, and broker 1 kept it."""
+    log = {
+        "leo": 62391, "high_watermark": 62391, "log_start": 0, "recovery_point": 60000,
+        "batches": 900, "size_bytes": 1 << 20, "epochs": [[0, 0], [2, 31000]], "problem": None,
+    }  # fmt: skip
+    logs = {
+        "1": {**log, "leo": 62403, "in_sync": False, "leader": False},
+        "2": {**log, "in_sync": True, "leader": True},
+        "3": {**log, "in_sync": True, "leader": False},
+    }
+    stretch = {
+        "topic": "orders", "partition": 0, "first": 62400, "last": 62402, "count": 3,
+        "held_by": "1", "lacking": "2,3", "cut_by": "3", "cut_to": "62391",
+    }  # fmt: skip
+    return {
+        "compared": True,
+        "brokers": {broker: {"orders-0": each} for broker, each in logs.items()},
+        "located": {"lost": 3, "held": 3, "gone": 0, "stretches": [stretch]},
+    }
 
 
 def unknown(folder: Path) -> Path:
