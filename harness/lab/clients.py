@@ -89,12 +89,19 @@ class PendingBatch:
     """A batch whose records do not all have an outcome yet."""
 
     def __init__(
-        self, name: str, client: ClientProcess, order: int, note: Callable[[dict[str, Any]], None]
+        self,
+        name: str,
+        client: ClientProcess,
+        order: int,
+        note: Callable[[dict[str, Any]], None],
+        *,
+        begun_ns: int | None = None,
     ) -> None:
         self.name = name
         self._client = client
         self._order = order
         self._note = note
+        self._begun_ns = time.monotonic_ns() if begun_ns is None else begun_ns
 
     @property
     def is_settled(self) -> bool:
@@ -116,7 +123,8 @@ class PendingBatch:
         answer = wait_until(
             answered, timeout_s=timeout_s, interval_s=POLL_S, what=f"the batch {self.name!r}"
         )
-        self._note({"event": "batch", "name": self.name, **answer})
+        begun = {"begun_ns": self._begun_ns}
+        self._note({"event": "batch", "name": self.name, **begun, **answer})
         acked = [(first, count) for _, first, count in answer["ok"] if first is not None]
         return Batch(
             name=self.name,
@@ -135,7 +143,7 @@ class LabProducer:
     def __init__(self, client: ClientProcess, note: Callable[[dict[str, Any]], None]) -> None:
         self._client = client
         self._note = note
-        self._flow: str | None = None
+        self._flow, self._flows_since_ns = "flow", 0
 
     @property
     def acked(self) -> int:
@@ -154,14 +162,16 @@ class LabProducer:
 
     def flow(self, name: str, rate_per_s: float) -> "LabProducer":
         """Send records at a rate until `halt`; return this producer."""
-        self._flow = name
+        self._flow, self._flows_since_ns = name, time.monotonic_ns()
         self._client.order({"do": "flow", "rate_per_s": rate_per_s})
         return self
 
     def halt(self) -> PendingBatch:
         """End the flow; records that were sent still get their outcome."""
-        name, self._flow = self._flow or "flow", None
-        return PendingBatch(name, self._client, self._client.order({"do": "halt"}), self._note)
+        order = self._client.order({"do": "halt"})
+        return PendingBatch(
+            self._flow, self._client, order, self._note, begun_ns=self._flows_since_ns
+        )
 
 
 class LabConsumer:

@@ -517,13 +517,19 @@ class Lab:
         Raises:
             PreconditionUnmet: it did not come true, so nothing can be concluded from this run.
         """
-        return await_precondition(
-            condition,
-            what=what,
-            timeout_s=timeout_s,
-            interval_s=interval_s,
-            stop=self._context.stop,
-        )
+        begun_ns, is_met = time.monotonic_ns(), False
+        try:
+            took_s = await_precondition(
+                condition,
+                what=what,
+                timeout_s=timeout_s,
+                interval_s=interval_s,
+                stop=self._context.stop,
+            )
+            is_met = True
+        finally:
+            self._note({"event": "wait", "what": what, "begun_ns": begun_ns, "met": is_met})
+        return took_s
 
     def sees(self, condition: Callable[[], object], *, within_s: float) -> float | None:
         """Return after how many seconds a condition came true, or None if it did not.

@@ -1,6 +1,7 @@
 """What a script can ask, and how often it is asked."""
 
 import threading
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
@@ -35,8 +36,14 @@ def test_a_broker_is_asked_alone_at_most_twice_a_second(
     cluster: Any = SimpleNamespace(leader_known_by=leader_known_by, leader_of=lambda *_: NEW)
     context = SimpleNamespace(cluster=cluster, topics=("orders",), stop=threading.Event())
     lab._context = cast("Any", context)
+    notes: list[dict[str, Any]] = []
+    lab._notes = cast("Any", SimpleNamespace(append=notes.append))
+    begun_ns = time.monotonic_ns()
 
     wait(lab)
 
     assert len(asked_s) == 11
     assert min(later - earlier for earlier, later in pairwise(asked_s)) >= 0.5
+    assert [(note["event"], note["begun_ns"], note["met"]) for note in notes] == [
+        ("wait", begun_ns, True),
+    ]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit import report_fixture as fixture
 from verifiers.report import log_lines, log_pictures, record_reading
-from verifiers.report.interval_lanes import group_lane, pauses_lane
+from verifiers.report.interval_lanes import group_lane, pauses_lane, script_lane
 from verifiers.report.model import LogSample, RunRecord
 from verifiers.report.svg import TimeAxis
 
@@ -67,6 +67,30 @@ def test_without_the_brokers_clock_no_line_is_placed(record: RunRecord) -> None:
     (record.folder / "samples.jsonl").unlink()
 
     assert not log_lines.around(record.folder, record.origin_ns, record.faults, record.timeline)
+
+
+def test_the_script_of_a_claim_stands_on_the_time_axis(tmp_path: Path) -> None:
+    folder = fixture.valid(tmp_path)
+    batch = {"name": "doomed", "ok": [[0, 0, 90], [90, 90, 5]], "fail": [[95, 3]], "info": []}
+    fixture.write_lines(
+        folder / "lab.jsonl",
+        [
+            {"event": "batch", "begun_ns": fixture.ns(3), "time_ns": fixture.ns(4), **batch},
+            {"event": "wait", "what": "A to lead", "met": False, "begun_ns": fixture.ns(5),
+             "time_ns": fixture.ns(9)},
+            {"event": "fact", "name": "seconds", "value": 4.2, "time_ns": fixture.ns(9)},
+            {"event": "left", "brokers": [2], "time_ns": fixture.ns(9)},
+        ],
+    )  # fmt: skip
+
+    script = record_reading.read_record(folder).script
+
+    assert [(step.kind, step.from_s, step.to_s, step.title) for step in script] == [
+        ("batch", 3.0, 4.0, "batch doomed: 95 records acknowledged, 0 unknown, 3 refused"),
+        ("wait", 5.0, 9.0, "waited for A to lead, in vain"),
+        ("fact", 9.0, 9.0, "seconds: 4.2"),
+    ]
+    assert "A to lead" in script_lane(script, AXIS).markup(AXIS)
 
 
 def picture(*differ: dict[str, Any], **stretch: Any) -> str:

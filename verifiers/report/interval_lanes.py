@@ -18,8 +18,20 @@ from verifiers.report.model import (
     Partition,
     Pause,
     RunRecord,
+    ScriptStep,
 )
-from verifiers.report.svg import RIGHT, Drawing, Label, TimeAxis, box, level, num, path, tiers
+from verifiers.report.svg import (
+    RIGHT,
+    Drawing,
+    Label,
+    TimeAxis,
+    box,
+    level,
+    num,
+    path,
+    text_width,
+    tiers,
+)
 from verifiers.run_folder.result import AnomalyFinding
 
 T = TypeVar("T")
@@ -212,6 +224,32 @@ def pauses_lane(pauses: tuple[Pause, ...], axis: TimeAxis) -> Drawing:
             kind="small burst",
         )
         lane.placed.append(label.markup(keep_hidden=True))
+    return lane
+
+
+def script_lane(script: tuple[ScriptStep, ...], axis: TimeAxis) -> Drawing:
+    """Return what the script of a claim did: batches, waits, and the facts that it observed."""
+    shown = [step for step in script if axis.shows(step.from_s, step.to_s)]
+    # Words that do not fit stand behind their step: others keep away from them.
+    spans = [
+        (x0, max(axis.x(step.to_s), x0 + text_width(step.words)))
+        for step in shown
+        for x0 in [axis.x(step.from_s)]
+    ]
+    rows = tiers(spans)
+    lane = Drawing(
+        name="script",
+        note="batches, waits, facts",
+        height=max(28.0, 6.0 + 17 * (max(rows, default=0) + 1)),
+        described="what the script of the claim did",
+    )
+    for step, row in zip(shown, rows, strict=True):
+        x0, x1, y = axis.x(step.from_s), axis.x(step.to_s), 4 + 17.0 * row
+        lane.stretched.append(path(f"step {step.kind}", [box(x0, x1, y, 13)], step.title))
+        label = Label(
+            text=step.words, x0=x0, x1=x1, limit=RIGHT - 2, y=y + 10, kind="small", before=True
+        )
+        lane.placed.append(label.markup(keep_hidden=len(shown) < _MANY))
     return lane
 
 

@@ -5,11 +5,13 @@ from itertools import pairwise
 from math import inf
 from operator import attrgetter
 from pathlib import Path
+from typing import Literal
 
 from harness.core.run_dir import RunDir
 from verifiers.report import fields
-from verifiers.report.model import GroupState, LogSample, Partition, Pause
-from verifiers.report.units import visible
+from verifiers.report.fields import Json
+from verifiers.report.model import GroupState, LogSample, Partition, Pause, ScriptStep
+from verifiers.report.units import counted, visible
 from verifiers.run_folder.broker_logs import node_folders
 
 _PAUSE = re.compile(r"^\[\d+ms\]\[(\d+)ns\]\[gc *\].* Pause .* (\d+\.\d+)ms$")
@@ -80,3 +82,41 @@ def group(run_dir: Path, origin_ns: int) -> tuple[GroupState, ...]:
         )
         for line, (from_s, to_s) in zip(told, pairwise([*begins_s, inf]), strict=True)
     )
+
+
+def script(run_dir: Path, origin_ns: int) -> tuple[ScriptStep, ...]:
+    """Return what the script of a claim did, in the order of time."""
+    found = []
+    for line in fields.lines(run_dir / "lab.jsonl", []):
+        told, at_ns = _told(line), fields.integer(line, "time_ns")
+        if told is None or at_ns is None:
+            continue
+        begun_ns = fields.integer(line, "begun_ns")
+        found.append(
+            ScriptStep(
+                kind=told[0],
+                words=told[1],
+                title=told[2],
+                from_s=((at_ns if begun_ns is None else begun_ns) - origin_ns) / 1e9,
+                to_s=(at_ns - origin_ns) / 1e9,
+            )
+        )
+    return tuple(sorted(found, key=attrgetter("from_s")))
+
+
+def _told(line: Json) -> tuple[Literal["batch", "wait", "fact"], str, str] | None:
+    """Return kind, words and title of a line of lab.jsonl; None of one that is shown elsewhere."""
+    event, name = line.get("event"), fields.text(line, "name") or "?"
+    if event == "batch":
+        ok, info, fail = (
+            sum(last for *_, last in fields.items(line, kind)) for kind in ("ok", "info", "fail")
+        )
+        sent = f"{counted(ok, 'record')} acknowledged, {info} unknown, {fail} refused"
+        return "batch", name, f"batch {name}: {sent}"
+    if event == "wait":
+        what = fields.text(line, "what") or "?"
+        return "wait", what, f"waited for {what}" + ("" if line.get("met") else ", in vain")
+    if event == "fact":
+        value = visible(str(line.get("value")))
+        return "fact", name, f"{name}: {value}"
+    return None

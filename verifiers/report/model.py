@@ -6,7 +6,7 @@ All times are seconds since `origin_ns` of run.json unless a name ends in `_ns`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from verifiers.report import fields
 from verifiers.run_folder.result import AnomalyFinding, JudgedFault, Report
@@ -114,6 +114,25 @@ class GroupState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptStep:
+    """Something that the script of a claim did.
+
+    Attributes:
+        kind: a batch of records that was sent, a wait, or a fact that was observed.
+        words: the batch's name, what was waited for, the fact.
+        from_s: when it began.
+        to_s: when it was over; of a fact the same.
+        title: the same, and how it ended.
+    """
+
+    kind: Literal["batch", "wait", "fact"]
+    words: str
+    from_s: float
+    to_s: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
     """The sends and reads in one slice of time that begins at `t_s`; latencies in ms or None."""
 
@@ -182,6 +201,7 @@ class RunRecord:
         logs: how far each copy of a partition went over time, by broker; empty if nobody asked.
         pauses: of the nodes' JVMs, in the order of time; empty if they wrote no GC log.
         group: states of the workload's consumer group; empty if it has none.
+        script: what the script of a claim did, in the order of time; empty if there was none.
         effective: configuration of each node, read back from it; `given` is what it was started
             with.
         plan: plan.json; None if there is none.
@@ -213,6 +233,7 @@ class RunRecord:
     logs: Mapping[Partition, Mapping[int, tuple[LogSample, ...]]]
     pauses: tuple[Pause, ...]
     group: tuple[GroupState, ...]
+    script: tuple[ScriptStep, ...]
     effective: Mapping[str, Mapping[str, str]]
     given: Mapping[str, Mapping[str, str]]
     plan: Any

@@ -142,6 +142,8 @@ def _pictures(record: RunRecord, axis: TimeAxis, order: list[Partition]) -> dict
     the first of these are folded.
     """
     above = [interval_lanes.phases_lane(record, axis)] if record.phases else []
+    if record.script:
+        above.append(interval_lanes.script_lane(record.script, axis))
     above += interval_lanes.fault_lanes(record, axis)
     if record.pauses:
         above.append(interval_lanes.pauses_lane(record.pauses, axis))

@@ -79,6 +79,7 @@ def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
         logs=lane_reading.logs(run_dir, origin_ns),
         pauses=lane_reading.pauses(run_dir, origin_ns),
         group=lane_reading.group(run_dir, origin_ns),
+        script=lane_reading.script(run_dir, origin_ns),
         effective=_effective(run_dir),
         given=_given(run_dir),
         plan=_plan(run_dir, missing),
