@@ -13,6 +13,7 @@ from harness.lab.claim import CLAIMS, Claim
 from harness.lab.claim_run import ClaimRun
 from harness.lab.finding import Finding, Outcome, unknown
 from harness.lab.recorded import RecordedRun
+from harness.lab.variation import Variation
 from verifiers.report import write_report
 
 CLAIM_FILE = "claim.json"
@@ -40,6 +41,8 @@ class ClaimResult:
         anomalies: how many of each were found.
         located: lost records located on the brokers' disks and in their logs, see run-folder.md.
         facts: what the script noted, by name.
+        varied: in what the experiment differed from the claim's, by setting; empty if in nothing.
+            What was claimed is not put to the test by such a run.
     """
 
     claim: str
@@ -57,6 +60,7 @@ class ClaimResult:
     anomalies: Mapping[str, int] = field(default_factory=dict)
     located: Any = None
     facts: Mapping[str, list[Any]] = field(default_factory=dict)
+    varied: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.outcome}: {self.words}"
@@ -81,7 +85,12 @@ class ClaimResult:
 
 
 def claim_result(
-    result: RunResult, seconds: float, *, name: str, claim: Claim | None = None
+    result: RunResult,
+    seconds: float,
+    *,
+    name: str,
+    claim: Claim | None = None,
+    variation: Variation | None = None,
 ) -> ClaimResult:
     """Return what a judged run says of a claim, and write it down as claim.json.
 
@@ -90,10 +99,12 @@ def claim_result(
         seconds: how long it took, verification included.
         name: of the claim.
         claim: the claim; None: the registered one of this name.
+        variation: in what the experiment differed from it.
     """
     run_dir = result.run_dir
     run = RecordedRun(run_dir, result.report.to_json())
-    claim_run = ClaimRun(name=name, claim=claim or CLAIMS[name](), kafka=run.kafka)
+    claimed = (claim or CLAIMS[name]()).varied(variation or Variation())
+    claim_run = ClaimRun(name=name, claim=claimed, kafka=run.kafka)
     concluded = replace(
         _result(claim_run, _conclude(run, claim_run), seconds),
         metadata=str(run.meta["cluster"]["metadata"]),
@@ -125,6 +136,7 @@ def _result(run: ClaimRun, finding: Finding, seconds: float) -> ClaimResult:
         outcome=finding.outcome,
         words=finding.words,
         seconds=round(seconds, 1),
+        varied=run.claim.variation.words(),
     )
 
 
@@ -152,9 +164,12 @@ def results_in(store: Path) -> Iterator[ClaimResult]:
 def merge_results(store: Path, measured: Path | None) -> list[ClaimResult]:
     """Return the results of a store and of a file of JSON lines, each run once, by time.
 
+    Those of varied experiments are left out: they say nothing of what is claimed.
+
     Raises:
         HistoryUnreadable: the file holds something else.
     """
     earlier = () if measured is None else map(ClaimResult.read, read_lines(measured))
-    by_run = {result.run: result for results in (earlier, results_in(store)) for result in results}
+    everything = (result for results in (earlier, results_in(store)) for result in results)
+    by_run = {result.run: result for result in everything if not result.varied}
     return sorted(by_run.values(), key=lambda result: (result.started_utc, result.run))

@@ -1,7 +1,7 @@
 """The matrix of claims: each claim on each version of Kafka that it speaks of, one run a cell."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -17,6 +17,7 @@ from harness.core.version import numbers
 from harness.lab.claim import Claim, Subject, claims_by_subject
 from harness.lab.claim_run import ClaimRun
 from harness.lab.finding import Outcome
+from harness.lab.lab import Lab
 
 _ELSE: Subject = "something else"
 
@@ -57,9 +58,9 @@ class ClaimMatrix:
 
     @property
     def exit_code(self) -> int:
-        """0: all as expected; 1: something was refuted; 3: something is not known."""
+        """0: all as expected, or varied; 1: something was refuted; 3: something is not known."""
         outcomes = {result.outcome for result in self.results}
-        if Outcome.REFUTED in outcomes:
+        if any(r.outcome is Outcome.REFUTED and not r.varied for r in self.results):
             return 1
         return 3 if Outcome.UNKNOWN in outcomes or len(self.results) < self.wanted else 0
 
@@ -146,7 +147,12 @@ def _column(result: ClaimResult) -> str:
 
 
 def run_claims(
-    claims: Mapping[str, Claim], versions: Sequence[str], session: Session, *, seed: int = 1
+    claims: Mapping[str, Claim],
+    versions: Sequence[str],
+    session: Session,
+    *,
+    seed: int = 1,
+    before: Callable[[Lab, str], None] = lambda *_: None,
 ) -> tuple[Path, ClaimMatrix]:
     """Put claims to the test on versions of Kafka.
 
@@ -155,6 +161,7 @@ def run_claims(
         versions: of Kafka.
         session: how they are run.
         seed: of every run.
+        before: told of each thing that a script is about to do.
 
     Returns:
         The folder of the matrix, and the matrix.
@@ -163,7 +170,7 @@ def run_claims(
         UsageError: no claim speaks of any of the versions, or there is nothing to go on with.
         HealFailed: something may still be broken; nothing more was run.
     """
-    cells = _cells(claims, versions, seed)
+    cells = _cells(claims, versions, seed, before)
     if not cells:
         raise UsageError(
             f"None of these claims speaks of Kafka {', '.join(versions)}: "
@@ -171,6 +178,7 @@ def run_claims(
         )
     asked = {
         "schema": SCHEMA, "claims": sorted(claims), "versions": list(versions), "seed": seed,
+        "varied": {name: claim.variation.words() for name, claim in sorted(claims.items())},
     }  # fmt: skip
 
     folder = open_folder(session, "claims-*", asked)
@@ -184,11 +192,14 @@ def run_claims(
 
 
 def _cells(
-    claims: Mapping[str, Claim], versions: Sequence[str], seed: int
+    claims: Mapping[str, Claim],
+    versions: Sequence[str],
+    seed: int,
+    before: Callable[[Lab, str], None],
 ) -> list[Cell[ClaimResult]]:
     """Return what is to be run: version by version, equal clusters one after the other."""
     runs = [
-        ClaimRun(name=name, claim=claim, kafka=kafka)
+        ClaimRun(name=name, claim=claim, kafka=kafka, before=before)
         for kafka in versions
         for name, claim in claims.items()
         if claim.expectation(kafka) is not None
@@ -202,7 +213,7 @@ def _cells(
             seed=seed,
             shares_cluster=not run.claim.needs_fresh_cluster,
             # By its name: a script cannot be sent to another process.
-            interpret=partial(claim_result, name=run.name),
+            interpret=partial(claim_result, name=run.name, variation=run.claim.variation),
             without_run=partial(without_run, run),
         )
         for run in runs

@@ -1,11 +1,12 @@
 """The commands about claims: `kafka-chaos claims`, `claims show`, `claims run`, `claims page`."""
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from inspect import getsource, getsourcefile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +20,8 @@ from harness.core.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.lab.claim import Claim
+    from harness.lab.lab import Lab
+    from harness.lab.variation import Variation
 
 
 class ClaimsCommand(RunningCommand):
@@ -115,6 +118,8 @@ def _last(store: Path) -> dict[str, dict[str, str]]:
 
     last: dict[str, dict[str, str]] = {}
     for result in results_in(store):
+        if result.varied:
+            continue
         last.setdefault(result.claim, {})[result.kafka] = str(result.outcome)
     return last
 
@@ -144,6 +149,20 @@ def run(
     every: All = False,
     kafka: KafkaList = None,
     seed: Annotated[int, option("--seed", help="Of every run.", min=0)] = 1,
+    varied_acks: Annotated[
+        Literal["0", "1", "all"] | None,
+        typer.Option("--acks", help="Instead of what the claim and its script say: to see."),
+    ] = None,
+    varied_min_isr: Annotated[
+        int | None, typer.Option("--min-isr", help="Likewise.", min=1)
+    ] = None,
+    varied_config: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A broker property, likewise; repeatable."),
+    ] = None,
+    step: Annotated[
+        bool, typer.Option("--step", help="Wait for a key before each thing the script does.")
+    ] = False,
     resume: Resume = False,
     store: Store = DEFAULT_STORE,
     master: Master = None,
@@ -157,19 +176,58 @@ def run(
 
     if bool(ids) == every:
         raise UsageError("Name the claims to run, or give --all: `kafka-chaos claims` lists them.")
-    chosen = dict(find_claim(word) for word in ids or list(CLAIMS))
+    variation = _variation(varied_acks, varied_min_isr, varied_config or [])
+    if variation and not ids:
+        raise UsageError(f"Name the claims whose experiment is to be varied by {variation}.")
+    if step and not sys.stdin.isatty():
+        raise UsageError("--step waits for a key at each step: run it in a terminal.")
+    chosen = {
+        name: claim.varied(variation)
+        for name, claim in (find_claim(word) for word in ids or list(CLAIMS))
+    }
     versions = tuple(word.strip() for word in (kafka or DEFAULT_KAFKA).split(",") if word.strip())
     with campaign_session(
         store=store, resume=resume, master=master, keep_cluster=keep_cluster
     ) as session:
         for version in versions:
             reject_unknown_kafka(version, say=session.progress.say)
-        folder, matrix = run_claims(chosen, versions, session, seed=seed)
+        before = _wait_for_key if step else _pass_by
+        folder, matrix = run_claims(chosen, versions, session, seed=seed, before=before)
     for result in matrix.results:
-        console.say(f"{result.outcome:<9} {result.number:>3} {result.claim} · Kafka {result.kafka}")
+        varied = f" · varied: {variation}" if variation else ""
+        which = f"{result.number:>3} {result.claim} · Kafka {result.kafka}{varied}"
+        console.say(f"{result.outcome:<9} {which}")
         console.say(f"              expected: {result.expected}. {result.words}")
     console.say(f"the matrix: {folder / 'matrix.html'}")
     end(session, matrix.document(folder), matrix.exit_code, as_json=as_json)
+
+
+def _variation(acks: str | None, min_isr: int | None, config: Sequence[str]) -> "Variation":
+    from harness.lab.variation import Variation
+
+    contract = {"acks": acks, "min_isr": min_isr}
+    return Variation(
+        contract={name: value for name, value in contract.items() if value is not None},
+        config=dict(map(_pair, config)),
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        raise UsageError(f"--set {text!r} is not KEY=VALUE.")
+    return key, value
+
+
+def _pass_by(lab: "Lab", what: str) -> None:
+    """Go on at once."""
+
+
+def _wait_for_key(lab: "Lab", what: str) -> None:
+    """Show what the cluster is like, and what comes next, and wait for the Enter key."""
+    console.say(lab.look())
+    console.say(f"next: {what}   (Enter)")
+    sys.stdin.readline()
 
 
 @claims.command("page", cls=ConfiguredCommand)

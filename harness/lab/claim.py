@@ -1,7 +1,7 @@
 """Claims: sentences about Kafka, each with the experiment that tests it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from harness.core.contract import Contract
@@ -10,6 +10,7 @@ from harness.core.registry import Registry
 from harness.core.version import Versions
 from harness.lab.finding import Test
 from harness.lab.lab import Lab
+from harness.lab.variation import Variation
 
 Subject = Literal[
     "leader epochs",
@@ -61,6 +62,7 @@ class Claim:
         needs_fresh_cluster: whether its cluster must not have run another claim before, for
             example because the script reads counters of the brokers.
         full_isr_within_s: how long the ISRs may take to be full again at the end, seconds.
+        variation: in what the experiment differs from what is claimed, where somebody asked for it.
     """
 
     number: int
@@ -77,6 +79,7 @@ class Claim:
     heap_mib: int = 256
     needs_fresh_cluster: bool = False
     full_isr_within_s: float = 90.0
+    variation: Variation = field(default_factory=Variation)
 
     def __post_init__(self) -> None:
         """Reject an assignment that the contract or the cluster contradicts.
@@ -95,6 +98,19 @@ class Claim:
                     f"Claim {self.number}: the replicas {replicas} are not all among the "
                     f"{self.brokers} brokers."
                 )
+
+    def varied(self, variation: Variation) -> "Claim":
+        """Return the claim with another experiment than its own.
+
+        Raises:
+            UsageError: there is no such contract.
+        """
+        return replace(
+            self,
+            contract=replace(self.contract, **variation.contract),
+            config=lambda kafka: {**self.config(kafka), **variation.config},
+            variation=variation,
+        )
 
     def spoken_of(self) -> dict[str, str]:
         """Return what is expected, by versions: "0.11 and later", "all others"."""

@@ -1,7 +1,7 @@
 """The run of a claim: its script works in a lab."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,13 @@ class ClaimRun:
         name: the claim's name, also that of its topic.
         claim: what is claimed.
         kafka: version of the brokers.
+        before: told of each thing that the script is about to do.
     """
 
     name: str
     claim: Claim
     kafka: str
+    before: Callable[[Lab, str], None] = lambda *_: None
 
     @property
     def cluster(self) -> ClusterSpec:
@@ -85,6 +87,7 @@ class ClaimRun:
         return {
             "scenario": self.name,
             "claim": self.name,
+            "varied": self.claim.variation.words(),
             "provokes": [],
             "duration_s": 0.0,
             # A script counts its few records itself.
@@ -97,7 +100,12 @@ class ClaimRun:
 
     def again(self, run: Path, seed: int) -> str:  # noqa: ARG002 (a claim is known by its name)
         """Return the command line that puts the claim to the same test."""
-        return f"kafka-chaos claims run {self.name} --kafka {self.kafka} --seed {seed}"
+        variation = self.claim.variation
+        flags = {"acks": "--acks", "min_isr": "--min-isr"}
+        varied = [f" {flags[name]} {value}" for name, value in variation.contract.items()]
+        varied += [f" --set {name}={value}" for name, value in variation.config.items()]
+        command = f"kafka-chaos claims run {self.name} --kafka {self.kafka} --seed {seed}"
+        return command + "".join(varied)
 
     def plan_json(self, seed: int) -> str:
         """Return what is claimed and expected: a script has no other plan."""
@@ -120,7 +128,8 @@ class ClaimRun:
     def carry_out(self, context: RunContext) -> None:
         """Carry out the script; a precondition that is not met ends it and is recorded."""
         context.run_dir.update(origin_ns=time.monotonic_ns())
-        lab = Lab(context, self.contract)
+        always = self.claim.variation.contract
+        lab = Lab(context, self.contract, always=always, before=self.before)
         try:
             with context.phase("faults"):
                 self.claim.script(lab)

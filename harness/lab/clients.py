@@ -140,9 +140,15 @@ class PendingBatch:
 class LabProducer:
     """A producer of a script, in a process of its own."""
 
-    def __init__(self, client: ClientProcess, note: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        client: ClientProcess,
+        note: Callable[[dict[str, Any]], None],
+        before: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._client = client
         self._note = note
+        self._before = before
         self._flow, self._flows_since_ns = "flow", 0
 
     @property
@@ -152,6 +158,7 @@ class LabProducer:
 
     def begin(self, name: str, count: int, *, partition: int | None = None) -> PendingBatch:
         """Send records to the producer's own partition, or to another; return at once."""
+        self._before(f"send {count} records, {name!r}")
         elsewhere = {} if partition is None else {"partition": partition}
         order = self._client.order({"do": "send", "count": count, **elsewhere})
         return PendingBatch(name, self._client, order, self._note)
@@ -162,6 +169,7 @@ class LabProducer:
 
     def flow(self, name: str, rate_per_s: float) -> "LabProducer":
         """Send records at a rate until `halt`; return this producer."""
+        self._before(f"send {rate_per_s:g} records a second, {name!r}")
         self._flow, self._flows_since_ns = name, time.monotonic_ns()
         self._client.order({"do": "flow", "rate_per_s": rate_per_s})
         return self

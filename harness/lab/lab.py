@@ -8,6 +8,7 @@ claim is then UNKNOWN.
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.topology import FIRST_CONTROLLER, ZOOKEEPER_ID
 from harness.core.cluster import Broker, Listener
 from harness.core.contract import Contract
-from harness.core.errors import PreconditionUnmet
+from harness.core.errors import KafkaChaosError, PreconditionUnmet
 from harness.core.fault import Evidence, Fault, describe, fault_traits
 from harness.core.run_dir import Journal
 from harness.core.schedule import Mix
@@ -59,11 +60,22 @@ class Lab:
     Args:
         context: the cluster and the folder.
         contract: of the claim.
+        always: fields of the contract that the script cannot change.
+        before: told of each thing that the script is about to do, before it does it.
     """
 
-    def __init__(self, context: RunContext, contract: Contract) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        contract: Contract,
+        *,
+        always: Mapping[str, Any] | None = None,
+        before: Callable[["Lab", str], None] = lambda *_: None,
+    ) -> None:
         self._context = context
         self._contract = contract
+        self._always = dict(always or {})
+        self._before = partial(before, self)
         self._faults = FaultJournal(context.run_dir.path)
         self._notes = Journal(context.run_dir.path / "lab.jsonl")
         self._injector = Injector(
@@ -293,7 +305,7 @@ class Lab:
             record_size_bytes: length of a record's value.
             contract: fields of `Contract` in which it differs from the claim's.
         """
-        promised = replace(self._contract, **contract)
+        promised = replace(self._contract, **(contract | self._always))
         key = (promised, partition, (*(config or {}).items(), ("size", record_size_bytes)))
         if key not in self._producers:
             settings = {
@@ -309,7 +321,7 @@ class Lab:
             client = start_client(
                 self._context, FIRST_PRODUCER, "workloads.scripted_producer", settings
             )
-            self._producers[key] = LabProducer(client, self._note)
+            self._producers[key] = LabProducer(client, self._note, self._before)
         return self._producers[key]
 
     def produce(self, name: str, count: int, **how: Any) -> Batch:  # noqa: ANN401
@@ -373,6 +385,8 @@ class Lab:
         Raises:
             PreconditionUnmet: no witness saw it.
         """
+        named = describe(fault)["name"].replace("_", " ")
+        self._before(f"{named}: {' and '.join(letter(broker) for broker in victims)}")
         self._count += 1
         header = Header(
             fault_id=str(self._count),
@@ -388,6 +402,9 @@ class Lab:
 
     def heal(self, *faults: Active) -> list[Evidence]:
         """Heal faults and return the evidence."""
+        for fault in faults:
+            named = fault.header.name.replace("_", " ")
+            self._before(f"end of {named}: {fault.header.target}")
         return [self._injector.heal(fault) for fault in faults]
 
     def kill(self, *brokers: Broker) -> Active:
@@ -549,6 +566,24 @@ class Lab:
         """
         if pause(seconds, self._context.stop):
             raise PreconditionUnmet("the run was interrupted")
+
+    def look(self) -> str:
+        """Return leader, ISR and high watermark of each partition, for people."""
+        return "\n".join(
+            f"partition {number}: " + self._look_at(number)
+            for _, number in sorted(self.cluster.metadata().partitions(self.topic))
+        )
+
+    def _look_at(self, partition: int) -> str:
+        leader = self.leader(partition)
+        isr = ", ".join(sorted(map(letter, self.isr(partition))))
+        if leader is None:
+            return f"no leader · ISR {{{isr}}}"
+        try:
+            mark = str(self.high_watermark(partition))
+        except KafkaChaosError:
+            mark = "not told"
+        return f"leader {letter(leader)} · ISR {{{isr}}} · high watermark {mark}"
 
     def require(self, condition: object, what: str) -> None:
         """Go on only if this holds.

@@ -20,6 +20,7 @@ from harness.lab.claim import CLAIMS, Claim, Expectation, find_claim
 from harness.lab.claim_run import ClaimRun
 from harness.lab.expectations import keeps_all, loses
 from harness.lab.finding import Outcome
+from harness.lab.variation import Variation
 from harness.run.runner import Runner
 from tests.unit.campaign_fixture import Machine, machine
 from tests.unit.lab_fixture import WITNESSED, batch, lost, recorded_run
@@ -158,7 +159,9 @@ def judged_as(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Ou
     """The outcomes of claims by version, CONFIRMED where there is none."""
     outcomes: dict[str, Outcome] = {}
 
-    def claim_result(result: RunResult, seconds: float, *, name: str) -> ClaimResult:
+    def claim_result(
+        result: RunResult, seconds: float, *, name: str, variation: Variation
+    ) -> ClaimResult:
         kafka = result.report.kafka
         run = ClaimRun(name=name, claim=simple(), kafka=kafka)
         concluded = without_run(run, Unmade(reason="Seen.", seconds=seconds))
