@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from harness.core.op import value_of
 
 SECOND = 1_000_000_000
@@ -57,7 +60,10 @@ def run_document(**changes: object) -> dict[str, Any]:
         "provokes": [],
         "duration_s": 50,
         "topics": [{"name": "orders", "partitions": 6, "replication_factor": 3}],
-        "clients": [{"process": 1, "role": "producer", "mode": None}],
+        "clients": [
+            {"process": 1, "role": "producer", "mode": None},
+            {"process": 100, "role": "consumer", "mode": "assign"},
+        ],
         "phases": [{"name": n, "from_ns": ns(a), "to_ns": ns(b)} for n, a, b in phases],
         "versions": {"kafka-chaos": "0.1.0", "librdkafka": "2.16.0", "python": "3.11.2"},
         "state": "complete",
@@ -297,7 +303,29 @@ def watch(folder: Path) -> None:
         for broker, of_broker in ends.items()
         for n, end in enumerate(of_broker)
     ]  # fmt: skip
-    write_lines(folder / "samples.jsonl", [*clock, *copies])
+    marks = [
+        {
+            "sample": "high-watermark", "topic": "orders", "partition": partition,
+            "asked_ns": ns(at_s - 0.1), "answered_ns": ns(at_s), "offset": offset,
+        }
+        for at_s, *offsets in ((10, 100, 50), (20, 150, 50), (30, 150, 80))
+        for partition, offset in enumerate(offsets)
+    ]  # fmt: skip
+    write_lines(folder / "samples.jsonl", [*clock, *copies, *marks])
+    # Consumer 100 reads all of partition 0, and nothing of partition 1 after 25 s.
+    polled = [(0, n, 5 + n / 10) for n in range(150)] + [(1, n, 8.0) for n in range(50)]
+    (folder / "history" / "poll").mkdir(parents=True, exist_ok=True)
+    pq.write_table(
+        pa.table(
+            {
+                "topic": ["orders"] * len(polled),
+                "partition": [partition for partition, _, _ in polled],
+                "offset": [offset for _, offset, _ in polled],
+                "time_ns": [ns(at_s) for _, _, at_s in polled],
+            }
+        ),
+        folder / "history" / "poll" / "100.parquet",
+    )
     states = [
         (1.0, "STABLE", [[0, 1]]),
         (20.0, "PREPARING_REBALANCING", []),

@@ -9,6 +9,7 @@ from tests.unit import report_fixture as fixture
 from verifiers.report import log_lines, log_pictures, record_reading
 from verifiers.report.interval_lanes import group_lane, pauses_lane, script_lane
 from verifiers.report.model import LogSample, RunRecord
+from verifiers.report.quantity_lanes import lag_lane
 from verifiers.report.svg import TimeAxis
 
 AXIS = TimeAxis(from_s=0.0, to_s=56.0)
@@ -51,6 +52,25 @@ def test_a_group_is_drawn_by_its_states_and_its_members(record: RunRecord) -> No
     assert "preparing rebalancing" in drawn
     assert "member-0: 0, 1" in drawn
     assert "member-1: 1" in drawn
+
+
+def test_a_consumer_lags_by_what_lies_between_it_and_the_high_watermarks(
+    record: RunRecord,
+) -> None:
+    (lag,) = record.lags
+
+    # At 10 s it has read 51 of 100 and all of the other; at 30 s it lacks what came after 25 s.
+    assert lag.reader == "client 100"
+    assert lag.records == ((10.0, 49), (20.0, 0), (30.0, 30))
+    assert "client 100" in lag_lane(record.lags, AXIS).markup(AXIS)
+
+
+def test_of_very_many_records_the_lag_is_not_worked_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("verifiers.report.lag_reading._MOST_ROWS", 199)
+
+    assert record_reading.read_record(fixture.valid(tmp_path)).lags == ()
 
 
 def test_around_a_fault_the_brokers_logs_are_told(record: RunRecord) -> None:

@@ -1,9 +1,12 @@
 """What the brokers wrote into their logs around each fault: the lines that tell of replication."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from statistics import median_low
 
@@ -20,13 +23,13 @@ _AFTER_S = 3.0
 _LONGEST = 240
 _STAMP = 24
 """Signs of a line's time, `[2026-11-25 03:54:19,203`."""
-_TELLS = re.compile(
-    r"truncat|shrinking isr|expanding isr|elected|unclean|fenced|leader epoch|starts at|"
-    r"recovering unflushed|loading producer state|shut(ting)? ?down|started \(kafka\.server",
-    re.IGNORECASE,
-)
-_WORRIES = re.compile(r"^\S+ \S+ (ERROR|FATAL|WARN) ")
-_NOISE = re.compile(r"no open connection|meta\.properties|Connection to node|disconnected")
+_TELLING = (
+    "Truncat", "Shrinking ISR", "Expanding ISR", "elected", "nclean", "fenced", "leader epoch",
+    "starts at", "Recovering unflushed", "Loading producer state", "hut down", "hutting down",
+    "started (kafka.server",
+)  # fmt: skip
+_WORRYING = {"ERROR": 1, "FATAL": 1, "WARN": 2}
+_NOISE = ("no open connection", "meta.properties", "Connection to node", "disconnected")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -70,20 +73,18 @@ def around(
         return when.strftime("[%Y-%m-%d %H:%M:%S,%f")[:_STAMP]
 
     windows = [(stamp(s - _BEFORE_S), stamp(s + _AFTER_S), fault_id) for fault_id, s in moments]
-    first, last = min(w[0] for w in windows), max(w[1] for w in windows)
-    names = [f"{topic}-{number}" for topic, number in partitions]
-    own = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b") if names else None
+    names = re.compile(
+        "|".join(re.escape(f"{topic}-{n}") + r"\b" for topic, n in partitions) or "$^"
+    )
     found: dict[str, list[tuple[int, LogLine]]] = {}
     for node, path in broker_logs(RunDir(run_dir)):
-        for line in _between(path, first, last):
-            rank = _rank(line, own)
+        for line, inside in _within(path, windows):
+            rank = _rank(line, names)
             if rank is None:
                 continue
             when = datetime.fromisoformat(f"{line[1:_STAMP].replace(',', '.')}+00:00")
             at_s = (when.timestamp() * 1e9 - ahead_ns - origin_ns) / 1e9
-            text = visible(line[_STAMP + 2 :], _LONGEST)
-            told = rank, LogLine(at_s=at_s, node=node, text=text)
-            inside = {fault_id for low, high, fault_id in windows if low <= line[:_STAMP] <= high}
+            told = rank, LogLine(at_s=at_s, node=node, text=line[_STAMP + 2 :])
             for fault_id in inside:
                 found.setdefault(fault_id, []).append(told)
     return {fault_id: _told(lines) for fault_id, lines in found.items()}
@@ -99,31 +100,44 @@ def _ahead_ns(run_dir: Path) -> int | None:
     return median_low(asked) if asked else None
 
 
-def _between(path: Path, first: str, last: str) -> Iterator[str]:
+def _within(
+    path: Path, windows: Sequence[tuple[str, str, str]]
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the lines of a log that lie in a window, and the faults whose windows these are."""
+    # Times of one form are in the order of their texts.
+    edges = sorted({edge for low, high, _ in windows for edge in (low, high)})
+    between = [
+        frozenset(fault_id for low, high, fault_id in windows if low <= begin and end <= high)
+        for begin, end in pairwise(edges)
+    ]
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            # Texts of one form are in the order of their times.
-            if first <= line[:_STAMP] <= last:
-                yield line.rstrip("\n")
+            place = bisect_right(edges, line[:_STAMP]) - 1
+            if 0 <= place < len(between) and between[place]:
+                yield line.rstrip("\n"), between[place]
 
 
-def _rank(line: str, own: re.Pattern[str] | None) -> int | None:
+def _rank(line: str, own: re.Pattern[str]) -> int | None:
     """Return how much a line tells, the least first; None if nothing."""
-    tells, worries = _TELLS.search(line), _WORRIES.match(line)
-    if _NOISE.search(line) or not (tells or worries):
+    level = line[_STAMP + 2 : _STAMP + 8].split(" ", 1)[0]
+    worry = _WORRYING.get(level)
+    if worry is None and not any(word in line for word in _TELLING):
         return None
-    if own is not None and own.search(line):
+    if any(word in line for word in _NOISE):
+        return None
+    if own.search(line):
         return 0
-    if worries is not None:
-        return 2 if worries[1] == "WARN" else 1
     # Of the fifty partitions of each internal topic nobody wants to know.
-    return None if "__" in line else 3
+    return worry or (None if "__" in line else 3)
 
 
 def _told(lines: Sequence[tuple[int, LogLine]]) -> tuple[LogLine, ...]:
     kinds: dict[tuple[int, str], list[tuple[int, LogLine]]] = {}
     for rank, line in sorted(lines, key=lambda entry: entry[1].at_s):
-        kinds.setdefault((line.node, _NUMBER.sub("#", line.text)), []).append((rank, line))
+        kinds.setdefault((line.node, _NUMBER.sub("#", line.text[:_LONGEST])), []).append(
+            (rank, line)
+        )
     firsts = [(same[0][0], replace(same[0][1], times=len(same))) for same in kinds.values()]
     most = sorted(firsts, key=lambda entry: (entry[0], entry[1].at_s))[:_MOST]
-    return tuple(sorted((line for _, line in most), key=lambda line: line.at_s))
+    told = [replace(line, text=visible(line.text, _LONGEST)) for _, line in most]
+    return tuple(sorted(told, key=attrgetter("at_s")))

@@ -114,6 +114,14 @@ class GroupState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How many records a reader was behind the high watermarks, at times in seconds."""
+
+    reader: str
+    records: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptStep:
     """Something that the script of a claim did.
 
@@ -201,6 +209,7 @@ class RunRecord:
         logs: how far each copy of a partition went over time, by broker; empty if nobody asked.
         pauses: of the nodes' JVMs, in the order of time; empty if they wrote no GC log.
         group: states of the workload's consumer group; empty if it has none.
+        lags: of consumers; empty if there were none, or very many records.
         script: what the script of a claim did, in the order of time; empty if there was none.
         effective: configuration of each node, read back from it; `given` is what it was started
             with.
@@ -233,6 +242,7 @@ class RunRecord:
     logs: Mapping[Partition, Mapping[int, tuple[LogSample, ...]]]
     pauses: tuple[Pause, ...]
     group: tuple[GroupState, ...]
+    lags: tuple[Lag, ...]
     script: tuple[ScriptStep, ...]
     effective: Mapping[str, Mapping[str, str]]
     given: Mapping[str, Mapping[str, str]]

@@ -165,6 +165,8 @@ def _pictures(record: RunRecord, axis: TimeAxis, order: list[Partition]) -> dict
             quantity_lanes.latency_lane(record.lanes, axis),
             quantity_lanes.reads_lane(record.lanes, record.phases, axis),
         ]
+        if record.lags:
+            below.append(quantity_lanes.lag_lane(record.lags, axis))
         if sentences.widest_gap(record) is not None:
             below.append(interval_lanes.gaps_lane(record.lanes.gaps, axis))
     marks = [

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from harness.core.grouping import by_key
 from verifiers.report import units
-from verifiers.report.model import Bin, Lanes, Phase
+from verifiers.report.model import Bin, Lag, Lanes, Phase
 from verifiers.report.svg import (
     LEFT,
     RIGHT,
@@ -27,6 +27,9 @@ _TOP = 8
 _COLUMNS = 250
 _HEADROOM = 2.0
 """The scale ends at so many times the column in the middle of all, by height."""
+
+_LINES = ("p50", "p95", "p99")
+"""Looks of lines, the strongest first."""
 
 _Heights = Sequence[tuple[float, int]]
 _PERCENTILES: tuple[tuple[str, Callable[[Bin], float | None]], ...] = (
@@ -85,6 +88,39 @@ def reads_lane(lanes: Lanes, phases: Sequence[Phase], axis: TimeAxis) -> Drawing
     heights = [(t, 0, number) for t, number in polled]
     lane.stretched.append(path("reads", _area(heights, width_s, axis, most, 44)))
     _cut_off(lane, scaled, width_s, most, axis)
+    return lane
+
+
+def lag_lane(lags: Sequence[Lag], axis: TimeAxis) -> Drawing:
+    """Return how many records each reader was behind the high watermarks."""
+    shown = sorted(lags, key=lambda lag: -max((n for _, n in lag.records), default=0))
+    drawn, left_out = shown[: len(_LINES)], shown[len(_LINES) :]
+    most = max((n for lag in drawn for at_s, n in lag.records if axis.shows(at_s)), default=0)
+    top = units.nice_ceiling(most)
+    lane = Drawing(
+        name="lag",
+        note="" if not left_out else f"and {len(left_out)} less behind",
+        height=_HEIGHT + 4,
+        described="records that consumers were behind the high watermarks",
+    )
+    bottom = _HEIGHT + 4.0
+
+    def y(records: int) -> float:
+        return bottom - min(records, top) / top * (bottom - _TOP)
+
+    for place, value in ((_TOP, units.count(top)), (bottom, "0")):
+        lane.fixed.append(level("rule", place))
+        lane.fixed.append(text("value", LEFT - 6, min(_HEIGHT + 3.5, place + 3.5), value))
+    for row, (kind, lag) in enumerate(zip(_LINES, drawn, strict=False)):
+        points = [(axis.x(at_s), y(n)) for at_s, n in lag.records if axis.shows(at_s)]
+        steps = [
+            f"M{num(x)} {num(h)}" if not n else f"H{num(x)}V{num(h)}"
+            for n, (x, h) in enumerate(points)
+        ]
+        lane.stretched.append(path(f"line {kind}", steps))
+        where = (40 if left_out else 31) + 15 * row
+        lane.fixed.append(path(f"line {kind}", [f"M0 {where - 4}H24"]))
+        lane.fixed.append(text("key", 32, where, lag.reader))
     return lane
 
 

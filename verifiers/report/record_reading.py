@@ -13,6 +13,7 @@ from harness.core.fault import recorded_traits
 from harness.core.verdict import Verdict
 from verifiers.report import fields, lane_reading
 from verifiers.report.fields import Json
+from verifiers.report.lag_reading import lags
 from verifiers.report.model import (
     Bin,
     ClaimRecord,
@@ -51,6 +52,8 @@ def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
     if report is None:
         missing.append("verdict.json: this run was never verified.")
         report = Report(verdict=Verdict.UNKNOWN, reasons=(_NEVER,))
+    phases = _phases(run, origin_ns)
+    final_s = min((phase.from_s for phase in phases if phase.name == "final"), default=math.inf)
     return RunRecord(
         folder=run_dir,
         run=fields.text(run, "run") or run_dir.resolve().name,
@@ -63,7 +66,7 @@ def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
         contract=fields.mapping(run, "contract"),
         cluster=fields.mapping(run, "cluster"),
         provokes=fields.texts(run, "provokes"),
-        phases=_phases(run, origin_ns),
+        phases=phases,
         versions=_versions(run),
         state=fields.text(run, "state") or "?",
         run_reasons=fields.texts(run, "reasons"),
@@ -79,6 +82,7 @@ def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
         logs=lane_reading.logs(run_dir, origin_ns),
         pauses=lane_reading.pauses(run_dir, origin_ns),
         group=lane_reading.group(run_dir, origin_ns),
+        lags=lags(run_dir, run, origin_ns, until_s=final_s),
         script=lane_reading.script(run_dir, origin_ns),
         effective=_effective(run_dir),
         given=_given(run_dir),
