@@ -76,6 +76,7 @@ class Admin:
         self._config: dict[str, str | int | float | bool] = {**CLIENT_CONFIG, **access.config()}
         self._client = AdminClient(self._config, logger=log)
         self._consumers: dict[str, Consumer] = {}
+        self._silences = 0
 
     def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
         """Return the ids of the registered, unfenced brokers; empty if nobody answers."""
@@ -295,6 +296,13 @@ class Admin:
                 offset=int(told.offset),
                 leader_epoch=None if epoch is None or epoch < 0 else int(epoch),
             )
+        if len(found) < len(asked):
+            # librdkafka goes on asking those who led when it last heard of the cluster.
+            self._metadata(timeout_s=_REFRESH_S)
+        self._silences = self._silences + 1 if asked and not found else 0
+        if self._silences > _MOST_SILENCES:
+            log.debug("No leader has told a high watermark for a while: asked by a new client.")
+            self._client, self._silences = AdminClient(self._config, logger=log), 0
         return found
 
     def alter_topic_config(
@@ -418,6 +426,11 @@ class Admin:
         except TimeoutError as error:
             raise ClusterBroken(f"No answer about {what} within {timeout_s:g} s.") from error
 
+
+_REFRESH_S = 1.0
+"""For news of a cluster that is asked once a second, seconds."""
+_MOST_SILENCES = 3
+"""After so many questions that no leader answered the client itself is doubted."""
 
 _ANSWER_S = 10.0
 """A controller that has not answered by then may have moved: the next one is asked."""

@@ -1,6 +1,7 @@
 """Whoever must be asked may have changed since the client last heard of it."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
@@ -182,3 +183,63 @@ def test_an_end_that_nobody_may_tell_is_an_error(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(ClusterBroken, match="did not manage end of t-0"):
         Admin(NOWHERE).end_offset("t", 0)
+
+
+class _Leaders:
+    """Leaders that tell their high watermarks; those of some partitions have moved."""
+
+    def __init__(self, moved: Sequence[int]) -> None:
+        self.moved = moved
+        self.refreshed = 0
+
+    def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
+        del topic, timeout
+        self.refreshed += 1
+        return SimpleNamespace(topics={}, brokers={})
+
+    def list_offsets(self, asked: Any, *, request_timeout: float) -> Any:
+        del request_timeout
+        futures: dict[Any, Future[Any]] = {}
+        for place in asked:
+            futures[place] = Future()
+            if place.partition in self.moved:
+                moved = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
+                futures[place].set_exception(KafkaException(moved))
+            else:
+                told = SimpleNamespace(offset=7, leader_epoch=2)
+                futures[place].set_result(told)
+        return futures
+
+
+PLACES = [("orders", 0), ("orders", 1)]
+
+
+@pytest.mark.parametrize(("moved", "told", "refreshed"), [((), 2, 0), ((1,), 1, 1), ((0, 1), 0, 1)])
+def test_after_a_leader_has_moved_the_client_hears_of_it_before_it_asks_again(
+    moved: tuple[int, ...], told: int, refreshed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaders = _Leaders(moved)
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: leaders)
+
+    found = Admin(NOWHERE).high_watermarks(PLACES)
+
+    assert len(found) == told
+    assert leaders.refreshed == refreshed
+
+
+def test_a_client_that_no_leader_answers_any_more_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[_Leaders] = []
+
+    def client(*_: Any, **__: Any) -> _Leaders:
+        made.append(_Leaders(() if made else (0, 1)))
+        return made[-1]
+
+    monkeypatch.setattr(harness.cluster.admin, "AdminClient", client)
+    admin = Admin(NOWHERE)
+
+    told = [len(admin.high_watermarks(PLACES)) for _ in range(6)]
+
+    assert told == [0, 0, 0, 0, 2, 2]
+    assert len(made) == 2
