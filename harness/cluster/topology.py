@@ -11,7 +11,7 @@ from typing import Literal
 from harness.cluster.agent import Protocol
 from harness.cluster.security import Security
 from harness.core.access import Access
-from harness.core.cluster import ClusterSpec, Listener
+from harness.core.cluster import FIRST_CONTROLLER, ClusterSpec, Listener, voters
 from harness.core.errors import ClusterBroken
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.machine.templates import read_yaml, rendered
@@ -26,10 +26,8 @@ ZOOKEEPER_PORT = 2181
 OFFSETS_PARTITIONS = 6
 TRANSACTIONS_PARTITIONS = 6
 
-FIRST_CONTROLLER = 101
 ZOOKEEPER_ID = 201
 _ZOOKEEPER_HEAP_MIB = 128
-_COMBINED_CONTROLLERS = 3
 
 
 NodeKind = Literal["broker", "controller", "zookeeper"]
@@ -285,13 +283,8 @@ def _service(node_id: int) -> str:
     return f"{kind}-{node_id}"
 
 
-def _voters(spec: ClusterSpec) -> list[int]:
-    if spec.controllers:
-        return list(range(FIRST_CONTROLLER, FIRST_CONTROLLER + spec.controllers))
-    # An even number of voters tolerates no more than the odd number below it.
-    return list(
-        range(1, (_COMBINED_CONTROLLERS if spec.brokers >= _COMBINED_CONTROLLERS else 1) + 1)
-    )
+def _voters(spec: ClusterSpec) -> range:
+    return voters(brokers=spec.brokers, controllers=spec.controllers)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -55,6 +55,24 @@ ClientDirection = Literal["both", "to_client", "to_broker"]
 """The direction of packets between a broker and clients outside the cluster."""
 
 
+FIRST_CONTROLLER = 101
+"""Node id of the first isolated controller."""
+_COMBINED_CONTROLLERS = 3
+
+
+def voters(*, brokers: int, controllers: int) -> range:
+    """Return the ids of the nodes that elect the controller of a KRaft cluster of ours.
+
+    Args:
+        brokers: how many there are.
+        controllers: how many isolated controllers; 0: brokers are controllers too.
+    """
+    if controllers:
+        return range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)
+    # An even number of voters tolerates no more than the odd number below it.
+    return range(1, 1 + (_COMBINED_CONTROLLERS if brokers >= _COMBINED_CONTROLLERS else 1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
     """A cluster to be started.

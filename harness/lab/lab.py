@@ -18,8 +18,8 @@ from faults.broker_stop import BrokerStop
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from harness.cluster.docker_cluster import DockerCluster
-from harness.cluster.topology import FIRST_CONTROLLER, ZOOKEEPER_ID
-from harness.core.cluster import Broker, Listener
+from harness.cluster.topology import ZOOKEEPER_ID
+from harness.core.cluster import FIRST_CONTROLLER, Broker, Listener
 from harness.core.contract import Contract
 from harness.core.errors import KafkaChaosError, PreconditionUnmet
 from harness.core.fault import Evidence, Fault, describe, fault_traits

@@ -343,6 +343,23 @@ def test_a_cluster_without_a_majority_of_controllers_owes_nothing() -> None:
     assert demands(fault(10, 20, 101, 102), meta, (0, 60 * S)) == [(0, 10 * S), (20 * S, 60 * S)]
 
 
+@pytest.mark.parametrize(
+    ("brokers", "hit", "owes"),
+    [(5, (4, 5), True), (5, (1, 2), False), (2, (2,), True), (2, (1,), False)],
+)
+def test_of_the_brokers_at_most_three_elect_the_controller(
+    brokers: int, hit: tuple[int, ...], owes: bool
+) -> None:
+    meta = {
+        "cluster": {"brokers": brokers, "controllers": 0, "metadata": "kraft"},
+        "contract": {"replication_factor": 3, "min_isr": 1},
+    }
+
+    found = demands(fault(10, 20, *hit), meta, (0, 60 * S))
+
+    assert (found == [(0, 60 * S)]) is owes
+
+
 def test_a_cluster_without_zookeeper_owes_nothing() -> None:
     meta = {**META, "cluster": {"brokers": 3, "controllers": 0, "metadata": "zookeeper"}}
 

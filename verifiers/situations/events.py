@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.core.cluster import voters
 from harness.core.grouping import by_key
 from harness.core.run_dir import RunDir
 from verifiers.replicas.cuts import Cut
@@ -95,10 +96,12 @@ class RunEvents:
         cluster = self.run.meta.get("cluster", {})
         if cluster.get("metadata") == "zookeeper":
             return frozenset()
-        isolated = int(cluster.get("controllers") or 0)
-        if isolated:
-            return frozenset(range(_FIRST_CONTROLLER, _FIRST_CONTROLLER + isolated))
-        return frozenset(range(1, min(int(cluster.get("brokers", 0)), _MOST_VOTERS) + 1))
+        return frozenset(
+            voters(
+                brokers=int(cluster.get("brokers", 0)),
+                controllers=int(cluster.get("controllers") or 0),
+            )
+        )
 
     # -- faults ------------------------------------------------------------------------------------
 
@@ -299,7 +302,5 @@ def after_silence(told: Iterable[tuple[int, int]], silence_ns: int) -> Iterator[
         last[teller] = at_ns
 
 
-_FIRST_CONTROLLER = 101
-_MOST_VOTERS = 3
 _SESSION_NS = 30_000_000_000
 """How long after its healing a fault may still cost its victim the leadership: old sessions end."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
+from harness.core.cluster import voters
 from harness.core.grouping import by_key
 from verifiers.run_folder.journal import Line, fault_spans
 from verifiers.timeline.partition_states import PartitionState, Timeline
@@ -147,14 +148,13 @@ def demands(
 
 def _is_enough(hit: frozenset[int], meta: Mapping[str, Any]) -> bool:
     cluster, contract = meta.get("cluster", {}), meta["contract"]
-    brokers = set(range(1, int(cluster.get("brokers", 0)) + 1))
-    isolated = int(cluster.get("controllers", 0))
+    number, isolated = int(cluster.get("brokers", 0)), int(cluster.get("controllers", 0))
+    brokers = set(range(1, number + 1))
     copies = int(contract.get("replication_factor", 1))
     least = max(1, int(contract.get("min_isr", 1)))
     if len(hit & brokers) > copies - least:
         return False
-    others = hit - brokers
     if cluster.get("metadata") == "zookeeper":
-        return not others
-    voters, down = (isolated, others) if isolated else (len(brokers), hit & brokers)
-    return len(down) <= (voters - 1) // 2
+        return hit <= brokers
+    electors = voters(brokers=number, controllers=isolated)
+    return len(hit.intersection(electors)) <= (len(electors) - 1) // 2
