@@ -18,7 +18,7 @@ LIMIT := $(shell command -v timeout >/dev/null 2>&1 && echo timeout 1800)
 # Clients and tests are hundreds of processes: where bytecode is forbidden, each compiles all it needs.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test quick night-test lint images unit clients spark stories suites benches contracts doctor clean ready
+.PHONY: run test quick night-test lint images unit clients spark stories suites benches contracts gallery doctor clean ready
 .DELETE_ON_ERROR:
 
 run: ready
@@ -89,6 +89,21 @@ lint: $(INSTALLED)
 # What each contract permits, on paper; a test demands that it is up to date.
 contracts: $(INSTALLED)
 	@$(BIN)/python -m verifiers.checking.contracts docs/contracts.md
+
+# The reports that docs/gallery shows, each of a real run: fifteen minutes.
+gallery: ready
+	@rm -rf build/gallery
+	@$(call picture,loss-with-acks-1,run leader_cut_and_kill --acks 1 --seed 11)
+	@$(call picture,kip-101,claims run kip101-hw-truncation-loss --kafka $(OLD_KAFKA))
+	@$(call picture,divergence,claims run kip101-divergence --kafka $(OLD_KAFKA))
+	@$(call picture,green,run --seed 7)
+	@$(call picture,unknown,run --faults partition --hold 1s-2s --rate 1 --producers 1 --duration 30s --seed 3)
+
+# A report is that of the only run of its store; what the verdict is decides nothing here.
+define picture
+echo "== $(1)"; $(BIN)/kafka-chaos $(2) --store build/gallery/$(1) || true; \
+  find build/gallery/$(1) -name report.html -exec cp {} docs/gallery/$(1).html \;
+endef
 
 doctor: $(INSTALLED)
 	@$(BIN)/kafka-chaos doctor --fix $(ARGS)

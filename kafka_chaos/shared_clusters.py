@@ -4,9 +4,9 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-from harness.campaigns.conduct import record_run
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.described import split_calls
+from harness.campaigns.record import record_run
 from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import KafkaChaosError

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from harness.campaigns.conduct import record_run
 from harness.campaigns.judging_queue import Interpret, JudgingQueue
+from harness.campaigns.record import record_run
 from harness.cluster import cleanup
 from harness.cluster.pool import ClusterPool
 from harness.core.errors import (

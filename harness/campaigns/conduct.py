@@ -5,14 +5,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.core.client_library import ClientLibrary
-from harness.core.cluster import ClusterSpec
+from harness.campaigns.record import record_run
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
-from harness.core.progress import Progress, Say
+from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
 from harness.core.verdict import Verdict
-from harness.machine.client_packages import reject_unknown_client
-from harness.machine.images import reject_unknown_kafka
 from harness.run.runner import Runner
 from verifiers.judging.job import Report, verify_all, write_verdict
 from verifiers.report import write_report
@@ -45,29 +42,6 @@ def conduct(runner: Runner, *, master: str | None = None) -> RunResult:
             folder, sealed, and can be verified.
     """
     return judge(record_run(runner), master=master, progress=runner.progress)
-
-
-def record_run(runner: Runner) -> RunDir:
-    """Execute a run and return its folder; nobody has judged it yet.
-
-    Raises:
-        UsageError: as for `conduct`.
-        KafkaChaosError: likewise.
-    """
-    reject_unknown_versions(runner.run.cluster, runner.run.client, say=runner.progress.say)
-    return runner.execute()
-
-
-def reject_unknown_versions(spec: ClusterSpec, client: ClientLibrary | None, *, say: Say) -> None:
-    """Reject versions that do not exist: of Kafka, where we make its image, and of the client.
-
-    Raises:
-        UsageError: with the versions that there are.
-    """
-    if client is not None:
-        reject_unknown_client(client, say=say)
-    if not spec.image and not spec.compose:
-        reject_unknown_kafka(spec.kafka, say=say)
 
 
 def judge(

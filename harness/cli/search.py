@@ -52,7 +52,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Look for what nobody has scripted: short runs with other settings, damage and load each."""
-    from harness.campaigns.conduct import reject_unknown_versions
+    from harness.campaigns.record import reject_unknown_versions
     from harness.campaigns.search import Search, run_search
     from verifiers.checking.checker import CHECKERS
 

@@ -31,7 +31,7 @@ def up(
     Without --faults nothing is broken. What was done, with evidence, lies in faults.csv of the
     run's folder, by the clock on the wall.
     """
-    from harness.campaigns.conduct import record_run
+    from harness.campaigns.record import record_run
     from harness.run.context import RunContext
     from harness.run.open_run import OpenRun
     from harness.run.runner import Runner

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from harness.campaigns.conduct import record_run
 from harness.campaigns.described import parse_event
+from harness.campaigns.record import record_run
 from harness.cli.console import say
 from harness.cli.settings import scenario_of
 from harness.core.errors import UsageError

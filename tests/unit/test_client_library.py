@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.campaigns.conduct import reject_unknown_versions
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.nights import Night
+from harness.campaigns.record import reject_unknown_versions
 from harness.cluster.docker_cluster import DockerCluster
 from harness.core.access import Access
 from harness.core.client_library import ClientLibrary, ClientRuntime

@@ -30,6 +30,7 @@ from harness.core.verdict import Verdict
 from harness.lab.claim import find_claim
 from harness.lab.claim_run import ClaimRun
 from harness.lab.finding import Outcome
+from harness.lab.variation import Variation
 from harness.machine.doctor import Finding
 from harness.run.runner import Runner
 from tests.unit.campaign_fixture import Machine, machine, report
@@ -73,7 +74,7 @@ def ends_as(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr(Runner, "execute", run_without_cluster)
         monkeypatch.setattr("harness.campaigns.conduct.verify_all", verify_without_spark)
-        monkeypatch.setattr("harness.campaigns.conduct.reject_unknown_kafka", lambda *_, **__: None)
+        monkeypatch.setattr("harness.campaigns.record.reject_unknown_kafka", lambda *_, **__: None)
 
     return replace
 
@@ -178,7 +179,7 @@ CAMPAIGNS = {
 @pytest.fixture
 def any_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every version of Kafka exist: nobody asks Maven Central."""
-    for module in ("harness.campaigns.conduct", "harness.machine.images"):
+    for module in ("harness.campaigns.record", "harness.machine.images"):
         monkeypatch.setattr(f"{module}.reject_unknown_kafka", lambda *_, **__: None)
 
 
@@ -211,7 +212,9 @@ def test_claims_end_as_their_worst_outcome(
     outcome: Outcome,
     code: int,
 ) -> None:
-    def claim_result(result: RunResult, seconds: float, *, name: str) -> ClaimResult:
+    def claim_result(
+        result: RunResult, seconds: float, *, name: str, variation: Variation
+    ) -> ClaimResult:
         run = ClaimRun(name=name, claim=find_claim(name)[1], kafka=result.report.kafka)
         concluded = without_run(run, Unmade(reason="Seen.", seconds=seconds))
         return replace(concluded, run=result.run_dir.name, outcome=outcome)

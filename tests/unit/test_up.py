@@ -1,6 +1,8 @@
 """`kafka-chaos up`: a cluster for clients that are not ours."""
 
 import csv
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,7 +97,7 @@ def begun(
         return RunDir.create(runner.store, scenario=runner.run.name, seed=runner.seed)
 
     monkeypatch.setattr(Runner, "execute", without_cluster)
-    monkeypatch.setattr("harness.campaigns.conduct.reject_unknown_kafka", lambda *_, **__: None)
+    monkeypatch.setattr("harness.campaigns.record.reject_unknown_kafka", lambda *_, **__: None)
 
     def begin(*words: str) -> tuple[OpenRun, Ended]:
         ended = invoke("up", *words, "--store", str(tmp_path))
@@ -146,3 +148,23 @@ def test_evidence_that_nobody_saw_is_told_as_such(tmp_path: Path) -> None:
     journal.close()
 
     assert [row["observed"] for row in table(tmp_path)] == ["no"]
+
+
+def test_who_only_breaks_needs_no_spark() -> None:
+    program = """
+import sys
+
+class NoSpark:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyspark":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, NoSpark())
+import harness.campaigns.record, harness.cli.up, harness.run.open_run, harness.cli.settings
+import kafka_chaos.clusters, kafka_chaos.pytest_plugin, kafka_chaos.shared_clusters
+from kafka_chaos import BrokerKill, ClusterSpec, LeaderOf, TopicSpec
+assert not [name for name in sys.modules if name.startswith("verifiers.judging")]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
