@@ -30,7 +30,7 @@ class FaultRecord:
 
     Attributes:
         judged: its victims, its evidence, and whether it is proven and was felt.
-        parameters: as in faults.jsonl.
+        parameters: as in faults.jsonl, without those that say nothing.
         decided_s: when it was decided; None if only the verdict knows the fault.
         injected_s: when the injection had returned; None if it never did.
         healed_s: when the healing had returned; None if it never did.

@@ -186,7 +186,11 @@ def _fault(fault: JudgedFault, events: Mapping[str, Json], origin_ns: int) -> Fa
 
     return FaultRecord(
         judged=replace(fault, id=visible(fault.id), name=visible(fault.name)),
-        parameters=fields.mapping(decided, "parameters"),
+        parameters={
+            name: value
+            for name, value in fields.mapping(decided, "parameters").items()
+            if value not in (None, False, "", [])
+        },
         decided_s=at("decided"),
         injected_s=at("injected", fault.injected_at_s),
         healed_s=at("healed", fault.healed_at_s),
