@@ -55,7 +55,11 @@ class Registry(Generic[T], Mapping[str, T]):
         return decorate
 
     def load(self) -> None:
-        """Import every module of the package, then every entry point, once."""
+        """Import every module of the package, then every entry point, once.
+
+        Raises:
+            UsageError: an entry point names what cannot be imported.
+        """
         if self._loaded:
             return
         self._loaded = True
@@ -66,7 +70,14 @@ class Registry(Generic[T], Mapping[str, T]):
 
         kind = self._kind.replace(" ", "_")
         for entry_point in metadata.entry_points(group=f"kafka_chaos.{kind}s"):
-            entry_point.load()
+            try:
+                entry_point.load()
+            except ImportError as error:
+                owner = entry_point.dist.name if entry_point.dist else "a package"
+                raise UsageError(
+                    f"The {self._kind} {entry_point.name} = {entry_point.value} of {owner} "
+                    f"cannot be loaded ({error}): install that again, or uninstall it."
+                ) from error
 
     def _load_module(self, name: str) -> None:
         """Import the module that is called like an entry, if there is one: most are."""

@@ -220,6 +220,13 @@ def test_what_they_add_is_listed_with_its_meaning(kind: str, name: str, meaning:
     assert json.loads(answer.stdout)[name] == meaning
 
 
+def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    (tmp_path / "their_faults.py").unlink()
+
+    with pytest.raises(UsageError, match="The fault lost_host = their_faults of their-package can"):
+        FAULTS.load()
+
+
 def test_their_scenario_is_planned_with_their_fault_and_their_target() -> None:
     answer = CliRunner().invoke(app, ["plan", "lost_hosts", "--seed", "7", "--json"])
 
