@@ -83,6 +83,8 @@ _ALL = (
         anomalies=("lost-write",),
         affected=_BEFORE_KIP101,
         fixed=_SINCE_KIP101,
+        # What an unclean election loses no contract forbids.
+        flags=("--unclean-election", "off"),
         goal_min=10,
     ),
     Bug(
@@ -115,7 +117,11 @@ _ALL = (
         affected=Version(kafka="3.9.1"),
         fixed=Version(kafka="4.1.2"),
         # With min.insync.replicas=1 the last replica is a member of the ISR like any other.
-        flags=("--replication-factor", "3", "--min-isr", "2"),
+        flags=(
+            *("--replication-factor", "3"),
+            *("--min-isr", "2"),
+            *("--unclean-election", "off"),
+        ),
         goal_min=15,
     ),
     Bug(

@@ -513,8 +513,8 @@ def test_the_command_is_one_that_a_user_would_give() -> None:
     words = wanted(budget_s=90.2).command(Path("/store"))
 
     assert " ".join(words[1:]) == (
-        "-m kafka_chaos search --kafka 0.10.2.2 --workload send_poll --stop-at lost-write "
-        "--budget 91s --seed 3 --json --store /store"
+        "-m kafka_chaos search --kafka 0.10.2.2 --workload send_poll --unclean-election off "
+        "--stop-at lost-write --budget 91s --seed 3 --json --store /store"
     )
 
 
