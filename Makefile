@@ -37,7 +37,7 @@ quick: $(INSTALLED)
 # What takes minutes for one sentence, and what is drawn anew each time: before a release.
 night-test: ready
 	@echo "== whatever is marked nightly"
-	@$(BIN)/pytest -m nightly --durations=12 tests/spark
+	@$(BIN)/pytest -m nightly --durations=12 tests/spark tests/clients
 	@$(BIN)/pytest -m nightly $(TWO_FILES) --durations=12 tests/suites
 	@echo "== histories drawn anew, by the thousand"
 	@DRAWN_HISTORIES=5000 DRAWN_SEED=$$(date +%s) \

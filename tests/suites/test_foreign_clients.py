@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from harness.machine.images import DEFAULT_KAFKA
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly]
 
-REFERENCE = Path(__file__).resolve().parents[2] / "examples" / "clients" / "reference.py"
+CLIENTS = Path(__file__).resolve().parents[2] / "examples" / "clients"
+REFERENCE = CLIENTS / "reference.py"
 
 
 def run(store: Path, *flags: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -48,3 +50,35 @@ def test_a_client_of_somebody_else_is_judged_too(tmp_path: Path) -> None:
     assert verdict["verdict"] == "VALID", verdict["reasons"]
     assert "reference" in facts["client_versions"]
     assert verdict["counts"]["acked"] > 1000
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go to build the client with")
+@pytest.mark.parametrize("workload", ["send_poll", "consumer_group"])
+def test_a_client_in_go_is_judged_too(tmp_path: Path, workload: str) -> None:
+    program = tmp_path / "franz-go-client"
+    subprocess.run(["go", "build", "-C", CLIENTS / "go", "-o", program], check=True, timeout=600)
+
+    verdict, facts = run(
+        tmp_path, "--client-cmd", str(program), "--workload", workload, "--rate", "300"
+    )
+
+    assert verdict["verdict"] == "VALID", verdict["reasons"]
+    assert "franz-go" in facts["client_versions"]
+    assert verdict["counts"]["acked"] > 300
+
+
+def test_a_member_with_the_java_client_leaves_its_group_in_order(tmp_path: Path) -> None:
+    run(tmp_path, "--client", f"java:{DEFAULT_KAFKA}", "--workload", "consumer_group")
+
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "latest" / "members.jsonl").read_text().splitlines()
+    ]
+    left = {line["id"] for line in lines if line.get("move") == "leave"}
+    gone_s = [
+        line["evidence"]["details"]["gone_from_group_after_s"]
+        for line in lines
+        if line["event"] == "seen" and line["id"] in left
+    ]
+    # Who is killed in the end is gone only when its session is over, 6 s after that.
+    assert min(gone_s) < 4

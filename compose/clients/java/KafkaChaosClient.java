@@ -181,6 +181,7 @@ public final class KafkaChaosClient {
                     producer.close(limit);
                 }
                 if (consumer != null) {
+                    Moves.isClosing = true;
                     consumer.close();
                 }
                 return answer;
@@ -325,6 +326,8 @@ public final class KafkaChaosClient {
     /** Tells what the group gives and takes; goes on when the harness has done what it does then. */
     private static final class Moves implements ConsumerRebalanceListener {
         static long poll;
+        /** Nobody answers what is told while the consumer leaves its group for good. */
+        static boolean isClosing;
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
@@ -343,7 +346,7 @@ public final class KafkaChaosClient {
         }
 
         private static void tell(String event, Collection<TopicPartition> partitions) {
-            if (partitions.isEmpty()) {
+            if (partitions.isEmpty() || isClosing) {
                 return;
             }
             ObjectNode told = JSON.createObjectNode().put("event", event);
