@@ -22,6 +22,8 @@ _VICTIM_S = 40.0
 _CHOOSE_EVERY_S = 0.03
 _LISTEN_EVERY_NS = 20_000_000
 _FULL_ISR_S = 90.0
+_ALONE = "alone"
+"""The pattern of one fault: several of these may be in force beside each other."""
 
 
 def plan(scenario: Scenario, seed: int) -> tuple[Step, ...]:
@@ -76,6 +78,7 @@ class _Waiting:
         fault_id: of its fault.
         step: what is planned.
         due_ns: not before, on the monotonic clock.
+        opens: whether it is the first of a pattern of several.
         listening_ns: since when its event is listened for.
         awaited: tells when the event came.
     """
@@ -83,6 +86,7 @@ class _Waiting:
     fault_id: str
     step: Step
     due_ns: int
+    opens: bool = False
     listening_ns: int = 0
     awaited: Awaited | None = None
 
@@ -110,6 +114,15 @@ class _Waiting:
         }
 
 
+def _opens_pattern(step: Step, before: Step | None) -> bool:
+    """Return whether a step is the first of a pattern that takes several."""
+    if step.after is not None or step.pattern in ("", _ALONE):
+        return False
+    if before is None or before.pattern != step.pattern:
+        return True
+    return step.at_s >= before.at_s + before.hold_s
+
+
 def never_heard(event: Event) -> Awaited:
     """Return an event that does not come: nobody listens for it."""
     return Awaited(event=event)
@@ -124,8 +137,9 @@ class Nemesis:
         seed: the seed of the run; draws of victims come from a stream of their own.
         max_at_once: how many faults may be in force at one time.
         has_full_isr: whether every ISR is full after earlier faults; asked before each fault
-            that begins alone, unless it follows an event. Beside faults that are only being healed
-            a fault is alone: these are waited for.
+            that begins alone, unless it follows an event, and before the first one of a pattern,
+            which is to find the cluster whole. Beside faults that are only being healed a fault is
+            alone: these are waited for.
         listen: begins to listen for an event; only asked if steps wait for some.
         destroys_at_most: on so many brokers data may be destroyed before every ISR is full again;
             None for any number.
@@ -149,9 +163,12 @@ class Nemesis:
         """
         begin_ns = time.monotonic_ns()
         waiting = [
-            _Waiting(str(number), step, due_ns=begin_ns + int(step.at_s * 1e9))
+            _Waiting(
+                str(number), step, due_ns=begin_ns + int(step.at_s * 1e9),
+                opens=_opens_pattern(step, steps[number - 2] if number > 1 else None),
+            )
             for number, step in enumerate(steps, start=1)
-        ]
+        ]  # fmt: skip
         active = self.injector.active
         try:
             self._listen_for(waiting[:1])
@@ -281,7 +298,7 @@ class Nemesis:
             at_s=step.at_s, hold_s=step.hold_s, after=waiting.awaited_json(),
         )  # fmt: skip
         try:
-            victims = self._choose(waiting.fault_id, step, stop)
+            victims = self._choose(waiting, stop)
         except HealFailed:
             raise
         except KafkaChaosError as error:
@@ -304,8 +321,9 @@ class Nemesis:
         self._heal_due()
         return not self.injector.active and self.has_full_isr()
 
-    def _choose(self, fault_id: str, step: Step, stop: threading.Event) -> tuple[Broker, ...]:
-        if step.after is None and self._nothing_is_held():
+    def _choose(self, waiting: "_Waiting", stop: threading.Event) -> tuple[Broker, ...]:
+        fault_id, step = waiting.fault_id, waiting.step
+        if waiting.opens or (step.after is None and self._nothing_is_held()):
             try:
                 wait_until(
                     self._is_over, timeout_s=_FULL_ISR_S, interval_s=0.3, stop=stop,

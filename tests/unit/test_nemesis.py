@@ -358,6 +358,32 @@ def test_who_follows_an_event_does_not_wait_for_full_replicas(tmp_path: Path, ru
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("pattern", "order"),
+    [
+        ("returned", ["?", "+a", "-a", "?", "+b", "-b"]),
+        ("divided", ["?", "+a", "+b", "-b", "-a"]),
+        ("alone", ["?", "+a", "+b", "-b", "-a"]),
+    ],
+)
+def test_a_pattern_finds_the_cluster_whole(pattern: str, order: list[str], run: Run) -> None:
+    events: list[str] = []
+
+    def has_full_isr() -> bool:
+        events.append("?")
+        return True
+
+    before = "divided" if pattern == "divided" else "alone"
+    steps = [
+        replace(_step(Recorded("a", events), 1, hold_s=20), pattern=before),
+        # Of one that is divided the second stroke falls into the hold of the first.
+        replace(_step(Recorded("b", events), 2, hold_s=5), pattern=pattern),
+    ]
+    run(FakeCluster(), steps, max_at_once=2, has_full_isr=has_full_isr)
+
+    assert events == order
+
+
 def test_who_is_down_is_healed_while_the_next_step_waits_for_somebody_to_hit(
     tmp_path: Path, run: Run
 ) -> None:
