@@ -76,6 +76,7 @@ class Admin:
         self._config: dict[str, str | int | float | bool] = {**CLIENT_CONFIG, **access.config()}
         self._client = AdminClient(self._config, logger=log)
         self._consumers: dict[str, Consumer] = {}
+        self._retired: list[AdminClient] = []
         self._silences = 0
 
     def broker_ids(self, *, timeout_s: float = 3.0) -> set[int]:
@@ -302,6 +303,8 @@ class Admin:
         self._silences = self._silences + 1 if asked and not found else 0
         if self._silences > _MOST_SILENCES:
             log.debug("No leader has told a high watermark for a while: asked by a new client.")
+            # It is kept: its end may wait for brokers that a fault has frozen.
+            self._retired.append(self._client)
             self._client, self._silences = AdminClient(self._config, logger=log), 0
         return found
 

@@ -1,8 +1,8 @@
 """The witness of a consumer group: what its coordinator says of its members, again and again.
 
 It is asked by a process of its own. librdkafka aborts a process whose question about a group runs
-out of time (librdkafka issue 4605, docs/findings.md), and here brokers die all the time: then there
-is no answer for a moment, and another process goes on asking.
+out of time (librdkafka issue 4605, docs/findings.md), or asks in vain for minutes after all brokers
+were gone, and here brokers die all the time: then another process goes on asking.
 """
 
 import json
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 _EVERY_S = 0.3
 _LIMIT_S = 3.0
 _AGAIN_S = 0.5
+_IN_VAIN_S = 10.0
+"""A client that asks in vain for so long may go on so when everybody answers again: another asks."""
 _SILENT_S = 30.0
 """One that asks in vain says so every few seconds: who says nothing for so long hangs."""
 
@@ -61,7 +63,7 @@ class GroupWatch:
     def __init__(self, access: Access, group: str) -> None:
         self.view: GroupView | None = None
         self.deaths = 0
-        self._settings = json.dumps({**access.to_json(), "group": group})
+        self._settings = json.dumps({**access.to_json(), "group": group, "in_vain_s": _IN_VAIN_S})
         self._process: subprocess.Popen[bytes] | None = None
         self._heard_s = 0.0
         self._watcher = Watcher("watch of the consumer group", self._ask_on, every_s=_AGAIN_S)
@@ -143,7 +145,7 @@ def _ask(admin: AdminClient, group: str) -> Mapping[str, Any] | None:
     }
 
 
-def main(settings: Mapping[str, str]) -> NoReturn:
+def main(settings: Mapping[str, Any]) -> NoReturn:
     """Say what the coordinator says, one JSON line an answer, until stdin ends."""
     admin = AdminClient({**CLIENT_CONFIG, **Access.read(settings).config()})
     over = threading.Event()
@@ -154,8 +156,11 @@ def main(settings: Mapping[str, str]) -> NoReturn:
         over.set()
 
     threading.Thread(target=await_end, daemon=True).start()
-    while not over.is_set():
+    answered_s = time.monotonic()
+    while not over.is_set() and time.monotonic() - answered_s < settings["in_vain_s"]:
         answer = _ask(admin, settings["group"])
+        if answer is not None:
+            answered_s = time.monotonic()
         sys.stdout.write(("" if answer is None else json.dumps(answer)) + "\n")
         sys.stdout.flush()
         pause(_EVERY_S, over)

@@ -34,3 +34,14 @@ def test_a_process_that_hangs_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> 
     watch.close()
 
     assert watch.deaths >= 1
+
+
+def test_a_process_that_asks_in_vain_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.run.group_watch._IN_VAIN_S", 1.0)
+    watch = GroupWatch(Access("127.0.0.1:1"), "g")
+    first = wait_until(lambda: watch.pid, timeout_s=120, what="the watching process")
+
+    wait_until(lambda: watch.pid if watch.pid != first else None, timeout_s=120, what="another one")
+    watch.close()
+
+    assert watch.deaths >= 1
