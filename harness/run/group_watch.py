@@ -30,7 +30,7 @@ _EVERY_S = 0.3
 _LIMIT_S = 3.0
 _AGAIN_S = 0.5
 _IN_VAIN_S = 10.0
-"""A client that asks in vain for so long may go on so when everybody answers again: another asks."""
+"""A client that asks in vain for so long may do so when everybody answers again: another asks."""
 _SILENT_S = 30.0
 """One that asks in vain says so every few seconds: who says nothing for so long hangs."""
 

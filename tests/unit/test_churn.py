@@ -268,6 +268,19 @@ def test_nobody_goes_as_long_as_one_of_all_was_not_seen_to_come(tmp_path: Path) 
     assert all(client.is_running for client in context.clients)
 
 
+def test_moves_that_could_only_begin_long_after_the_last_was_planned_are_left_out(
+    tmp_path: Path,
+) -> None:
+    context, watch = make(tmp_path)
+    watch.hidden = 200
+    everybody = Move(at_s=1, kind="crash", everyone=True)
+
+    run(context, watch, everybody, replace(everybody, at_s=2), replace(everybody, at_s=3))
+
+    # The first one waits for half a minute.
+    assert [move.id for move in recorded(context).moves] == ["m1", "m2", "m3"]
+
+
 def test_an_interrupted_run_makes_no_more_moves(tmp_path: Path) -> None:
     context, watch = make(tmp_path)
     context.stop.set()
