@@ -74,6 +74,9 @@ class Bug:
 OTHERS_GOAL_MIN = 60.0
 """Of the bugs without a goal of their own the median search has to find one within an hour."""
 
+_CLEAN = ("--unclean-election", "off")
+"""What an unclean election loses, or lets a group skip, no contract forbids."""
+
 _BEFORE_KIP101, _SINCE_KIP101 = Version(kafka="0.10.2.2"), Version(kafka="0.11.0.3")
 
 _ALL = (
@@ -83,8 +86,7 @@ _ALL = (
         anomalies=("lost-write",),
         affected=_BEFORE_KIP101,
         fixed=_SINCE_KIP101,
-        # What an unclean election loses no contract forbids.
-        flags=("--unclean-election", "off"),
+        flags=_CLEAN,
         goal_min=10,
     ),
     Bug(
@@ -117,11 +119,7 @@ _ALL = (
         affected=Version(kafka="3.9.1"),
         fixed=Version(kafka="4.1.2"),
         # With min.insync.replicas=1 the last replica is a member of the ISR like any other.
-        flags=(
-            *("--replication-factor", "3"),
-            *("--min-isr", "2"),
-            *("--unclean-election", "off"),
-        ),
+        flags=("--replication-factor", "3", "--min-isr", "2", *_CLEAN),
         goal_min=15,
     ),
     Bug(
@@ -131,6 +129,7 @@ _ALL = (
         affected=Version(kafka="0.11.0.0"),
         fixed=Version(kafka="0.11.0.3"),
         workload="consumer_group",
+        flags=_CLEAN,
         goal_min=15,
     ),
     Bug(
@@ -142,6 +141,7 @@ _ALL = (
         # librdkafka does not.
         fixed=Version(kafka="4.1.2", client="java:4.1.2"),
         workload="transactional",
+        flags=_CLEAN,
     ),
     Bug(
         id="kafka10706",
@@ -174,6 +174,7 @@ _ALL = (
         affected=Version(client="librdkafka:2.13.0"),
         fixed=Version(client="librdkafka:2.13.2"),
         workload="consumer_group",
+        flags=_CLEAN,
         goal_min=15,
     ),
 )
