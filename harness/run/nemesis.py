@@ -22,6 +22,8 @@ _VICTIM_S = 40.0
 _CHOOSE_EVERY_S = 0.03
 _LISTEN_EVERY_NS = 20_000_000
 _FULL_ISR_S = 90.0
+_GONE_FOR_GOOD_S = 5.0
+"""An ISR that was waited for in vain is not waited for as long again."""
 _ALONE = "alone"
 """The pattern of one fault: several of these may be in force beside each other."""
 
@@ -154,6 +156,7 @@ class Nemesis:
     _healing: dict[str, Future[Evidence]] = field(default_factory=dict)
     _injecting: list[Future[Active | None]] = field(default_factory=list)
     _destroyed: set[Broker] = field(default_factory=set)
+    _patience_s: float = _FULL_ISR_S
 
     def run(self, steps: Sequence[Step], stop: threading.Event) -> None:
         """Carry out the steps; when `stop` is set, heal at once and begin nothing more.
@@ -326,10 +329,11 @@ class Nemesis:
         if waiting.opens or (step.after is None and self._nothing_is_held()):
             try:
                 wait_until(
-                    self._is_over, timeout_s=_FULL_ISR_S, interval_s=0.3, stop=stop,
+                    self._is_over, timeout_s=self._patience_s, interval_s=0.3, stop=stop,
                     what="full in-sync replicas after the fault before",
                 )  # fmt: skip
             except WaitTimeout as error:
+                self._patience_s = _GONE_FOR_GOOD_S
                 raise KafkaChaosError(f"The in-sync replicas were not full: {error}") from error
         # A stream of its own for each fault, so that one more draw here shifts nothing elsewhere.
         random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311
