@@ -90,7 +90,7 @@ lint: $(INSTALLED)
 contracts: $(INSTALLED)
 	@$(BIN)/python -m verifiers.checking.contracts docs/contracts.md
 
-# The reports that docs/gallery shows, each of a real run: fifteen minutes.
+# The reports that docs/gallery shows, each of a real run: six minutes.
 gallery: ready
 	@rm -rf build/gallery
 	@$(call picture,loss-with-acks-1,run leader_cut_and_kill --acks 1 --seed 11)
