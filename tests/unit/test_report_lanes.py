@@ -1,5 +1,6 @@
 """What the report shows of copies, pauses, groups and brokers' logs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from tests.unit import report_fixture as fixture
 from verifiers.report import log_lines, log_pictures, record_reading
 from verifiers.report.interval_lanes import group_lane, pauses_lane, script_lane
-from verifiers.report.model import LogSample, RunRecord
+from verifiers.report.model import LogSample, RunRecord, ScriptStep
 from verifiers.report.quantity_lanes import lag_lane
 from verifiers.report.svg import TimeAxis
 
@@ -111,6 +112,21 @@ def test_the_script_of_a_claim_stands_on_the_time_axis(tmp_path: Path) -> None:
         ("fact", 9.0, 9.0, "seconds: 4.2"),
     ]
     assert "A to lead" in script_lane(script, AXIS).markup(AXIS)
+
+
+def test_words_of_a_script_that_stand_before_their_step_have_room_there() -> None:
+    axis = TimeAxis(from_s=0.0, to_s=10.0)
+    late = [
+        ScriptStep(
+            kind="wait", words="the ISR to be exactly {A, C}", from_s=at_s, to_s=9.9, title=""
+        )
+        for at_s in (9.6, 9.7)
+    ]
+
+    drawn = script_lane(tuple(late), axis).markup(axis)
+
+    rows = re.findall(r'class="lab pre[^"]*" x="[^"]*" y="([^"]*)"', drawn)
+    assert len(rows) == len(set(rows)) == 2
 
 
 def picture(*differ: dict[str, Any], **stretch: Any) -> str:

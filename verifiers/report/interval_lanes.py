@@ -229,14 +229,11 @@ def pauses_lane(pauses: tuple[Pause, ...], axis: TimeAxis) -> Drawing:
 
 def script_lane(script: tuple[ScriptStep, ...], axis: TimeAxis) -> Drawing:
     """Return what the script of a claim did: batches, waits, and the facts that it observed."""
-    shown = [step for step in script if axis.shows(step.from_s, step.to_s)]
-    # Words that do not fit stand behind their step: others keep away from them.
-    spans = [
-        (x0, max(axis.x(step.to_s), x0 + text_width(step.words)))
-        for step in shown
-        for x0 in [axis.x(step.from_s)]
-    ]
-    rows = tiers(spans)
+    placed = [(step, _with_words(step, axis)) for step in script]
+    placed = [entry for entry in placed if axis.shows(entry[0].from_s, entry[0].to_s)]
+    placed.sort(key=lambda entry: entry[1])
+    shown = [step for step, _ in placed]
+    rows = tiers([span for _, span in placed])
     lane = Drawing(
         name="script",
         note="batches, waits, facts",
@@ -251,6 +248,14 @@ def script_lane(script: tuple[ScriptStep, ...], axis: TimeAxis) -> Drawing:
         )
         lane.placed.append(label.markup(keep_hidden=len(shown) < _MANY))
     return lane
+
+
+def _with_words(step: ScriptStep, axis: TimeAxis) -> tuple[float, float]:
+    """Return from where to where a step stands with its words: in it, behind it, or before it."""
+    x0, x1, width = axis.x(step.from_s), axis.x(step.to_s), text_width(step.words)
+    if width <= x1 - x0:
+        return x0, x1
+    return (x0, x1 + width) if x1 + width <= RIGHT - 2 else (x0 - width, x1)
 
 
 def group_lane(group: tuple[GroupState, ...], axis: TimeAxis) -> Drawing:
