@@ -109,6 +109,8 @@ class TwoFollowers:
 class Controller:
     """The active controller: of a combined cluster it is one of the brokers."""
 
+    traits: ClassVar[TargetTraits] = TargetTraits(hits_controllers=True)
+
     def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return the active controller; nobody while none is elected."""
         active = cluster.controller()

@@ -100,7 +100,7 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         workload.refuse(contract, kafka=cluster.kafka)
     if isinstance(schedule, Mix):
         if overrides.targets is None:
-            schedule = _possible(schedule, workload)
+            schedule = _possible(schedule, cluster, workload)
         schedule = _fitting(schedule, cluster, contract, workload)
     bounds = {
         name: getattr(overrides, name)
@@ -180,17 +180,24 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract, workload: Workl
     )
 
 
-def _possible(mix: Mix, workload: Workload) -> Mix:
+def _possible(mix: Mix, cluster: ClusterSpec, workload: Workload) -> Mix:
     """Return a mix without the targets that there are not in a run of this workload.
 
     Only for targets of the scenario's own: whoever asks for a target by name means it.
     """
     has_group, has_transactions = isinstance(workload, Grouped), isinstance(workload, Transacting)
 
+    # No log of a topic lies on an isolated controller: nothing of it can be destroyed.
+    needs_brokers = cluster.controllers > 0 and any(
+        fault_traits(fault).destroys_data for fault in mix.faults
+    )
+
     def is_possible(target: Target) -> bool:
         traits = target_traits(target)
-        return (has_group or not traits.needs_group) and (
-            has_transactions or not traits.needs_transactions
+        return (
+            (has_group or not traits.needs_group)
+            and (has_transactions or not traits.needs_transactions)
+            and not (needs_brokers and traits.hits_controllers)
         )
 
     return replace(mix, targets=tuple(filter(is_possible, mix.targets)))

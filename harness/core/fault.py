@@ -65,6 +65,8 @@ class TargetTraits:
         hits_all: the target chooses every broker, so that no links are left to cut.
         needs_group: there is nobody to choose in a run whose workload has no consumer group.
         needs_transactions: there is nobody to choose in a run whose workload has no transactions.
+        hits_controllers: the target may choose an isolated controller, which has no log of a topic
+            to lose and no link to replicate over.
     """
 
     hits_pairs: bool = False
@@ -72,6 +74,7 @@ class TargetTraits:
     hits_all: bool = False
     needs_group: bool = False
     needs_transactions: bool = False
+    hits_controllers: bool = False
 
 
 @runtime_checkable

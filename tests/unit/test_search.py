@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from faults.targets import Controller
 from harness.campaigns.draws import BROKERS, CLUSTERS, RUNS, drawn
 from harness.campaigns.measured import Measured
 from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
 from harness.campaigns.search import Search, SearchSummary
 from harness.cli.settings import BY_NAME, scenario_of
+from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
 
 LOST = {"lost-write": AnomalyCount(count=3, permitted=False)}
@@ -308,3 +310,17 @@ def test_draws_that_contradict_what_was_given_are_left_out() -> None:
     cells = list(islice(looked.cells(), 6))
 
     assert len(cells) == 6
+
+
+@pytest.mark.parametrize(("controllers", "there"), [(0, True), (1, False)])
+def test_nothing_is_dealt_to_a_controller_that_has_no_log_to_lose(
+    controllers: int, there: bool
+) -> None:
+    scenario = scenario_of({"scenario": "search", "kafka": "3.9.1", "controllers": controllers})
+    plain = scenario_of({"scenario": "mixed", "kafka": "3.9.1", "controllers": controllers})
+
+    assert isinstance(scenario.schedule, Mix)
+    assert isinstance(plain.schedule, Mix)
+    assert (Controller() in scenario.schedule.targets) is there
+    # What can be done to any process is done to a controller too.
+    assert Controller() in plain.schedule.targets
