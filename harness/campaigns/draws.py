@@ -33,6 +33,10 @@ class Draw:
     since: tuple[int, ...] = ()
     workloads: tuple[str, ...] = ()
 
+    def one(self, stream: str, version: tuple[int, ...]) -> Any:  # noqa: ANN401 (any flag's)
+        """Return the value that a stream draws for a version."""
+        return Random(f"{stream}/{self.name}").choice(self.values(version))  # noqa: S311
+
 
 def _of(*values: Any) -> Callable[[tuple[int, ...]], Sequence[Any]]:  # noqa: ANN401 (any flag's)
     return lambda _: values
@@ -172,21 +176,18 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
     version = numbers(kafka) or (999,)
     given = {name: value for name, value in flags.items() if value is not None}
     for draw in _of_runs(flags):
-        random = Random(f"{stream}/{draw.name}")  # noqa: S311
-        given.setdefault(draw.name, random.choice(draw.values(version)))
+        given.setdefault(draw.name, draw.one(stream, version))
     if flags.get("min_isr") is None:
         given["min_isr"] = min(given["min_isr"], given["replication_factor"])
     if not flags.get("compose") and flags.get("metadata") != "zookeeper":
         for draw in CLUSTERS:
-            random = Random(f"{cluster}/{draw.name}")  # noqa: S311
             if version >= draw.since:
-                given.setdefault(draw.name, random.choice(draw.values(version)))
+                given.setdefault(draw.name, draw.one(cluster, version))
     own = {text.partition("=")[0] for text in given.get("broker_config", ())}
     properties = [*given.get("broker_config", ())]
     for draw in BROKERS:
-        random = Random(f"{cluster}/{draw.name}")  # noqa: S311
         if draw.name not in own and version >= draw.since:
-            properties.append(f"{draw.name}={random.choice(draw.values(version))}")
+            properties.append(f"{draw.name}={draw.one(cluster, version)}")
     config = dict(text.split("=", 1) for text in properties)
     if flags.get("batch_size") is None and "log.segment.bytes" in config:
         # A batch that is larger than a segment is refused.

@@ -13,7 +13,7 @@ import typer
 from harness.cli import console
 from harness.cli.options import DEFAULT_STORE, Json, KafkaList, Keep, Master, Resume, Store
 from harness.cli.session import campaign_session, end
-from harness.cli.settings import SETTINGS, option
+from harness.cli.settings import SETTINGS, option, pair
 from harness.cli.sources import ConfiguredCommand, RunningCommand
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import UsageError
@@ -208,15 +208,8 @@ def _variation(acks: str | None, min_isr: int | None, config: Sequence[str]) -> 
     contract = {"acks": acks, "min_isr": min_isr}
     return Variation(
         contract={name: value for name, value in contract.items() if value is not None},
-        config=dict(map(_pair, config)),
+        config=dict(pair("--set", text) for text in config),
     )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, sign, value = text.partition("=")
-    if not (key and sign):
-        raise UsageError(f"--set {text!r} is not KEY=VALUE.")
-    return key, value
 
 
 def _pass_by(lab: "Lab", what: str) -> None:

@@ -111,7 +111,7 @@ class Setting:
             case "calls":
                 return split_calls(value)
             case "pairs":
-                return tuple(self._pair(text) for text in value)
+                return tuple(pair(self.flag, text) for text in value)
             case "text":
                 return value
 
@@ -129,12 +129,6 @@ class Setting:
                 return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
         return None
 
-    def _pair(self, text: str) -> tuple[str, str]:
-        key, sign, value = (part.strip() for part in text.partition("="))
-        if not key or not sign:
-            raise UsageError(f"{self.flag} {text!r} is not KEY=VALUE.")
-        return key, value
-
     def words(self, text: str | None) -> list[str]:
         """Return the values in a list with commas, each once, as they are written.
 
@@ -145,6 +139,18 @@ class Setting:
         for word in words:
             field_values(self.owner, {self.field: self.read(word)}, owner="The matrix")
         return list(words)
+
+
+def pair(flag: str, text: str) -> tuple[str, str]:
+    """Return the two parts of a flag's KEY=VALUE.
+
+    Raises:
+        UsageError: it is none.
+    """
+    key, sign, value = (part.strip() for part in text.partition("="))
+    if not key or not sign:
+        raise UsageError(f"{flag} {text!r} is not KEY=VALUE.")
+    return key, value
 
 
 def option(*names: str, help: str, **more: Any) -> Any:  # noqa: ANN401 (typer's own)

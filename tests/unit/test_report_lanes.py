@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit import report_fixture as fixture
-from verifiers.report import log_lines, log_pictures, record_reading
+from verifiers.report import log_pictures, record_reading
 from verifiers.report.interval_lanes import group_lane, pauses_lane, script_lane
 from verifiers.report.model import LogSample, RunRecord, ScriptStep
 from verifiers.report.quantity_lanes import lag_lane
@@ -75,7 +75,7 @@ def test_of_very_many_records_the_lag_is_not_worked_out(
 
 
 def test_around_a_fault_the_brokers_logs_are_told(record: RunRecord) -> None:
-    told = log_lines.around(record.folder, record.origin_ns, record.faults, record.timeline)
+    told = record.logged
 
     # The partition of broker 3, from 17.2 to 23.9 s: neither noise nor internal topics.
     lines = [(round(line.at_s, 3), line.node, line.times, line.text) for line in told["2"]]
@@ -87,7 +87,7 @@ def test_around_a_fault_the_brokers_logs_are_told(record: RunRecord) -> None:
 def test_without_the_brokers_clock_no_line_is_placed(record: RunRecord) -> None:
     (record.folder / "samples.jsonl").unlink()
 
-    assert not log_lines.around(record.folder, record.origin_ns, record.faults, record.timeline)
+    assert not record_reading.read_record(record.folder).logged
 
 
 def test_the_script_of_a_claim_stands_on_the_time_axis(tmp_path: Path) -> None:

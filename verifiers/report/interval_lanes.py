@@ -21,11 +21,13 @@ from verifiers.report.model import (
     ScriptStep,
 )
 from verifiers.report.svg import (
+    NAME_SIGNS,
     RIGHT,
     Drawing,
     Label,
     TimeAxis,
     box,
+    colour,
     level,
     num,
     path,
@@ -42,7 +44,6 @@ _MANY = 150
 
 _GAPS_SHOWN = 4
 _STABLE = "STABLE"
-_NAME_SIGNS = 22
 _MARK_ROOM = 30.0
 _NUMBERED = 12.0
 
@@ -73,7 +74,7 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
     rows = tiers(spans)
     proven = sum(f.judged.proven for f in faults)
     lane = Drawing(
-        name=units.shortened(units.visible(name), _NAME_SIGNS),
+        name=units.shortened(units.visible(name), NAME_SIGNS),
         note=f"{proven} of {len(faults)} proven",
         height=max(30.0, 6.0 + 22 * (max(rows) + 1)),
         described=f"fault {units.visible(name)}: {proven} of {len(faults)} proven",
@@ -91,7 +92,7 @@ def _fault_lane(name: str, faults: list[FaultRecord], axis: TimeAxis) -> Drawing
         height = 4 / max(1, len(fault.judged.victims))
         for place, victim in enumerate(fault.judged.victims):
             strip = box(x0, x1, y + 15 + place * height, height)
-            lane.stretched.append(path(f"b{_colour(victim)}", [strip]))
+            lane.stretched.append(path(f"b{colour(victim)}", [strip]))
         following = zip(spans[number + 1 :], rows[number + 1 :], strict=True)
         next_x0 = next((span[0] for span, other_row in following if other_row == row), RIGHT)
         text = ", ".join(map(str, fault.judged.victims)) + (
@@ -132,7 +133,7 @@ def partition_lane(
     base = 19 + unit * most
     name = f"{units.visible(key[0])}/{key[1]}"
     lane = Drawing(
-        name=units.shortened(name, _NAME_SIGNS),
+        name=units.shortened(name, NAME_SIGNS),
         note="leader, ISR below",
         height=base + 3,
         described=f"leader and in-sync replicas of {name}",
@@ -141,7 +142,7 @@ def partition_lane(
     keep = len(shown) < _MANY
     for from_s, to_s, leader in _merged(shown, lambda s: s.leader):
         x0, x1 = axis.x(from_s), axis.x(to_s)
-        kind = "none" if leader is None else f"b{_colour(leader)}"
+        kind = "none" if leader is None else f"b{colour(leader)}"
         shapes[kind].append(box(x0, x1, 0, 15))
         text = "none" if leader is None else str(leader)
         label = Label(text=text, x0=x0, x1=x1, y=11.5, kind=f"on{kind[1:]}")
@@ -150,10 +151,10 @@ def partition_lane(
         x0, x1 = axis.x(from_s), axis.x(to_s)
         for place, member in enumerate(isr):
             y = base - unit * (place + 1)
-            shapes[f"isr b{_colour(member)}"].append(box(x0, x1, y + gap / 2, unit - gap))
+            shapes[f"isr b{colour(member)}"].append(box(x0, x1, y + gap / 2, unit - gap))
             if unit >= _NUMBERED:
                 label = Label(
-                    text=str(member), x0=x0, x1=x1, y=y + 9.5, kind=f"small on{_colour(member)}"
+                    text=str(member), x0=x0, x1=x1, y=y + 9.5, kind=f"small on{colour(member)}"
                 )
                 lane.placed.append(label.markup(keep_hidden=keep))
     lane.stretched += [path(kind, boxes) for kind, boxes in shapes.items()]
@@ -182,7 +183,7 @@ def gaps_lane(gaps: tuple[Gap, ...], axis: TimeAxis) -> Drawing:
     )
     for row, gap in enumerate(shown):
         x0, x1, y = axis.x(gap.from_s), axis.x(gap.to_s), 3 + 18.0 * row
-        topic = units.shortened(units.visible(gap.topic), _NAME_SIGNS)
+        topic = units.shortened(units.visible(gap.topic), NAME_SIGNS)
         text = f"{units.span(gap.width_s)} · {topic}/{gap.partition}"
         title = (
             f"{text}: no acknowledgement from {units.instant(gap.from_s)} "
@@ -210,7 +211,7 @@ def pauses_lane(pauses: tuple[Pause, ...], axis: TimeAxis) -> Drawing:
     for pause in shown:
         at = box(axis.x(pause.from_s), axis.x(pause.to_s), 3 + 11.0 * rows[pause.node], 8)
         shapes[pause.node].append(at)
-    lane.stretched += [path(f"b{_colour(node)}", boxes) for node, boxes in shapes.items()]
+    lane.stretched += [path(f"b{colour(node)}", boxes) for node, boxes in shapes.items()]
     if shown:
         longest = max(shown, key=lambda pause: pause.to_s - pause.from_s)
         label = Label(
@@ -317,7 +318,7 @@ def anomaly_lane(
     state = anomaly.ruling
     marked = f"first {len(places)} of " if len(places) < anomaly.count else ""
     lane = Drawing(
-        name=units.shortened(units.visible(name), _NAME_SIGNS),
+        name=units.shortened(units.visible(name), NAME_SIGNS),
         note=f"{state}, {marked}{units.count(anomaly.count)}",
         height=28,
         described=f"when {units.visible(name)} occurred",
@@ -357,8 +358,3 @@ def anomaly_lane(
 def anchor(name: str) -> str:
     """Return a name as it is written in links within the page."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in name)
-
-
-def _colour(node_id: int) -> int:
-    """Return the number of a node's colour; isolated controllers share the nine of the brokers."""
-    return (node_id - 1) % 9 + 1

@@ -1,6 +1,6 @@
 """How far consumers were behind the high watermark over time, as their own history tells."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -23,7 +23,9 @@ _Progress = Mapping[Partition, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 """By partition: times, and the offset behind the furthest record that was polled until then."""
 
 
-def lags(run_dir: Path, run: Json, origin_ns: int, until_s: float) -> tuple[Lag, ...]:
+def lags(
+    run_dir: Path, run: Json, samples: Sequence[Json], origin_ns: int, until_s: float
+) -> tuple[Lag, ...]:
     """Return the lag of each reader, in records, whenever the high watermarks were sampled.
 
     A consumer that was told what to read is a reader, and so are all who have subscribed together.
@@ -32,10 +34,11 @@ def lags(run_dir: Path, run: Json, origin_ns: int, until_s: float) -> tuple[Lag,
     Args:
         run_dir: the folder of the run.
         run: its run.json.
+        samples: the lines of its samples.jsonl.
         origin_ns: the zero of the time axis.
         until_s: the consumers are told to end then.
     """
-    rounds = list(_rounds(run_dir))
+    rounds = list(_rounds(samples))
     found = []
     for reader, files in _files(run_dir, run).items():
         if sum(pq.read_metadata(file).num_rows for file in files) > _MOST_ROWS:
@@ -67,17 +70,13 @@ def _files(run_dir: Path, run: Json) -> dict[str, list[Path]]:
     return files
 
 
-def _rounds(run_dir: Path) -> Iterator[tuple[int, list[tuple[Partition, int]]]]:
+def _rounds(samples: Sequence[Json]) -> Iterator[tuple[int, list[tuple[Partition, int]]]]:
     """Yield the high watermarks that were asked for at one time, and when they had been told."""
-    samples = [
-        line
-        for line in fields.lines(run_dir / "samples.jsonl", [])
-        if line.get("sample") == "high-watermark"
-    ]
-    for _, together in groupby(samples, itemgetter("asked_ns")):
+    marks = (line for line in samples if line.get("sample") == "high-watermark")
+    for _, together in groupby(marks, itemgetter("asked_ns")):
         told = list(together)
-        marks = [((line["topic"], line["partition"]), int(line["offset"])) for line in told]
-        yield max(int(line["answered_ns"]) for line in told), marks
+        places = [((line["topic"], line["partition"]), int(line["offset"])) for line in told]
+        yield max(int(line["answered_ns"]) for line in told), places
 
 
 def _progress(polled: pa.Table) -> _Progress:

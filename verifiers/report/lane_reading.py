@@ -1,6 +1,7 @@
 """What a run folder has for some lanes of its report; a run without it has no such lane."""
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
 from operator import attrgetter
@@ -18,10 +19,12 @@ _PAUSE = re.compile(r"^\[\d+ms\]\[(\d+)ns\]\[gc *\].* Pause .* (\d+\.\d+)ms$")
 """The end of a pause: JVMs of ours write the machine's monotonic clock, as we do."""
 
 
-def logs(run_dir: Path, origin_ns: int) -> dict[Partition, dict[int, tuple[LogSample, ...]]]:
+def logs(
+    samples: Sequence[Json], origin_ns: int
+) -> dict[Partition, dict[int, tuple[LogSample, ...]]]:
     """Return how far each copy of a partition went over time, by broker."""
     found: dict[Partition, dict[int, list[LogSample]]] = {}
-    for line in fields.lines(run_dir / "samples.jsonl", []):
+    for line in samples:
         if line.get("sample") != "replica":
             continue
         topic, partition = line.get("topic"), fields.integer(line, "partition")

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from operator import attrgetter
@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import median_low
 
 from harness.core.run_dir import RunDir
-from verifiers.report import fields
-from verifiers.report.model import FaultRecord, Partition
+from verifiers.report.fields import Json
+from verifiers.report.model import FaultRecord, LogLine, Partition
 from verifiers.report.units import visible
 from verifiers.run_folder.broker_logs import broker_logs
 
@@ -33,32 +33,19 @@ _NOISE = ("no open connection", "meta.properties", "Connection to node", "discon
 _NUMBER = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
-    """A line of a broker's log.
-
-    Attributes:
-        at_s: when it was written, by the broker's clock as far as we know it.
-        node: whose log it is.
-        text: the line without its time.
-        times: how many lines around that fault differ from it in numbers alone; it is the first.
-    """
-
-    at_s: float
-    node: int
-    text: str
-    times: int = 1
-
-
 def around(
-    run_dir: Path, origin_ns: int, faults: Sequence[FaultRecord], partitions: Iterable[Partition]
+    run_dir: Path,
+    samples: Sequence[Json],
+    origin_ns: int,
+    faults: Sequence[FaultRecord],
+    partitions: Iterable[Partition],
 ) -> dict[str, tuple[LogLine, ...]]:
     """Return the lines around the beginning and the end of each fault, by its id.
 
     Of lines that differ in numbers alone the first is told; those of the run's own partitions go
     before errors, these before warnings, and all others last.
     """
-    ahead_ns = _ahead_ns(run_dir)
+    ahead_ns = _ahead_ns(samples)
     moments = [
         (fault.judged.id, at_s)
         for fault in faults
@@ -90,11 +77,11 @@ def around(
     return {fault_id: _told(lines) for fault_id, lines in found.items()}
 
 
-def _ahead_ns(run_dir: Path) -> int | None:
+def _ahead_ns(samples: Sequence[Json]) -> int | None:
     """Return how far the brokers' clock is ahead of ours, ns; None if nobody asked."""
     asked = [
         line["host_ns"] - (line["asked_ns"] + line["answered_ns"]) // 2
-        for line in fields.lines(run_dir / "samples.jsonl", [])
+        for line in samples
         if line.get("sample") == "clock"
     ]
     return median_low(asked) if asked else None

@@ -10,11 +10,23 @@ from markupsafe import Markup
 from verifiers.report import fields, units
 from verifiers.report.fields import Json
 from verifiers.report.model import LogSample, Partition
-from verifiers.report.svg import LEFT, RIGHT, Drawing, TimeAxis, join, level, num, path, text
+from verifiers.report.svg import (
+    LEFT,
+    NAME_SIGNS,
+    RIGHT,
+    Drawing,
+    TimeAxis,
+    colour,
+    join,
+    num,
+    path,
+    staircase,
+    text,
+    vertical_scale,
+)
 
 _HEIGHT = 64.0
 _TOP = 8.0
-_NAME_SIGNS = 22
 _STEPS = (1, 1.5, 2, 3, 4, 6, 8, 10)
 _ROW = 30.0
 _BAR = 14.0
@@ -37,7 +49,7 @@ def log_lane(
     top = units.nice_ceiling(max(ends, default=1), _STEPS)
     name = f"{units.visible(key[0])}/{key[1]}"
     lane = Drawing(
-        name=units.shortened(f"log of {name}", _NAME_SIGNS),
+        name=units.shortened(f"log of {name}", NAME_SIGNS),
         note="ends; dots: high watermarks",
         height=_HEIGHT + 4,
         described=f"log end and high watermark of each replica of {name}",
@@ -46,20 +58,13 @@ def log_lane(
     def y(offset: int) -> float:
         return _HEIGHT + 4 - min(offset, top) / top * (_HEIGHT + 4 - _TOP)
 
-    for place, value in ((_TOP, units.count(top)), (_HEIGHT + 4, "0")):
-        lane.fixed.append(level("rule", place))
-        lane.fixed.append(text("value", LEFT - 6, min(_HEIGHT + 3.5, place + 3.5), value))
+    lane.fixed += vertical_scale(_TOP, _HEIGHT + 4, units.count(top))
     for place, (broker, samples) in enumerate(shown.items()):
-        colour = (broker - 1) % 9 + 1
-        line = "".join(
-            f"M{num(axis.x(s.at_s))} {num(y(s.log_end))}" if not n
-            else f"H{num(axis.x(s.at_s))}V{num(y(s.log_end))}"
-            for n, s in enumerate(samples)
-        )  # fmt: skip
+        line = staircase((axis.x(s.at_s), y(s.log_end)) for s in samples)
         # What several copies have in common is seen of each: the later ones are narrower.
-        lane.stretched.append(path(f"copy n{min(place, 3)} w{colour}", [line] if line else []))
+        lane.stretched.append(path(f"copy n{min(place, 3)} w{colour(broker)}", line))
         dots = [f"M{num(axis.x(s.at_s))} {num(y(s.high_watermark))}h.01" for s in samples]
-        lane.stretched.append(path(f"watermark w{colour}", dots))
+        lane.stretched.append(path(f"watermark w{colour(broker)}", dots))
         for before, after in pairwise(samples):
             if after.log_end < before.log_end:
                 lane.placed.append(_cut(broker, before, after, axis, y(before.log_end)))
@@ -135,7 +140,7 @@ def _picture(
     def x(offset: int) -> float:
         return LEFT + (offset - begin) / (end - begin) * (RIGHT - LEFT)
 
-    parts: list[Markup] = [text("name", 0, 12, units.shortened(units.visible(name), _NAME_SIGNS))]
+    parts: list[Markup] = [text("name", 0, 12, units.shortened(units.visible(name), NAME_SIGNS))]
     for row, (broker, log) in enumerate(sorted(logs.items())):
         y = 20 + _ROW * row
         role = "leader" if log.get("leader") else "in the ISR" if log.get("in_sync") else "out"
@@ -169,7 +174,6 @@ def _bar(broker: int, log: Json, x: Any, y: float) -> list[Markup]:  # noqa: ANN
     begin, end = fields.integer(log, "log_start") or 0, int(log["leo"])
     entries = [e for e in fields.items(log, "epochs") if isinstance(e, list) and len(e) == 2]
     starts = [(int(epoch), max(begin, int(start))) for epoch, start in entries] or [(-1, begin)]
-    colour = (broker - 1) % 9 + 1
     parts = []
     for number, (epoch, start) in enumerate(starts):
         stop = starts[number + 1][1] if number + 1 < len(starts) else end
@@ -179,10 +183,10 @@ def _bar(broker: int, log: Json, x: Any, y: float) -> list[Markup]:  # noqa: ANN
         said = f"epoch {epoch}" if epoch >= 0 else "epochs unknown"
         title = f"broker {broker}: offsets {start} to {stop - 1}, {said}"
         shape = f"M{num(x0)} {num(y)}h{num(max(0.8, x1 - x0 - 0.8))}v{_BAR}H{num(x0)}z"
-        parts.append(path(f"b{colour}", [shape], title))
+        parts.append(path(f"b{colour(broker)}", [shape], title))
         if x1 - x0 > _NARROW:
             label = said if x1 - x0 > 2 * _NARROW else str(epoch)
-            parts.append(text(f"lab in on{colour}", (x0 + x1) / 2, y + 11, label))
+            parts.append(text(f"lab in on{colour(broker)}", (x0 + x1) / 2, y + 11, label))
     mark = fields.integer(log, "high_watermark")
     if mark is not None:
         parts.append(

@@ -90,6 +90,23 @@ class LogSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """A line of a broker's log.
+
+    Attributes:
+        at_s: when it was written, by the broker's clock as far as we know it.
+        node: whose log it is.
+        text: the line without its time.
+        times: how many lines around that fault differ from it in numbers alone; it is the first.
+    """
+
+    at_s: float
+    node: int
+    text: str
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """A stop of a node's JVM for its garbage collector."""
 
@@ -210,6 +227,7 @@ class RunRecord:
         pauses: of the nodes' JVMs, in the order of time; empty if they wrote no GC log.
         group: states of the workload's consumer group; empty if it has none.
         lags: of consumers; empty if there were none, or very many records.
+        logged: what brokers logged around each fault, by its id.
         script: what the script of a claim did, in the order of time; empty if there was none.
         effective: configuration of each node, read back from it; `given` is what it was started
             with.
@@ -243,6 +261,7 @@ class RunRecord:
     pauses: tuple[Pause, ...]
     group: tuple[GroupState, ...]
     lags: tuple[Lag, ...]
+    logged: Mapping[str, tuple[LogLine, ...]]
     script: tuple[ScriptStep, ...]
     effective: Mapping[str, Mapping[str, str]]
     given: Mapping[str, Mapping[str, str]]

@@ -19,7 +19,9 @@ from verifiers.report.svg import (
     level,
     num,
     path,
+    staircase,
     text,
+    vertical_scale,
 )
 
 _HEIGHT = 64
@@ -108,16 +110,10 @@ def lag_lane(lags: Sequence[Lag], axis: TimeAxis) -> Drawing:
     def y(records: int) -> float:
         return bottom - min(records, top) / top * (bottom - _TOP)
 
-    for place, value in ((_TOP, units.count(top)), (bottom, "0")):
-        lane.fixed.append(level("rule", place))
-        lane.fixed.append(text("value", LEFT - 6, min(_HEIGHT + 3.5, place + 3.5), value))
+    lane.fixed += vertical_scale(_TOP, bottom, units.count(top))
     for row, (kind, lag) in enumerate(zip(_LINES, drawn, strict=False)):
-        points = [(axis.x(at_s), y(n)) for at_s, n in lag.records if axis.shows(at_s)]
-        steps = [
-            f"M{num(x)} {num(h)}" if not n else f"H{num(x)}V{num(h)}"
-            for n, (x, h) in enumerate(points)
-        ]
-        lane.stretched.append(path(f"line {kind}", steps))
+        points = ((axis.x(at_s), y(n)) for at_s, n in lag.records if axis.shows(at_s))
+        lane.stretched.append(path(f"line {kind}", staircase(points)))
         where = (40 if left_out else 31) + 15 * row
         lane.fixed.append(path(f"line {kind}", [f"M0 {where - 4}H24"]))
         lane.fixed.append(text("key", 32, where, lag.reader))
@@ -169,9 +165,7 @@ def _quantity(
     usual = busy[len(busy) // 2] if busy else 0
     top = units.nice_ceiling(min(most, _HEADROOM * usual) / width_s)
     lane = Drawing(name=name, height=height + 4, described=described)
-    for place, value in ((_TOP, f"{units.count(top)}/s"), (height + 4, "0")):
-        lane.fixed.append(level("rule", place))
-        lane.fixed.append(text("value", LEFT - 6, min(height + 3.5, place + 3.5), value))
+    lane.fixed += vertical_scale(_TOP, height + 4, f"{units.count(top)}/s")
     return lane, top * width_s
 
 

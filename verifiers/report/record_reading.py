@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.core.errors import HistoryUnreadable, UsageError
 from harness.core.fault import recorded_traits
 from harness.core.verdict import Verdict
-from verifiers.report import fields, lane_reading
+from verifiers.report import fields, lane_reading, log_lines
 from verifiers.report.fields import Json
 from verifiers.report.lag_reading import lags
 from verifiers.report.model import (
@@ -54,6 +54,9 @@ def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
         report = Report(verdict=Verdict.UNKNOWN, reasons=(_NEVER,))
     phases = _phases(run, origin_ns)
     final_s = min((phase.from_s for phase in phases if phase.name == "final"), default=math.inf)
+    faults = _faults(run_dir, report, origin_ns, missing)
+    timeline = _timeline(run_dir, origin_ns, missing)
+    samples = list(fields.lines(run_dir / "samples.jsonl", []))
     return RunRecord(
         folder=run_dir,
         run=fields.text(run, "run") or run_dir.resolve().name,
@@ -76,13 +79,14 @@ def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
             checkers=dict(sorted(report.checkers.items())),
         ),
         verified=verified,
-        faults=_faults(run_dir, report, origin_ns, missing),
-        timeline=_timeline(run_dir, origin_ns, missing),
+        faults=faults,
+        timeline=timeline,
         lanes=_lanes(run_dir, origin_ns, missing),
-        logs=lane_reading.logs(run_dir, origin_ns),
+        logs=lane_reading.logs(samples, origin_ns),
         pauses=lane_reading.pauses(run_dir, origin_ns),
         group=lane_reading.group(run_dir, origin_ns),
-        lags=lags(run_dir, run, origin_ns, until_s=final_s),
+        lags=lags(run_dir, run, samples, origin_ns, until_s=final_s),
+        logged=log_lines.around(run_dir, samples, origin_ns, faults, timeline),
         script=lane_reading.script(run_dir, origin_ns),
         effective=_effective(run_dir),
         given=_given(run_dir),

@@ -18,6 +18,9 @@ LEFT = 176
 RIGHT = 1188
 """The plot lies between these two, in units of the drawing; what names a lane stands before it."""
 
+NAME_SIGNS = 22
+"""The longest name of a lane."""
+
 SIGN_WIDTH = 6.4
 """Width of one sign of a label, rounded up: labels must neither overlap nor be cut."""
 
@@ -121,6 +124,29 @@ def path(kind: str, shapes: Sequence[str], title: str = "") -> Markup:
 def level(kind: str, y: float) -> Markup:
     """Return a horizontal line of a class through the plot of a lane."""
     return path(kind, [f"M{LEFT} {num(y)}H{RIGHT}"])
+
+
+def staircase(points: Iterable[tuple[float, float]]) -> list[str]:
+    """Return the path of a line that keeps each height until the next point; none of none."""
+    steps = (
+        f"H{num(x)}V{num(y)}" if number else f"M{num(x)} {num(y)}"
+        for number, (x, y) in enumerate(points)
+    )
+    return [shape] if (shape := "".join(steps)) else []
+
+
+def vertical_scale(top: float, bottom: float, most: str) -> list[Markup]:
+    """Return the lines and the numbers of a lane from 0 at its bottom up to `most`."""
+    scale = []
+    for y, words in ((top, most), (bottom, "0")):
+        scale.append(level("rule", y))
+        scale.append(text("value", LEFT - 6, min(bottom - 0.5, y + 3.5), words))
+    return scale
+
+
+def colour(node_id: int) -> int:
+    """Return the number of a node's colour; isolated controllers share the nine of the brokers."""
+    return (node_id - 1) % 9 + 1
 
 
 def text(kind: str, x: float, y: float, words: str) -> Markup:
