@@ -104,7 +104,10 @@ class Relapse:
 @pattern("last_in_sync")
 @dataclass(frozen=True, slots=True)
 class LastInSync:
-    """All followers of a partition are hit, and the last replica in sync is gone at once."""
+    """All followers of a partition are hit, and the last replica in sync loses what it has.
+
+    A crash takes nothing from it: it leads again with all that was acknowledged.
+    """
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
         """Return whether a partition is among the targets, and the followers keep their data."""
@@ -114,11 +117,11 @@ class LastInSync:
         """Return both strokes."""
         leader = _partition(deck)
         place = leader.topic, leader.partition
-        hold_s, abrupt = 2 * _longest(deck, "hold"), deck.abrupt("next fault")
+        hold_s, destroying = 2 * _longest(deck, "hold"), deck.destroying("next fault")
         shrank = IsrShrank(*place, replicas=1)
         return (
             Step(at_s=0, fault=fault, target=IsrDownTo(1, *place), hold_s=hold_s),
-            _following(shrank, abrupt, leader, deck, within_s=hold_s + _LATE_S),
+            _following(shrank, destroying, leader, deck, within_s=hold_s + _LATE_S),
         )
 
 

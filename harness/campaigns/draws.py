@@ -49,7 +49,7 @@ def _segment_bytes(version: tuple[int, ...]) -> Sequence[str]:
 CLUSTERS: tuple[Draw, ...] = (
     Draw(
         name="controllers",
-        values=_of(0, 1),
+        values=_of(0, 1, 1),
         why="brokers may all be gone but one, and the metadata still moves",
         since=FIRST_KRAFT,
     ),

@@ -57,10 +57,11 @@ class Deck:
         others = [fault for fault in self.faults if not fault_traits(fault).hits_pairs]
         return self.one_of(draw, others or self.faults)
 
-    def abrupt(self, draw: str) -> Fault:
-        """Return a fault that takes a broker away at once; any where there is none."""
-        abrupt = [fault for fault in self.faults if _is_abrupt(fault)]
-        return self.one_of(draw, abrupt) if abrupt else self.fault(draw)
+    def destroying(self, draw: str) -> Fault:
+        """Return a fault that destroys data; an abrupt one, or any, where there is none."""
+        destroying = [fault for fault in self.faults if fault_traits(fault).destroys_data]
+        some = destroying or [fault for fault in self.faults if _is_abrupt(fault)]
+        return self.one_of(draw, some) if some else self.fault(draw)
 
     def target(self, draw: str, fault: Fault) -> Target:
         """Return somebody whom a fault can hit."""
