@@ -109,7 +109,7 @@ class TwoFollowers:
 class Controller:
     """The active controller: of a combined cluster it is one of the brokers."""
 
-    traits: ClassVar[TargetTraits] = TargetTraits(hits_controllers=True)
+    traits: ClassVar[TargetTraits] = TargetTraits(hits_controllers=True, needs_container=True)
 
     def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return the active controller; nobody while none is elected."""
@@ -183,9 +183,9 @@ class TransactionCoordinatorOf:
 class RandomBroker:
     """Any broker whose process is alive."""
 
-    def choose(self, cluster: Processes, random: Random) -> tuple[Broker, ...]:
+    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:
         """Return one running broker, drawn at inject time."""
-        running = [b for b in cluster.brokers if cluster.process_of(b) is not None]
+        running = cluster.running()
         return (_draw(running, random),) if running else ()
 
 
@@ -212,6 +212,8 @@ class BrokerOfId:
 @dataclass(frozen=True, slots=True)
 class LastRestarted:
     """The running broker whose process is the youngest, by the kernel's word."""
+
+    traits: ClassVar[TargetTraits] = TargetTraits(needs_container=True)
 
     def choose(self, cluster: Processes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
         """Return the broker that was started last; nobody while none runs."""

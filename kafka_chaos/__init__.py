@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from faults.events import TransactionPrepared as TransactionPrepared
     from faults.gc_pause import GcPause as GcPause
     from faults.link import Link as Link
+    from faults.own_command import OwnCommand as OwnCommand
     from faults.partition import Partition as Partition
     from faults.patterns import Alternation as Alternation
     from faults.patterns import Blackout as Blackout

@@ -184,10 +184,9 @@ def on_release(scenario: Scenario, kafka: str) -> Scenario:
     Raises:
         UsageError: the contract cannot be kept by the release, or the cluster is a user's own.
     """
-    if scenario.cluster.compose or scenario.cluster.image:
+    if not scenario.cluster.is_ours or scenario.cluster.image:
         raise UsageError(
-            "The run was made on brokers of your own image or Compose file: releases of Kafka "
-            "cannot take their place."
+            "The run was made on brokers of your own: releases of Kafka cannot take their place."
         )
     version, cluster = numbers(kafka), scenario.cluster
     metadata = cluster.metadata

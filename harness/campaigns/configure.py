@@ -1,6 +1,6 @@
 """Configuring a scenario: what a caller changes in it, and what the changes must fit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from harness.core.client_properties import read_client_properties
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from harness.core.fault import Target, describe, fault_traits, target_traits
+from harness.core.fault import Fault, Target, describe, fault_traits, target_traits
 from harness.core.limits import noticed_within_s
 from harness.core.run_dir import RunDir
 from harness.core.scenario import SCENARIOS, Scenario, Schedule
@@ -28,6 +28,7 @@ from harness.core.workload import (
 )
 
 DEFAULT_SCENARIO = "mixed"
+_TOPIC_OF_OURS = "kafka-chaos-orders"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,9 @@ def configure(name: str, overrides: Overrides) -> Scenario:
         UsageError: no such scenario, fault or client, or a combination that cannot be.
     """
     scenario = SCENARIOS[name]()
+    if overrides.cluster.get("bootstrap"):
+        # Others use that cluster too.
+        overrides = replace(overrides, workload={"topic": _TOPIC_OF_OURS, **overrides.workload})
     contract = replace(
         scenario.contract, **field_values(Contract, overrides.contract, owner="The contract")
     )
@@ -90,11 +94,13 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     cluster = _cluster(
         scenario.cluster, field_values(ClusterSpec, overrides.cluster, owner="The cluster")
     )
-    if cluster.compose is None:
+    if cluster.is_ours:
         wanted = dict(scenario.broker_config(cluster))
         if isinstance(workload, Grouped):
             wanted |= workload.cluster_config(cluster.kafka)
         cluster = replace(cluster, config=tuple(sorted({**wanted, **dict(cluster.config)}.items())))
+    if cluster.bootstrap is not None:
+        _reject_out_of_reach(schedule, is_asked=overrides.targets is not None)
     contract = contract.kept_by(cluster.kafka)
     if isinstance(workload, Demanding):
         workload.refuse(contract, kafka=cluster.kafka)
@@ -153,6 +159,40 @@ def _dealt(
     return replace(schedule, **asked)
 
 
+def _reject_out_of_reach(schedule: Schedule, *, is_asked: bool) -> None:
+    """Reject faults and targets that brokers outside Docker cannot have.
+
+    Args:
+        schedule: of any kind.
+        is_asked: whether the caller has asked for the targets of a mix.
+
+    Raises:
+        UsageError: with what there is instead.
+    """
+    faults: list[Fault] = []
+    targets: list[Target] = []
+    if isinstance(schedule, Mix):
+        faults += schedule.faults
+        targets += schedule.targets if is_asked else ()
+    elif isinstance(schedule, Script):
+        faults += [step.fault for step in schedule.script]
+        targets += [step.target for step in schedule.script]
+    if names := _named(fault for fault in faults if fault_traits(fault).needs_container):
+        raise UsageError(
+            f"Brokers outside Docker are out of reach of {names}: break them by commands of yours, "
+            "--faults 'own_command(./break.sh, ./heal.sh, ./look.sh)', or not at all, "
+            "`kafka-chaos run undisturbed`."
+        )
+    if names := _named(target for target in targets if target_traits(target).needs_container):
+        raise UsageError(
+            f"Outside Docker nobody can tell who {names} is: choose a leader, a follower or id(…)."
+        )
+
+
+def _named(things: Iterable[object]) -> str:
+    return ", ".join(dict.fromkeys(describe(thing)["name"] for thing in things))
+
+
 def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract, workload: Workload) -> Mix:
     """Leave out what cannot happen: no link of a single node can be cut, no follower of one copy.
 
@@ -187,6 +227,7 @@ def _possible(mix: Mix, cluster: ClusterSpec, workload: Workload) -> Mix:
     """
     has_group, has_transactions = isinstance(workload, Grouped), isinstance(workload, Transacting)
 
+    is_outside = cluster.bootstrap is not None
     # No log of a topic lies on an isolated controller: nothing of it can be destroyed.
     needs_brokers = cluster.controllers > 0 and any(
         fault_traits(fault).destroys_data for fault in mix.faults
@@ -198,6 +239,7 @@ def _possible(mix: Mix, cluster: ClusterSpec, workload: Workload) -> Mix:
             (has_group or not traits.needs_group)
             and (has_transactions or not traits.needs_transactions)
             and not (needs_brokers and traits.hits_controllers)
+            and not (is_outside and traits.needs_container)
         )
 
     return replace(mix, targets=tuple(filter(is_possible, mix.targets)))
@@ -287,31 +329,40 @@ def _client(overrides: Overrides) -> ClientLibrary | None:
     return ClientLibrary.parse(overrides.client) if overrides.client else None
 
 
-_BROUGHT_BY_FILE = (
-    "kafka", "image", "brokers", "controllers", "metadata", "features", "heap_mib", "config",
-    "security", "sasl",
+_BROUGHT_BY_USER = (
+    "image", "brokers", "controllers", "metadata", "features", "heap_mib", "config", "security",
+    "sasl",
 )  # fmt: skip
+_UNKNOWN = "unknown"
 
 
 def _cluster(spec: ClusterSpec, changes: dict[str, Any]) -> ClusterSpec:
-    if changes.get("compose") is None:
+    compose, bootstrap = changes.get("compose"), changes.get("bootstrap")
+    if compose is None and bootstrap is None:
         return replace(spec, **changes)
-    surplus = [name.replace("_", "-") for name in _BROUGHT_BY_FILE if name in changes]
-    if surplus:
-        raise UsageError(
-            f"A Compose file brings its own cluster: leave out --{', --'.join(surplus)} "
-            "or --compose."
-        )
-    file = read_compose_file(Path(changes["compose"]))
+    if compose is not None and bootstrap is not None:
+        raise UsageError("--compose starts a cluster, --bootstrap finds one: leave one out.")
+    # Only a broker in a container tells its version.
+    brought = _BROUGHT_BY_USER if compose is None else ("kafka", *_BROUGHT_BY_USER)
+    if surplus := [name.replace("_", "-") for name in brought if name in changes]:
+        whose, flag = ("A Compose file brings its", "compose")
+        if compose is None:
+            whose, flag = ("Brokers that run already bring their", "bootstrap")
+        raise UsageError(f"{whose} own cluster: leave out --{', --'.join(surplus)} or --{flag}.")
     properties = changes.get("client_config")
     if properties is not None:
         # What clients cannot use is refused before anything starts.
         read_client_properties(Path(properties))
+    if bootstrap is not None:
+        return ClusterSpec(
+            kafka=changes.get("kafka", _UNKNOWN), bootstrap=bootstrap, client_config=properties
+        )
+    file = read_compose_file(Path(str(compose)))
     return ClusterSpec(
-        kafka="unknown",
+        kafka=_UNKNOWN,
         brokers=file.brokers,
         controllers=file.controllers,
-        compose=str(changes["compose"]),
+        compose=str(compose),
         client_config=properties,
     )
 

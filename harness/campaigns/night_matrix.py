@@ -24,6 +24,7 @@ _OWN_CLUSTER = (
     "kafka",
     "image",
     "compose",
+    "bootstrap",
     "brokers",
     "controllers",
     "metadata",

@@ -28,5 +28,5 @@ def reject_unknown_versions(spec: ClusterSpec, client: ClientLibrary | None, *, 
     """
     if client is not None:
         reject_unknown_client(client, say=say)
-    if not spec.image and not spec.compose:
+    if not spec.image and spec.is_ours:
         reject_unknown_kafka(spec.kafka, say=say)

@@ -269,7 +269,7 @@ def _half_rate(scenario: Scenario) -> float | None:
 
 def _fewer_brokers(scenario: Scenario) -> Scenario | None:
     least = scenario.contract.replication_factor
-    if scenario.cluster.compose or scenario.cluster.brokers <= least:
+    if not scenario.cluster.is_ours or scenario.cluster.brokers <= least:
         return None
     return replace(scenario, cluster=replace(scenario.cluster, brokers=least))
 

@@ -205,6 +205,10 @@ SETTINGS: tuple[Setting, ...] = (
         kafka="Version of Apache Kafka.",
         image="Broker image to use instead of our own.",
         compose="A Compose file of your own to start and break.",
+        bootstrap=(
+            "Brokers that run already, outside Docker: host:port,…; nothing is started, and only "
+            "own_command, a fault by commands of yours, breaks them."
+        ),
         brokers="How many brokers, 1 to 9.",
         controllers="Isolated controllers; 0: brokers are controllers too.",
         metadata="Where Kafka keeps its metadata; default: KRaft from 3.3 on.",
@@ -213,7 +217,8 @@ SETTINGS: tuple[Setting, ...] = (
         security="What clients speak to the brokers: security.protocol; default: plaintext.",
         sasl="How clients log in where --security has it: sasl.mechanism; default: scram-sha-512.",
         client_config=(
-            "A file of Kafka's security settings of clients (client.properties), for --compose."
+            "A file of Kafka's security settings of clients (client.properties), for --compose "
+            "and --bootstrap."
         ),
         broker_config="Broker property KEY=VALUE; repeatable.",
     ),
@@ -321,6 +326,10 @@ SETTINGS: tuple[Setting, ...] = (
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 
 
+_OF_USERS = ("compose", "bootstrap", "client_config")
+"""What there is to say of a cluster of the user's own."""
+
+
 def flags_of(scenario: Scenario) -> dict[str, Any]:
     """Return the settings that make a scenario, as a file has them; its steps are left out."""
     own: dict[type, Any] = {ClusterSpec: scenario.cluster, Contract: scenario.contract}
@@ -335,8 +344,8 @@ def flags_of(scenario: Scenario) -> dict[str, Any]:
     flags: dict[str, Any] = {"scenario": scenario.name}
     for setting in SETTINGS:
         part = own.get(setting.owner, scenario.workload)
-        of_file = scenario.cluster.compose is not None and setting.owner is ClusterSpec
-        if of_file and setting.field not in ("compose", "client_config"):
+        is_users = not scenario.cluster.is_ours and setting.owner is ClusterSpec
+        if is_users and setting.field not in _OF_USERS:
             continue
         if (text := setting.written(getattr(part, setting.field, None))) is not None:
             flags[setting.name.replace("_", "-")] = text

@@ -84,6 +84,12 @@ class Admin:
         metadata = self._metadata(timeout_s=timeout_s)
         return set(metadata.brokers) if metadata else set()
 
+    def addresses(self, *, timeout_s: float = 3.0) -> dict[int, tuple[str, int]]:
+        """Return host and port of each registered broker, by id; empty if nobody answers."""
+        metadata = self._metadata(timeout_s=timeout_s)
+        brokers = metadata.brokers if metadata else {}
+        return {node_id: (broker.host, broker.port) for node_id, broker in brokers.items()}
+
     def partitions(
         self, topic: str | None = None, *, timeout_s: float = 3.0
     ) -> dict[tuple[str, int], PartitionState]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.cluster.broker_socket import BrokerSocket
+from harness.cluster.broker_socket import Address, BrokerSocket
 from harness.core.view import Partition, PartitionState
 
 _METADATA = 3
@@ -22,8 +22,7 @@ class BrokerMetadata:
     """A connection to one broker, made when it is asked, and kept until an answer fails to come.
 
     Args:
-        port: where the broker listens for clients, on 127.0.0.1; None, a port that is not known,
-            never answers.
+        address: where the broker listens for clients; None, it is not known, never answers.
         version: of Kafka, as numbers.
         timeout_s: for the connection, and for each answer.
         security: librdkafka's security settings; empty: none are needed.
@@ -31,13 +30,13 @@ class BrokerMetadata:
 
     def __init__(
         self,
-        port: int | None,
+        address: Address | None,
         version: tuple[int, ...],
         *,
         timeout_s: float,
         security: Mapping[str, str] | None = None,
     ) -> None:
-        self._port = port
+        self._address = address
         self._security = security or {}
         self._api = _WITH_EPOCHS if version >= _FIRST_WITH_EPOCHS else _PLAIN
         self._timeout_s = timeout_s
@@ -66,10 +65,10 @@ class BrokerMetadata:
             self._socket = None
 
     def _answer(self) -> bytes:
-        if self._port is None:
+        if self._address is None:
             raise ConnectionRefusedError("The broker publishes no port that is known.")
         if self._socket is None:
-            self._socket = BrokerSocket(self._port, self._security, timeout_s=self._timeout_s)
+            self._socket = BrokerSocket(self._address, self._security, timeout_s=self._timeout_s)
         everything = struct.pack(">i", -1)
         topics = everything + b"\0" if self._api == _WITH_EPOCHS else everything
         return self._socket.ask(_METADATA, self._api, topics)

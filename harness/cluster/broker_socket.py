@@ -17,12 +17,15 @@ _CLIENT = b"kafka-chaos"
 _CORRELATION = 0x6B63
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
+Address = tuple[str, int]
+"""Host and port."""
+
 
 class BrokerSocket:
-    """A connection to a broker on a port of 127.0.0.1.
+    """A connection to a broker.
 
     Args:
-        port: where it listens.
+        address: where it listens.
         security: librdkafka's security settings; empty: none are needed.
         timeout_s: for the connection, and for each answer.
 
@@ -30,13 +33,13 @@ class BrokerSocket:
         OSError: there is none, or the broker does not let us in.
     """
 
-    def __init__(self, port: int, security: Mapping[str, str], *, timeout_s: float) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+    def __init__(self, address: Address, security: Mapping[str, str], *, timeout_s: float) -> None:
+        self._socket = socket.create_connection(address, timeout=timeout_s)
         protocol = security.get("security.protocol", "PLAINTEXT")
         try:
             if protocol.endswith("SSL"):
                 context = _tls(security)
-                self._socket = context.wrap_socket(self._socket, server_hostname="127.0.0.1")
+                self._socket = context.wrap_socket(self._socket, server_hostname=address[0])
             if protocol.startswith("SASL"):
                 _log_in(self.ask, security)
         except (KeyError, ValueError, struct.error) as error:

@@ -1,46 +1,39 @@
 """A running cluster in containers."""
 
-import copy
 import logging
 import re
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.admin import Admin
 from harness.cluster.agent import Agent
-from harness.cluster.broker_metadata import BrokerMetadata
+from harness.cluster.broker_socket import Address
 from harness.cluster.containers import ComposeProject, NodeContainer
 from harness.cluster.disks import Source, copy_metadata, copy_replicas, copy_transactions
-from harness.cluster.links import client_rule, knock, link_rules
+from harness.cluster.kafka_cluster import KafkaCluster
+from harness.cluster.links import client_rule, link_rules
 from harness.cluster.logs import ClusterLogs
-from harness.cluster.metadata import MetadataSource, ReplicaEnd, Shortfall, Watermark
+from harness.cluster.metadata import ReplicaEnd
 from harness.cluster.processes import PROCESSES, processes
 from harness.cluster.security import Security
 from harness.cluster.topology import Node, Topology
 from harness.cluster.user_compose import data_folders
 from harness.cluster.zookeeper import ZooKeeper
-from harness.core.access import Access
 from harness.core.cluster import (
     Answer,
     Broker,
     ClientDirection,
-    Cluster,
     ClusterSpec,
     CutLog,
     Direction,
-    Lease,
     Listener,
     ProcessState,
 )
-from harness.core.errors import ClusterBroken, UsageError
-from harness.core.run_dir import REPLICA_LIMIT_BYTES, Journal, canonical_json, write_atomically
-from harness.core.version import numbers
-from harness.core.view import PartitionState
-from harness.core.wait import wait_until
+from harness.core.errors import ClusterBroken
+from harness.core.run_dir import REPLICA_LIMIT_BYTES, canonical_json, write_atomically
 from harness.machine.engine import ENGINE_ERRORS
 
 log = logging.getLogger(__name__)
@@ -54,7 +47,7 @@ _GC_NODES = 2_000_000
 _LOG_LINES = 100_000
 
 
-class DockerCluster:
+class DockerCluster(KafkaCluster):
     """A running cluster of containers; see `harness.core.cluster.Cluster`.
 
     Use `harness.cluster.launch.launch` to start one, and `shut_down` to remove it.
@@ -79,46 +72,28 @@ class DockerCluster:
         *,
         security: Security | None = None,
     ) -> None:
-        self.spec = spec
+        keeper = topology.zookeeper
+        has_extra = any(node.kind == "controller" for node in topology.nodes)
+        brokers = [node.node_id for node in topology.nodes if node.kind == "broker"]
+        super().__init__(
+            spec,
+            folder,
+            access=topology.access,
+            admin_access=topology.admin_access,
+            zookeeper=ZooKeeper(f"127.0.0.1:{keeper.port}") if keeper else None,
+            # Kafka itself would place replicas on the extra controllers too.
+            place_on=brokers if keeper and has_extra else (),
+        )
         self.security = security
         self.topology = topology
-        self.timing_s: dict[str, float] = {}
         self._project = project
-        self._folder = folder
         self._containers = {
             node.node_id: NodeContainer.of(project.find(node.container)) for node in topology.nodes
         }
         self.agent = Agent(project.find(topology.agent))
         self.logs = ClusterLogs(self.agent, {n: c.pid for n, c in self._containers.items()})
-        # The effective configuration of each broker, by node id.
-        self._settings: dict[int, Mapping[str, str]] = {}
-        # Who asks many times a second reads no file each time.
-        self._admin_security = topology.admin_access.security()
-        keeper = topology.zookeeper
-        self.zookeeper = ZooKeeper(f"127.0.0.1:{keeper.port}") if keeper else None
-        has_extra = any(node.kind == "controller" for node in topology.nodes)
-        self.admin = Admin(
-            topology.admin_access,
-            kafka=spec.kafka,
-            zookeeper=self.zookeeper,
-            # Kafka itself would place replicas on the extra controllers too.
-            place_on=[b.node_id for b in self.brokers] if keeper and has_extra else (),
-        )
-        self._source: MetadataSource = self.zookeeper or self.admin
-        self._watermarks: Admin | None = None
-        self._lease: Lease | None = None
 
     # -- who is in it ----------------------------------------------------------------------------
-
-    @property
-    def bootstrap(self) -> str:
-        """Bootstrap servers for clients on this machine."""
-        return self.topology.bootstrap
-
-    @property
-    def access(self) -> Access:
-        """How clients on this machine get in."""
-        return self.topology.access
 
     @property
     def nodes(self) -> tuple[Broker, ...]:
@@ -134,20 +109,14 @@ class DockerCluster:
             if node.kind == "broker"
         )
 
-    def node(self, broker: Broker) -> Node:
+    def node(self, broker: Broker | Node) -> Node:
         """Return how a node was arranged."""
         return next(node for node in self.topology.nodes if node.node_id == broker.node_id)
 
-    def _broker(self, node_id: int) -> Broker:
-        """Return a node by its id.
-
-        Raises:
-            ClusterBroken: Kafka names one that is not ours.
-        """
-        for node in self.nodes:
-            if node.node_id == node_id:
-                return node
-        raise ClusterBroken(unknown_node(node_id))
+    def address_of(self, broker: Broker) -> Address | None:
+        """Return where a broker listens for clients on this machine; None: it publishes no port."""
+        port = self.node(broker).port
+        return None if port is None else ("127.0.0.1", port)
 
     def pid(self, node: Broker | Node) -> int:
         """Return the first process of a node's container, in the engine's root pid namespace."""
@@ -158,56 +127,6 @@ class DockerCluster:
         return self._containers[node.node_id].container.logs(tail=lines)
 
     # -- what Kafka says ---------------------------------------------------------------------------
-
-    def partition_count(self, topic: str) -> int:
-        """Return how many partitions a topic has; 0 if there is no such topic, or no answer."""
-        return len(self._source.partitions(topic))
-
-    def leader_of(self, topic: str, partition: int) -> Broker | None:
-        """Return the leader, or None while there is none."""
-        state = self._partition(topic, partition)
-        return self._broker(state.leader) if state and state.leader is not None else None
-
-    def isr_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
-        """Return the in-sync replicas."""
-        state = self._partition(topic, partition)
-        return tuple(self._broker(node_id) for node_id in state.isr) if state else ()
-
-    def replicas_of(self, topic: str, partition: int) -> tuple[Broker, ...]:
-        """Return the assigned replicas, the preferred leader first."""
-        state = self._partition(topic, partition)
-        return tuple(self._broker(node_id) for node_id in state.replicas) if state else ()
-
-    def leader_known_by(self, broker: Broker, topic: str, partition: int) -> Broker | None:
-        """Return the leader that one broker's own metadata names; None if it names none."""
-        with closing(self.metadata_of(broker, timeout_s=_ONE_ANSWER_S)) as metadata:
-            state = (metadata.partitions() or {}).get((topic, partition))
-        return self._broker(state.leader) if state and state.leader is not None else None
-
-    def metadata_of(self, broker: Broker, *, timeout_s: float) -> BrokerMetadata:
-        """Return a connection to one broker that tells its own metadata.
-
-        Args:
-            broker: who is asked.
-            timeout_s: for each answer.
-        """
-        version = numbers(self.spec.kafka) or _UNKNOWN_VERSION
-        return BrokerMetadata(
-            self.node(broker).port, version, timeout_s=timeout_s, security=self._admin_security
-        )
-
-    def _partition(self, topic: str, partition: int) -> PartitionState | None:
-        states = self._source.partitions(topic)
-        if states and (topic, partition) not in states:
-            raise UsageError(f"The cluster has no partition {partition} of topic {topic!r}.")
-        return states.get((topic, partition))
-
-    def metadata(self) -> MetadataSource:
-        """Return a source of metadata for as long as the cluster is there.
-
-        A question that hangs in it does not hold up those that are asked elsewhere.
-        """
-        return self.zookeeper or Admin(self.topology.admin_access)
 
     def controller(self) -> Broker | None:
         """Return the active controller, by its znode or by the votes on the nodes' disks.
@@ -231,59 +150,16 @@ class DockerCluster:
                 best = max(best, (int(epoch[1]), int(leader[1])))
         return self._broker(best[1]) if best[1] >= 0 else None
 
-    def registered(self, *, timeout_s: float = 3.0) -> frozenset[int]:
-        """Return the ids of the brokers that are registered; empty if nobody can be asked."""
-        return frozenset(self._source.broker_ids(timeout_s=timeout_s))
-
-    def has_full_isr(self, topics: Sequence[str], *, without: Collection[int] = ()) -> bool:
-        """Return whether every broker is registered and every ISR of the topics is full.
-
-        Args:
-            topics: whose partitions count.
-            without: node ids of brokers that are not waited for.
-        """
-        return self.shortfall(topics, without=without).is_whole
-
-    def shortfall(self, topics: Sequence[str], *, without: Collection[int] = ()) -> Shortfall:
-        """Return which brokers are not registered, and which ISRs of the topics are not full.
-
-        Args:
-            topics: whose partitions count.
-            without: node ids of brokers that are not waited for.
-        """
-        wanted = {broker.node_id for broker in self.brokers} - set(without)
-        registered = self.registered()
-        states = {k: s for k, s in self._source.partitions().items() if k[0] in topics}
-        return Shortfall(
-            answered=bool(registered) and bool(states),
-            unregistered=tuple(sorted(wanted - registered)) if registered else (),
-            partitions={
-                partition: state
-                for partition, state in states.items()
-                if state.leader is None or not set(state.isr) >= set(state.replicas) - set(without)
-            },
-        )
-
-    def await_full_isr(
-        self, topics: Sequence[str], *, timeout_s: float, without: Collection[int] = ()
-    ) -> None:
-        """Wait until every broker is registered and every ISR of the topics is full.
-
-        Raises:
-            WaitTimeout: they were not.
-        """
-        wait_until(
-            lambda: self.has_full_isr(topics, without=without),
-            timeout_s=timeout_s,
-            what=f"full in-sync replicas of {', '.join(topics)}",
-        )
-
     # -- what the kernel says ----------------------------------------------------------------------
 
     def process_of(self, broker: Broker) -> ProcessState | None:
         """Return the node's JVM, or None if it has none."""
         process = self.agent.ask("state", container_pid=self.pid(broker))["process"]
         return process and ProcessState(**process)
+
+    def running(self) -> tuple[Broker, ...]:
+        """Return the brokers whose process is there, frozen or not."""
+        return tuple(broker for broker in self.brokers if self.process_of(broker) is not None)
 
     def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
         """Return how each of the node's JVMs ended so far, as its supervisor saw it."""
@@ -325,15 +201,6 @@ class DockerCluster:
                 "service kafka-chaos.replication-port or kafka-chaos.controller-port."
             )
         return port
-
-    def high_watermarks(
-        self, partitions: Sequence[tuple[str, int]], *, timeout_s: float = 3.0
-    ) -> Mapping[tuple[str, int], Watermark]:
-        """Return the high watermarks that leaders tell in time; those that do not are left out."""
-        if self._watermarks is None:
-            # A client of its own: a question that hangs in it holds up nobody else's.
-            self._watermarks = Admin(self.topology.admin_access)
-        return self._watermarks.high_watermarks(partitions, timeout_s=timeout_s)
 
     def replica_ends(self, topics: Sequence[str]) -> list[ReplicaEnd]:
         """Return where the replicas of some topics end; what cannot be read just now is left out.
@@ -454,38 +321,7 @@ class DockerCluster:
         """Return what a node's process has written into its log so far; empty if it has none."""
         return self.logs.server_log(self.node(broker)).decode(errors="replace")
 
-    # -- what Kafka is told ------------------------------------------------------------------------
-
-    def alter_topic(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Change settings of a topic, keep its others, and read them back.
-
-        Raises:
-            UsageError: Kafka calls a setting invalid.
-            ClusterBroken: it did not take effect.
-        """
-        # What is asked for may be in force before we are told so: it is noted beforehand.
-        line = {"time_ns": time.monotonic_ns(), "topic": topic, "settings": dict(settings)}
-        journal = Journal(self._folder / "settings.jsonl")
-        try:
-            journal.append(line)
-        finally:
-            journal.close()
-        self.admin.alter_topic_config(topic, settings)
-
     # -- what is broken, always under a lease ------------------------------------------------------
-
-    @property
-    def lease(self) -> Lease:
-        """The lease that damage is done under."""
-        if self._lease is None:
-            raise ClusterBroken("Nothing may be broken without a lease: use cluster.leased(…).")
-        return self._lease
-
-    def leased(self, lease: Lease) -> Cluster:
-        """Return this cluster with the right to break it until the lease ends."""
-        twin = copy.copy(self)
-        twin._lease = lease
-        return twin
 
     def ask_agent(self, broker: Broker, verb: str, **arguments: Any) -> Mapping[str, Any]:  # noqa: ANN401
         """Have the fault agent carry out a verb at a node, under the lease."""
@@ -527,13 +363,6 @@ class DockerCluster:
             for b in brokers
         ]
         self.agent.ask("cut", lease=self.lease, rules=rules)
-
-    def probe_from_outside(
-        self, brokers: Sequence[Broker], *, timeout_s: float
-    ) -> dict[int, Answer]:
-        """Ask each broker's client listener from this machine, as a client would."""
-        ports = {broker.node_id: self.node(broker).port for broker in brokers}
-        return knock(ports, timeout_s=timeout_s, security=self._admin_security)
 
     def mend(self) -> None:
         """Take away all cuts of links under this lease."""
@@ -582,13 +411,6 @@ class DockerCluster:
         return self.logs.pauses_s(broker.node_id, self.lease.fault_id)
 
     # -- the folder of the run ---------------------------------------------------------------------
-
-    def keep_settings(self, broker: Broker, settings: Mapping[str, str]) -> None:
-        """Remember a broker's effective configuration, and write it into the run folder."""
-        self._settings[broker.node_id] = settings
-        write_atomically(
-            self._folder_of(self.node(broker)) / "effective.json", canonical_json(dict(settings))
-        )
 
     def move_to(self, folder: Path) -> None:
         """Work for another run from now on; its folder gets the Compose file and the settings."""
@@ -660,8 +482,8 @@ class DockerCluster:
             log_dirs=tuple(data_folders(settings) or data_folders({"log.dirs": node.data or ""})),
         )
 
-    def _folder_of(self, node: Node) -> Path:
-        folder = self._folder / "cluster" / node.service
+    def _folder_of(self, broker: Broker | Node) -> Path:
+        folder = self._folder / "cluster" / self.node(broker).service
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -680,11 +502,3 @@ class DockerCluster:
         if self.security:
             self.security.remove()
         self.timing_s["stopped"] = time.monotonic() - begin
-
-
-def unknown_node(node_id: int) -> str:
-    """Return what is wrong with a broker that no service is known to run."""
-    return (
-        f"Broker {node_id} belongs to the cluster, but no service of its Compose file is known as "
-        f'broker {node_id}: label every broker\'s service kafka-chaos.broker: "<node id>".'
-    )

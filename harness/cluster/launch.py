@@ -11,7 +11,8 @@ from pathlib import Path
 from harness.cluster.admin import reject_ignored_config
 from harness.cluster.cleanup import owner
 from harness.cluster.containers import ComposeProject
-from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster, unknown_node
+from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster
+from harness.cluster.kafka_cluster import unknown_node
 from harness.cluster.logs import EXITS, settings_in
 from harness.cluster.security import Security, make_security
 from harness.cluster.topology import OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS, labels, render
@@ -20,7 +21,7 @@ from harness.cluster.user_topology import arrange, complete, image_config, kafka
 from harness.cluster.zookeeper import ZooKeeper
 from harness.core.cluster import Broker, ClusterSpec, TopicSpec
 from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from harness.core.errors import ClusterBroken
+from harness.core.errors import ClusterBroken, UsageError
 from harness.core.progress import Say
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.core.wait import wait_until
@@ -51,8 +52,11 @@ def launch(spec: ClusterSpec, *, run: str, folder: Path, say: Say) -> DockerClus
         say: called with a sentence before each long step.
 
     Raises:
+        UsageError: it is a cluster outside Docker.
         ClusterBroken: it did not come up; what was started is removed again.
     """
+    if spec.bootstrap is not None:
+        raise UsageError(f"The brokers at {spec.bootstrap} run already: nothing can be started.")
     agent_image = ensure_agent_image(say=say)
     security: Security | None = None
     if spec.compose:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
-from harness.cluster.broker_socket import BrokerSocket
+from harness.cluster.broker_socket import Address, BrokerSocket
 from harness.cluster.containers import NodeContainer
 from harness.cluster.topology import Node
 from harness.core.cluster import Answer, ClientDirection, Direction
@@ -97,28 +97,31 @@ def client_rule(
 
 
 def knock(
-    ports: Mapping[int, int | None], *, timeout_s: float, security: Mapping[str, str] | None = None
+    addresses: Mapping[int, Address | None],
+    *,
+    timeout_s: float,
+    security: Mapping[str, str] | None = None,
 ) -> dict[int, Answer]:
-    """Return what each port of 127.0.0.1 answers to an ApiVersions request, all asked at once.
+    """Return what each listener answers to an ApiVersions request, all asked at once.
 
     Args:
-        ports: by any key; None, a port that is not known, is unreachable.
+        addresses: by any key; None, one that is not known, is unreachable.
         timeout_s: for each.
         security: librdkafka's security settings; empty: none are needed.
     """
-    with ThreadPoolExecutor(max_workers=max(1, len(ports))) as threads:
-        answers = threads.map(lambda port: _ask(port, timeout_s, security or {}), ports.values())
-        return dict(zip(ports, answers, strict=True))
+    with ThreadPoolExecutor(max_workers=max(1, len(addresses))) as threads:
+        answers = threads.map(lambda at: _ask(at, timeout_s, security or {}), addresses.values())
+        return dict(zip(addresses, answers, strict=True))
 
 
-def _ask(port: int | None, timeout_s: float, security: Mapping[str, str]) -> Answer:
-    if port is None:
+def _ask(address: Address | None, timeout_s: float, security: Mapping[str, str]) -> Answer:
+    if address is None:
         return Answer.UNREACHABLE
     # A broker says which versions it speaks before anybody has logged in.
     protocol = security.get("security.protocol", "").replace("SASL_", "")
     anonymous = {**security, "security.protocol": protocol}
     try:
-        with closing(BrokerSocket(port, anonymous, timeout_s=timeout_s)) as connection:
+        with closing(BrokerSocket(address, anonymous, timeout_s=timeout_s)) as connection:
             connection.ask(_API_VERSIONS, 0, b"")
     except TimeoutError:
         # The engine's own proxy accepts every connection, so nothing tells silence of the broker

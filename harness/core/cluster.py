@@ -91,10 +91,13 @@ class ClusterSpec:
         tuned: start with the class-data archive and the flags for small machines.
         security: what clients speak to brokers of ours; brokers among themselves speak plaintext.
         sasl: how clients log in where `security` has it.
-        client_config: a file of Kafka's security settings of clients, for a Compose file's cluster.
+        client_config: a file of Kafka's security settings of clients, for a cluster that is not
+            ours.
         image: a broker image to use instead of our own.
         compose: a Compose file of the user's to start instead of one of ours; `kafka` is then
             "unknown" until a broker tells, and `brokers` is how many the file has.
+        bootstrap: `host:port,…` of brokers that run already, outside Docker; nothing is started,
+            `kafka` is what the user says, and `brokers` is not known until they are asked.
     """
 
     kafka: str = "4.3.1"
@@ -110,6 +113,7 @@ class ClusterSpec:
     client_config: str | None = None
     image: str | None = None
     compose: str | None = None
+    bootstrap: str | None = None
 
     def __post_init__(self) -> None:
         """Reject a cluster that cannot be started.
@@ -117,9 +121,9 @@ class ClusterSpec:
         Raises:
             UsageError: naming the setting and its bounds.
         """
-        if not 1 <= self.brokers <= MAX_BROKERS:
+        if not 1 <= self.brokers <= MAX_BROKERS and self.bootstrap is None:
             raise UsageError(f"{self.brokers} brokers: choose 1 to {MAX_BROKERS}.")
-        if self.controllers not in (0, 1, 3, 5) and self.compose is None:
+        if self.controllers not in (0, 1, 3, 5) and self.is_ours:
             raise UsageError(f"{self.controllers} controllers: choose 0 (combined), 1, 3 or 5.")
         for key, value in self.config:
             if key in _SET_BY_HARNESS:
@@ -128,7 +132,7 @@ class ClusterSpec:
                 raise UsageError(f"The value of the broker property {key} holds a line break.")
         if self.heap_mib < 128:
             raise UsageError(f"A heap of {self.heap_mib} MiB is too small: at least 128.")
-        if self.compose is None:
+        if self.is_ours:
             self._reject_mode()
 
     def _reject_mode(self) -> None:
@@ -152,7 +156,7 @@ class ClusterSpec:
         if self.client_config is not None:
             raise UsageError(
                 "Clients of a cluster of ours get in by files of its own: --client-config is for "
-                "a cluster of your own, --compose."
+                "a cluster of your own, --compose or --bootstrap."
             )
         if not self.security.startswith("sasl") or self.sasl == "plain":
             return
@@ -164,16 +168,24 @@ class ClusterSpec:
             )
 
     @property
+    def is_ours(self) -> bool:
+        """Whether the brokers are of our making: neither a Compose file's nor outside Docker."""
+        return self.compose is None and self.bootstrap is None
+
+    @property
     def mode(self) -> Metadata:
-        """Where the metadata is kept, the default resolved; a user's own file is KRaft."""
-        if self.metadata is not None or self.compose is not None:
+        """Where the metadata is kept, the default resolved; a user's own cluster is KRaft."""
+        if self.metadata is not None or not self.is_ours:
             return self.metadata or "kraft"
         return "kraft" if numbers(self.kafka) >= FIRST_KRAFT else "zookeeper"
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One node of a running cluster: its id in Kafka and the name of its container."""
+    """One node of a running cluster: its id in Kafka and the name of its container.
+
+    Outside Docker it has none, and `host:port` stands there.
+    """
 
     node_id: int
     container: str
@@ -281,6 +293,9 @@ class Nodes(Protocol):
     @property
     def nodes(self) -> tuple[Broker, ...]:
         """All brokers, isolated controllers, and ZooKeeper where there is one."""
+
+    def running(self) -> tuple[Broker, ...]:
+        """Return the brokers whose process is there, frozen or not; outside Docker who answers."""
 
     @property
     def lease(self) -> Lease:

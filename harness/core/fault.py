@@ -42,6 +42,7 @@ class FaultTraits:
         fails_disk: disks of the victims may refuse to read or write while it is in force.
         ends_lead_by: how a victim ceases to lead: it crashes, its session with the controller
             expires, it shuts down in order, or it loses power.
+        needs_container: the victims must run in containers, where the fault agent reaches them.
         proof: what witnesses must see before the fault counts, a clause that follows "To count,".
     """
 
@@ -52,6 +53,7 @@ class FaultTraits:
     damages_data: bool = False
     fails_disk: bool = False
     ends_lead_by: Literal["crash", "session end", "shutdown", "power loss"] = "session end"
+    needs_container: bool = True
     proof: str = "its witnesses must see the effect and its end"
 
 
@@ -67,6 +69,7 @@ class TargetTraits:
         needs_transactions: there is nobody to choose in a run whose workload has no transactions.
         hits_controllers: the target may choose an isolated controller, which has no log of a topic
             to lose and no link to replicate over.
+        needs_container: outside Docker nobody can tell whom the target means.
     """
 
     hits_pairs: bool = False
@@ -75,6 +78,7 @@ class TargetTraits:
     needs_group: bool = False
     needs_transactions: bool = False
     hits_controllers: bool = False
+    needs_container: bool = False
 
 
 @runtime_checkable

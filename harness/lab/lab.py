@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
@@ -90,7 +90,8 @@ class Lab:
     @property
     def cluster(self) -> DockerCluster:
         """The cluster, for what the methods of the lab do not cover."""
-        return self._context.cluster
+        # Claims run on clusters of ours.
+        return cast(DockerCluster, self._context.cluster)
 
     @property
     def topic(self) -> str:

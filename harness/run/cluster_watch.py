@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from harness.cluster.admin import CLIENT_CONFIG
 from harness.cluster.broker_metadata import BrokerMetadata
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.pool import RunCluster
 from harness.core.cluster import Broker
 from harness.core.coordinators import TRANSACTIONS_TOPIC
 from harness.core.errors import KafkaChaosError
@@ -46,7 +46,7 @@ class ClusterWatch:
 
     def __init__(
         self,
-        cluster: DockerCluster,
+        cluster: RunCluster,
         *,
         events: Collection[Event],
         topics: Collection[str],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.pool import RunCluster
 from harness.core.client_library import ClientLibrary, ClientRuntime
 from harness.core.cluster import ClusterSpec, TopicSpec
 from harness.core.contract import Contract
@@ -64,7 +64,7 @@ class RunContext:
         at_end: called when the run is over, however it ended.
     """
 
-    cluster: DockerCluster
+    cluster: RunCluster
     run_dir: RunDir
     run_id: str
     seed: int

@@ -13,9 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.metadata import Shortfall
-from harness.cluster.pool import ClusterPool
+from harness.cluster.pool import ClusterPool, RunCluster
 from harness.core.client_library import ClientRuntime
 from harness.core.clock import clock_name
 from harness.core.cluster import ClusterSpec, TopicSpec
@@ -113,7 +112,7 @@ class Runner:
             cluster = self.pool.acquire(self.run.cluster, run_dir, say=self.progress.say)
             stack.callback(self._dispose, cluster, phase)
             for topic in topics:
-                cluster.admin.create_topic(topic)
+                cluster.create_topic(topic)
             cluster.await_full_isr(names, timeout_s=_STEADY_S)
             # Brokers of a user's own Compose file tell their version only now.
             run_dir.update(cluster_timing_s=cluster.timing_s, **_described(cluster.spec))
@@ -256,7 +255,7 @@ class Runner:
             reasons=[],
         )
 
-    def _dispose(self, cluster: DockerCluster, phase: Phases) -> None:
+    def _dispose(self, cluster: RunCluster, phase: Phases) -> None:
         """Keep what is on the brokers' disks, then give the cluster back, whatever happens."""
         with phase("stop"):
             try:
@@ -271,7 +270,7 @@ class Runner:
             finally:
                 self._give_back(cluster)
 
-    def _give_back(self, cluster: DockerCluster) -> None:
+    def _give_back(self, cluster: RunCluster) -> None:
         failed = bool(self._reasons) or not self._is_whole or sys.exc_info()[0] is not None
         if self.keep_cluster == "always" or (self.keep_cluster == "failed" and failed):
             self.progress.say(

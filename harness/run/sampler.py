@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.pool import RunCluster
 from harness.core.errors import KafkaChaosError
 from harness.core.run_dir import Journal
 from harness.core.view import Partition, PartitionState
@@ -42,9 +42,7 @@ class Sampler:
         journal: samples.jsonl.
     """
 
-    def __init__(
-        self, cluster: DockerCluster, states: States, min_isr: int, journal: Journal
-    ) -> None:
+    def __init__(self, cluster: RunCluster, states: States, min_isr: int, journal: Journal) -> None:
         self._cluster = cluster
         self._states = states
         self._min_isr = min_isr

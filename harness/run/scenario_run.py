@@ -59,10 +59,7 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
     schedule, cluster = scenario.schedule, scenario.cluster
     dealt = schedule if isinstance(schedule, Mix) else None
     return {
-        # A Compose file brings the rest of its cluster.
-        "cluster": asdict(cluster)
-        if cluster.compose is None
-        else {"compose": cluster.compose, "client_config": cluster.client_config},
+        "cluster": _cluster_settings(cluster),
         "contract": asdict(scenario.contract),
         "workload_name": WORKLOADS.name_of(scenario.workload),
         "workload": asdict(scenario.workload),  # type: ignore[call-overload]  # a dataclass
@@ -79,6 +76,14 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
         "lease_margin_s": scenario.lease_margin_s,
         "client": _written(scenario.client),
     }
+
+
+def _cluster_settings(cluster: ClusterSpec) -> dict[str, Any]:
+    if cluster.is_ours:
+        return asdict(cluster)
+    # A user's own cluster brings the rest.
+    names = ("compose", "client_config") if cluster.compose else ("bootstrap", "client_config")
+    return {name: getattr(cluster, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,9 @@ class FakeCluster:
     def process_of(self, broker: Broker) -> ProcessState | None:
         return self.processes[broker.node_id]
 
+    def running(self) -> tuple[Broker, ...]:
+        return tuple(broker for broker in self.brokers if self.process_of(broker) is not None)
+
     @witness
     def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
         return tuple(self.exits.get(broker.node_id, []))

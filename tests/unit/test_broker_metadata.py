@@ -65,7 +65,7 @@ def test_a_broker_tells_its_partitions_again_and_again(
 ) -> None:
     with (
         broker(answer(version, 2), answer(version, -1)) as port,
-        closing(BrokerMetadata(port, version, timeout_s=10)) as metadata,
+        closing(BrokerMetadata(("127.0.0.1", port), version, timeout_s=10)) as metadata,
     ):
         first, second = metadata.partitions(), metadata.partitions()
 
@@ -79,7 +79,7 @@ def test_a_broker_tells_its_partitions_again_and_again(
 def test_half_an_answer_is_none(kept: int) -> None:
     with (
         broker(answer(NEW, 2)[:kept]) as port,
-        closing(BrokerMetadata(port, NEW, timeout_s=10)) as metadata,
+        closing(BrokerMetadata(("127.0.0.1", port), NEW, timeout_s=10)) as metadata,
     ):
         assert metadata.partitions() is None
 
@@ -88,5 +88,5 @@ def test_nobody_there_is_none() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
-    assert BrokerMetadata(port, NEW, timeout_s=10).partitions() is None
+    assert BrokerMetadata(("127.0.0.1", port), NEW, timeout_s=10).partitions() is None
     assert BrokerMetadata(None, NEW, timeout_s=10).partitions() is None

@@ -16,6 +16,7 @@ from faults.broker_stop import BrokerStop
 from faults.client_link import ClientLink
 from faults.gc_pause import GcPause
 from faults.link import Link
+from faults.own_command import OwnCommand
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from faults.targets import (
@@ -46,6 +47,8 @@ from verifiers.run_folder.folder import read_run
 ROOT = Path(__file__).resolve().parents[2]
 LEASE = Lease(fault_id="1", hold_s=6.0, limit_s=30.0)
 ONE = (Broker(1, "broker-1"),)
+PLAIN = FAULTS.keys() - {"own_command"}
+"""Faults whose traits hang on no parameter."""
 TWO = (*ONE, Broker(2, "broker-2"))
 
 
@@ -56,7 +59,7 @@ def _instant(instant_time: list[float]) -> None:
 
 def test_the_traits_of_the_faults_are_these() -> None:
     def those(trait: str) -> set[str]:
-        return {name for name in FAULTS if getattr(fault_traits(FAULTS[name]()), trait)}
+        return {name for name in PLAIN if getattr(fault_traits(FAULTS[name]()), trait)}
 
     assert those("hits_pairs") == {"link"}
     assert those("cuts_links") == {"link", "partition"}
@@ -64,11 +67,14 @@ def test_the_traits_of_the_faults_are_these() -> None:
     assert those("destroys_data") == {"power_loss"}
     assert those("damages_data") == set()
     assert those("fails_disk") == set()
+    assert those("needs_container") == PLAIN
 
 
 def test_every_fault_says_what_it_takes_to_count() -> None:
-    proofs = {name: fault_traits(FAULTS[name]()).proof for name in FAULTS}
+    proofs = {name: fault_traits(FAULTS[name]()).proof for name in PLAIN}
+    proofs["own_command"] = OwnCommand("break", "heal", "look").traits.proof
 
+    assert proofs.keys() == FAULTS.keys()
     assert FaultTraits().proof not in proofs.values()
 
 
@@ -110,6 +116,7 @@ def test_the_traits_are_journalled_with_the_decision(tmp_path: Path) -> None:
         "destroys_data": True,
         "damages_data": False,
         "fails_disk": False,
+        "needs_container": True,
         "ends_lead_by": "power loss",
         "proof": "something must lie above the recovery point, to be cut from the files",
     }

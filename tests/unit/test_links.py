@@ -105,7 +105,7 @@ def test_a_knock_tells_answers_from_silence(said: bytes | None, answer: Answer) 
 
         thread = threading.Thread(target=serve)
         thread.start()
-        seen = knock({7: server.getsockname()[1]}, timeout_s=1.0 if said is None else 60.0)
+        seen = knock({7: server.getsockname()}, timeout_s=1.0 if said is None else 60.0)
         thread.join()
 
     assert seen == {7: answer}
@@ -115,6 +115,6 @@ def test_a_closed_port_refuses_and_an_unknown_one_is_out_of_reach() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
 
-        seen = knock({1: reserved.getsockname()[1], 2: None}, timeout_s=60.0)
+        seen = knock({1: reserved.getsockname(), 2: None}, timeout_s=60.0)
 
     assert seen == {1: Answer.REFUSED, 2: Answer.UNREACHABLE}

@@ -19,12 +19,12 @@ NAMES = """
     Evidence Expectation Fault FaultTraits FollowerOf GarbageCollections GcPause GroupRebalances
     HealFailed Healed HistoryUnreadable IsrDownTo IsrGrew IsrShrank KafkaChaosError Lab LastInSync
     LastRestarted LeaderAndFollower LeaderElected LeaderOf Link Links Majority Minority Mix Nodes
-    OutOfSync Partition Pattern PowerLoss PreconditionUnmet Processes RandomBroker Read Recorder
-    Recovering Relapse Report Returned RunResult Scenario Script SendPoll Sent Severity Step
-    Successor Target TargetTraits TopicSpec TransactionCoordinatorElected TransactionCoordinatorOf
-    TransactionPrepared Transactional TwoFollowers UsageError Verdict Versions View WaitTimeout
-    Workload answers await_answers checker claim event fault launch offences pattern run scenario
-    target verify wait_until workload
+    OutOfSync OwnCommand Partition Pattern PowerLoss PreconditionUnmet Processes RandomBroker Read
+    Recorder Recovering Relapse Report Returned RunResult Scenario Script SendPoll Sent Severity
+    Step Successor Target TargetTraits TopicSpec TransactionCoordinatorElected
+    TransactionCoordinatorOf TransactionPrepared Transactional TwoFollowers UsageError Verdict
+    Versions View WaitTimeout Workload answers await_answers checker claim event fault launch
+    offences pattern run scenario target verify wait_until workload
 """
 HEAVY = "pyspark docker confluent_kafka pyarrow numpy typer rich jinja2 yaml"
 

@@ -115,7 +115,7 @@ def test_without_an_engine_whoever_asks_for_a_fixture_is_skipped_and_told_why(
 @pytest.mark.parametrize(
     ("test", "sentence"),
     [
-        ("test_misspelled", "@pytest.mark.chaos has no broker; it has brokers, client_config"),
+        ("test_misspelled", "@pytest.mark.chaos has no broker; it has bootstrap, brokers"),
         ("test_positional", "not positional arguments"),
         ("test_too_many", "@pytest.mark.chaos: 12 brokers: choose 1 to 9"),
     ],

@@ -45,9 +45,8 @@ class Cluster(FakeCluster):
 
     unanswered = 0
 
-    @property
-    def admin(self) -> Any:
-        return SimpleNamespace(create_topic=self.__dict__.setdefault("topics", []).append)
+    def create_topic(self, topic: TopicSpec) -> None:
+        self.__dict__.setdefault("topics", []).append(topic)
 
     def metadata(self) -> Any:
         def partitions(*_: str, **__: float) -> dict[Any, Any]:

@@ -187,17 +187,17 @@ def test_who_knows_the_password_is_let_in(secured: Security, mechanism: str, pas
     }  # fmt: skip
     with broker(secured, mechanism) as port:
         if password == PASSWORD:
-            connection = BrokerSocket(port, settings, timeout_s=60)
+            connection = BrokerSocket(("127.0.0.1", port), settings, timeout_s=60)
             assert connection.ask(3, 1, b"") == b"welcome"
             connection.close()
         else:
             with pytest.raises(ConnectionRefusedError, match="error 58"):
-                BrokerSocket(port, settings, timeout_s=60)
+                BrokerSocket(("127.0.0.1", port), settings, timeout_s=60)
 
 
 def test_plaintext_to_a_broker_that_speaks_tls_is_no_answer(secured: Security) -> None:
     with broker(secured, "PLAIN") as port:
-        connection = BrokerSocket(port, {}, timeout_s=60)
+        connection = BrokerSocket(("127.0.0.1", port), {}, timeout_s=60)
         with contextlib.closing(connection), pytest.raises(OSError, match=r".*"):
             connection.ask(18, 0, b"")
 

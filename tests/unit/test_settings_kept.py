@@ -135,7 +135,7 @@ def test_a_folder_without_settings_is_refused(tmp_path: Path) -> None:
     ("where", "name", "value", "sentence"),
     [
         ("cluster", "brokers", "three", "valid integer"),
-        ("cluster", "colour", "blue", "The cluster has no colour; it has brokers, "),
+        ("cluster", "colour", "blue", "The cluster has no colour; it has bootstrap, brokers, "),
         ("contract", "acks", "2", "'0', '1' or 'all'"),
         ("workload", "headers", [], "headers=.*valid integer"),
     ],

@@ -33,7 +33,9 @@ def timeline_witnessed(evidence: Evidence) -> Answer:
         *_lacking("Nobody watched who led", "timeline.jsonl", planned, watched),
         *_lacking("The high watermark was never sampled of", "samples.jsonl", planned, sampled),
     ]
-    if timeline.source == "polled" and not evidence.run.meta.get("cluster", {}).get("compose"):
+    cluster = evidence.run.meta.get("cluster", {})
+    # A Compose file of the user's may keep the metadata where nobody finds it.
+    if timeline.source == "polled" and not cluster.get("compose"):
         reasons.append(
             "The committed leaders and ISRs are not known: the log of the cluster's metadata was "
             "not kept, or its times could not be placed on our clock. See cluster/*/metadata."
