@@ -362,6 +362,7 @@ def _cluster(spec: ClusterSpec, changes: dict[str, Any]) -> ClusterSpec:
         kafka=_UNKNOWN,
         brokers=file.brokers,
         controllers=file.controllers,
+        metadata="zookeeper" if file.has_zookeeper else None,
         compose=str(compose),
         client_config=properties,
     )

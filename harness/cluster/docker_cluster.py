@@ -80,7 +80,7 @@ class DockerCluster(KafkaCluster):
             folder,
             access=topology.access,
             admin_access=topology.admin_access,
-            zookeeper=ZooKeeper(f"127.0.0.1:{keeper.port}") if keeper else None,
+            zookeeper=ZooKeeper(keeper) if keeper else None,
             # Kafka itself would place replicas on the extra controllers too.
             place_on=brokers if keeper and has_extra else (),
         )

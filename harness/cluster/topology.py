@@ -96,6 +96,7 @@ class Topology:
         project: its name in Compose.
         compose: the file.
         shown: the file without the secrets that it holds; None: it holds none.
+        chroot: the path in ZooKeeper under which the cluster keeps its metadata; empty: its root.
         nodes: who is in it.
         agent: the container of the fault agent.
         properties: the file by which clients get in; None: whoever comes is let in.
@@ -111,6 +112,7 @@ class Topology:
     admin_properties: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     shown: str | None = None
+    chroot: str = ""
 
     @property
     def bootstrap(self) -> str:
@@ -129,9 +131,10 @@ class Topology:
         return Access(self.bootstrap, self.admin_properties or self.properties)
 
     @property
-    def zookeeper(self) -> Node | None:
-        """The ZooKeeper of the cluster, if it has one."""
-        return next((node for node in self.nodes if node.kind == "zookeeper"), None)
+    def zookeeper(self) -> str | None:
+        """Where the ZooKeeper of the cluster listens on this machine, `host:port,…`, if any."""
+        keepers = [f"127.0.0.1:{node.port}" for node in self.nodes if node.kind == "zookeeper"]
+        return ",".join(keepers) + self.chroot if keepers else None
 
     def ports_between(self, one: Node, other: Node, listener: Listener) -> tuple[int, ...] | None:
         """Return the ports of one kind of traffic between two nodes, or None for all traffic.
@@ -239,7 +242,7 @@ def _nodes(spec: ClusterSpec, project: str) -> list[Node]:
             heap_mib=_ZOOKEEPER_HEAP_MIB if kind == "zookeeper" else spec.heap_mib,
             wait_for=first if kind == "broker" else (),
         )
-        for (node_id, kind), port in zip(kinds.items(), _free_ports(len(kinds)), strict=True)
+        for (node_id, kind), port in zip(kinds.items(), free_ports(len(kinds)), strict=True)
     ]
 
 
@@ -287,7 +290,7 @@ def _voters(spec: ClusterSpec) -> range:
     return voters(brokers=spec.brokers, controllers=spec.controllers)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return ports that are free now; all are held open at once, so that they differ."""
     with ExitStack() as stack:
         ports = []

@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.cluster.topology import ZOOKEEPER_ID, ZOOKEEPER_PORT, NodeKind
 from harness.core.cluster import MAX_BROKERS
 from harness.core.errors import EnvironmentBroken, UsageError
 from harness.machine.programs import last_words, run
 
 BROKER_LABEL = "kafka-chaos.broker"
 CONTROLLER_LABEL = "kafka-chaos.controller"
+ZOOKEEPER_LABEL = "kafka-chaos.zookeeper"
 CLIENT_PORT_LABEL = "kafka-chaos.client-port"
 
 _CONFIG_S = 60.0
 _BROKER_NAME = re.compile(r"(?:kafka[-_])?(?:kafka|broker)[-_]?(\d*)")
 _CONTROLLER_NAME = re.compile(r"(?:kafka[-_])?controller[-_]?(\d*)")
+_ZOOKEEPER_NAME = re.compile(r"(?:kafka[-_])?(?:zookeeper|zoo|zk)[-_]?(\d*)")
+_ZOOKEEPER_PORTS = ("ZOOKEEPER_CLIENT_PORT", "ZOO_PORT_NUMBER")
+"""Where the usual images are told another client port than ZooKeeper's own."""
 _ID_PROPERTIES = ("node.id", "broker.id")
 _LISTENER = re.compile(r"\s*([\w.-]+)://(.*):(\d+)\s*")
 _HERE = ("localhost", "127.0.0.1")
@@ -28,17 +33,23 @@ Service = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignNode:
-    """A service that runs Kafka.
+    """A service that runs Kafka, or its ZooKeeper.
 
     Attributes:
-        node_id: by its label, else by its environment, else by the number in its name.
+        node_id: by its label, else by its environment, else by the number in its name; of
+            ZooKeeper's services counted from 201.
         service: name in the file.
-        port: client port as published on the host; None for an isolated controller.
+        kind: what it is.
+        port: client port as published on the host; None for an isolated controller, and for a
+            ZooKeeper that publishes none.
+        inner_port: client port of a ZooKeeper inside its container.
     """
 
     node_id: int
     service: str
+    kind: NodeKind
     port: int | None
+    inner_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +60,7 @@ class ComposeFile:
         path: where it lies.
         document: what `docker compose config` made of it: variables filled in, paths absolute;
             a dollar sign in a value is still written twice.
-        nodes: brokers by node id, then isolated controllers.
+        nodes: brokers by node id, then isolated controllers, then ZooKeeper's.
     """
 
     path: Path
@@ -59,12 +70,20 @@ class ComposeFile:
     @property
     def brokers(self) -> int:
         """How many brokers it has."""
-        return sum(node.port is not None for node in self.nodes)
+        return self._count("broker")
 
     @property
     def controllers(self) -> int:
         """How many isolated controllers it has."""
-        return len(self.nodes) - self.brokers
+        return self._count("controller")
+
+    @property
+    def has_zookeeper(self) -> bool:
+        """Whether the metadata is kept in a ZooKeeper of the file's."""
+        return self._count("zookeeper") > 0
+
+    def _count(self, kind: NodeKind) -> int:
+        return sum(node.kind == kind for node in self.nodes)
 
 
 def read_compose_file(path: Path) -> ComposeFile:
@@ -90,9 +109,10 @@ def read_compose_file(path: Path) -> ComposeFile:
 
 
 def find_nodes(document: Mapping[str, Any], where: str) -> tuple[ForeignNode, ...]:
-    """Return the brokers by node id, then the isolated controllers, of a Compose document.
+    """Return brokers by node id, isolated controllers and ZooKeepers of a Compose document.
 
-    Labels come first; if no service of the kind has one, names decide.
+    Labels come first; if no service of the kind has one, names decide. A ZooKeeper without a label
+    is looked for only where a broker is told to connect to one.
 
     Args:
         document: as `docker compose config` prints it.
@@ -114,10 +134,11 @@ def find_nodes(document: Mapping[str, Any], where: str) -> tuple[ForeignNode, ..
     if len(brokers) > MAX_BROKERS:
         raise UsageError(f"{where} has {len(brokers)} brokers: at most {MAX_BROKERS} will do.")
     nodes = [
-        *(_node(name, word, services[name], where, is_broker=True)
-          for name, word in brokers.items()),
-        *(_node(name, word, services[name], where, is_broker=False)
+        *(_node(name, word, services[name], where, "broker") for name, word in brokers.items()),
+        *(_node(name, word, services[name], where, "controller")
           for name, word in controllers.items() if name not in brokers),
+        *(_zookeeper(number, name, services[name], where)
+          for number, name in enumerate(_zookeepers(services, brokers))),
     ]  # fmt: skip
     services_by_id: dict[int, str] = {}
     for node in nodes:
@@ -127,7 +148,10 @@ def find_nodes(document: Mapping[str, Any], where: str) -> tuple[ForeignNode, ..
                 f"have the node id {node.node_id}; give each its own by KAFKA_NODE_ID or a label."
             )
         services_by_id[node.node_id] = node.service
-    return tuple(sorted(nodes, key=lambda node: (node.port is None, node.node_id)))
+    return tuple(sorted(nodes, key=lambda node: (_ORDER.index(node.kind), node.node_id)))
+
+
+_ORDER: Sequence[NodeKind] = ("broker", "controller", "zookeeper")
 
 
 def _named(
@@ -143,13 +167,43 @@ def _named(
 
 
 def _is_pure_controller(service: Service) -> bool:
-    roles = properties_of(service.get("environment") or {}).get("process.roles", "")
-    return roles.strip() == "controller"
+    return _told(service).get("process.roles", "").strip() == "controller"
 
 
-def _node(
-    name: str, word: str | None, service: Service, where: str, *, is_broker: bool
-) -> ForeignNode:
+def _told(service: Service) -> dict[str, str]:
+    return properties_of(service.get("environment") or {})
+
+
+def _zookeepers(services: Mapping[str, Service], brokers: Iterable[str]) -> list[str]:
+    """Return the services that run the ZooKeeper of some brokers; none under KRaft."""
+    found = _named(services, ZOOKEEPER_LABEL, _ZOOKEEPER_NAME)
+    is_asked = any(word is not None for word in found.values())
+    if is_asked or any("zookeeper.connect" in _told(services[name]) for name in brokers):
+        return sorted(found)
+    return []
+
+
+def _zookeeper(number: int, name: str, service: Service, where: str) -> ForeignNode:
+    _reject_unfit(name, service, where)
+    environment = service.get("environment") or {}
+    told = (service.get("labels") or {}).get(CLIENT_PORT_LABEL)
+    ports = [told, *(environment.get(key) for key in _ZOOKEEPER_PORTS), str(ZOOKEEPER_PORT)]
+    inner_port = next(int(port) for port in ports if port and str(port).isdecimal())
+    return ForeignNode(
+        node_id=ZOOKEEPER_ID + number,
+        service=name,
+        kind="zookeeper",
+        port=_published(service).get(inner_port),
+        inner_port=inner_port,
+    )
+
+
+def _reject_unfit(name: str, service: Service, where: str) -> None:
+    """Reject a service that cannot be broken as one node.
+
+    Raises:
+        UsageError: it shares a network namespace, or stands for several nodes.
+    """
     if str(service.get("network_mode") or "bridge").partition(":")[0] in ("host", "container"):
         raise UsageError(
             f"{where}: {name} has no network of its own (network_mode), so it cannot be cut off; "
@@ -158,15 +212,20 @@ def _node(
     copies = service.get("scale") or (service.get("deploy") or {}).get("replicas") or 1
     if copies != 1:
         raise UsageError(f"{where}: {name} is scaled to {copies}; write each node as one service.")
+
+
+def _node(name: str, word: str | None, service: Service, where: str, kind: NodeKind) -> ForeignNode:
+    _reject_unfit(name, service, where)
     return ForeignNode(
         node_id=_node_id(name, word, service, where),
         service=name,
-        port=_published_port(name, service, where) if is_broker else None,
+        kind=kind,
+        port=_published_port(name, service, where) if kind == "broker" else None,
     )
 
 
 def _node_id(name: str, word: str | None, service: Service, where: str) -> int:
-    properties = properties_of(service.get("environment") or {})
+    properties = _told(service)
     number = re.search(r"(\d+)$", name)
     candidates = [word, *(properties.get(key) for key in _ID_PROPERTIES), number and number[1]]
     for candidate in candidates:
@@ -181,12 +240,17 @@ def _node_id(name: str, word: str | None, service: Service, where: str) -> int:
     )
 
 
-def _published_port(name: str, service: Service, where: str) -> int:
-    published = {
+def _published(service: Service) -> dict[int, int]:
+    """Return the fixed host port of each container port that is published."""
+    return {
         int(port["target"]): int(port["published"])
         for port in service.get("ports") or []
         if str(port.get("published") or "").isdecimal() and port.get("protocol", "tcp") == "tcp"
     }
+
+
+def _published_port(name: str, service: Service, where: str) -> int:
+    published = _published(service)
     wanted = (service.get("labels") or {}).get(CLIENT_PORT_LABEL)
     if wanted is not None:
         if not str(wanted).isdecimal() or int(wanted) not in published:
@@ -202,7 +266,7 @@ def _published_port(name: str, service: Service, where: str) -> int:
         )
     if len(published) == 1:
         return next(iter(published.values()))
-    advertised = properties_of(service.get("environment") or {}).get("advertised.listeners", "")
+    advertised = _told(service).get("advertised.listeners", "")
     here = {port for host, port in listeners(advertised).values() if host in _HERE}
     clients = [port for port in published.values() if port in here]
     if len(clients) != 1:

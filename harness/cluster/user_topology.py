@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from harness.cluster.agent import Jvm
-from harness.cluster.topology import Node, Topology
+from harness.cluster.topology import Node, Topology, free_ports
 from harness.cluster.user_compose import (
     ComposeFile,
     ForeignNode,
@@ -45,7 +45,17 @@ _FETCH_S = 900.0
 _GC_LOG_FLAG = f"-Xlog:gc*:file={ADDED_GC_LOG}:uptimemillis,timenanos,tags:filecount=0"
 # Kafka's scripts make a collection that is asked for run beside the program, without a pause.
 _PAUSE_FLAG = "-XX:-ExplicitGCInvokesConcurrent"
-_USUAL_DATA = ("/var/lib/kafka/data", "/bitnami/kafka", "/tmp/kraft-combined-logs")  # noqa: S108
+_USUAL_DATA = (
+    "/var/lib/kafka/data",
+    "/bitnami/kafka",
+    "/tmp/kraft-combined-logs",  # noqa: S108
+    # ZooKeeper's, as Confluent's image, Bitnami's and its own have them.
+    "/var/lib/zookeeper/data",
+    "/var/lib/zookeeper/log",
+    "/bitnami/zookeeper",
+    "/data",
+    "/datalog",
+)
 _GC_LOG_WORD = re.compile(r"-Xlog:[^:]*\bgc\b[^:]*:(?:file=)?\"?([^:\"]+)|-Xloggc:(.+)")
 _JAR = re.compile(r"kafka-(?:server-common|clients)-(\d[\w.+-]*)\.jar")
 _SECRET = re.compile(r"(?i)passw|secret|jaas|token|credential|private|ssl_key|ssl\.key")
@@ -111,7 +121,7 @@ def arrange(
     document = copy.deepcopy(file.document)
     project = f"kc-{uuid.uuid4().hex[:8]}"
     say(_about_flags(file.nodes))
-    nodes = []
+    nodes, chroot = [], ""
     _make_private(document, labels, say)
     for node in file.nodes:
         service = document["services"][node.service]
@@ -123,7 +133,12 @@ def arrange(
         _wrap(service, image)
         _add_flags(service, environment)
         _give_own_data(document, node.service, told, labels, say)
+        if node.kind == "zookeeper" and node.port is None:
+            node = _published(node, service)
         nodes.append(_node(node, service, told))
+        if node.kind == "broker":
+            _, slash, path = told.get("zookeeper.connect", "").partition("/")
+            chroot = f"{slash}{path}".rstrip("/")
     for service in document["services"].values():
         service["labels"] = {**(service.get("labels") or {}), **labels}
         service.pop("profiles", None)
@@ -143,6 +158,7 @@ def arrange(
         compose=written(document),
         nodes=tuple(nodes),
         agent=agent,
+        chroot=chroot,
         shown=written(shown) if shown != document else None,
     )
 
@@ -243,6 +259,17 @@ def _add_flags(service: Service, of_image: Mapping[str, str]) -> None:
     service["environment"] = environment
 
 
+def _published(node: ForeignNode, service: Service) -> ForeignNode:
+    """Publish a ZooKeeper's client port on a free port of this machine."""
+    (port,) = free_ports(1)
+    service["ports"] = [
+        *(service.get("ports") or []),
+        {"mode": "ingress", "host_ip": "127.0.0.1", "target": node.inner_port,
+         "published": str(port), "protocol": "tcp"},
+    ]  # fmt: skip
+    return replace(node, port=port)
+
+
 def _node(node: ForeignNode, service: Service, told: Mapping[str, str]) -> Node:
     labels = service.get("labels") or {}
     return Node(
@@ -250,10 +277,12 @@ def _node(node: ForeignNode, service: Service, told: Mapping[str, str]) -> Node:
         service=node.service,
         container=service["container_name"],
         port=node.port,
-        kind="broker" if node.port else "controller",
+        kind=node.kind,
         replication_port=_number(labels.get("kafka-chaos.replication-port"))
         or replication_port(told),
-        controller_port=_number(labels.get("kafka-chaos.controller-port")) or controller_port(told),
+        controller_port=node.inner_port
+        or _number(labels.get("kafka-chaos.controller-port"))
+        or controller_port(told),
         data=labels.get("kafka-chaos.data-dir") or metadata_folder(told),
         gc_log=labels.get("kafka-chaos.gc-log") or ADDED_GC_LOG,
         server_log=labels.get("kafka-chaos.server-log"),

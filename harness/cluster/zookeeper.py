@@ -31,7 +31,7 @@ class ZooKeeper:
     the controller has decided; brokers may not have heard of it yet.
 
     Args:
-        address: host and published port.
+        address: `host:port,…` as published, and the path of a chroot behind it.
     """
 
     def __init__(self, address: str) -> None:

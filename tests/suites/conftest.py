@@ -36,10 +36,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="module")
 def foreign_image() -> str:
     """An image as others publish them: no supervisor of ours, a user that is not root."""
-    ensure_broker_image(DEFAULT_KAFKA, say=print)
+    return build_foreign_image(DEFAULT_KAFKA)
+
+
+def build_foreign_image(kafka: str) -> str:
+    """Build such an image of a version of Kafka, and return its name."""
+    ensure_broker_image(kafka, say=print)
+    name = f"{FOREIGN_IMAGE}-{kafka}"
     subprocess.run(
-        ["docker", "build", "--tag", FOREIGN_IMAGE, "--label", "kafka-chaos=1",
-         "--build-arg", f"BASE={broker_image(DEFAULT_KAFKA)}", str(HERE / "plain_broker")],
+        ["docker", "build", "--tag", name, "--label", "kafka-chaos=1",
+         "--build-arg", f"BASE={broker_image(kafka)}", str(HERE / "plain_broker")],
         check=True, timeout=600, env={**os.environ, "DOCKER_BUILDKIT": "0"},
     )  # fmt: skip
-    return FOREIGN_IMAGE
+    return name

@@ -11,12 +11,15 @@ import docker
 import pytest
 
 from harness.machine.images import DEFAULT_KAFKA
+from tests.suites.conftest import build_foreign_image
 from tests.suites.recorded import lost_records
 
 pytestmark = pytest.mark.docker
 
 CLI = [sys.executable, "-m", "harness.cli.main"]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "compose.yaml"
+SHAPES = Path(__file__).resolve().parent / "compose_files"
+LAST_WITH_ZOOKEEPER = "3.9.1"
 
 
 @pytest.fixture
@@ -35,9 +38,11 @@ def taken_name(foreign_image: str) -> Iterator[str]:
     container.remove(force=True, v=True)
 
 
-def run(folder: Path, environment: dict[str, str], *flags: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, environment: dict[str, str], *flags: str, file: Path = EXAMPLE
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*CLI, "run", "--compose", str(EXAMPLE), "--store", str(folder), "--json", *flags],
+        [*CLI, "run", "--compose", str(file), "--store", str(folder), "--json", *flags],
         capture_output=True, text=True, timeout=1500, check=False, env=environment,
     )  # fmt: skip
 
@@ -80,6 +85,33 @@ def test_brokers_of_a_foreign_image_are_broken_and_healed_with_proof(
         kept = {path.name for path in (folder / "cluster" / name).iterdir()}
         assert kept >= {"effective.json", "server.log", "gc.log"}
     assert left_behind(folder.name) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("shape", "kafka", "faults"),
+    [
+        ("bitnami", DEFAULT_KAFKA, "broker_kill,broker_pause,power_loss"),
+        ("confluent_zookeeper", LAST_WITH_ZOOKEEPER, "broker_kill,partition(listener=controller)"),
+    ],
+)
+def test_files_for_the_usual_images_are_understood(
+    tmp_path: Path, environment: dict[str, str], shape: str, kafka: str, faults: str
+) -> None:
+    environment["KAFKA_IMAGE"] = build_foreign_image(kafka)
+
+    done = run(
+        tmp_path, environment, "--duration", "48s", "--seed", "7", "--faults", faults,
+        file=SHAPES / f"{shape}.yaml",
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["verdict"], verdict["kafka"]) == ("VALID", kafka), verdict["reasons"]
+    assert all(fault["proven"] for fault in verdict["faults"])
+    facts = json.loads((tmp_path / "latest" / "run.json").read_text())
+    mode = "zookeeper" if "zookeeper" in shape else "kraft"
+    assert (facts["cluster"]["metadata"], facts["cluster"]["brokers"]) == (mode, 3)
 
 
 def test_a_name_that_is_taken_ends_the_run_and_leaves_its_owner_alone(

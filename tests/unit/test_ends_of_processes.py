@@ -98,6 +98,10 @@ def test_an_answer_that_the_engine_cut_short_is_no_uptime(monkeypatch: pytest.Mo
 
 
 RUNS = {"running": True}
+TAKEN = (
+    "[2026-11-22 12:00:34,000] ERROR Error while creating ephemeral at /brokers/ids/1 (kafka.A)\n"
+    "KeeperErrorCode = NodeExists\n"
+)
 
 
 def run_of(
@@ -107,6 +111,7 @@ def run_of(
     log: str = "",
     container: Mapping[str, Any] = RUNS,
     why: str | None = None,
+    metadata: str = "kraft",
 ) -> list[dict[str, Any]]:
     """Return what is read of a run that began at 10 s: exits are node, second and status."""
     home = path / "cluster" / "broker-1"
@@ -129,8 +134,9 @@ def run_of(
     (path / "faults.jsonl").write_text("".join(json.dumps(line) + "\n" for line in faults))
     (path / "run.json").write_text("{}")
     clock = Clock(readings=((ERA_MS * 1_000_000, -ERA_MS * 1_000_000, -ERA_MS * 1_000_000),))
+    meta = {"cluster": {"metadata": metadata}}
     run = RunInput(
-        path=path, meta={}, contract=Contract(), faults=(), ends=(), origin_ns=10 * S
+        path=path, meta=meta, contract=Contract(), faults=(), ends=(), origin_ns=10 * S
     )  # fmt: skip
     rows = read_processes(run, clock)
     assert [row["node"] for row in rows if row["kind"] is None] == [1, 2]
@@ -187,6 +193,30 @@ def test_a_fault_explains_one_end_of_each_victim(tmp_path: Path) -> None:
     (row,) = run_of(tmp_path, (1, 30, 137), (2, 30, 137), (1, 35, 1), faults=faults)
 
     assert (row["node"], row["kind"], row["from_ns"]) == (1, "exited", 35 * S)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "at_s", "status", "log", "is_told"),
+    [
+        ("zookeeper", 35, 1, "", False),
+        ("zookeeper", 35, 1, TAKEN, False),
+        ("zookeeper", 35, 1, TAKEN.replace("NodeExists", "CorruptRecord"), True),
+        ("zookeeper", 35, 139, "", True),
+        ("zookeeper", 55, 1, TAKEN, True),
+        ("kraft", 35, 1, "", True),
+    ],
+    ids=["taken", "and says so", "says otherwise", "crashed", "after the healing", "KRaft"],
+)
+def test_a_start_in_vain_is_no_end_while_the_old_session_lasts(
+    tmp_path: Path, metadata: str, at_s: int, status: int, log: str, *, is_told: bool
+) -> None:
+    faults = kill(1, since=29, until=50)
+
+    told = run_of(
+        tmp_path, (1, 30, 137), (1, at_s, status), faults=faults, log=log, metadata=metadata
+    )
+
+    assert bool(told) is is_told
 
 
 def test_what_ended_before_the_clients_were_started_is_not_counted(tmp_path: Path) -> None:

@@ -175,6 +175,60 @@ def test_labels_come_before_names() -> None:
     ]
 
 
+def old(number: int, **more: Any) -> Document:
+    return {
+        "image": "theirs",
+        "environment": {
+            "KAFKA_BROKER_ID": str(number),
+            "KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2182/kafka",
+            "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://k{number}:9091,HOST://localhost:{number}9092",
+        },
+        "ports": [{"target": 9092, "published": f"{number}9092", "protocol": "tcp"}],
+        **more,
+    }
+
+
+def keeper(**more: Any) -> Document:
+    return {"image": "zk", "environment": {"ZOOKEEPER_CLIENT_PORT": "2182"}, **more}
+
+
+def test_a_zookeeper_gets_a_port_and_an_id_and_the_brokers_tell_its_chroot() -> None:
+    topology, changed, _ = arranged(document(kafka_1=old(1), kafka_2=old(2), zookeeper=keeper()))
+
+    *brokers, zookeeper = topology.nodes
+    assert [node.kind for node in brokers] == ["broker", "broker"]
+    assert (zookeeper.kind, zookeeper.node_id, zookeeper.service) == ("zookeeper", 201, "zookeeper")
+    (port,) = changed["services"]["zookeeper"]["ports"]
+    assert (port["target"], port["host_ip"], port["published"]) == (
+        2182,
+        "127.0.0.1",
+        str(zookeeper.port),
+    )
+    assert topology.zookeeper == f"127.0.0.1:{zookeeper.port}/kafka"
+    assert topology.bootstrap == "127.0.0.1:19092,127.0.0.1:29092"
+    one, two = brokers
+    assert topology.ports_between(one, zookeeper, "controller") == (2182,)
+    assert topology.ports_between(one, two, "controller") == ()
+
+
+def test_an_ensemble_is_asked_by_the_ports_that_it_publishes() -> None:
+    ports = [{"target": 2181, "published": "12181"}]
+    found = document(
+        kafka_1=old(1), zoo1={"image": "zk", "ports": ports}, zk_2=keeper(),
+        one=keeper(labels={"kafka-chaos.zookeeper": "", "kafka-chaos.client-port": "2190"}),
+    )  # fmt: skip
+    labelled = find_nodes(found, "mine.yaml")
+    del found["services"]["one"]
+
+    named = find_nodes(found, "mine.yaml")
+
+    assert [(n.service, n.inner_port) for n in labelled[1:]] == [("one", 2190)]
+    assert [(n.node_id, n.service, n.port, n.inner_port) for n in named[1:]] == [
+        (201, "zk-2", None, 2182),
+        (202, "zoo1", 12181, 2181),
+    ]
+
+
 def test_a_service_whose_only_role_is_controller_needs_no_port() -> None:
     voter = service(2, ports=[])
     voter["environment"]["KAFKA_PROCESS_ROLES"] = "controller"

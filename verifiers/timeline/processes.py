@@ -17,6 +17,7 @@ _BY_A_SIGNAL = 128
 _KILL = _BY_A_SIGNAL + 9
 _TO_END = frozenset({_BY_A_SIGNAL + 1, _BY_A_SIGNAL + 2, _BY_A_SIGNAL + 15})
 _COMPLAINT = re.compile(rb"\[[^\]]+\] (ERROR|FATAL) ")
+_TAKEN = re.compile(r"NodeExists|already (?:exists|registered)")
 _NO_SPACE = "No space left on device"
 _BEFORE_S = 30.0
 _LONGEST_WORD = 300
@@ -35,6 +36,8 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
         if fault.traits.stops_process
         for node in fault.victims
     ]
+    has_zookeeper = run.meta.get("cluster", {}).get("metadata") == "zookeeper"
+    restarts = list(stops) if has_zookeeper else []
     rows: list[_Row] = []
     for node in document["nodes"]:
         number = int(node["node"])
@@ -46,6 +49,8 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
             if span["to_ns"] < run.origin_ns or _is_explained(stops, number, **span):
                 continue
             said, status = _last_words(log, clock, **span), int(end["status"])
+            if status == 1 and _is_in_vain(restarts, number, said, **span):
+                continue
             rows.append(
                 {**known, **span, "kind": _kind(status, said), "status": status, "said": said}
             )
@@ -57,6 +62,20 @@ def read_processes(run: RunInput, clock: Clock) -> list[_Row]:
             status, said = int(container["exit_code"]), _of_container(container)
             rows.append({**whole, "kind": "container", "status": status, "said": said})
     return rows
+
+
+def _is_in_vain(
+    restarts: list[tuple[int, FaultSpan]], node: int, said: str | None, from_ns: int, to_ns: int
+) -> bool:
+    """Tell whether a broker was started again while its own place in ZooKeeper was still taken.
+
+    It ends at once: the session of the process that a fault ended lasts until its timeout.
+    """
+    is_restarted = any(
+        victim == node and fault.decided_ns <= from_ns and to_ns <= fault.end_ns
+        for victim, fault in restarts
+    )
+    return is_restarted and (said is None or _TAKEN.search(said) is not None)
 
 
 def _is_explained(stops: list[tuple[int, FaultSpan]], node: int, from_ns: int, to_ns: int) -> bool:
