@@ -6,12 +6,19 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from harness.cluster.agent import Protocol
 from harness.cluster.security import Security
 from harness.core.access import Access
-from harness.core.cluster import FIRST_CONTROLLER, ClusterSpec, Listener, voters
+from harness.core.cluster import (
+    FIRST_CONTROLLER,
+    FIRST_ZOOKEEPER,
+    ZOOKEEPER_PORT,
+    ClusterSpec,
+    Listener,
+    NodeKind,
+    voters,
+)
 from harness.core.errors import ClusterBroken
 from harness.core.version import FIRST_IDEMPOTENCE, numbers
 from harness.machine.templates import read_yaml, rendered
@@ -22,15 +29,10 @@ CONTROLLER_PORT = 9093
 CLIENT_PORT = 9094
 """Inside the container; outside it is published on a port of 127.0.0.1 that stays the same."""
 
-ZOOKEEPER_PORT = 2181
 OFFSETS_PARTITIONS = 6
 TRANSACTIONS_PARTITIONS = 6
 
-ZOOKEEPER_ID = 201
 _ZOOKEEPER_HEAP_MIB = 128
-
-
-NodeKind = Literal["broker", "controller", "zookeeper"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,9 +225,11 @@ def _nodes(spec: ClusterSpec, project: str) -> list[Node]:
     kinds: dict[int, NodeKind] = dict.fromkeys(range(1, spec.brokers + 1), "broker")
     kinds |= dict.fromkeys(extra, "controller")
     if has_zookeeper:
-        kinds[ZOOKEEPER_ID] = "zookeeper"
+        kinds[FIRST_ZOOKEEPER] = "zookeeper"
         # All that an extra controller hears and says is its business as a controller.
-        controller_ports = dict.fromkeys(extra, REPLICATION_PORT) | {ZOOKEEPER_ID: ZOOKEEPER_PORT}
+        controller_ports = dict.fromkeys(extra, REPLICATION_PORT) | {
+            FIRST_ZOOKEEPER: ZOOKEEPER_PORT
+        }
         first = tuple(f"{_service(node_id)}:{REPLICATION_PORT}" for node_id in extra)
     else:
         controller_ports = dict.fromkeys(_voters(spec), CONTROLLER_PORT)
@@ -259,7 +263,7 @@ def _properties(spec: ClusterSpec, node: Node, nodes: Sequence[Node]) -> str:
     text = rendered(
         "server.properties.j2", node=node, copies=min(3, spec.brokers),
         quorum=",".join(controllers) if spec.mode == "kraft" else "",
-        zookeeper=f"{_service(ZOOKEEPER_ID)}:{ZOOKEEPER_PORT}",
+        zookeeper=f"{_service(FIRST_ZOOKEEPER)}:{ZOOKEEPER_PORT}",
         replication_port=REPLICATION_PORT, offsets_partitions=OFFSETS_PARTITIONS,
         has_transactions=not version or version >= FIRST_IDEMPOTENCE,
         transactions_partitions=TRANSACTIONS_PARTITIONS, client_protocol=spec.security.upper(),
@@ -280,7 +284,7 @@ def _cluster_id() -> str:
 
 
 def _service(node_id: int) -> str:
-    if node_id == ZOOKEEPER_ID:
+    if node_id == FIRST_ZOOKEEPER:
         return "zookeeper"
     kind = "broker" if node_id < FIRST_CONTROLLER else "controller"
     return f"{kind}-{node_id}"

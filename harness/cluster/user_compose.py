@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.topology import ZOOKEEPER_ID, ZOOKEEPER_PORT, NodeKind
-from harness.core.cluster import MAX_BROKERS
+from harness.core.cluster import FIRST_ZOOKEEPER, MAX_BROKERS, ZOOKEEPER_PORT, NodeKind
 from harness.core.errors import EnvironmentBroken, UsageError
 from harness.machine.programs import last_words, run
 
@@ -190,7 +189,7 @@ def _zookeeper(number: int, name: str, service: Service, where: str) -> ForeignN
     ports = [told, *(environment.get(key) for key in _ZOOKEEPER_PORTS), str(ZOOKEEPER_PORT)]
     inner_port = next(int(port) for port in ports if port and str(port).isdecimal())
     return ForeignNode(
-        node_id=ZOOKEEPER_ID + number,
+        node_id=FIRST_ZOOKEEPER + number,
         service=name,
         kind="zookeeper",
         port=_published(service).get(inner_port),

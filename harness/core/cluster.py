@@ -55,8 +55,12 @@ ClientDirection = Literal["both", "to_client", "to_broker"]
 """The direction of packets between a broker and clients outside the cluster."""
 
 
+NodeKind = Literal["broker", "controller", "zookeeper"]
+"""What a node is to users and faults: an isolated controller is no broker."""
 FIRST_CONTROLLER = 101
 """Node id of the first isolated controller."""
+FIRST_ZOOKEEPER = 201
+ZOOKEEPER_PORT = 2181
 _COMBINED_CONTROLLERS = 3
 
 

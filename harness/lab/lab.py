@@ -18,8 +18,7 @@ from faults.broker_stop import BrokerStop
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from harness.cluster.docker_cluster import DockerCluster
-from harness.cluster.topology import ZOOKEEPER_ID
-from harness.core.cluster import FIRST_CONTROLLER, Broker, Listener
+from harness.core.cluster import FIRST_CONTROLLER, FIRST_ZOOKEEPER, Broker, Listener
 from harness.core.contract import Contract
 from harness.core.errors import KafkaChaosError, PreconditionUnmet
 from harness.core.fault import Evidence, Fault, describe, fault_traits
@@ -121,7 +120,9 @@ class Lab:
     def controllers(self) -> tuple[Broker, ...]:
         """The isolated controllers (KRaft), or the extra brokers that serve as such."""
         return tuple(
-            node for node in self.cluster.nodes if FIRST_CONTROLLER <= node.node_id < ZOOKEEPER_ID
+            node
+            for node in self.cluster.nodes
+            if FIRST_CONTROLLER <= node.node_id < FIRST_ZOOKEEPER
         )
 
     # -- what Kafka answers ------------------------------------------------------------------------
