@@ -3,7 +3,7 @@
 import copy
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Self
@@ -16,7 +16,7 @@ from harness.cluster.metadata import MetadataSource, Shortfall, Watermark
 from harness.cluster.zookeeper import ZooKeeper
 from harness.core.access import Access
 from harness.core.cluster import Answer, Broker, ClusterSpec, Lease, TopicSpec
-from harness.core.errors import ClusterBroken, UsageError
+from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.run_dir import Journal, canonical_json, write_atomically
 from harness.core.version import numbers
 from harness.core.view import PartitionState
@@ -24,6 +24,7 @@ from harness.core.wait import wait_until
 
 _ONE_ANSWER_S = 3.0
 _UNKNOWN_VERSION = (999,)
+_VAIN = "in vain"
 
 
 class KafkaCluster(ABC):
@@ -192,18 +193,32 @@ class KafkaCluster(ABC):
         )
 
     def await_full_isr(
-        self, topics: Sequence[str], *, timeout_s: float, without: Collection[int] = ()
+        self,
+        topics: Sequence[str],
+        *,
+        timeout_s: float,
+        without: Collection[int] = (),
+        is_vain: Callable[[], bool] = lambda: False,
     ) -> None:
         """Wait until every broker is registered and every ISR of the topics is full.
+
+        Args:
+            topics: whose partitions count.
+            timeout_s: the limit in seconds.
+            without: node ids of brokers that are not waited for.
+            is_vain: tells whether to wait on is in vain.
 
         Raises:
             WaitTimeout: they were not.
         """
-        wait_until(
-            lambda: self.has_full_isr(topics, without=without),
+        what = f"full in-sync replicas of {', '.join(topics)}"
+        is_full = wait_until(
+            lambda: self.has_full_isr(topics, without=without) or (is_vain() and _VAIN),
             timeout_s=timeout_s,
-            what=f"full in-sync replicas of {', '.join(topics)}",
+            what=what,
         )
+        if is_full is _VAIN:
+            raise WaitTimeout(f"Waited in vain for {what}.")
 
     def high_watermarks(
         self, partitions: Sequence[tuple[str, int]], *, timeout_s: float = 3.0

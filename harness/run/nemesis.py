@@ -145,6 +145,7 @@ class Nemesis:
         listen: begins to listen for an event; only asked if steps wait for some.
         destroys_at_most: on so many brokers data may be destroyed before every ISR is full again;
             None for any number.
+        is_vain: tells, while nothing is in force, whether ISRs will never be full again.
     """
 
     injector: Injector
@@ -153,6 +154,7 @@ class Nemesis:
     has_full_isr: Callable[[], bool]
     listen: Callable[[Event], Awaited] = field(default=never_heard)
     destroys_at_most: int | None = None
+    is_vain: Callable[[], bool] = lambda: False
     _healing: dict[str, Future[Evidence]] = field(default_factory=dict)
     _injecting: list[Future[Active | None]] = field(default_factory=list)
     _destroyed: set[Broker] = field(default_factory=set)
@@ -320,9 +322,19 @@ class Nemesis:
         return all(entry.due_ns <= now_ns for entry in tuple(self.injector.active))
 
     def _is_over(self) -> bool:
-        """Return whether everything was healed, and the cluster has recovered."""
+        """Return whether everything was healed, and the cluster has recovered.
+
+        Raises:
+            WaitTimeout: it never will.
+        """
         self._heal_due()
-        return not self.injector.active and self.has_full_isr()
+        if self.injector.active:
+            return False
+        if self.has_full_isr():
+            return True
+        if self.is_vain():
+            raise WaitTimeout("a broker has ended by itself.")
+        return False
 
     def _choose(self, waiting: "_Waiting", stop: threading.Event) -> tuple[Broker, ...]:
         fault_id, step = waiting.fault_id, waiting.step

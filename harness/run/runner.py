@@ -26,6 +26,7 @@ from harness.core.workload import ClientSpec
 from harness.history.seal import seal
 from harness.machine.client_packages import ensure_client
 from harness.run.context import Phases, Run, RunContext
+from harness.run.ended_brokers import EndedBrokers
 from harness.run.monitor import Monitor
 from harness.run.sampler import Sampler
 from harness.run.watcher import Watcher
@@ -144,26 +145,33 @@ class Runner:
 
     def _recover(self, context: RunContext) -> None:
         with context.phase("recover"):
-            self._await_whole(context)
+            ended = self._await_whole(context)
             if self._is_whole:
                 context.await_working()
             context.report_counts()
             limit_s = self.run.contract.delivery_timeout_ms / 1000 + 20
             context.stop_clients("producer", limit_s=limit_s)
             if any(client.is_running for client in context.clients):
-                context.catch_up()
+                if not ended:
+                    context.catch_up()
                 # What was acknowledged last is given the time to be polled.
                 pause(_CATCH_UP_S, self.stop)
                 context.stop_clients("consumer", limit_s=limit_s)
 
-    def _await_whole(self, context: RunContext) -> None:
-        """Wait until the cluster is whole again, and record whether it is: a checker judges it."""
+    def _await_whole(self, context: RunContext) -> tuple[int, ...]:
+        """Wait until the cluster is whole again, and record whether it is: a checker judges it.
+
+        Returns:
+            The node ids of brokers that have ended by themselves, for which it was not waited.
+        """
         begin_ns = time.monotonic_ns()
         missing: Shortfall | None = None
+        ended = EndedBrokers(context.cluster, context.left_down)
         try:
             context.cluster.await_full_isr(
-                context.topics, timeout_s=self.run.full_isr_within_s, without=context.left_down
-            )
+                context.topics, timeout_s=self.run.full_isr_within_s, without=context.left_down,
+                is_vain=ended.for_good,
+            )  # fmt: skip
         except WaitTimeout:
             missing = context.cluster.shortfall(context.topics, without=context.left_down)
         # The wait may have ended between two looks.
@@ -185,9 +193,10 @@ class Runner:
         }  # fmt: skip
         context.run_dir.update(recovery=recovery)
         if not self._is_whole:
-            context.progress.say(
-                f"The cluster is not whole {self.run.full_isr_within_s:g} s after healing."
-            )
+            after_s = (time.monotonic_ns() - begin_ns) / 1e9
+            why = f": node {', '.join(map(str, ended.nodes))} has ended" if ended.nodes else ""
+            context.progress.say(f"The cluster is not whole {after_s:.0f} s after healing{why}.")
+        return () if self._is_whole else ended.nodes
 
     def _final_reads(self, context: RunContext) -> None:
         with context.phase("final"):

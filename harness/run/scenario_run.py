@@ -23,6 +23,7 @@ from harness.run.churn import Churn
 from harness.run.client_process import ClientProcess
 from harness.run.cluster_watch import ClusterWatch
 from harness.run.context import RunContext
+from harness.run.ended_brokers import EndedBrokers
 from harness.run.fault_journal import FaultJournal
 from harness.run.group_watch import GroupWatch
 from harness.run.injector import Injector
@@ -192,6 +193,7 @@ class ScenarioRun:
             has_full_isr=lambda: context.cluster.has_full_isr(context.topics),
             listen=never_heard if watch is None else watch.listen,
             destroys_at_most=self.scenario.survivable_losses,
+            is_vain=EndedBrokers(context.cluster).for_good,
         )
         ending = threading.Event()
         failures: list[BaseException] = []
