@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -37,8 +38,11 @@ _NAMES = {
     "ssl.ca.location": "ssl.truststore.location",
     "broker.address.family": None,
     "log_level": None,
+    "ssl.ca.pem": "ssl.truststore.certificates",
     "ssl.certificate.location": None,
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
     "ssl.key.location": None,
+    "ssl.key.pem": "ssl.keystore.key",
 }
 """librdkafka's settings that Kafka calls otherwise; None: it has none, or takes it elsewhere."""
 _STRATEGY = "partition.assignment.strategy"
@@ -62,8 +66,7 @@ def kafka_config(config: Mapping[str, Any]) -> dict[str, str]:
         named = _NAMES.get(name, name)
         if named is not None:
             found[named] = _written(value)
-    if "ssl.truststore.location" in found:
-        found["ssl.truststore.type"] = "PEM"
+    found |= _stores(config)
     if user := config.get("sasl.username"):
         mechanism = str(config.get("sasl.mechanism", "PLAIN"))
         module = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
@@ -72,6 +75,29 @@ def kafka_config(config: Mapping[str, Any]) -> dict[str, str]:
         found[_STRATEGY] = _ASSIGNORS[assignor]
     if found.get("auto.offset.reset") == "error":
         found["auto.offset.reset"] = "none"
+    return found
+
+
+def _stores(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return of which types a client's stores are, and its own certificate, as Kafka has them.
+
+    Source: KIP-651, PEM in the place of stores, in files or as it is.
+    """
+    found: dict[str, str] = {}
+    if "ssl.ca.location" in config or "ssl.ca.pem" in config:
+        found["ssl.truststore.type"] = "PEM"
+    if "ssl.keystore.location" in config:
+        found["ssl.keystore.type"] = "PKCS12"
+    for name, store in (
+        ("ssl.certificate", "ssl.keystore.certificate.chain"),
+        ("ssl.key", "ssl.keystore.key"),
+    ):
+        if path := config.get(f"{name}.location"):
+            found[store] = Path(path).read_text(encoding="utf-8")
+        if path or f"{name}.pem" in config:
+            found["ssl.keystore.type"] = "PEM"
+    if config.get("ssl.endpoint.identification.algorithm") == "none":
+        found["ssl.endpoint.identification.algorithm"] = ""
     return found
 
 

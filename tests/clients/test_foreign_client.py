@@ -143,3 +143,21 @@ def test_settings_are_written_as_kafka_writes_them() -> None:
         "ssl.truststore.location": "/ca.pem",
         "ssl.truststore.type": "PEM",
     }
+
+
+def test_a_clients_own_certificate_is_given_to_java_as_it_takes_it(tmp_path: Path) -> None:
+    both = tmp_path / "client.pem"
+    both.write_text("key and certificate", encoding="utf-8")
+    named = {"ssl.certificate.location": str(both), "ssl.key.location": str(both)}
+    store = {"ssl.keystore.location": "/client.p12", "ssl.keystore.password": "hush"}
+
+    assert kafka_config({**named, "ssl.key.password": "hush"}) == {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "key and certificate",
+        "ssl.keystore.key": "key and certificate",
+        "ssl.key.password": "hush",
+    }
+    assert kafka_config(store) == {**store, "ssl.keystore.type": "PKCS12"}
+    assert kafka_config({"ssl.endpoint.identification.algorithm": "none"}) == {
+        "ssl.endpoint.identification.algorithm": ""
+    }

@@ -8,8 +8,16 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
 
+from harness.cluster.security import _certificates
 from harness.core.wait import wait_until
+from harness.machine.images import DEFAULT_KAFKA
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "compose.yaml"
 
@@ -93,6 +101,53 @@ def test_a_cluster_of_somebody_else_lets_in_whoever_has_its_properties(
     assert "(hidden: a secret)" in (folder / "compose.yaml").read_text()
     assert found([SECRET], list(folder.rglob("*"))) == []
     assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("client", [(), ("--client", f"java:{DEFAULT_KAFKA}")], ids=["", "Java"])
+def test_brokers_that_ask_for_a_certificate_let_in_who_has_one(
+    tmp_path: Path, foreign_image: str, client: tuple[str, ...]
+) -> None:
+    tls = tmp_path / "tls"
+    tls.mkdir()
+    authority, store, password = _certificates()
+    key, certificate, _ = pkcs12.load_key_and_certificates(store, password.encode())
+    assert key is not None
+    assert certificate is not None
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tls / "own.pem").write_bytes(secret + certificate.public_bytes(Encoding.PEM))
+    (tls / "ca.pem").write_bytes(authority)
+    stores = {"keystore": "own.pem", "truststore": "ca.pem"}
+    of_brokers = "".join(
+        f"  KAFKA_SSL_{name.upper()}_TYPE: PEM\n  KAFKA_SSL_{name.upper()}_LOCATION: /tls/{file}\n"
+        for name, file in stores.items()
+    )
+    text = EXAMPLE.read_text().replace("PLAINTEXT_HOST:PLAINTEXT", "HOST:SSL")
+    text = text.replace("PLAINTEXT_HOST", "HOST").replace(
+        "  KAFKA_LOG_DIRS", f"  KAFKA_SSL_CLIENT_AUTH: required\n{of_brokers}  KAFKA_LOG_DIRS"
+    )
+    text = text.replace("x-settings:", f"  volumes: ['{tls}:/tls:ro']\n\nx-settings:")
+    (tmp_path / "theirs.yaml").write_text(text)
+    (tmp_path / "client.properties").write_text(
+        "security.protocol=SSL\n"
+        + "".join(
+            f"ssl.{name}.type=PEM\nssl.{name}.location={tls / file}\n"
+            for name, file in stores.items()
+        )
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.cli.main", "run", *client,
+         "--compose", str(tmp_path / "theirs.yaml"),
+         "--client-config", str(tmp_path / "client.properties"), "--duration", "20s", "--seed", "7",
+         "--faults", "broker_kill", "--json", "--store", str(tmp_path / "runs")],
+        capture_output=True, text=True, timeout=900, check=False,
+        env={**os.environ, "CI": "1", "KAFKA_IMAGE": foreign_image},
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["counts"]["acked"] > 300
+    folder = (tmp_path / "runs" / "latest").resolve()
+    assert found([secret.decode().splitlines()[1]], list(folder.rglob("*"))) == []
 
 
 def secrets_in(properties: str) -> list[str]:

@@ -13,10 +13,9 @@ import kafka_chaos
 from harness.cli.main import app
 from harness.core.cluster import Lease
 from harness.core.fault import FAULTS
+from tests.documented import DOCUMENTS, NOT_RUN, ROOT, shown, why_not_run
 from tests.unit.fake_cluster import FakeCluster
 
-ROOT = Path(__file__).parents[2]
-DOCUMENTS = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 FOLDERS = "kafka_chaos|harness|faults|workloads|verifiers|compose|docs|examples|tests|\\.github"
 
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -87,6 +86,19 @@ def test_the_commands_that_a_document_shows_can_be_called(document: Path) -> Non
         unknown += sorted(given - options - {"--help"})
 
     assert unknown == []
+
+
+def test_a_command_is_run_by_a_test_or_something_says_why_not() -> None:
+    reasons = [(pattern, command) for pattern in NOT_RUN for command in shown()
+               if re.fullmatch(pattern, command)]  # fmt: skip
+
+    assert {pattern for pattern, _ in reasons} == NOT_RUN.keys(), "a reason for nothing"
+    assert why_not_run("kafka-chaos run --seed 7") is None
+    assert why_not_run("kafka-chaos nightly --budget 8h") is not None
+    # Whatever the documents begin with is run.
+    assert {command.split()[1] for command in shown() if why_not_run(command) is None} >= {
+        "run", "plan", "verify", "report", "matrix", "claims", "doctor", "list", "index", "prune",
+    }  # fmt: skip
 
 
 @each_document
