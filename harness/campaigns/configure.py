@@ -325,7 +325,7 @@ def _client(overrides: Overrides) -> ClientLibrary | None:
     if overrides.client and overrides.client_cmd:
         raise UsageError("--client and --client-cmd both say what the clients run: leave one out.")
     if overrides.client_cmd is not None:
-        return ClientLibrary(version=overrides.client_cmd, kind="command")
+        return ClientLibrary(command=overrides.client_cmd, kind="command")
     return ClientLibrary.parse(overrides.client) if overrides.client else None
 
 

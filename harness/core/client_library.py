@@ -25,13 +25,15 @@ class ClientLibrary:
     holds librdkafka 2.16.0. The package's version names both without doubt.
 
     Attributes:
-        version: of confluent-kafka, such as "2.13.0"; of Kafka's Java client; or the command of a
-            client that speaks docs/client-protocol.md.
-        kind: which of these.
+        version: of confluent-kafka, such as "2.13.0", or of Kafka's Java client.
+        kind: whose client it is.
+        command: starts a client of somebody else, which speaks docs/client-protocol.md and has no
+            version that we know.
     """
 
-    version: str
+    version: str = ""
     kind: Kind = "librdkafka"
+    command: str = ""
 
     def __post_init__(self) -> None:
         """Reject what is no version of a release, and no command.
@@ -58,17 +60,17 @@ class ClientLibrary:
         try:
             words = self.words
         except ValueError as error:
-            raise UsageError(f"The client command {self.version!r}: {error}.") from error
+            raise UsageError(f"The client command {self.command!r}: {error}.") from error
         if not words:
             raise UsageError("The client command is empty: give the words that start it.")
 
     @property
     def words(self) -> list[str]:
         """The words of the command."""
-        return shlex.split(self.version)
+        return shlex.split(self.command)
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.version}"
+        return f"{self.kind}:{self.command or self.version}"
 
     @classmethod
     def parse(cls, text: str) -> "ClientLibrary":
@@ -83,6 +85,8 @@ class ClientLibrary:
             raise UsageError(f"There is no client {text!r}: write it as in {_EXAMPLES}.")
         if not sign or not version:
             raise UsageError(f"The client {text!r} has no version: write it as in {_EXAMPLES}.")
+        if name == "command":
+            return cls(command=version, kind="command")
         return cls(version=version, kind=kinds[name])
 
 

@@ -50,7 +50,7 @@ def reject_unknown_client(library: ClientLibrary, *, say: Say) -> None:
     if library.kind == "command":
         if shutil.which(library.words[0]) is None:
             raise UsageError(
-                f"The client command {library.version!r} cannot be started: there is no program "
+                f"The client command {library.command!r} cannot be started: there is no program "
                 f"{library.words[0]}."
             )
         return
