@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
 from harness.campaigns.judging_queue import Interpret, JudgingQueue
@@ -153,8 +154,8 @@ class Session:
         keep_cluster: whether the containers stay.
         progress: who is told.
         stop: set from outside to end early; a run that this cuts short does not count.
-        budget_s: the first run is begun in any case, each other one only if it is likely to be
-            judged within so many seconds; None: all are.
+        budget_s: the first run is begun in any case, each other one only if it will be judged
+            within so many seconds, should it take as long as the median one; None: all are.
     """
 
     store: Path
@@ -267,7 +268,8 @@ class _Runs(Generic[R, S]):
         # What could not be run is tried again.
         self._results = {key_of(r.settings): r for r in map(campaign.read, results) if r.run}
         self._order: dict[str, int] = {}
-        self._longest_run_s = self._longest_judging_s = 0.0
+        self._runs_s: list[float] = []
+        self._judgings_s: list[float] = []
 
     def write_summary(self) -> S:
         """Write the summary of all results so far, and return it."""
@@ -309,17 +311,18 @@ class _Runs(Generic[R, S]):
                 if self._session.budget_s is not None:
                     # Nor may all the time be spent on trying again at once.
                     pause(min(_LONGEST_PAUSE_S, self._session.budget_s / 20), self._session.stop)
-            self._longest_run_s = max(self._longest_run_s, time.monotonic() - run_begin)
+            self._runs_s.append(time.monotonic() - run_begin)
             # One run is judged behind the next, and no more: results are not to lag behind.
             self.take_results(leave=0 if self._campaign.waits else 1)
 
     def _fits(self, spent_s: float) -> bool:
         """Return whether one more run, and all that is not judged yet, is done in time."""
         budget_s = self._session.budget_s
-        if budget_s is None or not self._longest_run_s:
+        if budget_s is None or not self._runs_s:
             return True
         # How long judging takes is not known until a run was judged.
-        needed_s = self._longest_run_s + (len(self._queue) + 1) * self._longest_judging_s
+        judging_s = median(self._judgings_s) if self._judgings_s else 0.0
+        needed_s = median(self._runs_s) + (len(self._queue) + 1) * judging_s
         return spent_s + needed_s <= budget_s
 
     def _make(self, cell: Cell[R]) -> bool:
@@ -361,7 +364,7 @@ class _Runs(Generic[R, S]):
             if isinstance(result, KafkaChaosError):
                 self._fail(cell, "judged", result, seconds=run_s)
             else:
-                self._longest_judging_s = max(self._longest_judging_s, result.seconds - run_s)
+                self._judgings_s.append(result.seconds - run_s)
                 self._keep(cell, result)
 
     def _fail(self, cell: Cell[R], verb: str, error: KafkaChaosError, *, seconds: float) -> None:

@@ -201,6 +201,19 @@ def test_no_run_is_begun_that_would_not_be_judged_within_the_budget(
     assert 1 < len(machine.runners) < 5
 
 
+def test_one_run_that_took_long_does_not_end_a_campaign_before_its_time(
+    machine: Machine, tmp_path: Path, instant_time: list[float]
+) -> None:
+    def take(_: object) -> None:
+        instant_time[0] += 300 if len(machine.runners) == 2 else 100
+
+    machine.during = take
+
+    spend(Session(store=tmp_path, budget_s=1010), cells(50))
+
+    assert len(machine.runners) == 8
+
+
 def test_the_first_run_is_made_whatever_the_budget(machine: Machine, tmp_path: Path) -> None:
     assert spend(Session(store=tmp_path, budget_s=0.001)) == [1]
 
