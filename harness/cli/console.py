@@ -14,13 +14,13 @@ from rich.table import Table
 from harness.core.progress import Progress
 
 _MEANING = {
-    "start": "starting the cluster",
+    "start": "getting the cluster ready",
     "steady": "waiting for steady load",
     "faults": "injecting faults",
     "heal": "healing",
     "recover": "waiting for full in-sync replicas",
     "final": "reading every partition from beginning to end",
-    "stop": "removing the cluster",
+    "stop": "keeping what the brokers wrote",
     "verify": "verifying with Spark",
 }
 _COUNTS_EVERY_S = 10.0
