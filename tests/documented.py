@@ -13,6 +13,8 @@ FOUND = "needs a run that has found something"
 UNTIL_CTRL_C = "goes on until Ctrl-C: tests/suites/test_up.py"
 STORAGE = "needs HDFS, YARN or S3: tests/suites/test_hdfs.py, test_yarn.py and test_s3.py"
 GATE = "is the gate, or a part of it"
+ELSEWHERE = "is run by a suite of its own: tests/suites/test_claims.py, test_compose.py"
+FINDING = "repeats a finding, on the version and by the seed that had it"
 
 NOT_RUN: Mapping[str, str] = {
     r"make \w.*": GATE,
@@ -24,6 +26,12 @@ NOT_RUN: Mapping[str, str] = {
     r"kafka-chaos .*--bootstrap .*": THEIRS,
     r"kafka-chaos (shrink|bisect|compare) .*": FOUND,
     r"kafka-chaos up\b.*": UNTIL_CTRL_C,
+    r"kafka-chaos claims run kip101-hw-truncation-loss --kafka .*": ELSEWHERE,
+    r"kafka-chaos run --compose examples/compose.yaml --duration 48s .*": ELSEWHERE,
+    r"kafka-chaos run --rate 0 --record-size 1000 .*": FINDING,
+    r"kafka-chaos run --seed 940199": FINDING,
+    r"kafka-chaos run --workload transactional .*--duration [34]0s.*": FINDING,
+    r"kafka-chaos run search --delivery-timeout .*": FINDING,
     r"kafka-chaos claims run .*--step.*": "waits for a key before each step",
     r"kafka-chaos claims (run|show) orderly-handover": "is of the claim that the tutorial writes",
     r"kafka-chaos .*(hdfs://|s3://|yarn).*": STORAGE,
