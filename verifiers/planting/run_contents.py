@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from harness.core.op import producer_of
 from harness.core.run_dir import RunDir
 from verifiers.replicas.copied import Replica, read_copied
-from verifiers.run_folder.folder import RunInput, TopicPartition, name_of, read_run
+from verifiers.run_folder.folder import RunInput, TopicPartition, partition_name, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import read_sealed
 from verifiers.timeline.partition_states import Timeline, read_timeline
@@ -121,7 +121,7 @@ class Record:
     @property
     def name(self) -> str:
         """Topic, partition and offset, for a sentence: orders/0 @17."""
-        return f"{name_of(self.topic_partition)} @{self.offset}"
+        return f"{partition_name(self.topic_partition)} @{self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

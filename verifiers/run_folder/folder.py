@@ -17,10 +17,10 @@ TopicPartition = tuple[str, int]
 """A topic, and the number of one of its partitions."""
 
 
-def name_of(tp: TopicPartition) -> str:
-    """Return a partition as sentences name it: orders/0."""
+def partition_name(tp: TopicPartition) -> str:
+    """Return a partition as Kafka writes it: orders-0."""
     topic, partition = tp
-    return f"{topic}/{partition}"
+    return f"{topic}-{partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,19 +21,13 @@ from harness.core.grouping import by_key
 from harness.core.run_dir import RunDir
 from verifiers.replicas.cuts import Cut
 from verifiers.run_folder.broker_logs import broker_logs, logged_ms
-from verifiers.run_folder.folder import RunInput, TopicPartition
+from verifiers.run_folder.folder import RunInput, TopicPartition, partition_name
 from verifiers.run_folder.journal import FaultSpan, fault_spans
 from verifiers.run_folder.large_files import LargeFiles
 from verifiers.scanning.sends import Sends, SendsWanted
 from verifiers.spark import storage
 from verifiers.timeline.metadata_log import NodeChange
 from verifiers.timeline.partition_states import PartitionState, Timeline
-
-
-def partition_name(partition: TopicPartition) -> str:
-    """Return a partition as Kafka writes it: orders-0."""
-    return f"{partition[0]}-{partition[1]}"
-
 
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from verifiers.situations.events import RunEvents, after_silence, partition_name
+from verifiers.run_folder.folder import partition_name
+from verifiers.situations.events import RunEvents, after_silence
 from verifiers.situations.situation import Occurrence, situation
 from verifiers.timeline.partition_states import PartitionState
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from verifiers.replicas.cuts import Cut
-from verifiers.situations.events import LeaderChange, RunEvents, partition_name
+from verifiers.run_folder.folder import partition_name
+from verifiers.situations.events import LeaderChange, RunEvents
 from verifiers.situations.situation import Occurrence, situation
 
 _BACK_S = 10

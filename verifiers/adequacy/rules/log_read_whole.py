@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from verifiers.adequacy.evidence import Evidence
 from verifiers.adequacy.rule import Answer, judged, named, rule
-from verifiers.run_folder.folder import End, TopicPartition
-from verifiers.situations.events import partition_name
+from verifiers.run_folder.folder import End, TopicPartition, partition_name
 
 _DELETES = ("log.retention.", "retention.", "log.cleanup.", "cleanup.")
 """Settings of brokers and topics whose names begin so let Kafka delete records in order."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from verifiers.adequacy.counted import ReadCount
 from verifiers.adequacy.evidence import ClientEvidence, Evidence
 from verifiers.adequacy.rule import Answer, judged, named, not_applicable, rule
-from verifiers.run_folder.folder import TopicPartition
-from verifiers.situations.events import partition_name
+from verifiers.run_folder.folder import TopicPartition, partition_name
 
 NEAR_THE_END = 0.9
 """A consumer came close to the end if so much of a log's records lies at or below what it read."""

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from verifiers.adequacy.evidence import Evidence
 from verifiers.adequacy.rule import Answer, judged, named, not_applicable, rule
-from verifiers.run_folder.folder import TopicPartition
-from verifiers.situations.events import partition_name
+from verifiers.run_folder.folder import TopicPartition, partition_name
 from verifiers.timeline.partition_states import PartitionState
 
 

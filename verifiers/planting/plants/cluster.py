@@ -12,7 +12,7 @@ from verifiers.planting.run_contents import NothingToPlant, Offence, first_of
 from verifiers.planting.run_copy import RunCopy, batches_in
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.segments import V2_HEADER
-from verifiers.run_folder.folder import name_of
+from verifiers.run_folder.folder import partition_name
 from verifiers.run_folder.journal import fault_spans
 from verifiers.timeline.elections import read_elections
 from verifiers.timeline.frames import read_rows
@@ -65,8 +65,8 @@ def _left_out(copy: RunCopy, *, kind: str, ends: tuple[int, int]) -> Planted:
     ]  # fmt: skip
     copy.add_lines("samples.jsonl", samples)
     return planted(
-        f"broker {follower.broker} was not in the ISR of {name_of((topic, partition))} after "
-        f"{_LONG_S:g} s",
+        f"broker {follower.broker} was not in the ISR of {partition_name((topic, partition))} "
+        f"after {_LONG_S:g} s",
         offence_at(
             "isr-not-whole", (topic, partition), kind=kind,
             detail={"missing": str(follower.broker), "leader": str(leader)},
@@ -146,8 +146,8 @@ def marker_of_another(copy: RunCopy) -> Planted:
         if replica.topic_partition == tp:
             _give_away(copy, replica, marker)
     return planted(
-        f"the marker @{marker} of {name_of(tp)} belongs to another producer than the transaction "
-        f"@{first}",
+        f"the marker @{marker} of {partition_name(tp)} belongs to another producer than the "
+        f"transaction @{first}",
         offence_at(
             "hanging-transaction", tp, first, kind="ended", detail={"producer_id": str(producer)}
         ),

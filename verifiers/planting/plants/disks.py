@@ -12,7 +12,7 @@ from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents
 from verifiers.planting.run_copy import RunCopy, batches_in
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.records import read_batch, values_in
-from verifiers.run_folder.folder import name_of
+from verifiers.run_folder.folder import partition_name
 
 _ON_DISKS = ("replica-divergence", "replica-gap", "epoch-disorder", "corrupt-record")
 _V2 = 2
@@ -46,7 +46,7 @@ class Log:
     @property
     def name(self) -> str:
         """For a sentence."""
-        return f"{name_of(self.replica.topic_partition)} of broker {self.replica.broker}"
+        return f"{partition_name(self.replica.topic_partition)} of broker {self.replica.broker}"
 
 
 @plant("corrupt-record", "disk")

@@ -10,7 +10,7 @@ from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition, name_of
+from verifiers.run_folder.folder import TopicPartition, partition_name
 from verifiers.run_folder.group import STALLED
 
 _JOINS = ("subscribe", "assign")
@@ -63,7 +63,7 @@ def lost_commit(copy: RunCopy) -> Planted:
         offset=offset - 1, time_ns=asked_ns + 1, detail=str(asked_ns),
     )  # fmt: skip
     return planted(
-        f"group {group} was told {offset - 1} of {name_of(tp)}, having committed {offset}",
+        f"group {group} was told {offset - 1} of {partition_name(tp)}, having committed {offset}",
         offence_at(
             "lost-commit", tp, offset, process=asker,
             detail={"group": group, "fetched": str(offset - 1)},

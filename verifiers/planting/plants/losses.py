@@ -10,7 +10,7 @@ from verifiers.planting.new_clients import new_consumer_polls, new_record
 from verifiers.planting.plant import Planted, offence_of, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, Offence, Record, RunContents
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition, name_of
+from verifiers.run_folder.folder import TopicPartition, partition_name
 
 _MOST = 3
 
@@ -24,7 +24,7 @@ def lost_write(copy: RunCopy) -> Planted:
     """
     records = _tail(copy.contents)
     _forget(copy, records)
-    partition = name_of(records[0].topic_partition)
+    partition = partition_name(records[0].topic_partition)
     return planted(
         f"the last {len(records)} records of {partition} were never read",
         *(offence_of("lost-write", record, kind=_kind(copy.contents)) for record in records),
@@ -47,7 +47,7 @@ def unseen(copy: RunCopy) -> Planted:
 
     copy.edit_json("history/ends.json", cut)
     return planted(
-        f"the final read of {name_of(tp)} ended at {reached}",
+        f"the final read of {partition_name(tp)} ended at {reached}",
         *(offence_of("unseen", record) for record in records),
     )
 

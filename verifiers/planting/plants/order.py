@@ -11,7 +11,7 @@ from verifiers.checking.polling import RESETS
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import NONE, Offence, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition, name_of
+from verifiers.run_folder.folder import TopicPartition, partition_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Given:
     @property
     def name(self) -> str:
         """Topic, partition and offset, for a sentence."""
-        return f"{name_of(self.topic_partition)} @{self.offset}"
+        return f"{partition_name(self.topic_partition)} @{self.offset}"
 
 
 Breaks = Sequence[tuple[str, int | None, int]]
@@ -43,7 +43,7 @@ def nonmonotonic_poll(copy: RunCopy) -> Planted:
     """Give a consumer its last record of a partition once more, in a poll of its own."""
     last = _last_given(copy.contents)
     _give_again(copy, last, op=last.op + (1 << 30), position=0, time_ns=last.time_ns + 1)
-    partition = name_of(last.topic_partition)
+    partition = partition_name(last.topic_partition)
     return planted(
         f"process {last.process} was given its last record of {partition} again",
         _turn("nonmonotonic-poll", last, kind=_mode(copy.contents, last)),
@@ -58,7 +58,7 @@ def int_nonmonotonic_poll(copy: RunCopy) -> Planted:
     same_poll = polls.among("process", last.process) & polls.among("op", last.op)
     position = int(polls.numbers("position")[same_poll].max()) + 1
     _give_again(copy, last, op=last.op, position=position, time_ns=last.time_ns)
-    partition = name_of(last.topic_partition)
+    partition = partition_name(last.topic_partition)
     return planted(
         f"process {last.process} was given its last record of {partition} twice in a poll",
         _turn("int-nonmonotonic-poll", last),
@@ -121,7 +121,7 @@ def _reversed(copy: RunCopy, anomaly: str, *, in_txn: bool) -> Planted:
             copy.put(dataset, copy.contents.of_value(dataset, [record.value]), value=other.value)
     return planted(
         f"process {first.process} finds @{first.offset} and @{second.offset} of "
-        f"{name_of(first.topic_partition)} reversed",
+        f"{partition_name(first.topic_partition)} reversed",
         offence_of(
             anomaly, second, offset=first.offset, kind="order",
             detail={"after_value": str(first.value), "after_offset": str(second.offset)},

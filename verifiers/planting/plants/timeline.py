@@ -12,7 +12,7 @@ from verifiers.planting.new_clients import new_consumer_polls
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import NONE, Flags, NothingToPlant, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import TopicPartition, name_of
+from verifiers.run_folder.folder import TopicPartition, partition_name
 from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load
 from verifiers.timeline.partition_states import PartitionState
 from verifiers.timeline.windows import ceilings, demands, high_watermarks
@@ -35,7 +35,7 @@ def hw_regression(copy: RunCopy) -> Planted:
     copy.add_lines("samples.jsonl", [higher])
     tp = (str(last["topic"]), int(last["partition"]))
     return planted(
-        f"the leader of {name_of(tp)} told {offset + 1}, then {offset}",
+        f"the leader of {partition_name(tp)} told {offset + 1}, then {offset}",
         offence_at("hw-regression", tp, offset, detail={"was": str(offset + 1)}),
     )
 
@@ -95,7 +95,7 @@ def acked_below_min_isr(copy: RunCopy) -> Planted:
         copy.add_lines("samples.jsonl", [sample])
         copy.edit_run(contract={**contents.run.meta["contract"], "min_isr": min_isr})
         return planted(
-            f"the leader of {name_of(tp)} said that {len(state.isr)} of "
+            f"the leader of {partition_name(tp)} said that {len(state.isr)} of "
             f"{min_isr} replicas were in sync, and went on to acknowledge {due.sum()} sends",
             *(
                 offence_at("acked-below-min-isr", tp, *place, detail=detail)
@@ -139,7 +139,7 @@ def unavailable(copy: RunCopy) -> Planted:
     if not given_s:
         copy.edit_run(available_within_s=bound_ns / 1e9)
     return planted(
-        f"nothing was acknowledged in {name_of(tp)} for {(end_ns - begin_ns) / 1e9:.1f} s",
+        f"nothing was acknowledged in {partition_name(tp)} for {(end_ns - begin_ns) / 1e9:.1f} s",
         offence_at("unavailable", tp),
     )
 

@@ -9,7 +9,7 @@ from verifiers.planting.new_clients import (
 from verifiers.planting.plant import Planted, offence_of, plant, planted
 from verifiers.planting.run_contents import Offence, first_of
 from verifiers.planting.run_copy import RunCopy
-from verifiers.run_folder.folder import name_of
+from verifiers.run_folder.folder import partition_name
 
 
 @plant("torn-transaction")
@@ -22,7 +22,7 @@ def torn_transaction(copy: RunCopy) -> Planted:
     first, second = (new_record(copy, "info", sequence=at, txn=number) for at in (0, 1))
     finally_read(copy, first)
     return planted(
-        f"of a transaction in {name_of(first.topic_partition)} @{first.offset} is there, "
+        f"of a transaction in {partition_name(first.topic_partition)} @{first.offset} is there, "
         f"@{second.offset} is not",
         offence_of(
             "torn-transaction", second, detail={"type": "info", "found": "1", "lacking": "1"}
@@ -69,7 +69,7 @@ def _circle(copy: RunCopy, anomaly: str, readers: tuple[int | None, int]) -> Pla
     first = records[readers.index(None) + 1 if None in readers else 0]
     return planted(
         f"two transactions of process {first.process} read in a circle in "
-        f"{name_of(first.topic_partition)}",
+        f"{partition_name(first.topic_partition)}",
         offence_of(anomaly, first, detail={"transactions": "2"}),
     )
 
