@@ -25,6 +25,7 @@ NOT_RUN: Mapping[str, str] = {
     r"kafka-chaos .*--compose docker-compose\.yml.*": THEIRS,
     r"kafka-chaos .*--bootstrap .*": THEIRS,
     r"kafka-chaos (shrink|bisect|compare) .*": FOUND,
+    r"kafka-chaos index": "needs a night: tests/suites/test_runs.py",
     r"kafka-chaos up\b.*": UNTIL_CTRL_C,
     r"kafka-chaos claims run kip101-hw-truncation-loss --kafka .*": ELSEWHERE,
     r"kafka-chaos run --compose examples/compose.yaml --duration 48s .*": ELSEWHERE,

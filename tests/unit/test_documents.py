@@ -97,7 +97,7 @@ def test_a_command_is_run_by_a_test_or_something_says_why_not() -> None:
     assert why_not_run("kafka-chaos nightly --budget 8h") is not None
     # Whatever the documents begin with is run.
     assert {command.split()[1] for command in shown() if why_not_run(command) is None} >= {
-        "run", "plan", "verify", "report", "matrix", "claims", "doctor", "list", "index", "prune",
+        "run", "plan", "verify", "report", "matrix", "claims", "doctor", "list", "prune",
     }  # fmt: skip
 
 
