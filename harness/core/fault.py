@@ -157,6 +157,14 @@ def phrase(described: Mapping[str, Any]) -> str:
     return f"{described['name']}({values})" if values else str(described["name"])
 
 
+def brief(thing: object) -> str:
+    """Return `name`, or `name(value, value)` with those values that are not the default ones."""
+    described = describe(thing)
+    defaults = {entry.name: entry.default for entry in fields(thing)}  # type: ignore[arg-type]  # as above
+    told = {k: v for k, v in described["parameters"].items() if v != defaults[k]}
+    return phrase({**described, "parameters": told})
+
+
 FAULTS: Registry[Callable[..., Fault]] = Registry("fault", "faults")
 TARGETS: Registry[Callable[..., Target]] = Registry("target", "faults")
 fault = FAULTS.register

@@ -10,7 +10,7 @@ from harness.core.cluster import LEASE_MARGIN_S, ClusterSpec
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
 from harness.core.event import Event
-from harness.core.fault import Fault, Target, describe, phrase
+from harness.core.fault import Fault, Target, brief, describe, phrase
 from harness.core.registry import Registry
 from harness.core.workload import Grouped, Move, Workload
 
@@ -72,7 +72,7 @@ class Step:
         when = f"{self.at_s:g} s"
         if self.after is not None:
             when = f"{self.after.delay_s:g} s after {phrase(describe(self.after.event))}"
-        fault, target = (phrase(describe(thing)) for thing in (self.fault, self.target))
+        fault, target = brief(self.fault), phrase(describe(self.target))
         return when, fault, target, f"{self.hold_s:g} s"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.core.cluster import LEASE_MARGIN_S, Broker, Cluster, Lease
 from harness.core.errors import HealFailed, KafkaChaosError
-from harness.core.fault import Evidence, Fault, FaultTraits, describe, fault_traits, phrase
+from harness.core.fault import Evidence, Fault, FaultTraits, brief, describe, fault_traits
 from harness.core.run_dir import Journal
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class Injector:
         ids = [broker.node_id for broker in victims]
         self._note({**header.entry(), "victims": ids, "lease_s": lease.limit_s}, sync=True)
         self.tell(
-            f"fault {header.fault_id}: {phrase(describe(header.fault))} on {who(victims)} "
+            f"fault {header.fault_id}: {brief(header.fault)} on {who(victims)} "
             f"for {header.hold_s:g} s"
         )
         entry = Active(

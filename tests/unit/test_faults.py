@@ -16,6 +16,7 @@ from faults.client_link import ClientLink
 from faults.events import CoordinatorElected, TransactionCoordinatorElected
 from faults.gc_pause import GcPause
 from faults.link import Link
+from faults.own_command import OwnCommand
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
 from faults.targets import (
@@ -36,7 +37,7 @@ from faults.targets import (
 from harness.core.cluster import Answer, Broker, ClusterSpec, CutLog, Lease, ProcessState
 from harness.core.coordinators import coordinating_partition
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
-from harness.core.fault import FAULTS, Fault, fault_traits
+from harness.core.fault import FAULTS, Fault, brief, fault_traits
 from tests.unit.fake_cluster import FakeCluster
 
 LEASE = Lease(fault_id="1", hold_s=6.0, limit_s=30.0)
@@ -646,3 +647,17 @@ def test_a_storm_that_is_deaf_at_first_is_told_again() -> None:
 
     assert GcPause().heal(leased, ONE).observed
     assert cluster.log.count("end 1") == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Partition(), "partition"),
+        (Partition(listener="replication"), "partition(replication)"),
+        (BrokerStop(), "broker_stop"),
+        (GcPause(share=0.5), "gc_pause(0.5)"),
+        (OwnCommand("./a", "./b", "./c"), "own_command(./a, ./b, ./c)"),
+    ],
+)
+def test_people_are_told_of_a_fault_what_is_not_as_usual(fault: Fault, words: str) -> None:
+    assert brief(fault) == words
