@@ -179,13 +179,15 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
         given.setdefault(draw.name, draw.one(stream, version))
     if flags.get("min_isr") is None:
         given["min_isr"] = min(given["min_isr"], given["replication_factor"])
-    if not flags.get("compose") and flags.get("metadata") != "zookeeper":
+    # A cluster of the user's own has its settings.
+    is_ours = not (flags.get("compose") or flags.get("bootstrap"))
+    if is_ours and flags.get("metadata") != "zookeeper":
         for draw in CLUSTERS:
             if version >= draw.since:
                 given.setdefault(draw.name, draw.one(cluster, version))
     own = {text.partition("=")[0] for text in given.get("broker_config", ())}
     properties = [*given.get("broker_config", ())]
-    for draw in BROKERS:
+    for draw in BROKERS if is_ours else ():
         if draw.name not in own and version >= draw.since:
             properties.append(f"{draw.name}={draw.one(cluster, version)}")
     config = dict(text.split("=", 1) for text in properties)
@@ -193,7 +195,7 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
         # A batch that is larger than a segment is refused.
         largest = int(config["log.segment.bytes"]) // 2
         given["batch_size"] = min(largest, Contract().batch_size_bytes)
-    return {**given, "broker_config": properties}
+    return {**given, "broker_config": properties} if properties else given
 
 
 def _of_runs(given: Flags) -> list[Draw]:

@@ -83,7 +83,8 @@ def _cluster_settings(cluster: ClusterSpec) -> dict[str, Any]:
     if cluster.is_ours:
         return asdict(cluster)
     # A user's own cluster brings the rest.
-    names = ("compose", "client_config") if cluster.compose else ("bootstrap", "client_config")
+    own = ("compose",) if cluster.compose else ("bootstrap", "kafka")
+    names = (*own, "client_config")
     return {name: getattr(cluster, name) for name in names}
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from harness.campaigns.configure import Overrides, configure, repeated
+from harness.campaigns.draws import drawn
+from harness.cli.settings import scenario_of
 from harness.cluster.launch import launch
 from harness.cluster.outside_cluster import OutsideCluster
 from harness.cluster.pool import ClusterPool
@@ -98,7 +100,7 @@ def test_what_the_brokers_have_themselves_is_refused(
 
 
 def test_a_run_on_it_can_be_repeated(tmp_path: Path) -> None:
-    scenario = configure("undisturbed", _overrides())
+    scenario = configure("undisturbed", _overrides(cluster={"kafka": "3.9.1"}))
     run_dir = RunDir.create(tmp_path, scenario="undisturbed", seed=7)
     run_dir.update(seed=7, **ScenarioRun(scenario).described())
 
@@ -115,6 +117,15 @@ def test_topics_are_called_so_that_others_do_not_meet_them() -> None:
 
     assert workload.topic == "kafka-chaos-orders"
     assert named.topic == "mine"
+
+
+def test_a_search_draws_no_settings_of_its_brokers() -> None:
+    given = {"bootstrap": BOOTSTRAP, "faults": COMMANDS, "scenario": "search"}
+
+    flags = drawn(given, "7/1", cluster="7", kafka="unknown")
+
+    assert not {"broker_config", "controllers"} & flags.keys()
+    assert scenario_of(flags).cluster.bootstrap == BOOTSTRAP
 
 
 def test_it_is_not_started() -> None:
