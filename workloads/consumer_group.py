@@ -49,8 +49,8 @@ class ConsumerGroup(Load):
     Producers send unique records to one topic, and the members of one group process them, each
     record being written down when it has been processed, and commit. Meanwhile, by a schedule that
     the run's seed gives, new members join, others leave politely, and others are killed: somewhere,
-    or right between commit and processing. At the end the group processes all that is left, and
-    then its committed offsets are asked for once more.
+    or right between commit and processing. At the end the group processes all that is left, as
+    fast as it can, and then its committed offsets are asked for once more.
 
     Attributes:
         subscribers: members of the group at the beginning, at least two.

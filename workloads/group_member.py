@@ -12,6 +12,7 @@ asks where its group is (`offset-fetch`). Orders, one JSON object a line on stdi
                                   answered when it knows, between two polls
     {"do": "held", "order": …}    answered when it holds, see below
     {"do": "go", "order": …}      go on
+    {"do": "hurry", "order": …}   from now on processing takes no time; answered between two polls
 
 The answer of a member that holds tells which of the records that it was given it has not processed,
 and which of those it has processed no acknowledged commit of its own covers:
@@ -91,6 +92,7 @@ class GroupMember(RecordingConsumer):
         self._control = control
         self._settings = settings
         self._hold = settings.hold
+        self._process_s = settings.process_s
         self._steps: Counter[Act] = Counter()
         self._delivered = 0
         self._commits_acked = 0
@@ -164,18 +166,21 @@ class GroupMember(RecordingConsumer):
             self._commit(uncommitted)
 
     def _take_orders(self) -> None:
-        """Learn where to hold; whatever else is wanted is for one that holds."""
+        """Learn where to hold, or to hurry; whatever else is wanted is for one that holds."""
         for order in list(self._control.taken_orders()):
             if order["do"] == "hold":
                 count = self._steps[order["before"]] + order["count"]
                 self._hold = {"before": order["before"], "count": count}
-                self._control.answer({"reply": order["order"]})
+            elif order["do"] == "hurry":
+                self._process_s = 0.0
             else:
                 self._control.orders.put(order)
+                continue
+            self._control.answer({"reply": order["order"]})
 
     def _process(self, record: Message) -> None:
-        if self._settings.process_s:
-            pause(self._settings.process_s, self._control.orphaned)
+        if self._process_s:
+            pause(self._process_s, self._control.orphaned)
         partition, offset = _place(record)
         # The poll that gave it is over, so its number is the one before.
         self.recorder.event(

@@ -113,7 +113,8 @@ class Churn:
     def catch_up(self, *, limit_s: float) -> None:
         """Wait until the group has committed all that there is, and note how far it got.
 
-        To be called when nobody sends any more. A group that commits nothing for as long as the
+        To be called when nobody sends any more. Members are told to hurry: the time that processing
+        takes has served the moves, which are over. A group that commits nothing for as long as the
         workload says that it must be stuck is waited for no longer.
 
         Args:
@@ -126,6 +127,9 @@ class Churn:
         ends: dict[int, int] = {}
         began_ns = moved_ns = time.monotonic_ns()
         answered_ns = 0
+        for client in self._members:
+            with suppress(KafkaChaosError):
+                client.order({"do": "hurry"})
 
         def is_over() -> bool:
             nonlocal moved_ns, answered_ns

@@ -325,3 +325,12 @@ def test_who_commits_afterwards_has_processed_already_and_commits_again(
     assert told(tmp_path, recorder, "processed", "committed") == [
         *(("processed", offset) for offset in range(4)), ("committed", 4),
     ]  # fmt: skip
+
+
+def test_a_member_that_is_told_to_hurry_processes_without_taking_its_time(run: Run) -> None:
+    # At its own pace it would take minutes.
+    client = run.start(member("after-processing", poll_records=1, process_s=5.0))
+    client.stdin.write(b'{"do": "hurry", "order": 1}\n')
+    client.stdin.flush()
+
+    client.await_total("processed", RECORDS)

@@ -199,6 +199,17 @@ def test_a_move_that_nobody_saw_is_told_as_such(tmp_path: Path) -> None:
     assert any(f"member {crash.process} was killed" in why for why in recorded(context).why_not())
 
 
+def test_whoever_catches_up_is_told_to_hurry(tmp_path: Path) -> None:
+    context, watch = make(tmp_path, FakeKafka((9,), 9))
+    made = churn(context, watch)
+    assert context.clients
+
+    made.catch_up(limit_s=1000)
+    made.close()
+
+    assert all(client.orders == [{"do": "hurry"}] for client in context.clients)
+
+
 def test_who_went_last_is_seen_though_the_group_is_at_the_end_at_once(tmp_path: Path) -> None:
     context, watch = make(tmp_path, FakeKafka((9,), 9))
     watch.blind = True
