@@ -50,6 +50,34 @@ def test_a_loss_of_every_copy_is_told(
 
 
 @pytest.mark.parametrize(
+    ("min_isr", "states", "cuts", "gone"),
+    [
+        (1, [(0, 1, ALL), (10, 1, (1,))], [(20, 1, 7), (30, 1, 7)], {(20, 7), (30, 7)}),
+        (
+            2,
+            [(0, 1, (1, 2))],
+            [(20, 1, 3), (30, 1, 7), (40, 2, 5), (50, 1, 9)],
+            {(20, 5), (30, 7), (40, 9)},
+        ),
+    ],
+    ids=["the only one in the ISR, twice", "one of two in the ISR, before and after the other"],
+)
+def test_a_replica_that_is_cut_again_loses_again(
+    min_isr: int,
+    states: list[State],
+    cuts: list[Cut],
+    gone: set[tuple[float, int]],
+    tmp_path: Path,
+) -> None:
+    events = story(tmp_path, min_isr, states, cuts).events()
+
+    rows = [row for row in loss_causes(events, ()) if row["destroys"]]
+
+    # Whatever was acknowledged before, at this offset or beyond.
+    assert {(row["until_ns"] / S, row["cut_to"]) for row in rows} == gone
+
+
+@pytest.mark.parametrize(
     ("min_isr", "states", "cuts"),
     [
         (1, [(0, 1, ALL)], [(20, 1, 7)]),

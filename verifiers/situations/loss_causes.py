@@ -15,7 +15,7 @@ documentation, acks.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Any
 
 from verifiers.frames.history import ANY_PARTITION
@@ -129,9 +129,11 @@ def _of_cut(events: RunEvents, at_ns: int, cut: Cut) -> dict[str, Any]:
 
 
 def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each cut by a fault with which the last copies in the ISR were gone.
+    """Yield rows for each cut by a fault with which the last copies in the ISR were gone.
 
-    Cuts add up until the ISR is full again: from then on every replica has what the others have.
+    Cuts add up until the ISR is full again: from then on every replica has what the others have. A
+    replica that was cut more than once may have lost a record by any of them, so there is a row for
+    each choice of one cut a replica.
     """
     for partition, states in events.states(of=topics):
         cuts: list[tuple[int, Cut]] = []
@@ -141,12 +143,23 @@ def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[d
             if cuts and _is_full_between(events, states, cuts[-1][0], at_ns):
                 cuts.clear()
             cuts.append((at_ns, cut))
-            if gone := _gone(events, states, cuts):
+            for gone in _choices(_gone(events, states, cuts)):
                 yield _of_cut(events, at_ns, cut) | {
                     "until_ns": min(gone_ns for gone_ns, _ in gone),
                     "cut_to": max(each.to for _, each in gone),
                     "destroys": True,
                 }
+
+
+def _choices(cuts: Sequence[tuple[int, Cut]]) -> Iterator[Sequence[tuple[int, Cut]]]:
+    """Yield each choice of one cut a broker that the cuts before the last one did not allow."""
+    if not cuts:
+        return
+    by_broker: dict[int, list[tuple[int, Cut]]] = {}
+    for each in cuts:
+        by_broker.setdefault(each[1].broker, []).append(each)
+    by_broker[cuts[-1][1].broker] = [cuts[-1]]
+    yield from product(*by_broker.values())
 
 
 def _is_full_between(
