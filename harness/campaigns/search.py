@@ -66,8 +66,9 @@ class Search:
         seed: draws settings and plans.
         draws: whether settings are drawn for each run.
         stop_at_first: whether the search ends once something forbidden was found and repeated.
-        stop_at: anomalies; once one of them was found where it is forbidden the search ends, and
-            nothing is repeated. Empty: none ends it.
+        stop_at: anomalies, or one kind of an anomaly, `lost-write(explained)`; once one of them was
+            found where it is forbidden the search ends, and nothing is repeated. Empty: none ends
+            it.
         results: of the runs so far.
     """
 
@@ -100,7 +101,7 @@ class Search:
 
     def is_last(self, result: ScenarioResult) -> bool:
         """Return whether a run found what the search is to end at, without repetitions."""
-        return bool(self.stop_at & _forbidden(result).keys())
+        return bool(self.stop_at & shown_by(result))
 
     def _cell(self, number: int, again: int | None = None) -> Cell[ScenarioResult]:
         if number not in self._dealt_to:
@@ -190,6 +191,15 @@ def _forbidden(result: ScenarioResult) -> dict[str, int]:
     }
 
 
+def shown_by(result: ScenarioResult) -> frozenset[str]:
+    """Return the anomalies that a run shows and its contract forbids, with and without their kinds.
+
+    An anomaly with its kind is written `lost-write(explained)`.
+    """
+    kinds = {f"{each.anomaly}({each.kind})" for each in result.fingerprints if each.kind}
+    return frozenset(kinds.union(_forbidden(result)))
+
+
 def _kinds(scenario: Scenario, seed: int) -> dict[str, float]:
     """Return what a plan deals: each fault on each kind of target, after each kind of event.
 
@@ -270,6 +280,7 @@ class SearchSummary:
                     "seed": result.settings["seed"],
                     "flags": result.settings["flags"],
                     "forbidden": _forbidden(result),
+                    "shown": sorted(shown_by(result)),
                     "repeated": len(again),
                     "found_again": sum(r.verdict is Verdict.INVALID for r in again),
                 }

@@ -111,7 +111,7 @@ def _unknowable(file: YamlFile, given: Mapping[str, Any], place: Place) -> list[
     elif not _FORM.fullmatch(name):
         words = (
             f"{name!r} is no fingerprint: write one as a night's summary does, such as "
-            "lost-write-5c0f21aa."
+            "lost-write-9893603c."
         )
     else:
         return []

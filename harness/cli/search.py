@@ -37,7 +37,8 @@ def search(
         typer.Option(
             "--stop-at",
             help="End as soon as one of these anomalies, with commas, was found where it is "
-            "forbidden; nothing is tried again. `list checkers` names them.",
+            "forbidden; nothing is tried again. `list checkers` names them; one kind only: "
+            "lost-write(explained).",
             metavar="ANOMALY,…",
         ),
     ] = None,
@@ -55,12 +56,19 @@ def search(
     from harness.campaigns.record import reject_unknown_versions
     from harness.campaigns.search import Search, run_search
     from verifiers.checking.checker import CHECKERS
+    from verifiers.oracle.table import chapter_of
 
     flags: dict[str, Any] = {**given, "scenario": given["scenario"] or _SCENARIO}
     seed = new_seed() if given["seed"] is None else given["seed"]
     wanted = frozenset(word.strip() for word in (stop_at or "").split(",") if word.strip())
-    for anomaly in wanted:
+    for words in wanted:
+        anomaly, _, kind = words.removesuffix(")").partition("(")
         CHECKERS[anomaly]  # An unknown name is rejected.
+        kinds = chapter_of(anomaly).kinds
+        if kind and kind not in kinds:
+            raise UsageError(
+                f"--stop-at: {anomaly} has no kind {kind!r}; it has {', '.join(kinds) or 'none'}."
+            )
     if wanted and stop_at_first:
         raise UsageError(
             "--stop-at-first ends at anything that is forbidden, --stop-at at what it names: "

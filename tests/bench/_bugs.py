@@ -38,7 +38,8 @@ class Bug:
     Attributes:
         id: its name here.
         meaning: what goes wrong, in a phrase.
-        anomalies: as which it counts as found, where the contract forbids them.
+        anomalies: as which it counts as found, where the contract forbids them; as `--stop-at` has
+            them, one of a kind with its kind.
         affected: has it.
         fixed: the nearest that does not.
         workload: what the clients do.
@@ -83,7 +84,8 @@ _ALL = (
     Bug(
         id="kip101-loss",
         meaning="a follower cuts acknowledged records by its stale high watermark",
-        anomalies=("lost-write",),
+        # Where a fault had destroyed a copy the record may be lost on any version.
+        anomalies=("lost-write(explained)",),
         affected=_BEFORE_KIP101,
         fixed=_SINCE_KIP101,
         flags=_CLEAN,

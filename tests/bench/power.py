@@ -463,7 +463,10 @@ def go_of(
         return float(next(value for value in known if value is not None))
 
     def of_bug(entry: Mapping[str, Any]) -> dict[str, int]:
-        return {name: n for name, n in entry["forbidden"].items() if name in wanted.bug.anomalies}
+        shown = {
+            words.partition("(")[0] for words in wanted.bug.anomalies if words in entry["shown"]
+        }
+        return {name: n for name, n in entry["forbidden"].items() if name in shown}
 
     found = [entry for entry in document["found"] if of_bug(entry)]
     first = min(found, key=seconds, default=None)

@@ -140,8 +140,10 @@ def test_a_chapter_that_leaves_something_open_is_refused() -> None:
     ("anomaly", "kind", "contract", "kafka", "permitted", "source"),
     [
         ("lost-write", None, {}, "0.10.2.2", False, "KIP-101"),
-        ("lost-write", None, {}, "4.0.1", False, "KIP-966"),
-        ("lost-write", None, {}, "4.1.0", False, "replication design"),
+        ("lost-write", "partly-destroyed", {}, "0.10.2.2", False, "KIP-966"),
+        ("lost-write", "partly-destroyed", {}, "4.0.1", False, "KIP-966"),
+        ("lost-write", "partly-destroyed", {}, "4.1.0", False, "replication design"),
+        ("lost-write", "explained", {}, "4.0.1", False, "replication design"),
         ("dirty-read", None, {}, "3.6.2", True, "KAFKA-15583"),
         ("dirty-read", None, {}, "3.7.0", False, "KIP-966"),
         ("duplicate", "log", {"idempotence": True}, "0.10.2.2", True, "KIP-98"),

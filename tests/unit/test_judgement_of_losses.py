@@ -32,7 +32,7 @@ def test_a_loss_is_that_of_a_last_replica_only_if_a_fault_that_destroys_data_was
 ) -> None:
     run = folder_with(journal, tmp_path)
 
-    judged = judge_findings(run, Found(counts={("lost-write", "explained"): 1}, examples={}))
+    judged = judge_findings(run, Found(counts={("lost-write", "partly-destroyed"): 1}, examples={}))
 
     assert not judged["lost-write"].permitted
     assert ("last replica standing" in judged["lost-write"].why) is known

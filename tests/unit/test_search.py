@@ -11,6 +11,7 @@ import pytest
 
 from faults.targets import Controller
 from harness.campaigns.draws import BROKERS, CLUSTERS, RUNS, drawn
+from harness.campaigns.fingerprint import Fingerprint
 from harness.campaigns.measured import Measured
 from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import AnomalyCount, ScenarioResult
@@ -144,23 +145,29 @@ def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None
 
 
 @pytest.mark.parametrize(
-    ("anomalies", "over"),
+    ("anomaly", "kind", "permitted", "over"),
     [
-        ({"lost-write": AnomalyCount(count=3, permitted=False)}, True),
-        ({"lost-write": AnomalyCount(count=3, permitted=True)}, False),
-        ({"duplicate": AnomalyCount(count=3, permitted=False)}, False),
+        ("lost-write", "explained", False, True),
+        ("lost-write", "explained", True, False),
+        ("duplicate", "", False, False),
+        ("replica-divergence", "in-sync", False, True),
+        ("replica-divergence", "out-of-sync", False, False),
     ],
-    ids=["the one that is named", "permitted", "another one"],
+    ids=["the one that is named", "permitted", "another one", "the kind that is named", "another"],
 )
 def test_a_search_for_named_anomalies_ends_at_these_and_repeats_nothing(
-    anomalies: Mapping[str, AnomalyCount], *, over: bool
+    anomaly: str, kind: str, *, permitted: bool, over: bool
 ) -> None:
-    looked = search(stop_at=frozenset({"lost-write", "dirty-read"}))
+    looked = search(stop_at=frozenset({"lost-write", "replica-divergence(in-sync)"}))
     cells = looked.cells()
     first = next(cells)
     looked.results = [
         ScenarioResult(
-            settings=first.settings, verdict=Verdict.INVALID, reasons=(), anomalies=anomalies
+            settings=first.settings,
+            verdict=Verdict.INVALID,
+            reasons=(),
+            anomalies={anomaly: AnomalyCount(count=3, permitted=permitted)},
+            fingerprints=() if permitted else (Fingerprint(anomaly=anomaly, kind=kind),),
         )
     ]
 

@@ -27,8 +27,8 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
         still have it on disk and which do not, and who cut it where and when; `lost_by` the first
         thing that can have lost it. The kind is "unread" if every replica still has it, so that the
         final read is wrong; "unexplained" if nothing can have lost it; "destroyed" if faults
-        destroyed every copy that its acknowledgement stands for; else "explained", or null where
-        who led the partition is not known.
+        destroyed every copy that its acknowledgement stands for, "partly-destroyed" if they did so
+        on some replica; else "explained", or null where who led the partition is not known.
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority.
     """
@@ -43,6 +43,7 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
         F.when(is_held, "unread")
         .when(F.col("causes").isNull(), "unexplained")
         .when(F.col("destroyed"), "destroyed")
+        .when(F.col("partly_destroyed"), "partly-destroyed")
         .when(F.col("lost_by").isNotNull(), "explained")
     )
     return offences(found, kind=kind, time_ns="complete_ns", detail=send_details() | facts)
@@ -51,7 +52,8 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
 def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     """Return the lost records that something can have lost: how many things, and the first.
 
-    `destroyed` tells whether one of them destroyed every copy.
+    `destroyed` tells whether one of them destroyed every copy, `partly_destroyed` whether one
+    destroyed that of some replica.
     """
     cause = F.broadcast(loss_causes)
     fits = (
@@ -72,5 +74,6 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
             F.count("*").alias("causes"),
             F.min_by("words", "at_ns").alias("lost_by"),
             F.bool_or("destroys").alias("destroyed"),
+            F.bool_or("takes_a_copy").alias("partly_destroyed"),
         )
     )

@@ -1,7 +1,7 @@
 """Chapters on records that are lost, and on writes that were refused for too long."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import ACKS_0, ACKS_1
+from verifiers.oracle.circumstances import ACKS_0, ACKS_1, LAST_REPLICA_DESTROYED
 from verifiers.oracle.row import chapter, forbidden, permitted
 
 LOSSES = (
@@ -14,10 +14,10 @@ LOSSES = (
         permitted(reasons.ACKS_1_IS_THE_LEADER_ALONE, given=ACKS_1, by="acks=1"),
         reasons.unclean_election(),
         reasons.copies_destroyed("destroyed"),
+        forbidden(reasons.LAST_REPLICA_STANDING, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
         reasons.CUT_BY_HIGH_WATERMARK,
-        reasons.LAST_REPLICA,
         forbidden(reasons.ISR_KEEPS),
-        kinds=("explained", "destroyed", "unread", "unexplained"),
+        kinds=("explained", "destroyed", "partly-destroyed", "unread", "unexplained"),
     ),
     chapter(
         "unseen",

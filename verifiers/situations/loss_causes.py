@@ -125,7 +125,10 @@ def _of_cut(events: RunEvents, at_ns: int, cut: Cut) -> dict[str, Any]:
     words = (
         f"{by} cut {cut.topic}-{cut.partition} to offset {cut.to:,} at {_seconds(events, at_ns)}"
     )
-    return _row(cut.topic, cut.partition, words, at_ns=at_ns, until_ns=at_ns, cut_to=cut.to)
+    return _row(
+        cut.topic, cut.partition, words,
+        at_ns=at_ns, until_ns=at_ns, cut_to=cut.to, takes_a_copy=bool(cut.cause),
+    )  # fmt: skip
 
 
 def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -218,8 +221,8 @@ def _of_faults(events: RunEvents) -> Iterator[dict[str, Any]]:
 def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[str, Any]:  # noqa: ANN401 (columns)
     """Return a row; a time or an offset that is not given bounds nothing."""
     bounds = {"at_ns": 0, "since_ns": 0, "until_ns": FOR_EVER_NS, "cut_to": None}
-    row = {"topic": topic, "partition": partition, "words": words, "destroys": False}
-    return {**row, **bounds, **known}
+    row = {"topic": topic, "partition": partition, "words": words}
+    return {**row, **bounds, "takes_a_copy": False, "destroys": False, **known}
 
 
 def _brokers(fault: FaultSpan) -> str:

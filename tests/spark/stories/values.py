@@ -29,10 +29,13 @@ def lost_by_damage(kind: str) -> Row:
     return {**lost, "detail": {**lost["detail"], "lost_by": "damage"}}
 
 
+_DESTROYS_NOTHING = {"takes_a_copy": False, "destroys": False}
+
+
 def cause_of_loss(**other: Any) -> dict[str, Any]:
     """Return damage that may have lost whatever was sent to partition 0."""
     anything = {"topic": TOPIC, "partition": 0, "at_ns": 3, "since_ns": 0, "until_ns": 1 << 62}
-    return {**anything, "cut_to": None, "words": "damage", "destroys": False, **other}
+    return {**anything, "cut_to": None, "words": "damage", **_DESTROYS_NOTHING, **other}
 
 
 # fmt: off
@@ -68,6 +71,7 @@ STORIES = (
             ("a change of leader", "explained", cause_of_loss()),
             ("a cut at its offset", "explained", cause_of_loss(cut_to=1)),
             ("a cut of the last copy", "destroyed", cause_of_loss(cut_to=1, destroys=True)),
+            ("lost power", "partly-destroyed", cause_of_loss(cut_to=1, takes_a_copy=True)),
             ("a cut above it", "unexplained", cause_of_loss(cut_to=2)),
             ("damage of another partition", "unexplained", cause_of_loss(partition=1)),
             ("damage of before", "unexplained", cause_of_loss(until_ns=999_999_999)),
