@@ -15,7 +15,7 @@ from harness.cluster.containers import ComposeProject, NodeContainer
 from harness.cluster.disks import Source, copy_metadata, copy_replicas, copy_transactions
 from harness.cluster.kafka_cluster import KafkaCluster
 from harness.cluster.links import client_rule, link_rules
-from harness.cluster.logs import ClusterLogs
+from harness.cluster.logs import ClusterLogs, shuts_down
 from harness.cluster.metadata import ReplicaEnd
 from harness.cluster.processes import PROCESSES, processes
 from harness.cluster.security import Security
@@ -160,6 +160,13 @@ class DockerCluster(KafkaCluster):
     def running(self) -> tuple[Broker, ...]:
         """Return the brokers whose process is there, frozen or not."""
         return tuple(broker for broker in self.brokers if self.process_of(broker) is not None)
+
+    def ending(self) -> tuple[Broker, ...]:
+        """Return the brokers that shut down, by what they wrote, and whose process is there yet."""
+        running = self.running()
+        answers = self.probe([(b, b) for b in running], timeout_s=_ONE_ANSWER_S) if running else {}
+        refusing = [b for b in running if answers[b.node_id, b.node_id] is Answer.REFUSED]
+        return tuple(broker for broker in refusing if shuts_down(self.said(broker)))
 
     def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
         """Return how each of the node's JVMs ended so far, as its supervisor saw it."""

@@ -14,8 +14,18 @@ log = logging.getLogger(__name__)
 
 _SETTINGS = re.compile(r"KafkaConfig values: ?\n((?:\t.*\n)+)")
 _PAUSE = re.compile(rb"\] *GC\(\d+\) Pause .*?(\d+\.\d+)ms")
+_LIFE = re.compile(
+    r"\b(?:(?P<up>starting|started)|shutting[ _]down) \(kafka\.server\.\w*Server\)$", re.I
+)
 EXITS = "/run/kafka-chaos/exits"
 """Where a node's supervisor notes how each of its JVMs ended, one JSON object a line."""
+
+
+def shuts_down(log: str) -> bool:
+    """Return whether the last thing that a broker's log says of its life is that it shuts down."""
+    told = filter(None, map(_LIFE.search, reversed(log.splitlines())))
+    last = next(told, None)
+    return last is not None and last["up"] is None
 
 
 class ClusterLogs:

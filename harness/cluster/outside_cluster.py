@@ -82,6 +82,10 @@ class OutsideCluster(KafkaCluster):
         answers = self.probe_from_outside(self.brokers, timeout_s=_LISTENER_S)
         return tuple(b for b in self.brokers if answers[b.node_id] is Answer.ANSWERED)
 
+    def ending(self) -> tuple[Broker, ...]:
+        """Return nobody: what brokers write is not read."""
+        return ()
+
     def _folder_of(self, broker: Broker) -> Path:
         folder = self._folder / "cluster" / f"broker-{broker.node_id}"
         folder.mkdir(parents=True, exist_ok=True)

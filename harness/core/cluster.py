@@ -301,6 +301,12 @@ class Nodes(Protocol):
     def running(self) -> tuple[Broker, ...]:
         """Return the brokers whose process is there, frozen or not; outside Docker who answers."""
 
+    def ending(self) -> tuple[Broker, ...]:
+        """Return the brokers that shut down, by what they wrote, and whose process is there yet.
+
+        Before Kafka 1.0 a follower that gives up waits in its own shutdown for itself, for ever.
+        """
+
     @property
     def lease(self) -> Lease:
         """The lease that damage is done under.

@@ -1,4 +1,4 @@
-"""Brokers whose processes have ended though nothing breaks them."""
+"""Brokers that have ended, or never come to the end of it, though nothing breaks them."""
 
 import time
 from collections.abc import Collection
@@ -7,7 +7,7 @@ from harness.core.cluster import Nodes
 
 _LOOK_S = 2.0
 _GONE_S = 10.0
-"""A process that is not there so long after everything was healed does not come back, seconds."""
+"""A broker that is not there so long after everything was healed does not come back, seconds."""
 
 
 class EndedBrokers:
@@ -34,7 +34,9 @@ class EndedBrokers:
         if rested_s < _LOOK_S:
             return False
         self._looked_s = now_s
-        running = {broker.node_id for broker in self._cluster.running()}.union(self._left_down)
+        ending = self._cluster.ending()
+        there = {broker.node_id for broker in self._cluster.running() if broker not in ending}
+        running = there.union(self._left_down)
         before = self.nodes
         self.nodes = tuple(b.node_id for b in self._cluster.brokers if b.node_id not in running)
         # What was seen long ago may have been a fault's doing.

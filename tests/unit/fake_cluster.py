@@ -65,6 +65,7 @@ class FakeCluster:
     pauses_wanted_s: dict[int, float] = field(default_factory=dict)
     exits: dict[int, list[int]] = field(default_factory=dict)
     deaf: set[int] = field(default_factory=set)
+    shutting_down: set[int] = field(default_factory=set)
     passes_short: bool = False
     sizes: dict[int, dict[tuple[str, int], int]] = field(default_factory=dict)
     answers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -115,6 +116,9 @@ class FakeCluster:
 
     def running(self) -> tuple[Broker, ...]:
         return tuple(broker for broker in self.brokers if self.process_of(broker) is not None)
+
+    def ending(self) -> tuple[Broker, ...]:
+        return tuple(broker for broker in self.running() if broker.node_id in self.shutting_down)
 
     @witness
     def exit_statuses(self, broker: Broker) -> tuple[int, ...]:

@@ -39,6 +39,22 @@ def test_a_broker_that_has_ended_by_itself_is_not_waited_for(
     assert not any(looks[:10])
 
 
+def test_a_broker_that_never_comes_to_the_end_of_its_shutdown_is_not_waited_for(
+    instant_time: list[float],
+) -> None:
+    cluster = FakeCluster()
+    cluster.shutting_down = {3}
+    ended = EndedBrokers(cluster)
+
+    looks = []
+    for _ in range(30):
+        instant_time[0] += 1
+        looks.append(ended.for_good())
+
+    assert any(looks)
+    assert ended.nodes == (3,)
+
+
 def test_what_a_fault_did_long_ago_counts_for_nothing(instant_time: list[float]) -> None:
     cluster = FakeCluster()
     cluster.processes[3] = None
