@@ -304,7 +304,8 @@ class Nodes(Protocol):
     def ending(self) -> tuple[Broker, ...]:
         """Return the brokers that shut down, by what they wrote, and whose process is there yet.
 
-        Before Kafka 1.0 a follower that gives up waits in its own shutdown for itself, for ever.
+        Before Kafka 0.11 a follower that gives up waits in its own shutdown for itself, for ever
+        (KAFKA-4039).
         """
 
     @property
