@@ -102,7 +102,7 @@ _ALL = (
     Bug(
         id="kip279",
         meaning="the wrong answer to an unknown leader epoch (KAFKA-6361)",
-        anomalies=("replica-divergence",),
+        anomalies=("replica-divergence(in-sync)",),
         affected=Version(kafka="1.1.1"),
         fixed=Version(kafka="2.0.1"),
         # The contract under which the bug can be: one of two replicas leads alone, and the other

@@ -214,9 +214,9 @@ def ruled(anomaly: str, kind: str, kafka: str) -> bool:
     return rule(anomaly, kind, Circumstances(contract=contract, kafka=kafka)).permitted
 
 
-def test_only_old_kafka_may_diverge_within_the_isr() -> None:
-    assert ruled("replica-divergence", "in-sync", "0.10.2.2")
-    assert not ruled("replica-divergence", "in-sync", "0.11.0.3")
+def test_no_kafka_may_diverge_within_the_isr() -> None:
+    assert not ruled("replica-divergence", "in-sync", "0.10.2.2")
+    assert not ruled("replica-divergence", "partly-destroyed", "3.9.1")
     assert ruled("replica-divergence", "out-of-sync", "4.3.1")
 
 

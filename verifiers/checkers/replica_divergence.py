@@ -14,23 +14,41 @@ from verifiers.frames.history import producer_of
     one="stretch of offsets holds other records on another replica",
     many="stretches of offsets hold other records on another replica",
 )
-def replica_divergence(differences: DataFrame) -> DataFrame:
+def replica_divergence(differences: DataFrame, loss_causes: DataFrame) -> DataFrame:
     """Return where two replicas hold different batches below the high watermark, at rest.
 
     Returns:
         One row per pair of batches; offset is the first at which they differ, `last_offset` in
         the detail the last. Kind "in-sync" if the other replica was in the ISR when the run
-        ended, so that it counts as a copy and may lead; else "out-of-sync": it cuts its log
-        before it is let in again. An end that such a replica lacks is no divergence. Value is
+        ended, so that it counts as a copy and may lead, "partly-destroyed" if a fault had moreover
+        destroyed what some replica held there; else "out-of-sync": it cuts its log before it is let
+        in again. An end that such a replica lacks is no divergence. Value is
         what the leader holds at the offset, or whoever stands for it; `other_value` what the
         other one has; `holds` and `other_holds` name the records on each side.
 
     Source: KIP-101, scenario 2.
     """
+    destroyed = F.broadcast(
+        loss_causes.where("takes_a_copy").select(
+            *(F.col(name).alias(f"gone_{name}") for name in ("topic", "partition")),
+            *("cut_to", "cut_end"),
+        )
+    )
+    lay_there = (
+        (F.col("topic") == F.col("gone_topic"))
+        & (F.col("partition") == F.col("gone_partition"))
+        & (F.col("last") >= F.col("cut_to"))
+        & (F.col("first") < F.col("cut_end"))
+    )
+    unlike = differences.where(~F.col("same_records"))
+    partly = unlike.join(destroyed, lay_there, "left_semi").withColumn(
+        "kind", F.lit("partly-destroyed")
+    )
+    whole = unlike.join(destroyed, lay_there, "left_anti").withColumn("kind", F.lit("in-sync"))
     return offences(
-        differences.where(~F.col("same_records")),
+        partly.unionByName(whole),
         offset="first",
         process=producer_of(F.col("value")),
-        kind=F.when(F.col("in_sync"), "in-sync").otherwise("out-of-sync"),
+        kind=F.when(F.col("in_sync"), F.col("kind")).otherwise("out-of-sync"),
         detail=difference_details() | {"other_value": F.col("other_value")},
     )

@@ -1,7 +1,11 @@
 """Chapters on replicas and high watermarks."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import CUTS_BY_HIGH_WATERMARK, READS_RACE_APPENDS
+from verifiers.oracle.circumstances import (
+    CUTS_BY_HIGH_WATERMARK,
+    LAST_REPLICA_DESTROYED,
+    READS_RACE_APPENDS,
+)
 from verifiers.oracle.row import Reason, chapter, forbidden, permitted
 
 _ONE_LOG = Reason(
@@ -9,21 +13,28 @@ _ONE_LOG = Reason(
     "its log by leader epoch before it copies.",
     "KIP-101",
 )
+_LEADS_ON = Reason(
+    "The contract forbids it, though Kafka without eligible leader replicas (new clusters up to "
+    "4.0) is known for it: a broker that lost what it had not flushed leads on, even in its old "
+    "epoch, and writes other records where followers have those that it lost.",
+    "KIP-966; docs/findings.md",
+)
 
 DISKS = (
     chapter(
         "replica-divergence",
         "Two replicas hold different batches at one offset below the high watermark.",
         permitted(reasons.OUTSIDE_THE_ISR, "out-of-sync", by="being outside the ISR"),
-        permitted(
-            "Kafka up to 0.10.2 cuts followers by high watermark, and what lay above it on a "
-            "broker that led before can stay there under other records' offsets.",
-            source="KIP-101, scenario 2",
+        forbidden(
+            "The contract forbids it, though Kafka up to 0.10.2 is known for it: it cuts followers "
+            "by high watermark, and what lay above it on a broker that led before can stay there "
+            "under other records' offsets.",
+            source="KIP-101, scenario 2; mended in 0.11",
             given=CUTS_BY_HIGH_WATERMARK,
-            by="Kafka before 0.11",
         ),
+        forbidden(_LEADS_ON, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
         forbidden(_ONE_LOG),
-        kinds=("in-sync", "out-of-sync"),
+        kinds=("in-sync", "partly-destroyed", "out-of-sync"),
     ),
     chapter(
         "replica-gap",

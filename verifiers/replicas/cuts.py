@@ -45,6 +45,7 @@ class Cut:
         topic: of the partition.
         partition: its number.
         to: the offset that the log ended at afterwards.
+        end: the one that it ended at before, where it was a fault that cut it.
         at_ms: when, by the broker's clock, milliseconds since 1970; None if its log does not say.
         at_ns: when, on our clock, where it was a fault that cut it.
         cause: that fault, such as "power_loss"; empty where it was the broker itself.
@@ -54,6 +55,7 @@ class Cut:
     topic: str
     partition: int
     to: int
+    end: int | None = None
     at_ms: int | None = None
     at_ns: int | None = None
     cause: str = ""
@@ -93,8 +95,8 @@ def cuts_by_faults(lines: Iterable[Line]) -> list[Cut]:
                 found.append(
                     Cut(
                         broker=int(broker), topic=topic, partition=int(partition),
-                        to=int(log["end_after"]), at_ns=int(fault.injected["time_ns"]),
-                        cause=fault.name,
+                        to=int(log["end_after"]), end=log.get("end_before"),
+                        at_ns=int(fault.injected["time_ns"]), cause=fault.name,
                     )
                 )  # fmt: skip
     return found

@@ -82,13 +82,13 @@ SCHEMAS = {
     ),
     # One row per event that can have lost acknowledged records (situations/loss_causes.py): those
     # that were acknowledged from `since_ns` on and invoked by `until_ns`, at offset `cut_to` or
-    # above if that is known. Partition -1 stands for all of the topic, and `words` are null where
-    # nobody knows what happened to it. `takes_a_copy` says that a fault destroyed what one replica
-    # held, `destroys` that faults had then destroyed every copy that an acknowledgement with
-    # acks=all stands for.
+    # above if that is known; `cut_end` is where a log that a fault has cut ended before. Partition
+    # -1 stands for all of the topic, and `words` are null where nobody knows what happened to it.
+    # `takes_a_copy` says that a fault destroyed what one replica held, `destroys` that faults had
+    # then destroyed every copy that an acknowledgement with acks=all stands for.
     "loss_causes": struct(
         topic=TEXT, partition=INT, at_ns=LONG, since_ns=LONG, until_ns=LONG, cut_to=LONG,
-        words=TEXT, takes_a_copy=BOOL, destroys=BOOL,
+        cut_end=LONG, words=TEXT, takes_a_copy=BOOL, destroys=BOOL,
     ),
     # How far the group whose members come and go got after the last healing: one row per partition
     # of its topic; columns as `GroupEnd` has them. `partition` is null if nobody asked; `members`

@@ -6,6 +6,7 @@ from typing import Any
 from tests.batches import GZIP, old, v2, value_of
 from tests.spark.disks import Disk, Disks, alike, whole
 from tests.spark.ops import Rec, end, final, ok
+from tests.spark.stories.values import cause_of_loss
 from tests.spark.story import Story, of, row
 
 TEN = [value_of(1, n) for n in range(10)]
@@ -105,6 +106,28 @@ DIFFERENCES = (
             ],
         )
         for name, codec in (("plain", 0), ("gzip", GZIP))
+    ),
+    *(
+        Story(
+            title=f"other records where a fault cut a log {place} are a divergence ({kind})",
+            why="what a leader lost with its power is no business of a follower's epochs",
+            disks=other_epoch(0),
+            timeline={"loss_causes": [cause_of_loss(**cut, takes_a_copy=True)]},
+            ends=ten(),
+            finds=[
+                row(
+                    "replica-divergence", kind, offset=5, last_offset="9", value=(1, 5),
+                    process=1, broker="1", epoch="1", holds="1:5 1:6 1:7 1:8 1:9", other_broker="2",
+                    other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4", other_value=of(2, 0),
+                )
+            ],
+        )
+        for place, kind, cut in (
+            ("there", "partly-destroyed", {"cut_to": 9, "cut_end": 12}),
+            ("below", "in-sync", {"cut_to": 0, "cut_end": 5}),
+            ("above", "in-sync", {"cut_to": 10, "cut_end": 12}),
+            ("elsewhere", "in-sync", {"cut_to": 0, "cut_end": 12, "partition": 1}),
+        )
     ),
     *(
         Story(

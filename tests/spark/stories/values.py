@@ -35,7 +35,8 @@ _DESTROYS_NOTHING = {"takes_a_copy": False, "destroys": False}
 def cause_of_loss(**other: Any) -> dict[str, Any]:
     """Return damage that may have lost whatever was sent to partition 0."""
     anything = {"topic": TOPIC, "partition": 0, "at_ns": 3, "since_ns": 0, "until_ns": 1 << 62}
-    return {**anything, "cut_to": None, "words": "damage", **_DESTROYS_NOTHING, **other}
+    words = {"cut_to": None, "cut_end": None, "words": "damage"}
+    return {**anything, **words, **_DESTROYS_NOTHING, **other}
 
 
 # fmt: off
