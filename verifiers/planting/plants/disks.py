@@ -11,8 +11,9 @@ from verifiers.planting.plant import Planted, offence_at, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy, batches_in
 from verifiers.replicas.copied import Replica
+from verifiers.replicas.cuts import cuts_by_faults
 from verifiers.replicas.records import read_batch, values_in
-from verifiers.run_folder.folder import partition_name
+from verifiers.run_folder.folder import TopicPartition, partition_name
 
 _ON_DISKS = ("replica-divergence", "replica-gap", "epoch-disorder", "corrupt-record")
 _V2 = 2
@@ -66,7 +67,7 @@ def lacks_the_end(copy: RunCopy) -> Planted:
     """Cut the last batch off a replica that is in the ISR."""
     log = _log(copy.contents, batches=2)
     batch = log.batches[-1]
-    divergence = _lacking(copy.path, log, batch)
+    divergence = _lacking(copy, log, batch)
     copy.edit_batch(log.segment, batch, lambda _: b"")
     return planted(
         f"the last batch, @{batch['base_offset']}, of {log.name} was cut off", divergence
@@ -80,7 +81,7 @@ def hole(copy: RunCopy) -> Planted:
     middle = len(log.batches) // 2
     batch, following = log.batches[middle : middle + 2]
     because = "a replica in the ISR that lacks what its leader holds differs from it"
-    divergence = _lacking(copy.path, log, batch, because)
+    divergence = _lacking(copy, log, batch, because)
     copy.edit_batch(log.segment, batch, lambda _: b"")
     first = batch["base_offset"]
     missing = following["base_offset"] - first
@@ -164,13 +165,28 @@ def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
             yield Log(replica=replica, segment=name, batches=below)
 
 
-def _lacking(path: Path, log: Log, batch: Batch, because: str = "") -> Offence:
+def _kind(contents: RunContents, place: TopicPartition, batch: Batch) -> str:
+    """Return the kind of a divergence at a batch, by what faults have destroyed there."""
+    cuts = cuts_by_faults(contents.folder.lines("faults.jsonl"))
+    is_destroyed = any(
+        cut.topic_partition == place
+        and cut.to <= batch["last_offset"]
+        and batch["base_offset"] < (cut.end or 0)
+        for cut in cuts
+    )
+    # Where no leader is known nothing is laid to a fault.
+    return "partly-destroyed" if is_destroyed and contents.timeline.states else "in-sync"
+
+
+def _lacking(copy: RunCopy, log: Log, batch: Batch, because: str = "") -> Offence:
     """Return the divergence of a replica that lacks a batch, which its leader holds."""
-    held = values_in(read_batch(str(path / log.segment), batch["position"], batch["size"]))
+    held = values_in(read_batch(str(copy.path / log.segment), batch["position"], batch["size"]))
     value = next((value for _, value in held if value is not None), None)
+    place = log.replica.topic_partition
     return offence_at(
-        "replica-divergence", log.replica.topic_partition, batch["base_offset"], value,
-        None if value is None else producer_of(value), because=because, kind="in-sync",
+        "replica-divergence", place, batch["base_offset"], value,
+        None if value is None else producer_of(value), because=because,
+        kind=_kind(copy.contents, place, batch),
         detail={
             "other_broker": str(log.replica.broker),
             "other_holds": "nothing",
