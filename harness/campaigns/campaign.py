@@ -320,9 +320,7 @@ class _Runs(Generic[R, S]):
         budget_s = self._session.budget_s
         if budget_s is None or not self._runs_s:
             return True
-        # How long judging takes is not known until a run was judged.
-        judging_s = median(self._judgings_s) if self._judgings_s else 0.0
-        needed_s = median(self._runs_s) + (len(self._queue) + 1) * judging_s
+        needed_s = time_needed_s(self._runs_s, self._judgings_s, waiting=len(self._queue))
         return spent_s + needed_s <= budget_s
 
     def _make(self, cell: Cell[R]) -> bool:
@@ -391,6 +389,21 @@ class _Runs(Generic[R, S]):
         self._queue.close()
         self._journal.close()
         self._made_journal.close()
+
+
+def time_needed_s(runs_s: Sequence[float], judgings_s: Sequence[float], *, waiting: int) -> float:
+    """Return the time until one more run is judged, seconds.
+
+    Those that wait are judged while it goes on, itself when nothing else does: so as fast as the
+    fastest, and not like the median, which shares the machine with a run.
+
+    Args:
+        runs_s: how long the runs so far took, at least one.
+        judgings_s: how long it took to judge them; that is not known until one was judged.
+        waiting: so many wait to be judged.
+    """
+    beside_s = waiting * median(judgings_s or [0.0])
+    return max(median(runs_s), beside_s) + min(judgings_s, default=0.0)
 
 
 def key_of(settings: Mapping[str, Any]) -> str:

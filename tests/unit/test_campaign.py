@@ -18,6 +18,7 @@ from harness.campaigns.campaign import (
     open_folder,
     run_campaign,
     runs_in,
+    time_needed_s,
 )
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.judging_queue import JudgingQueue
@@ -212,6 +213,17 @@ def test_one_run_that_took_long_does_not_end_a_campaign_before_its_time(
     spend(Session(store=tmp_path, budget_s=1010), cells(50))
 
     assert len(machine.runners) == 8
+
+
+@pytest.mark.parametrize(
+    ("judgings_s", "waiting", "needed_s"),
+    [([], 1, 120), ([90, 30, 100], 0, 150), ([90, 30, 100], 1, 150), ([90, 30, 100], 2, 210)],
+    ids=["none was judged", "none waits", "one is judged beside", "they outlast the run"],
+)
+def test_what_waits_is_judged_while_one_more_run_goes_on(
+    judgings_s: list[float], waiting: int, needed_s: float
+) -> None:
+    assert time_needed_s([100, 120, 600], judgings_s, waiting=waiting) == needed_s
 
 
 def test_the_first_run_is_made_whatever_the_budget(machine: Machine, tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         & F.coalesce(absent["complete_ns"] >= cause["since_ns"], F.lit(True))
         & F.coalesce(absent["offset"] >= cause["cut_to"], F.lit(True))
     )
+    # What a log that was cut did not hold yet has not been taken from it.
+    took_it = cause["takes_a_copy"] & F.coalesce(absent["offset"] < cause["cut_end"], F.lit(True))
     return (
         absent.join(cause, fits)
         .groupBy(absent["topic"], absent["value"])
@@ -74,6 +76,6 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
             F.count("*").alias("causes"),
             F.min_by("words", "at_ns").alias("lost_by"),
             F.bool_or("destroys").alias("destroyed"),
-            F.bool_or("takes_a_copy").alias("partly_destroyed"),
+            F.bool_or(took_it).alias("partly_destroyed"),
         )
     )

@@ -39,6 +39,10 @@ def cause_of_loss(**other: Any) -> dict[str, Any]:
     return {**anything, **words, **_DESTROYS_NOTHING, **other}
 
 
+def _lost_power(*, cut_end: int) -> dict[str, Any]:
+    return cause_of_loss(cut_to=0, cut_end=cut_end, takes_a_copy=True)
+
+
 # fmt: off
 _POLLED_ELSEWHERE = row(
     "duplicate", "moved", offset=0, value=(1, 0), process=1, at_s=0.5, acked_offset="0",
@@ -72,7 +76,8 @@ STORIES = (
             ("a change of leader", "explained", cause_of_loss()),
             ("a cut at its offset", "explained", cause_of_loss(cut_to=1)),
             ("a cut of the last copy", "destroyed", cause_of_loss(cut_to=1, destroys=True)),
-            ("lost power", "partly-destroyed", cause_of_loss(cut_to=1, takes_a_copy=True)),
+            ("lost power", "partly-destroyed", _lost_power(cut_end=2)),
+            ("lost power where it was not yet", "explained", _lost_power(cut_end=1)),
             ("a cut above it", "unexplained", cause_of_loss(cut_to=2)),
             ("damage of another partition", "unexplained", cause_of_loss(partition=1)),
             ("damage of before", "unexplained", cause_of_loss(until_ns=999_999_999)),
