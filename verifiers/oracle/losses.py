@@ -10,8 +10,8 @@ from verifiers.oracle.circumstances import (
 from verifiers.oracle.row import Reason, chapter, forbidden, permitted
 
 _CUT_OR_DESTROYED = Reason(
-    "The contract forbids it, though Kafka up to 0.10.2 is known for it: a broker that lost what it "
-    "had not flushed leads on, and followers that still have it cut it off, to their own high "
+    "The contract forbids it, though Kafka up to 0.10.2 is known for it: a broker that lost what "
+    "it had not flushed leads on, and followers that still have it cut it off, to their own high "
     "watermarks at that.",
     "KIP-966; KIP-101, mended in 0.11",
 )
