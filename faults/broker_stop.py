@@ -1,16 +1,17 @@
 """The broker is shut down in order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from faults.witness import answers, restarted, why_unseen
+from faults.witness import answers, killed, restarted, why_unseen
 from harness.core.cluster import Answer, Broker, Processes
 from harness.core.errors import ClusterBroken, UsageError, WaitTimeout
 from harness.core.fault import Evidence, FaultTraits, fault
 from harness.core.wait import wait_until
 
-_RESTART_S = 180.0
+_ENDS_S = 60.0
+"""So long after the healing begins a JVM that was told to end is given to do so, seconds."""
 _IN_ORDER = (0, 143)
 """What a JVM ends with that was asked to: 128 + SIGTERM, unless something made it 0."""
 
@@ -21,8 +22,9 @@ class BrokerStop:
     """SIGTERM the brokers' JVMs and wait for their end; heal by starting them again.
 
     Stands for a rolling restart: leadership is handed over, logs are flushed and closed.
-    Not for a crash: that is broker_kill. A shutdown that takes too long is reported, and never
-    helped along with a SIGKILL.
+    Not for a crash: that is broker_kill. A shutdown that takes too long is reported, and not helped
+    along with a SIGKILL before the healing has waited for its end in vain: a broker that gives up
+    may wait in its shutdown for itself (KAFKA-4039).
 
     Attributes:
         limit_s: how long the shutdowns may take, seconds.
@@ -89,14 +91,28 @@ class BrokerStop:
         )
 
     def heal(self, cluster: Processes, victims: Sequence[Broker]) -> Evidence:
-        """Start, once the old processes have ended; every victim must answer again."""
-        for broker in victims:
-            wait_until(
-                lambda broker=broker: _started(cluster, broker),  # type: ignore[misc]
-                timeout_s=_RESTART_S,
-                what=f"broker {broker.node_id} to end, so that it can be started",
-            )
-        return restarted(cluster, victims)
+        """Start, once the old processes have ended; every victim must answer again.
+
+        Those that do not end are killed, and named as `killed`.
+        """
+        hung = [broker for broker in victims if not _starts(cluster, broker)]
+        killed(cluster, hung)
+        healed = restarted(cluster, victims)
+        if not hung:
+            return healed
+        nodes = [broker.node_id for broker in hung]
+        return replace(healed, details={**healed.details, "killed": nodes})
+
+
+def _starts(cluster: Processes, broker: Broker) -> bool:
+    try:
+        return wait_until(
+            lambda: _started(cluster, broker),
+            timeout_s=_ENDS_S,
+            what=f"broker {broker.node_id} to end, so that it can be started",
+        )
+    except WaitTimeout:
+        return False
 
 
 def _started(cluster: Processes, broker: Broker) -> bool:

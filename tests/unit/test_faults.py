@@ -385,6 +385,30 @@ def test_a_stopped_broker_is_started_when_it_has_ended() -> None:
     assert BrokerStop().heal(leased, ONE).observed
 
 
+def test_a_broker_that_never_comes_to_the_end_of_its_shutdown_is_killed_to_heal_it(
+    instant_time: list[float],
+) -> None:
+    class Hanging(FakeCluster):
+        def signal(self, broker: Broker, signal: str) -> None:
+            if signal == "SIGTERM":
+                self.log.append(f"{signal} {broker.node_id}")
+            else:
+                super().signal(broker, signal)
+
+        def start(self, broker: Broker) -> None:
+            if self.processes[broker.node_id] is not None and "SIGKILL 1" not in self.log:
+                raise ClusterBroken("has not ended yet")
+            super().start(broker)
+
+    leased = Hanging().leased(LEASE)
+    assert not BrokerStop().inject(leased, ONE).observed
+
+    healed = BrokerStop().heal(leased, ONE)
+
+    assert healed.observed
+    assert healed.details["killed"] == [1]
+
+
 def test_a_broker_whose_start_was_lost_is_started_again() -> None:
     class Deaf(FakeCluster):
         starts = 0

@@ -112,6 +112,7 @@ _PHRASES: Mapping[str, Callable[[object], str | None]] = {
     "process_after": _process("then had"),
     "still_running": lambda value: f"still running: {spoken(value)}",
     "limit_s": lambda value: f"{spoken(value)} s were given",
+    "killed": lambda value: f"killed, for it did not end: {spoken(value)}",
     "exit_status": lambda value: f"exit status {spoken(value)}",
     "clean_shutdown": _of_each(
         "broker {} left {} marker of a clean shutdown",
