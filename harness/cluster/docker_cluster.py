@@ -161,9 +161,8 @@ class DockerCluster(KafkaCluster):
         """Return the brokers whose process is there, frozen or not."""
         return tuple(broker for broker in self.brokers if self.process_of(broker) is not None)
 
-    def ending(self) -> tuple[Broker, ...]:
-        """Return the brokers that shut down, by what they wrote, and whose process is there yet."""
-        running = self.running()
+    def ending(self, running: Sequence[Broker]) -> tuple[Broker, ...]:
+        """Return those of the running brokers that shut down, by what they wrote, and refuse."""
         answers = self.probe([(b, b) for b in running], timeout_s=_ONE_ANSWER_S) if running else {}
         refusing = [b for b in running if answers[b.node_id, b.node_id] is Answer.REFUSED]
         return tuple(broker for broker in refusing if shuts_down(self.said(broker)))

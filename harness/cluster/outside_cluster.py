@@ -1,6 +1,6 @@
 """A running cluster that we have not started, and that we reach as clients do."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,9 @@ class OutsideCluster(KafkaCluster):
         answers = self.probe_from_outside(self.brokers, timeout_s=_LISTENER_S)
         return tuple(b for b in self.brokers if answers[b.node_id] is Answer.ANSWERED)
 
-    def ending(self) -> tuple[Broker, ...]:
+    def ending(self, running: Sequence[Broker]) -> tuple[Broker, ...]:
         """Return nobody: what brokers write is not read."""
+        del running
         return ()
 
     def _folder_of(self, broker: Broker) -> Path:

@@ -301,8 +301,8 @@ class Nodes(Protocol):
     def running(self) -> tuple[Broker, ...]:
         """Return the brokers whose process is there, frozen or not; outside Docker who answers."""
 
-    def ending(self) -> tuple[Broker, ...]:
-        """Return the brokers that shut down, by what they wrote, and whose process is there yet.
+    def ending(self, running: Sequence[Broker]) -> tuple[Broker, ...]:
+        """Return those of the running brokers that shut down, by what they wrote, and refuse.
 
         Before Kafka 0.11 a follower that gives up waits in its own shutdown for itself, for ever
         (KAFKA-4039).

@@ -24,7 +24,7 @@ class EndedBrokers:
     def __init__(self, cluster: Nodes, left_down: Collection[int] = ()) -> None:
         self.nodes: tuple[int, ...] = ()
         self._cluster = cluster
-        self._left_down = left_down
+        self._left_down = frozenset(left_down)
         self._since_s = self._looked_s = 0.0
 
     def for_good(self) -> bool:
@@ -34,11 +34,11 @@ class EndedBrokers:
         if rested_s < _LOOK_S:
             return False
         self._looked_s = now_s
-        ending = self._cluster.ending()
-        there = {broker.node_id for broker in self._cluster.running() if broker not in ending}
-        running = there.union(self._left_down)
+        running = self._cluster.running()
+        ending = self._cluster.ending(running)
+        there = {broker.node_id for broker in running if broker not in ending} | self._left_down
         before = self.nodes
-        self.nodes = tuple(b.node_id for b in self._cluster.brokers if b.node_id not in running)
+        self.nodes = tuple(b.node_id for b in self._cluster.brokers if b.node_id not in there)
         # What was seen long ago may have been a fault's doing.
         if self.nodes != before or rested_s > _GONE_S:
             self._since_s = now_s

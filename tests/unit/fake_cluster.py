@@ -117,8 +117,8 @@ class FakeCluster:
     def running(self) -> tuple[Broker, ...]:
         return tuple(broker for broker in self.brokers if self.process_of(broker) is not None)
 
-    def ending(self) -> tuple[Broker, ...]:
-        return tuple(broker for broker in self.running() if broker.node_id in self.shutting_down)
+    def ending(self, running: Sequence[Broker]) -> tuple[Broker, ...]:
+        return tuple(broker for broker in running if broker.node_id in self.shutting_down)
 
     @witness
     def exit_statuses(self, broker: Broker) -> tuple[int, ...]:
