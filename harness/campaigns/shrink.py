@@ -56,7 +56,7 @@ class Shrink:
         scenario: of the run.
         seed: of the run; it draws what is left to chance, such as victims.
         finding: what must still be shown.
-        suspects: ids of the steps that the verdict connects with the finding; they are tried first.
+        suspects: ids of the steps that the verdict connects with the finding; tried alone, first.
         is_late: whether the rest of the time is needed to confirm what was found.
     """
 
@@ -101,9 +101,8 @@ class Shrink:
         written = Script(script=tuple(replace(step, pattern="") for step in steps))
         registered: Any = SCENARIOS[self.scenario.name]().workload
         begin = with_topic(replace(self.scenario, schedule=written), registered.topic)
-        if not (yield self._next("as it was", begin)):
+        if not (yield from self._based(self._next("as it was", begin))):
             return
-        self._smallest = self.tried[0]
         yield from self._fewer_steps()
         for words, smaller in _REDUCTIONS:
             # What was possible once is tried again: half of half the rate.
@@ -113,12 +112,28 @@ class Shrink:
 
     @property
     def _now(self) -> Scenario:
-        return self.scenario if self._smallest is None else self._smallest.scenario
+        return (self._smallest or self.tried[0]).scenario
 
     def _next(self, words: str, scenario: Scenario) -> Candidate:
         candidate = Candidate(number=len(self.tried), words=words, scenario=scenario)
         self.tried.append(candidate)
         return candidate
+
+    def _based(self, whole: Candidate) -> Generator[Candidate, bool, bool]:
+        """Try the suspects alone, and only if they do not show the finding the run as it was.
+
+        Their runs are shorter. The one that shows it is run until it is clear how often it does.
+        """
+        self.trials.base = None
+        steps = steps_of(whole.scenario)
+        alone = tuple(s for n, s in enumerate(steps, start=1) if str(n) in self.suspects)
+        if 0 < len(alone) < len(steps) and (yield from self._try_steps(alone)):
+            self.trials.base = self.tried[-1].number
+            return (yield self.tried[-1])
+        self.trials.base = whole.number
+        if shows := (yield whole):
+            self._smallest = whole
+        return shows
 
     def _try(self, words: str, scenario: Scenario) -> Generator[Candidate, bool, bool]:
         if self.is_late():
@@ -130,11 +145,8 @@ class Shrink:
         return shows
 
     def _fewer_steps(self) -> Generator[Candidate, bool, None]:
-        """Leave steps out: all but the suspects, then ever smaller parts (after Zeller's ddmin)."""
+        """Leave out ever smaller parts of the steps (after Zeller's ddmin)."""
         steps = steps_of(self._now)
-        suspects = tuple(s for n, s in enumerate(steps, start=1) if str(n) in self.suspects)
-        if 0 < len(suspects) < len(steps) and (yield from self._try_steps(suspects)):
-            steps = suspects
         parts = 2
         while len(steps) > 1:
             parts = min(parts, len(steps))
@@ -295,7 +307,7 @@ class ShrinkSummary:
         kafka: version of its brokers.
         finding: what is shown.
         seed: of the run.
-        first: how often the run as it was shows it.
+        first: how often the run as it was shows it; it is not run where its suspects alone do.
         tried: how many candidates were tried.
         runs: how many runs that took.
         before: the run as it was.
@@ -325,9 +337,10 @@ class ShrinkSummary:
         """Return the summary for a console."""
         if self.smallest is None or self.before is None:
             return [f"{self.finding} was not shown again: by {self.first} runs of {self.run}."]
+        first = f"shown by {self.first} runs as it was; " if self.first.made else ""
         lines = [
-            f"{self.finding} of {self.run}, Kafka {self.kafka}: shown by {self.first} runs as it "
-            f"was; {self.tried} candidates, {self.runs} runs, {self.elapsed_s / 60:.0f} min"
+            f"{self.finding} of {self.run}, Kafka {self.kafka}: {first}{self.tried} candidates, "
+            f"{self.runs} runs, {self.elapsed_s / 60:.0f} min"
         ]
         before, after = _sizes(self.before), _sizes(self.smallest.scenario)
         smaller = [f"{name} {was:g} → {after[name]:g}" for name, was in before.items()

@@ -127,10 +127,10 @@ def still_missed(rate: float, runs: int) -> float:
 class Trials(Generic[C]):
     """The runs of candidates, and what they say.
 
-    The first candidate is the run as it was: it is repeated until the finding came twice, or six
-    times. Every other one shows the finding as soon as one run does; it does not as soon as so many
-    runs did not that a candidate which shows it as often as the first one would have been missed
-    with a probability of a tenth at most (six runs, if that takes more).
+    One candidate, such as the run as it was, is the base: it is repeated until the finding came
+    twice, or six times. Every other one shows the finding as soon as one run does; it does not as
+    soon as so many runs did not that a candidate which shows it as often as the base would have
+    been missed with a probability of a tenth at most (six runs, if that takes more).
 
     Attributes:
         finding: what is looked for.
@@ -138,6 +138,8 @@ class Trials(Generic[C]):
         missed: the probability above.
         most: the most runs that a candidate takes.
         results: of all runs so far.
+        base: the number of that candidate; None as long as there is none, when the finding is
+            taken to come every other time.
     """
 
     finding: Finding
@@ -145,6 +147,7 @@ class Trials(Generic[C]):
     missed: float = MISSED
     most: int = MOST
     results: Sequence[ScenarioResult] = field(default_factory=tuple)
+    base: int | None = 0
 
     def of(self, number: int) -> Tally:
         """Return what came of a candidate so far."""
@@ -173,13 +176,14 @@ class Trials(Generic[C]):
     def shows(self, number: int) -> bool | None:
         """Return whether a candidate shows the finding; None if more runs must say that."""
         tally = self.of(number)
-        if number == 0:
+        if number == self.base:
             if tally.shown >= REPRODUCED or tally.made >= self.most:
                 return tally.shown > 0
             return tally.shown > 0 if self.is_unclear(number) else None
         if tally.shown:
             return True
-        needed = runs_needed(self.of(0).rate, self.missed, self.most)
+        rate = (Tally() if self.base is None else self.of(self.base)).rate
+        needed = runs_needed(rate, self.missed, self.most)
         return False if tally.clean >= needed or self.is_unclear(number) else None
 
     def is_unclear(self, number: int) -> bool:

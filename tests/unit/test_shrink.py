@@ -101,10 +101,45 @@ def test_suspects_are_tried_alone_before_anything_else() -> None:
         lambda tried, _: wanted.fault in [step.fault for step in steps_of(tried)],
     )  # fmt: skip
 
-    assert [cell.settings["candidate"] for cell in made[:4]] == [0, 0, 1, 2]
-    assert made[2].settings["words"].startswith("1 of ")
+    assert [cell.settings["candidate"] for cell in made[:3]] == [1, 1, 2]
+    assert made[0].settings["words"].startswith("1 of ")
     assert shrunk.smallest is not None
     assert len(steps_of(shrunk.smallest.scenario)) == 1
+    assert shrunk.trials.of(0) == Tally()
+
+
+def test_suspects_that_do_not_show_it_are_left_for_the_run_as_it_was() -> None:
+    of = scenario(duration="400s")
+    wanted = plan(of, 7)[4]
+    shrunk = shrink(of, suspects=frozenset({"2"}))
+
+    made = play(
+        shrunk.cells(), shrunk.trials,
+        lambda tried, _: wanted.fault in [step.fault for step in steps_of(tried)],
+    )  # fmt: skip
+
+    # Nothing is known yet of how often it comes, so every other time is supposed.
+    alone = [1] * runs_needed(0.5)
+    assert [cell.settings["candidate"] for cell in made[:7]] == [*alone, 0, 0, 2]
+    assert shrunk.smallest is not None
+    assert wanted.fault in [step.fault for step in steps_of(shrunk.smallest.scenario)]
+
+
+def test_suspects_alone_that_show_it_now_and_then_say_how_often_the_others_are_tried() -> None:
+    shrunk = shrink(scenario(duration="400s"), suspects=frozenset({"1", "2"}))
+
+    made = play(
+        shrunk.cells(), shrunk.trials,
+        lambda _, s: s["candidate"] == 1 and s["trial"] in (3, 6),
+    )  # fmt: skip
+
+    assert shrunk.smallest is not None
+    assert shrunk.smallest.number == 1
+    # Two of six: runs_needed(2.5 / 7) is 6.
+    per_candidate = [cell.settings["candidate"] for cell in made]
+    assert {per_candidate.count(number) for number in set(per_candidate) - {1}} == {6}
+    # The three behind the first that shows it are all that its confirmation needs.
+    assert per_candidate.count(1) == 3 + CONFIRMED
 
 
 def test_what_needs_all_of_it_stays_as_it_was_and_is_told_so() -> None:
