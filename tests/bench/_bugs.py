@@ -127,7 +127,7 @@ _ALL = (
     Bug(
         id="kafka5600",
         meaning="a new coordinator loads only the first part of the offsets",
-        anomalies=("lost-commit", "consume-repeat"),
+        anomalies=("lost-commit(in-sync)", "consume-repeat(committed)"),
         affected=Version(kafka="0.11.0.0"),
         fixed=Version(kafka="0.11.0.3"),
         workload="consumer_group",

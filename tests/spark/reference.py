@@ -417,7 +417,7 @@ class Reference:
             if before:
                 last = max(before, key=lambda e: e["time_ns"])["offset"]
                 if (-1 if asked["offset"] is None else asked["offset"]) < last:
-                    self._add("lost-commit", partition, last, None)
+                    self._add("lost-commit", partition, last, None, "in-sync")
         told = [e["offset"] for e in (*commits, *fetches) if e["offset"] is not None]
         done = sorted(
             (e for e in events if e["f"] == "processed"),

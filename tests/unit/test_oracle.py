@@ -78,8 +78,8 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         ("client-gave-up", "fenced", UNCLEAN, False),
         ("group-stuck", "stalled", NONE, False),
         ("unexplained-answer", "record", NONE, False),
-        ("lost-commit", None, NONE, False),
-        ("lost-commit", None, UNCLEAN, True),
+        ("lost-commit", "in-sync", NONE, False),
+        ("lost-commit", "in-sync", UNCLEAN, True),
     ],
 )
 def test_the_table_rules_by_contract(

@@ -5,7 +5,13 @@ from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns
-from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, acknowledged
+from verifiers.frames.consumption import (
+    AT_MOST_ONCE,
+    EXACTLY_ONCE,
+    PARTLY_DESTROYED,
+    acknowledged,
+    with_copy_destroyed,
+)
 
 
 @checker(
@@ -14,14 +20,17 @@ from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, acknowledge
     one="record was processed again by a group",
     many="records were processed again by a group",
 )
-def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -> DataFrame:
+def consume_repeat(
+    processing: DataFrame, events: DataFrame, polls: DataFrame, taken_commits: DataFrame
+) -> DataFrame:
     """Return the records that a group processed more than once.
 
     Returns:
         One row for each time after the first; the process is the member that did it again, the time
         when it had. Kind "transactional" if the group's offsets are committed in transactions, so
         that it is promised exactly once; else "committed" if a commit beyond the record had been
-        acknowledged before it was given out again, so nobody had reason to; else
+        acknowledged before it was given out again, so nobody had reason to, and "partly-destroyed"
+        if a fault had destroyed a copy of the last such commit in between; else
         "before-processing" if the member that had processed it first commits so, and therefore had
         a commit beyond the record in hand before it did: its group has moved on without it, and its
         commit was taken all the same; else "uncommitted".
@@ -57,13 +66,15 @@ def consume_repeat(processing: DataFrame, events: DataFrame, polls: DataFrame) -
     judged = (
         dated.join(commits, beyond, "left")
         .groupBy(*dated.columns)
-        .agg(F.max("committed").alias("committed"))
+        .agg(F.max("committed").alias("committed"), F.max("committed_ns").alias("committed_ns"))
     )
+    told = with_copy_destroyed(judged, taken_commits, "given_ns")
     kind = (
         F.when(F.col("commits") == EXACTLY_ONCE, EXACTLY_ONCE)
+        .when(F.col("destroyed"), PARTLY_DESTROYED)
         .when(F.col("committed").isNotNull(), "committed")
         .when(F.col("after_commits") == AT_MOST_ONCE, AT_MOST_ONCE)
         .otherwise("uncommitted")
     )
     detail = columns("group", "after_process", "after_ns", "committed", poll="op")
-    return offences(judged, kind=kind, detail=detail)
+    return offences(told, kind=kind, detail=detail)

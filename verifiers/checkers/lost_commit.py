@@ -5,7 +5,12 @@ from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns
-from verifiers.frames.consumption import acknowledged, fetched
+from verifiers.frames.consumption import (
+    PARTLY_DESTROYED,
+    acknowledged,
+    fetched,
+    with_copy_destroyed,
+)
 
 
 @checker(
@@ -14,13 +19,15 @@ from verifiers.frames.consumption import acknowledged, fetched
     one="acknowledged offset commit was lost",
     many="acknowledged offset commits were lost",
 )
-def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
+def lost_commit(processing: DataFrame, events: DataFrame, taken_commits: DataFrame) -> DataFrame:
     """Return the answers that named an earlier offset than the group had committed.
 
     Returns:
         One row for each answer that is behind the last commit acknowledged before it was asked for;
         the offset is the one committed, the process the one that asked. `fetched` in the detail is
-        what it was told; absent if the coordinator knew of no commit at all.
+        what it was told; absent if the coordinator knew of no commit at all. Kind
+        "partly-destroyed" if a fault had destroyed a copy of the commit in between, else "in-sync":
+        the whole ISR had it.
 
     Source: KAFKA-5600 and KAFKA-20634, both commits that went back with a new coordinator.
     """
@@ -38,4 +45,8 @@ def lost_commit(processing: DataFrame, events: DataFrame) -> DataFrame:
         )
     )
     gone = earlier.where(F.coalesce(F.col("fetched"), F.lit(-1)) < F.col("offset"))
-    return offences(gone, detail=columns("group", "fetched", "committed_by", "committed_ns"))
+    return offences(
+        with_copy_destroyed(gone, taken_commits, "time_ns"),
+        kind=F.when(F.col("destroyed"), PARTLY_DESTROYED).otherwise("in-sync"),
+        detail=columns("group", "fetched", "committed_by", "committed_ns"),
+    )

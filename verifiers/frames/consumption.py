@@ -8,6 +8,9 @@ commits when it subscribes.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+PARTLY_DESTROYED = "partly-destroyed"
+"""A commit that was lost after a fault had destroyed a copy of it."""
+
 EXACTLY_ONCE = "transactional"
 """How a group commits whose offsets are part of the transactions that it is polled in."""
 
@@ -83,6 +86,25 @@ def fetched(events: DataFrame) -> DataFrame:
         F.col("detail").cast("long").alias("asked_ns"),
     )
     return _of_groups(answers, events)
+
+
+def with_copy_destroyed(rows: DataFrame, taken_commits: DataFrame, gone_ns: str) -> DataFrame:
+    """Return rows with a column `destroyed`: whether a fault had taken a copy of a commit.
+
+    Which partition of the offsets topic holds the commits of a group is not asked: what a fault
+    takes from any of them counts.
+
+    Args:
+        rows: with `topic`, and with `committed_ns`, when what is gone had been acknowledged.
+        taken_commits: the frame of that name.
+        gone_ns: the column that says by when it was gone.
+    """
+    between = F.exists("taken_ns", lambda at: (F.col("committed_ns") < at) & (at <= F.col(gone_ns)))
+    return (
+        rows.join(F.broadcast(taken_commits), "topic", "left")
+        .withColumn("destroyed", F.coalesce(between, F.lit(False)))
+        .drop("taken_ns")
+    )
 
 
 def _of_groups(rows: DataFrame, events: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from verifiers.replicas.copied import Copied, read_copied
 from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.sealed import Sealed, read_sealed
 from verifiers.situations.events import RunEvents
-from verifiers.situations.loss_causes import loss_causes
+from verifiers.situations.loss_causes import loss_causes, taken_commits
 from verifiers.timeline.frames import TimelineRows, read_rows
 
 
@@ -46,11 +46,14 @@ def load_run(run_dir: Path) -> LoadedRun:
     timeline = read_rows(run)
     copied = read_copied(RunDir(run.path), run.meta)
     events = RunEvents(run=run, timeline=timeline.timeline, truncations=copied.cuts)
-    causes = loss_causes(events, copied.replicas)
+    rows = {
+        "loss_causes": loss_causes(events, copied.replicas),
+        "taken_commits": taken_commits(events),
+    }
     return LoadedRun(
         run=run,
         history=read_sealed(run.path),
         copied=copied,
-        timeline=replace(timeline, rows={**timeline.rows, "loss_causes": causes}),
+        timeline=replace(timeline, rows={**timeline.rows, **rows}),
         events=events,
     )

@@ -1,6 +1,11 @@
 """Chapters on what consumer groups process and commit."""
 
-from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
+from verifiers.frames.consumption import (
+    AT_MOST_ONCE,
+    EXACTLY_ONCE,
+    MAY_SKIP,
+    PARTLY_DESTROYED,
+)
 from verifiers.oracle import reasons
 from verifiers.oracle.row import Reason, chapter, forbidden, permitted, undecided
 from verifiers.run_folder.group import WHY_BEHIND
@@ -58,15 +63,18 @@ GROUPS = (
             source=_SEMANTICS + "; ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID among the protocol's "
             "errors",
         ),
+        *reasons.PARTLY_DESTROYED,
         forbidden(_COMMIT_STAYS),
-        kinds=("uncommitted", "committed", AT_MOST_ONCE, EXACTLY_ONCE),
+        kinds=("uncommitted", "committed", PARTLY_DESTROYED, AT_MOST_ONCE, EXACTLY_ONCE),
     ),
     chapter(
         "lost-commit",
         "A group was told of an earlier offset than one whose commit was acknowledged.",
         reasons.unclean_election(),
         reasons.copies_destroyed(),
+        *reasons.PARTLY_DESTROYED,
         forbidden(_COMMIT_STAYS),
+        kinds=("in-sync", PARTLY_DESTROYED),
     ),
     chapter(
         "group-stuck",

@@ -1,20 +1,8 @@
 """Chapters on records that are lost, and on writes that were refused for too long."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import (
-    ACKS_0,
-    ACKS_1,
-    CUTS_BY_HIGH_WATERMARK,
-    LAST_REPLICA_DESTROYED,
-)
-from verifiers.oracle.row import Reason, chapter, forbidden, permitted
-
-_CUT_OR_DESTROYED = Reason(
-    "The contract forbids it, though Kafka up to 0.10.2 is known for it: a broker that lost what "
-    "it had not flushed leads on, and followers that still have it cut it off, to their own high "
-    "watermarks at that.",
-    "KIP-966; KIP-101, mended in 0.11",
-)
+from verifiers.oracle.circumstances import ACKS_0, ACKS_1
+from verifiers.oracle.row import chapter, forbidden, permitted
 
 LOSSES = (
     chapter(
@@ -26,9 +14,7 @@ LOSSES = (
         permitted(reasons.ACKS_1_IS_THE_LEADER_ALONE, given=ACKS_1, by="acks=1"),
         reasons.unclean_election(),
         reasons.copies_destroyed("destroyed"),
-        forbidden(_CUT_OR_DESTROYED, "partly-destroyed", given=CUTS_BY_HIGH_WATERMARK),
-        forbidden(reasons.LAST_REPLICA_STANDING, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
-        reasons.CUT_BY_HIGH_WATERMARK,
+        *reasons.PARTLY_DESTROYED,
         forbidden(reasons.ISR_KEEPS),
         kinds=("explained", "destroyed", "partly-destroyed", "unread", "unexplained"),
     ),

@@ -54,6 +54,12 @@ LAST_REPLICA_STANDING = Reason(
     "flushed.",
     "KIP-966, last replica standing; on by default since 4.1",
 )
+CUT_OR_DESTROYED = Reason(
+    "The contract forbids it, though Kafka up to 0.10.2 is known for it: a broker that lost what "
+    "it had not flushed leads on, and followers that still have it cut it off, to their own high "
+    "watermarks at that.",
+    "KIP-966; KIP-101, mended in 0.11",
+)
 SHOWN_ALONE = Reason(
     "Before 3.7 the high watermark goes on with fewer than min.insync.replicas in the ISR, so what "
     "consumers were given may have lain on one broker only, and a fault of this run destroyed data "
@@ -77,6 +83,13 @@ OUTSIDE_THE_ISR = Reason(
 
 CUT_BY_HIGH_WATERMARK = forbidden(KIP_101, given=CUTS_BY_HIGH_WATERMARK)
 LAST_REPLICA = forbidden(LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED)
+
+PARTLY_DESTROYED = (
+    forbidden(CUT_OR_DESTROYED, "partly-destroyed", given=CUTS_BY_HIGH_WATERMARK),
+    forbidden(LAST_REPLICA_STANDING, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
+    CUT_BY_HIGH_WATERMARK,
+)
+"""Rows on what is lost although the ISR had it, where faults may have destroyed a copy."""
 
 
 def unclean_election(*kinds: str) -> Row:

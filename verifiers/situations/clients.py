@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, RunEvents, after_silence
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from verifiers.situations.events import RunEvents, after_silence
 from verifiers.situations.situation import Occurrence, situation
 
 _COMMIT_NS = 1_000_000_000

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from verifiers.run_folder.journal import FaultSpan
-from verifiers.situations.events import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, RunEvents
+from verifiers.situations.events import RunEvents
 
 Felt = Literal["felt", "unfelt", "unproven"]
 

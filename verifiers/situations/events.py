@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.core.cluster import voters
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.core.grouping import by_key
 from harness.core.run_dir import RunDir
 from verifiers.replicas.cuts import Cut
@@ -28,8 +29,6 @@ from verifiers.scanning.sends import Sends, SendsWanted
 from verifiers.spark import storage
 from verifiers.timeline.metadata_log import NodeChange
 from verifiers.timeline.partition_states import PartitionState, Timeline
-
-OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 
 _LOG_LINES = {
     # LogLoader since 2.8, Log before; LogManager where the whole folder is recovered.

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product, zip_longest
 from typing import Any
 
+from harness.core.coordinators import OFFSETS_TOPIC
 from verifiers.frames.history import ANY_PARTITION
 from verifiers.replicas.copied import Replica
 from verifiers.replicas.cuts import Cut
@@ -55,12 +56,21 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
     starts = _epoch_starts(replicas)
     rows = [
         *(_of_change(events, change, starts) for change in events.tested_leader_changes),
-        *(_of_cut(events, at_ns, cut) for at_ns, cut in events.cuts),
+        *(_of_cut(events, at_ns, cut) for at_ns, cut in events.cuts if cut.topic in events.tested),
         *_of_destroyed_copies(events, events.tested),
     ]
     if events.run.contract.acks == "0":
         rows += list(_of_faults(events))
     return rows
+
+
+def taken_commits(events: RunEvents) -> list[dict[str, Any]]:
+    """Return when faults took a copy of what groups had committed, as rows of that frame."""
+    if not events.timeline.states:
+        # Who led is not known, so nothing is laid to it.
+        return []
+    taken_ns = [at_ns for at_ns, cut in events.cuts if cut.cause and cut.topic == OFFSETS_TOPIC]
+    return [{"topic": topic, "taken_ns": taken_ns} for topic in sorted(events.tested)]
 
 
 def copies_destroyed(events: RunEvents) -> bool:

@@ -90,6 +90,9 @@ SCHEMAS = {
         topic=TEXT, partition=INT, at_ns=LONG, since_ns=LONG, until_ns=LONG, cut_to=LONG,
         cut_end=LONG, words=TEXT, takes_a_copy=BOOL, destroys=BOOL,
     ),
+    # One row per topic under test, with the times at which faults took a copy of what groups had
+    # committed, in some partition of the offsets topic.
+    "taken_commits": struct(topic=TEXT, taken_ns=ArrayType(LONG)),
     # How far the group whose members come and go got after the last healing: one row per partition
     # of its topic; columns as `GroupEnd` has them. `partition` is null if nobody asked; `members`
     # and `strangers` are in words, null if there are none.

@@ -49,7 +49,7 @@ AUDIT = event(350, "audit", topic=TOPIC, detail="after-processing g one")
 
 # fmt: off
 GONE = row(
-    "lost-commit", offset=2, process=SECOND, at_s=4, group="g one", committed_by="200",
+    "lost-commit", "in-sync", offset=2, process=SECOND, at_s=4, group="g one", committed_by="200",
     committed_ns="2000000000",
 )
 
@@ -283,10 +283,29 @@ STORIES = (
         ops=[*AUDITED, AUDIT, fetches(350, 0, asked_s=99)],
         finds=[
             row(
-                "lost-commit", offset=1, process=350, at_s=8, committed_by="200",
+                "lost-commit", "in-sync", offset=1, process=350, at_s=8, committed_by="200",
                 committed_ns="6000000000", fetched="0", group="g one",
             )
         ],
+    ),
+    *(
+        Story(
+            title=f"a commit that is lost after power was lost {when} is {kind}",
+            why="KIP-966: what is acknowledged is not flushed",
+            ops=[*AUDITED, AUDIT, fetches(350, 0, asked_s=99)],
+            timeline={"taken_commits": [{"topic": TOPIC, "taken_ns": [*at_ns]}]},
+            finds=[
+                row(
+                    "lost-commit", kind, offset=1, process=350, at_s=8, committed_by="200",
+                    committed_ns="6000000000", fetched="0", group="g one",
+                )
+            ],
+        )
+        for when, kind, at_ns in (
+            ("behind it", "partly-destroyed", (5 * 10**9, 7 * 10**9)),
+            ("before it", "in-sync", (5 * 10**9,)),
+            ("too late", "in-sync", (9 * 10**9,)),
+        )
     ),
     Story(
         # The automatic commit of the second delivery may come before its processing.
@@ -329,6 +348,33 @@ STORIES = (
                 after_process="200", committed="1", group="g one",
             )
         ],
+    ),
+    *(
+        Story(
+            title=f"a record given out again after power was lost {when} its commit is {kind}",
+            why="KIP-966: what is acknowledged is not flushed",
+            ops=[
+                *log(0),
+                joins(FIRST),
+                given(FIRST, 0, 0),
+                processes(FIRST, 0),
+                commits(FIRST, 1),
+                joins(SECOND),
+                given(SECOND, 0, 0),
+                processes(SECOND, 0),
+            ],
+            timeline={"taken_commits": [{"topic": TOPIC, "taken_ns": [at_ns]}]},
+            finds=[
+                row(
+                    "consume-repeat", kind, offset=0, process=201, at_s=8, after_ns="4000000000",
+                    after_process="200", committed="1", group="g one", poll="0",
+                )
+            ],
+        )
+        for when, kind, at_ns in (
+            ("behind", "partly-destroyed", 6 * 10**9),
+            ("before", "committed", 4 * 10**9),
+        )
     ),
     Story(
         title="every time after the first is one repeat",
@@ -401,7 +447,7 @@ STORIES = (
                 group="g one",
             ),
             row(
-                "lost-commit", offset=2, process=201, at_s=8, committed_by="200",
+                "lost-commit", "in-sync", offset=2, process=201, at_s=8, committed_by="200",
                 committed_ns="6000000000", fetched="0", group="g one",
             ),
         ],
