@@ -31,6 +31,7 @@ _SHORTEST_HOLD_S = 1.0
 _LAST_PART = 0.25
 """Of the time, what is kept for the runs that confirm the result."""
 _FAULT_ID = re.compile(r"\((\d+)\)")
+_AT_S = re.compile(r" at ([\d.]+) s\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +168,8 @@ class Shrink:
 def suspects(report: Report, finding: Finding, origin_ns: int | None) -> frozenset[str]:
     """Return the ids of the faults that a verdict connects with a finding.
 
-    These are the faults that it names as the cause, and those in force at the time of an offence.
+    These are the faults that it names as the cause, and those in force at the time of the cause or
+    of an offence.
 
     Args:
         report: on the run.
@@ -178,10 +180,14 @@ def suspects(report: Report, finding: Finding, origin_ns: int | None) -> frozens
     for example in report.anomalies[finding.anomaly].examples:
         if (example.kind or "") not in finding.kinds:
             continue
-        found.update(_FAULT_ID.findall(example.detail.get("lost_by") or ""))
+        cause = example.detail.get("lost_by") or ""
+        found.update(_FAULT_ID.findall(cause))
+        times_s = [float(at_s) for at_s in _AT_S.findall(cause)]
         if example.time_ns is not None and origin_ns is not None:
-            at_s = (example.time_ns - origin_ns) / 1e9
-            found.update(fault.id for fault in report.faults if covers(fault, at_s))
+            times_s.append((example.time_ns - origin_ns) / 1e9)
+        for fault in report.faults:
+            if any(covers(fault, at_s) for at_s in times_s):
+                found.add(fault.id)
     return frozenset(found & {fault.id for fault in report.faults})
 
 

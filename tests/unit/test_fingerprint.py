@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from harness.campaigns.fingerprint import Fingerprint, contract_class, fingerprints
+from harness.campaigns.shrink import suspects
+from harness.campaigns.trials import Finding
 from harness.core.contract import Contract
 from harness.core.verdict import Verdict
 from tests.unit.event_story import Story
@@ -191,3 +193,28 @@ def test_the_words_of_every_cause_are_read_as_a_kind_without_figures(
 )
 def test_a_cut_log_is_told_by_who_cut_it(words: str, kind: str) -> None:
     assert kind_of_cause(words) == kind
+
+
+@pytest.mark.parametrize(
+    ("at_s", "cause", "found"),
+    [
+        (None, LOST_BY.format(3, 1, 25.0, "broker_kill"), {"stop", "4"}),
+        (None, "power_loss of broker 2 cut orders-1 to offset 7 at 42.5 s", {"4", "pause"}),
+        (26.0, "", {"stop"}),
+        (None, "", set()),
+    ],
+    ids=["named", "when it happened", "when it was seen", "nothing is known"],
+)
+def test_the_faults_behind_a_finding_are_those_of_its_cause_and_of_its_time(
+    at_s: float | None, cause: str, found: set[str]
+) -> None:
+    faults = (
+        fault("stop", 20, 27), fault("4", 41, 44), fault("pause", 40, 50), fault("late", 60, 61),
+    )  # fmt: skip
+    lost = report(
+        offence(at_s, kind="explained", lost_by=cause),
+        anomaly="lost-write", faults=faults, kinds=("explained",),
+    )  # fmt: skip
+    finding = Finding(anomaly="lost-write", kinds=frozenset({"explained"}))
+
+    assert suspects(lost, finding, ORIGIN_NS) == found
