@@ -463,6 +463,19 @@ def test_consumers_are_stopped_when_they_are_near_the_ends_of_all_logs(
     assert gone.looked == 0
 
 
+def test_short_logs_are_read_too_before_consumers_are_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.run.scenario_run._LOOK_S", 0.0)
+    monkeypatch.setattr(Cluster, "log_ends", lambda *_: {0: 40, 1: 20})
+    monkeypatch.setattr(RunContext, "report_counts", lambda _: None)
+    behind = Consumer(chain(repeat({}, 3), repeat(read(39, 10), 3), repeat(read(39, 14))))
+
+    _await_read(context_of(Cluster(), tmp_path, cast("Any", behind)))
+
+    assert behind.looked == 7
+
+
 def test_nobody_waits_forever_for_a_consumer_that_reads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
