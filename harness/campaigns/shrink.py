@@ -342,7 +342,7 @@ class ShrinkSummary:
     def lines(self) -> list[str]:
         """Return the summary for a console."""
         if self.smallest is None or self.before is None:
-            return [f"{self.finding} was not shown again: by {self.first} runs of {self.run}."]
+            return [f"{self.finding} of {self.run} was not shown again in {self.runs} runs."]
         first = f"shown by {self.first} runs as it was; " if self.first.made else ""
         lines = [
             f"{self.finding} of {self.run}, Kafka {self.kafka}: {first}{self.tried} candidates, "
