@@ -37,6 +37,13 @@ class Draw:
         """Return the value that a stream draws for a version."""
         return Random(f"{stream}/{self.name}").choice(self.values(version))  # noqa: S311
 
+    def in_turn(self, stream: str, number: int, version: tuple[int, ...]) -> Any:  # noqa: ANN401 (any flag's)
+        """Return the value with a number, from 0: each comes once before any comes again."""
+        values = list(self.values(version))
+        deal, place = divmod(number, len(values))
+        Random(f"{stream}/{self.name}/{deal}").shuffle(values)  # noqa: S311
+        return values[place]
+
 
 def _of(*values: Any) -> Callable[[tuple[int, ...]], Sequence[Any]]:  # noqa: ANN401 (any flag's)
     return lambda _: values
@@ -161,7 +168,7 @@ RUNS: tuple[Draw, ...] = (
 """Drawn for each run: the contract, and the shape of the load."""
 
 
-def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, Any]:
+def drawn(flags: Flags, stream: str, *, clusters: str, cluster: int, kafka: str) -> dict[str, Any]:
     """Return the flags of a run with what is drawn in the place of those that were not given.
 
     A draw that would contradict another is left out: an ISR is not asked to be larger than there
@@ -170,7 +177,8 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
     Args:
         flags: what was given.
         stream: names the draws of this run.
-        cluster: names the draws of the brokers, which several runs share.
+        clusters: names the draws of the brokers, which several runs share.
+        cluster: the number of theirs, from 0. Few are made, so their settings come in turn.
         kafka: version of the brokers.
     """
     version = numbers(kafka) or (999,)
@@ -184,12 +192,12 @@ def drawn(flags: Flags, stream: str, *, cluster: str, kafka: str) -> dict[str, A
     if is_ours and flags.get("metadata") != "zookeeper":
         for draw in CLUSTERS:
             if version >= draw.since:
-                given.setdefault(draw.name, draw.one(cluster, version))
+                given.setdefault(draw.name, draw.in_turn(clusters, cluster, version))
     own = {text.partition("=")[0] for text in given.get("broker_config", ())}
     properties = [*given.get("broker_config", ())]
     for draw in BROKERS if is_ours else ():
         if draw.name not in own and version >= draw.since:
-            properties.append(f"{draw.name}={draw.one(cluster, version)}")
+            properties.append(f"{draw.name}={draw.in_turn(clusters, cluster, version)}")
     config = dict(text.split("=", 1) for text in properties)
     if flags.get("batch_size") is None and "log.segment.bytes" in config:
         # A batch that is larger than a segment is refused.

@@ -131,7 +131,7 @@ class Search:
         What led to situations that few runs reached comes more often, and the plan of a run that
         reached one for the first time comes once more, with other settings.
         """
-        cluster = f"{self.seed}/cluster {(number - 1) // RUNS_A_CLUSTER}"
+        cluster = (number - 1) // RUNS_A_CLUSTER
         # The run before is not judged yet: with what is known of it the order would hang on time.
         reached = {
             int(result.settings["number"]): {s for s, times in result.situations.items() if times}
@@ -152,7 +152,9 @@ class Search:
             flags: Flags = self.flags
             pairs: dict[str, float] = {}
             if self.draws:
-                flags = drawn(self.flags, stream, cluster=cluster, kafka=self.kafka)
+                flags = drawn(
+                    self.flags, stream, clusters=str(self.seed), cluster=cluster, kafka=self.kafka
+                )
                 pairs = pairs_of(flags, self.flags, kafka=self.kafka)
             try:
                 scenario = self.make(flags, topic_of(number, None))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from random import Random
 
 from harness.core.errors import UsageError
@@ -127,18 +128,26 @@ class Mix:
         return tuple(planned)
 
     def _drawn(self, seed: int, duration_s: float) -> Iterator[tuple[Step, ...]]:
-        """Yield the steps of one pattern after the other, without end."""
-        deck, pairs, number = self._deck(duration_s), self._pairs(), 0
-        while True:
-            order = []
-            for pattern, fault in pairs:
-                kinds = [phrase(describe(kind)) for kind in (pattern, fault)]
-                name = "/".join([str(seed), str(number), *kinds])
-                order.append((lot(name, fault), name, pattern, fault))
-            for _, name, pattern, fault in sorted(order, key=lambda entry: entry[:2], reverse=True):
-                steps, kind = pattern.steps(fault, replace(deck, stream=name)), describe(pattern)
-                yield tuple(replace(step, pattern=kind["name"]) for step in steps)
-            number += 1
+        """Yield the steps of one pattern after the other, without end.
+
+        Patterns come in turn, and so do the faults that each of them begins with: one that few
+        faults fit comes as often as any other.
+        """
+        fitting_faults: dict[Pattern, list[Fault]] = {}
+        for pattern, fault in self._pairs():
+            fitting_faults.setdefault(pattern, []).append(fault)
+        deck = self._deck(duration_s)
+        begun = {
+            pattern: _begun(seed, pattern, faults, deck)
+            for pattern, faults in fitting_faults.items()
+        }
+        for number in count():
+            turns = {
+                pattern: Random(f"{seed}/{number}/{phrase(describe(pattern))}").random()  # noqa: S311
+                for pattern in begun
+            }
+            for pattern in sorted(turns, key=turns.__getitem__):
+                yield next(begun[pattern])
 
     def _deck(self, duration_s: float = math.inf) -> Deck:
         longest_s = duration_s / _FEWEST_FAULTS / FAR_ENOUGH
@@ -169,3 +178,18 @@ _PLAIN_HOLD_S = (4.0, 8.0)
 def _length_s(steps: Sequence[Step]) -> float:
     """Return how long the steps of a pattern last at most, but for their waits."""
     return sum(step.hold_s + (step.after.delay_s if step.after else 0) for step in steps)
+
+
+def _begun(
+    seed: int, pattern: Pattern, faults: Sequence[Fault], deck: Deck
+) -> Iterator[tuple[Step, ...]]:
+    """Yield the steps of a pattern with one fault in its beginning after the other, without end."""
+    kind = describe(pattern)
+    for number in count():
+        order = []
+        for fault in faults:
+            name = "/".join([str(seed), str(number), phrase(kind), phrase(describe(fault))])
+            order.append((lot(name, fault), name, fault))
+        for _, name, fault in sorted(order, key=lambda entry: entry[:2], reverse=True):
+            steps = pattern.steps(fault, replace(deck, stream=name))
+            yield tuple(replace(step, pattern=kind["name"]) for step in steps)
