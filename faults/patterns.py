@@ -154,7 +154,8 @@ class Alternation:
 class Divided:
     """Two followers of a partition cannot reach each other, and leader after leader is hit.
 
-    Whoever is elected next cannot be followed by the other one, which is still in sync.
+    Whoever is elected next cannot be followed by the other one, which is still in sync. Nothing is
+    destroyed: what is lost then, Kafka has cut off.
     """
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
@@ -170,11 +171,11 @@ class Divided:
         leader = LeaderOf(pair.topic, pair.partition)
         hold_s = _longest(deck, "first hold")
         cut_s = _CUT_S + hold_s + deck.hold_s_of("hold")
-        election, other = leader.election(), deck.fault("last fault")
+        election, other = leader.election(), deck.harmless("last fault")
         last = _following(election, other, leader, deck, within_s=hold_s + _LATE_S)
         return (
             Step(at_s=0, fault=fault, target=pair, hold_s=cut_s),
-            Step(at_s=_CUT_S, fault=deck.fault("next fault"), target=leader, hold_s=hold_s),
+            Step(at_s=_CUT_S, fault=deck.harmless("next fault"), target=leader, hold_s=hold_s),
             replace(last, at_s=_CUT_S),
         )
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -62,6 +62,11 @@ class Deck:
         destroying = [fault for fault in self.faults if fault_traits(fault).destroys_data]
         some = destroying or [fault for fault in self.faults if _is_abrupt(fault)]
         return self.one_of(draw, some) if some else self.fault(draw)
+
+    def harmless(self, draw: str) -> Fault:
+        """Return a fault that leaves the disks as they are; any, where there is none."""
+        harmless = [fault for fault in self.faults if not fault_traits(fault).destroys_data]
+        return replace(self, faults=tuple(harmless) or self.faults).fault(draw)
 
     def target(self, draw: str, fault: Fault) -> Target:
         """Return somebody whom a fault can hit."""

@@ -122,7 +122,7 @@ def test_topics_are_called_so_that_others_do_not_meet_them() -> None:
 def test_a_search_draws_no_settings_of_its_brokers() -> None:
     given = {"bootstrap": BOOTSTRAP, "faults": COMMANDS, "scenario": "search"}
 
-    flags = drawn(given, "7/1", cluster="7", kafka="unknown")
+    flags = drawn(given, "7/1", clusters="7", cluster=7, kafka="unknown")
 
     assert not {"broker_config", "controllers"} & flags.keys()
     assert scenario_of(flags).cluster.bootstrap == BOOTSTRAP

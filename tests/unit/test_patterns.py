@@ -223,3 +223,31 @@ def test_the_steps_of_a_pattern_stay_together(seed: int) -> None:
     assert steps[0].after is None
     for before, step in pairwise(steps):
         assert (step.after is None) == (step.at_s > before.at_s)
+
+
+def test_a_division_destroys_nothing() -> None:
+    faults = (BrokerKill(), PowerLoss(), Link())
+    dealt = Counter(
+        describe(step.fault)["name"]
+        for n in range(50)
+        for step in Divided().steps(Link(), replace(deck(str(n)), faults=faults, targets=EVERYBODY))
+    )
+
+    assert dealt == {"link": 50, "broker_kill": 100}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_pattern_has_its_turn_however_few_faults_it_can_begin_with(seed: int) -> None:
+    schedule = SCENARIOS["search"]().schedule
+    assert isinstance(schedule, Mix)
+
+    # The first stroke of a division waits for no event either, but comes behind its cut.
+    begun = [
+        step.pattern
+        for step in schedule.steps(seed, 1200)
+        if step.after is None and (step.pattern != "divided" or isinstance(step.fault, Link))
+    ]
+
+    names = {describe(pattern)["name"] for pattern in schedule.patterns}
+    assert set(begun[: len(names)]) == names
+    assert set(begun[len(names) : 2 * len(names)]) == names

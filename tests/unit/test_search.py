@@ -252,14 +252,14 @@ def test_what_is_given_is_not_drawn() -> None:
     flags = {"min_isr": 1, "broker_config": ["log.segment.bytes=70000"]}
 
     for number in range(30):
-        got = drawn(flags, f"7/{number}", cluster=str(number), kafka="3.9.1")
+        got = drawn(flags, f"7/{number}", clusters="7", cluster=number, kafka="3.9.1")
         assert got["min_isr"] == 1
         assert [p for p in got["broker_config"] if "segment" in p] == flags["broker_config"]
 
 
 def test_a_property_that_a_version_lacks_is_not_drawn() -> None:
     of_2017, of_today = (
-        drawn({}, "7/1", cluster="0", kafka=kafka)["broker_config"]
+        drawn({}, "7/1", clusters="7", cluster=0, kafka=kafka)["broker_config"]
         for kafka in ("0.10.2.2", "4.3.1")
     )
 
@@ -280,9 +280,32 @@ def test_a_property_that_a_version_lacks_is_not_drawn() -> None:
 def test_a_controller_of_its_own_is_drawn_where_brokers_can_be_controllers(
     kafka: str, given: dict[str, Any], drawn_are: set[int | None]
 ) -> None:
-    flags = [drawn(given, "7/1", cluster=str(number), kafka=kafka) for number in range(20)]
+    flags = [drawn(given, "7/1", clusters="7", cluster=number, kafka=kafka) for number in range(20)]
 
     assert {each.get("controllers") for each in flags} == drawn_are
+
+
+def test_the_few_clusters_of_a_search_have_every_setting_in_turn() -> None:
+    for seed in range(20):
+        flags = [
+            drawn({}, "7/1", clusters=str(seed), cluster=number, kafka="4.3.1")
+            for number in range(6)
+        ]
+
+        # One of the brokers' own to two apart from them, in any three clusters.
+        for three in (flags[:3], flags[3:]):
+            assert sorted(each["controllers"] for each in three) == [0, 1, 1]
+        buffers = [dict(p.split("=") for p in each["broker_config"])["offsets.load.buffer.size"]
+                   for each in flags]  # fmt: skip
+        assert all(len({*two}) == 2 for two in (buffers[:2], buffers[2:4], buffers[4:]))
+    controllers = {
+        tuple(
+            drawn({}, "", clusters=str(seed), cluster=number, kafka="4.3.1")["controllers"]
+            for number in range(3)
+        )
+        for seed in range(20)
+    }
+    assert len(controllers) == 3
 
 
 def test_every_setting_that_is_drawn_is_one_of_a_run() -> None:
@@ -295,7 +318,7 @@ def test_whatever_is_drawn_can_be_run(kafka: str) -> None:
     flags = {"scenario": "search", "kafka": kafka}
 
     for number in range(40):
-        given = drawn(flags, f"7/{number}", cluster=str(number), kafka=kafka)
+        given = drawn(flags, f"7/{number}", clusters="7", cluster=number, kafka=kafka)
         scenario = scenario_of(given)
         assert scenario.contract.min_isr <= scenario.contract.replication_factor
         segment_bytes = int(dict(scenario.cluster.config)["log.segment.bytes"])
