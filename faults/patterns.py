@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from faults.events import BrokerAnswers, Healed, IsrGrew, IsrShrank
 from faults.targets import AllBrokers, FollowerOf, IsrDownTo, LeaderOf, OutOfSync, TwoFollowers
 from harness.core.event import Event
-from harness.core.fault import Fault, Target, fault_traits
+from harness.core.fault import Fault, FaultTraits, Target, fault_traits
 from harness.core.pattern import Deck, is_elected, pattern
 from harness.core.scenario import LONGEST_WAIT_S, After, Step
 
@@ -171,11 +171,16 @@ class Divided:
         leader = LeaderOf(pair.topic, pair.partition)
         hold_s = _longest(deck, "first hold")
         cut_s = _CUT_S + hold_s + deck.hold_s_of("hold")
-        election, other = leader.election(), deck.harmless("last fault")
+        election, other = leader.election(), deck.only(_is_free_behind_a_cut).fault("last fault")
         last = _following(election, other, leader, deck, within_s=hold_s + _LATE_S)
         return (
             Step(at_s=0, fault=fault, target=pair, hold_s=cut_s),
-            Step(at_s=_CUT_S, fault=deck.harmless("next fault"), target=leader, hold_s=hold_s),
+            Step(
+                at_s=_CUT_S,
+                fault=deck.only(_keeps_disks).fault("next fault"),
+                target=leader,
+                hold_s=hold_s,
+            ),
             replace(last, at_s=_CUT_S),
         )
 
@@ -201,6 +206,18 @@ class Blackout:
             Step(at_s=0, fault=fault, target=AllBrokers(), hold_s=deck.hold_s_of("hold")),
             _following(leader.election(), deck.fault("next fault"), leader, deck),
         )
+
+
+def _keeps_disks(traits: FaultTraits) -> bool:
+    return not (traits.hits_pairs or traits.destroys_data)
+
+
+def _is_free_behind_a_cut(traits: FaultTraits) -> bool:
+    """Return whether a broker can be hit so while a link of it is cut: not cut off, nor shut down.
+
+    Any other fault would come when the cut is over.
+    """
+    return _keeps_disks(traits) and not traits.cuts_links and traits.ends_lead_by != "shutdown"
 
 
 def _following(

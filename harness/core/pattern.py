@@ -63,10 +63,10 @@ class Deck:
         some = destroying or [fault for fault in self.faults if _is_abrupt(fault)]
         return self.one_of(draw, some) if some else self.fault(draw)
 
-    def harmless(self, draw: str) -> Fault:
-        """Return a fault that leaves the disks as they are; any, where there is none."""
-        harmless = [fault for fault in self.faults if not fault_traits(fault).destroys_data]
-        return replace(self, faults=tuple(harmless) or self.faults).fault(draw)
+    def only(self, is_wanted: Callable[[FaultTraits], bool]) -> "Deck":
+        """Return a deck with those of the faults alone; with all, where there is none of them."""
+        faults = tuple(fault for fault in self.faults if is_wanted(fault_traits(fault)))
+        return replace(self, faults=faults or self.faults)
 
     def target(self, draw: str, fault: Fault) -> Target:
         """Return somebody whom a fault can hit."""

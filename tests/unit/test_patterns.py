@@ -225,15 +225,18 @@ def test_the_steps_of_a_pattern_stay_together(seed: int) -> None:
         assert (step.after is None) == (step.at_s > before.at_s)
 
 
-def test_a_division_destroys_nothing() -> None:
-    faults = (BrokerKill(), PowerLoss(), Link())
-    dealt = Counter(
-        describe(step.fault)["name"]
-        for n in range(50)
-        for step in Divided().steps(Link(), replace(deck(str(n)), faults=faults, targets=EVERYBODY))
-    )
+def test_a_division_destroys_nothing_and_its_last_stroke_is_free_behind_the_cut() -> None:
+    faults = (BrokerKill(), BrokerStop(), PowerLoss(), Partition(), Link())
+    first: set[str] = set()
+    last: set[str] = set()
+    for n in range(50):
+        dealt = replace(deck(str(n)), faults=faults, targets=EVERYBODY)
+        _, *strokes = Divided().steps(Link(), dealt)
+        for step, names in zip(strokes, (first, last), strict=True):
+            names.add(describe(step.fault)["name"])
 
-    assert dealt == {"link": 50, "broker_kill": 100}
+    assert first == {"broker_kill", "broker_stop", "partition"}
+    assert last == {"broker_kill"}
 
 
 @pytest.mark.parametrize("seed", range(20))
