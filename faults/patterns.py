@@ -181,7 +181,7 @@ class Divided:
                 target=leader,
                 hold_s=hold_s,
             ),
-            replace(last, at_s=_CUT_S),
+            replace(last, at_s=_CUT_S, hold_s=_longest(deck, "next hold")),
         )
 
 
