@@ -18,7 +18,7 @@ from harness.core.fault import describe
 from harness.core.run_dir import SCHEMA, write_atomically
 from harness.core.scenario import SCENARIOS, Scenario, Step
 from harness.core.schedule import Script
-from harness.run.nemesis import plan, plan_json
+from harness.run.nemesis import ALONE, opens_pattern, plan, plan_json
 from verifiers.run_folder.result import Report
 
 CONFIRMED = 3
@@ -127,7 +127,8 @@ class Shrink:
         """
         self.trials.base = None
         steps = steps_of(whole.scenario)
-        alone = tuple(s for n, s in enumerate(steps, start=1) if str(n) in self.suspects)
+        hanging = _with_their_patterns(plan(self.scenario, self.seed), self.suspects)
+        alone = tuple(s for n, s in enumerate(steps, start=1) if str(n) in hanging)
         if 0 < len(alone) < len(steps) and (yield from self._try_steps(alone)):
             self.trials.base = self.tried[-1].number
             return (yield self.tried[-1])
@@ -189,6 +190,19 @@ def suspects(report: Report, finding: Finding, origin_ns: int | None) -> frozens
             if any(covers(fault, at_s) for at_s in times_s):
                 found.add(fault.id)
     return frozenset(found & {fault.id for fault in report.faults})
+
+
+def _with_their_patterns(steps: Sequence[Step], ids: Collection[str]) -> set[str]:
+    """Return ids of steps, and of all in their patterns: one opens what another one meets."""
+    groups: list[set[str]] = []
+    before: Step | None = None
+    for number, step in enumerate(steps, start=1):
+        hangs = before is not None and step.pattern == before.pattern not in ("", ALONE)
+        if not hangs or opens_pattern(step, before):
+            groups.append(set())
+        groups[-1].add(str(number))
+        before = step
+    return set().union(*(group for group in groups if not group.isdisjoint(ids)))
 
 
 def steps_of(scenario: Scenario) -> tuple[Step, ...]:

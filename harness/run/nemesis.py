@@ -24,7 +24,7 @@ _LISTEN_EVERY_NS = 20_000_000
 _FULL_ISR_S = 90.0
 _GONE_FOR_GOOD_S = 5.0
 """An ISR that was waited for in vain is not waited for as long again."""
-_ALONE = "alone"
+ALONE = "alone"
 """The pattern of one fault: several of these may be in force beside each other."""
 
 
@@ -116,9 +116,9 @@ class _Waiting:
         }
 
 
-def _opens_pattern(step: Step, before: Step | None) -> bool:
+def opens_pattern(step: Step, before: Step | None) -> bool:
     """Return whether a step is the first of a pattern that takes several."""
-    if step.after is not None or step.pattern in ("", _ALONE):
+    if step.after is not None or step.pattern in ("", ALONE):
         return False
     if before is None or before.pattern != step.pattern:
         return True
@@ -170,7 +170,7 @@ class Nemesis:
         waiting = [
             _Waiting(
                 str(number), step, due_ns=begin_ns + int(step.at_s * 1e9),
-                opens=_opens_pattern(step, steps[number - 2] if number > 1 else None),
+                opens=opens_pattern(step, steps[number - 2] if number > 1 else None),
             )
             for number, step in enumerate(steps, start=1)
         ]  # fmt: skip

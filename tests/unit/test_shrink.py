@@ -108,6 +108,20 @@ def test_suspects_are_tried_alone_before_anything_else() -> None:
     assert shrunk.trials.of(0) == Tally()
 
 
+def test_suspects_come_with_the_rest_of_their_patterns() -> None:
+    of = scenario(duration="600s", scenario="search", faults=None)
+    steps = plan(of, 7)
+    first = next(n for n, step in enumerate(steps, start=1) if step.pattern == "divided")
+    shrunk = shrink(of, suspects=frozenset({str(first + 1)}))
+
+    play(shrunk.cells(), shrunk.trials, lambda _, s: s["candidate"] <= 1)
+
+    assert shrunk.smallest is not None
+    assert [s.fault for s in steps_of(shrunk.tried[1].scenario)] == [
+        s.fault for s in steps[first - 1 : first + 2]
+    ]
+
+
 def test_suspects_that_do_not_show_it_are_left_for_the_run_as_it_was() -> None:
     of = scenario(duration="400s")
     wanted = plan(of, 7)[4]
