@@ -102,7 +102,7 @@ class Shrink:
         written = Script(script=tuple(replace(step, pattern="") for step in steps))
         registered: Any = SCENARIOS[self.scenario.name]().workload
         begin = with_topic(replace(self.scenario, schedule=written), registered.topic)
-        if not (yield from self._based(self._next("as it was", begin))):
+        if not (yield from self._based(self._next("as it was", begin), steps)):
             return
         yield from self._fewer_steps()
         for words, smaller in _REDUCTIONS:
@@ -120,14 +120,14 @@ class Shrink:
         self.tried.append(candidate)
         return candidate
 
-    def _based(self, whole: Candidate) -> Generator[Candidate, bool, bool]:
+    def _based(self, whole: Candidate, planned: Sequence[Step]) -> Generator[Candidate, bool, bool]:
         """Try the suspects alone, and only if they do not show the finding the run as it was.
 
         Their runs are shorter. The one that shows it is run until it is clear how often it does.
         """
         self.trials.base = None
         steps = steps_of(whole.scenario)
-        hanging = _with_their_patterns(plan(self.scenario, self.seed), self.suspects)
+        hanging = _with_their_patterns(planned, self.suspects)
         alone = tuple(s for n, s in enumerate(steps, start=1) if str(n) in hanging)
         if 0 < len(alone) < len(steps) and (yield from self._try_steps(alone)):
             self.trials.base = self.tried[-1].number

@@ -19,7 +19,7 @@ from harness.cli.scenario_file import read_scenario_file, scenario_text
 from harness.cli.settings import BY_NAME, scenario_of
 from harness.core.errors import UsageError
 from harness.core.fault import describe
-from harness.core.scenario import Scenario
+from harness.core.scenario import Scenario, Step
 from harness.core.verdict import Verdict
 from harness.run.nemesis import plan
 
@@ -61,6 +61,11 @@ def shrink(of: Scenario, **more: Any) -> Shrink:
     return Shrink(scenario=of, seed=7, finding=LOST, **more)
 
 
+def needing(step: Step) -> Callable[[Scenario, Mapping[str, Any]], bool]:
+    """Return what says that whatever has the fault of a step shows the finding."""
+    return lambda tried, _: step.fault in [each.fault for each in steps_of(tried)]
+
+
 def holds(of: Scenario) -> set[tuple[str, float]]:
     """Return what tells the steps of a scenario from each other, whatever their times."""
     return {(describe(step.fault)["name"], step.hold_s) for step in steps_of(of)}
@@ -96,10 +101,7 @@ def test_suspects_are_tried_alone_before_anything_else() -> None:
     wanted = plan(of, 7)[4]
     shrunk = shrink(of, suspects=frozenset({"5"}))
 
-    made = play(
-        shrunk.cells(), shrunk.trials,
-        lambda tried, _: wanted.fault in [step.fault for step in steps_of(tried)],
-    )  # fmt: skip
+    made = play(shrunk.cells(), shrunk.trials, needing(wanted))
 
     assert [cell.settings["candidate"] for cell in made[:3]] == [1, 1, 2]
     assert made[0].settings["words"].startswith("1 of ")
@@ -127,10 +129,7 @@ def test_suspects_that_do_not_show_it_are_left_for_the_run_as_it_was() -> None:
     wanted = plan(of, 7)[4]
     shrunk = shrink(of, suspects=frozenset({"2"}))
 
-    made = play(
-        shrunk.cells(), shrunk.trials,
-        lambda tried, _: wanted.fault in [step.fault for step in steps_of(tried)],
-    )  # fmt: skip
+    made = play(shrunk.cells(), shrunk.trials, needing(wanted))
 
     # Nothing is known yet of how often it comes, so every other time is supposed.
     alone = [1] * runs_needed(0.5)
@@ -216,9 +215,7 @@ def test_shrinking_goes_on_where_it_was() -> None:
     of = scenario(duration="400s")
     wanted = plan(of, 7)[6]
 
-    def shows(tried: Scenario, _: Mapping[str, Any]) -> bool:
-        return wanted.fault in [step.fault for step in steps_of(tried)]
-
+    shows = needing(wanted)
     whole, again = shrink(of), shrink(of)
     play(whole.cells(), whole.trials, shows)
     again.trials.results = whole.trials.results[:5]

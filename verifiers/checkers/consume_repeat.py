@@ -8,7 +8,6 @@ from verifiers.checking.details import columns
 from verifiers.frames.consumption import (
     AT_MOST_ONCE,
     EXACTLY_ONCE,
-    PARTLY_DESTROYED,
     acknowledged,
     with_copy_destroyed,
 )
@@ -71,7 +70,7 @@ def consume_repeat(
     told = with_copy_destroyed(judged, taken_commits, "given_ns")
     kind = (
         F.when(F.col("commits") == EXACTLY_ONCE, EXACTLY_ONCE)
-        .when(F.col("destroyed"), PARTLY_DESTROYED)
+        .when(F.col("destroyed"), "partly-destroyed")
         .when(F.col("committed").isNotNull(), "committed")
         .when(F.col("after_commits") == AT_MOST_ONCE, AT_MOST_ONCE)
         .otherwise("uncommitted")

@@ -5,12 +5,7 @@ from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns
-from verifiers.frames.consumption import (
-    PARTLY_DESTROYED,
-    acknowledged,
-    fetched,
-    with_copy_destroyed,
-)
+from verifiers.frames.consumption import acknowledged, fetched, with_copy_destroyed
 
 
 @checker(
@@ -47,6 +42,6 @@ def lost_commit(processing: DataFrame, events: DataFrame, taken_commits: DataFra
     gone = earlier.where(F.coalesce(F.col("fetched"), F.lit(-1)) < F.col("offset"))
     return offences(
         with_copy_destroyed(gone, taken_commits, "time_ns"),
-        kind=F.when(F.col("destroyed"), PARTLY_DESTROYED).otherwise("in-sync"),
+        kind=F.when(F.col("destroyed"), "partly-destroyed").otherwise("in-sync"),
         detail=columns("group", "fetched", "committed_by", "committed_ns"),
     )

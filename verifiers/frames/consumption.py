@@ -8,9 +8,6 @@ commits when it subscribes.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-PARTLY_DESTROYED = "partly-destroyed"
-"""A commit that was lost after a fault had destroyed a copy of it."""
-
 EXACTLY_ONCE = "transactional"
 """How a group commits whose offsets are part of the transactions that it is polled in."""
 

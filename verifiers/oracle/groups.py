@@ -1,11 +1,6 @@
 """Chapters on what consumer groups process and commit."""
 
-from verifiers.frames.consumption import (
-    AT_MOST_ONCE,
-    EXACTLY_ONCE,
-    MAY_SKIP,
-    PARTLY_DESTROYED,
-)
+from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
 from verifiers.oracle import reasons
 from verifiers.oracle.row import Reason, chapter, forbidden, permitted, undecided
 from verifiers.run_folder.group import WHY_BEHIND
@@ -65,7 +60,7 @@ GROUPS = (
         ),
         *reasons.PARTLY_DESTROYED,
         forbidden(_COMMIT_STAYS),
-        kinds=("uncommitted", "committed", PARTLY_DESTROYED, AT_MOST_ONCE, EXACTLY_ONCE),
+        kinds=("uncommitted", "committed", "partly-destroyed", AT_MOST_ONCE, EXACTLY_ONCE),
     ),
     chapter(
         "lost-commit",
@@ -74,7 +69,7 @@ GROUPS = (
         reasons.copies_destroyed(),
         *reasons.PARTLY_DESTROYED,
         forbidden(_COMMIT_STAYS),
-        kinds=("in-sync", PARTLY_DESTROYED),
+        kinds=("in-sync", "partly-destroyed"),
     ),
     chapter(
         "group-stuck",

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from harness.core.op import producer_of
 from harness.core.run_dir import RunDir
 from verifiers.replicas.copied import Replica, read_copied
+from verifiers.replicas.cuts import Cut, cuts_by_faults
 from verifiers.run_folder.folder import RunInput, TopicPartition, partition_name, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import read_sealed
@@ -220,6 +221,11 @@ class RunContents:
     def _highest(self, dataset: str, column: str) -> int:
         """Return the highest number of a column; 0 if it holds none."""
         return int(self.rows(dataset).numbers(column).max(initial=0))
+
+    @cached_property
+    def cuts_by_faults(self) -> Sequence[Cut]:
+        """What faults took from logs; none where no leader is known: nothing is laid to them."""
+        return cuts_by_faults(self.folder.lines("faults.jsonl")) if self.timeline.states else ()
 
     @cached_property
     def topic_partitions(self) -> tuple[TopicPartition, ...]:

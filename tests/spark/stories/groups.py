@@ -45,6 +45,16 @@ AUDITED = [
     processes(FIRST, 0),
     commits(FIRST, 1),
 ]
+GIVEN_AGAIN = [
+    *log(0),
+    joins(FIRST),
+    given(FIRST, 0, 0),
+    processes(FIRST, 0),
+    commits(FIRST, 1),
+    joins(SECOND),
+    given(SECOND, 0, 0),
+    processes(SECOND, 0),
+]
 AUDIT = event(350, "audit", topic=TOPIC, detail="after-processing g one")
 
 # fmt: off
@@ -198,16 +208,7 @@ STORIES = (
     Story(
         title="what had been committed is not to be given out again",
         why=_AT_LEAST,
-        ops=[
-            *log(0),
-            joins(FIRST),
-            given(FIRST, 0, 0),
-            processes(FIRST, 0),
-            commits(FIRST, 1),
-            joins(SECOND),
-            given(SECOND, 0, 0),
-            processes(SECOND, 0),
-        ],
+        ops=GIVEN_AGAIN,
         finds=[
             row(
                 "consume-repeat", "committed", offset=0, process=201, at_s=8, after_ns="4000000000",
@@ -353,16 +354,7 @@ STORIES = (
         Story(
             title=f"a record given out again after power was lost {when} its commit is {kind}",
             why="KIP-966: what is acknowledged is not flushed",
-            ops=[
-                *log(0),
-                joins(FIRST),
-                given(FIRST, 0, 0),
-                processes(FIRST, 0),
-                commits(FIRST, 1),
-                joins(SECOND),
-                given(SECOND, 0, 0),
-                processes(SECOND, 0),
-            ],
+            ops=GIVEN_AGAIN,
             timeline={"taken_commits": [{"topic": TOPIC, "taken_ns": [at_ns]}]},
             finds=[
                 row(

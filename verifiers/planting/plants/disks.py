@@ -11,7 +11,6 @@ from verifiers.planting.plant import Planted, offence_at, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, Offence, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy, batches_in
 from verifiers.replicas.copied import Replica
-from verifiers.replicas.cuts import cuts_by_faults
 from verifiers.replicas.records import read_batch, values_in
 from verifiers.run_folder.folder import TopicPartition, partition_name
 
@@ -167,15 +166,13 @@ def _logs(contents: RunContents, *, whole: bool = True) -> Iterator[Log]:
 
 def _kind(contents: RunContents, place: TopicPartition, batch: Batch) -> str:
     """Return the kind of a divergence at a batch, by what faults have destroyed there."""
-    cuts = cuts_by_faults(contents.folder.lines("faults.jsonl"))
     is_destroyed = any(
         cut.topic_partition == place
         and cut.to <= batch["last_offset"]
         and batch["base_offset"] < (cut.end or 0)
-        for cut in cuts
+        for cut in contents.cuts_by_faults
     )
-    # Where no leader is known nothing is laid to a fault.
-    return "partly-destroyed" if is_destroyed and contents.timeline.states else "in-sync"
+    return "partly-destroyed" if is_destroyed else "in-sync"
 
 
 def _lacking(copy: RunCopy, log: Log, batch: Batch, because: str = "") -> Offence:

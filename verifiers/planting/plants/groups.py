@@ -7,11 +7,10 @@ from typing import Any
 
 from harness.core.coordinators import OFFSETS_TOPIC
 from harness.core.grouping import by_key
-from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP, PARTLY_DESTROYED
+from verifiers.frames.consumption import EXACTLY_ONCE, MAY_SKIP
 from verifiers.planting.plant import Planted, offence_at, offence_of, plant, planted
 from verifiers.planting.run_contents import NothingToPlant, Record, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
-from verifiers.replicas.cuts import cuts_by_faults
 from verifiers.run_folder.folder import TopicPartition, partition_name
 from verifiers.run_folder.group import STALLED
 
@@ -24,7 +23,7 @@ _BOUND_S = 60.0
 def consume_skip(copy: RunCopy) -> Planted:
     """Remove the event by which a member processed a record below a committed offset."""
     groups = Groups(copy.contents)
-    row, group, _, record, _ = groups.one_processed()
+    row, group, _, record = groups.one_processed()
     copy.drop_row("event", row)
     return planted(
         f"group {group} never processed {record.name}",
@@ -39,15 +38,16 @@ def consume_skip(copy: RunCopy) -> Planted:
 def consume_repeat(copy: RunCopy) -> Planted:
     """Let a member process a record again at the end of the run, long after it was committed."""
     groups = Groups(copy.contents)
-    row, group, member, record, committed_ns = groups.one_processed()
+    row, group, member, record = groups.one_processed()
     event = copy.contents.rows("event").row(row)
     copy.add("event", **(event | {"op": None, "time_ns": copy.contents.after_ns}))
     is_exact = groups.members[member, group] == EXACTLY_ONCE
+    kind = groups.kind_of_loss(group, record.topic_partition, "committed")
     return planted(
         f"group {group} processed {record.name} again",
         offence_of(
             "consume-repeat", record, value=None, process=member,
-            kind=EXACTLY_ONCE if is_exact else groups.kind_of_loss(committed_ns, "committed"),
+            kind=EXACTLY_ONCE if is_exact else kind,
             detail={"group": group, "after_process": str(member)},
         ),
     )  # fmt: skip
@@ -57,7 +57,7 @@ def consume_repeat(copy: RunCopy) -> Planted:
 def lost_commit(copy: RunCopy) -> Planted:
     """Let a member be told, at the end of the run, of an earlier offset than was committed."""
     groups = Groups(copy.contents)
-    group, tp, offset, committed_ns = groups.last_commit()
+    group, tp, offset = groups.last_commit()
     asker = next(process for process, of in groups.members if of == group)
     asked_ns = copy.contents.after_ns
     copy.add(
@@ -68,7 +68,7 @@ def lost_commit(copy: RunCopy) -> Planted:
         f"group {group} was told {offset - 1} of {partition_name(tp)}, having committed {offset}",
         offence_at(
             "lost-commit", tp, offset, process=asker,
-            kind=groups.kind_of_loss(committed_ns, "in-sync"),
+            kind=groups.kind_of_loss(group, tp, "in-sync"),
             detail={"group": group, "fetched": str(offset - 1)},
         ),
     )  # fmt: skip
@@ -130,19 +130,19 @@ class Groups:
         ways = sorted(way for (_, of), way in self.members.items() if of == group)
         return next((way for way in ways if way in MAY_SKIP), ways[0])
 
-    def kind_of_loss(self, committed_ns: int, kind: str) -> str:
-        """Return the kind of a loss of a commit at the end, by what faults have destroyed since."""
-        cuts = cuts_by_faults(self._contents.folder.lines("faults.jsonl"))
+    def kind_of_loss(self, group: str, tp: TopicPartition, kind: str) -> str:
+        """Return the kind of a loss of the last commit, by what faults have destroyed since."""
+        committed_ns, _ = self._committed()[group, tp]
         is_destroyed = any(
-            cut.topic == OFFSETS_TOPIC and committed_ns < (cut.at_ns or 0) for cut in cuts
+            cut.topic == OFFSETS_TOPIC and committed_ns < (cut.at_ns or 0)
+            for cut in self._contents.cuts_by_faults
         )
-        # Where no leader is known nothing is laid to a fault.
-        return PARTLY_DESTROYED if is_destroyed and self._contents.timeline.states else kind
+        return "partly-destroyed" if is_destroyed else kind
 
-    def one_processed(self) -> tuple[int, str, int, Record, int]:
+    def one_processed(self) -> tuple[int, str, int, Record]:
         """Return a plain record that a group processed once, and beyond which it committed.
 
-        Before it the row of the event, the group and the member; after it the time of the commit.
+        Before it the row of the event, the group and the member.
         """
         committed = self._committed()
         by_place = {
@@ -165,7 +165,7 @@ class Groups:
                 and offset < committed.get((group, tp), (0, -1))[1]
                 and not self._contents.has_any(("consume-skip", "consume-repeat"), tp)
             ):
-                return row, group, process, record, committed[group, tp][0]
+                return row, group, process, record
         raise NothingToPlant("no group processed a plain record once and committed it")
 
     def given_to(self, group: str, record: Record) -> int | None:
@@ -176,11 +176,11 @@ class Groups:
         cells = list(polls.cells(given, "process", "time_ns"))
         return max(cells, key=itemgetter(2))[1] if cells else None
 
-    def last_commit(self) -> tuple[str, TopicPartition, int, int]:
-        """Return group, partition, offset and time of a partition's last commit."""
-        for (group, tp), (at_ns, offset) in sorted(self._committed().items()):
+    def last_commit(self) -> tuple[str, TopicPartition, int]:
+        """Return group, partition and offset of a partition's last commit."""
+        for (group, tp), (_, offset) in sorted(self._committed().items()):
             if offset > 0 and not self._contents.has_any(("lost-commit",), tp):
-                return group, tp, offset, at_ns
+                return group, tp, offset
         raise NothingToPlant("no commit of a group was acknowledged")
 
     def _committed(self) -> dict[tuple[str, TopicPartition], tuple[int, int]]:
