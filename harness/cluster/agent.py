@@ -3,15 +3,22 @@
 import base64
 import json
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 from uuid import uuid4
 
 from docker.models.containers import Container
-from tenacity import before_sleep_log, retry, retry_if_result, stop_after_attempt
+from tenacity import (
+    before_sleep_log,
+    retry,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_attempt,
+)
 
+from harness.cluster.agent_channel import AgentChannel
 from harness.core.cluster import Lease
 from harness.core.errors import ClusterBroken
 from harness.core.wait import wait_until
@@ -39,7 +46,7 @@ class Jvm:
 
 
 class Agent:
-    """Speaks to the agent container of one cluster; every call is one `docker exec`.
+    """Speaks to the agent container of one cluster.
 
     Args:
         container: the agent's container. Verbs and answers: compose/agent/README.md.
@@ -48,6 +55,7 @@ class Agent:
     def __init__(self, container: Container) -> None:
         self._container = container
         self._engine = container.client.api  # type: ignore[union-attr]  # set for listed containers
+        self._channel = AgentChannel(self._engine, str(container.id))
 
     @property
     def name(self) -> str:
@@ -92,9 +100,9 @@ class Agent:
     ) -> dict[str, Any]:
         """Have the agent carry out a verb, and return its answer.
 
-        Now and then a busy engine ends a command's output before the first byte: the answer is then
-        asked for again. The agent keeps the answers to what is asked under a lease, by the number
-        of the request, so that nothing is done twice and the first answer is the one returned.
+        Where the engine loses the connection, it is asked for again. The agent keeps the answers
+        to what is asked under a lease, by the number of the request, so that nothing is done twice
+        and the first answer is the one returned.
 
         Args:
             verb: as compose/agent/README.md has them.
@@ -107,25 +115,29 @@ class Agent:
         if lease is not None:
             arguments["lease"] = {"id": lease.fault_id, "limit_s": lease.limit_s}
             arguments["request"] = uuid4().hex
-        command = ["agent.py", verb, json.dumps(arguments)]
         try:
-            exit_code, out, err = self._execute(command)
-        except ENGINE_ERRORS as error:
+            answer = self._answer(verb, json.dumps(arguments))
+        except (*ENGINE_ERRORS, OSError) as error:
             raise ClusterBroken(
                 f"The fault agent {self.name} does not answer ({error})."
             ) from error
-        try:
-            answer: Mapping[str, Any] = json.loads(out or b"null")
-        except json.JSONDecodeError:
-            answer = {}
-        if exit_code != 0 or not isinstance(answer, dict):
-            reason = (answer or {}).get("error") or (err or out).decode(errors="replace")
-            raise ClusterBroken(
-                f"The fault agent could not {verb} (exit code {exit_code}: "
-                f"{reason.strip()[-500:]})."
-            )
+        if "error" in answer:
+            raise ClusterBroken(f"The fault agent could not {verb}: {answer['error']}")
         log.debug("agent %s %s → %s", verb, arguments, answer)
-        return dict(answer)
+        return answer
+
+    @retry(
+        retry=retry_if_exception_type(ConnectionError),
+        stop=stop_after_attempt(3),
+        before_sleep=before_sleep_log(log, logging.WARNING),
+        reraise=True,
+    )
+    def _answer(self, verb: str, argument: str) -> dict[str, Any]:
+        return self._channel.ask(verb, argument, timeout_s=_ANSWER_S)
+
+    def close(self) -> None:
+        """End the connection; whoever asks again gets a new one."""
+        self._channel.close()
 
     def stream(
         self, command: Sequence[str], *, may_end_in: Collection[int] = (0,)
@@ -224,12 +236,14 @@ class Agent:
             return None if state["Running"] or state["ExitCode"] is None else state
 
         state = wait_until(
-            state_at_end, timeout_s=_VERB_S, interval_s=0.01, what=f"the agent to end {what}"
+            state_at_end, timeout_s=_PROGRAM_S, interval_s=0.01, what=f"the agent to end {what}"
         )
         return int(state["ExitCode"])
 
 
-_VERB_S = 30.0
+_ANSWER_S = 120.0
+"""Longer than any verb takes, whose waits are bounded (README of the agent)."""
+_PROGRAM_S = 30.0
 _NOT_ATTACHED = 126
 """The engine says so in place of a command's own exit code when it could not hand on its output."""
 _CHUNK_BYTES = 1024 * 1024

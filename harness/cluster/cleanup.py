@@ -3,6 +3,7 @@
 import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,8 @@ def _heal_cluster(containers: list[Container]) -> list[str]:
     (agent,) = agents
     if agent.status != "running":
         agent.start()
-    return Agent(agent).heal_all()
+    with closing(Agent(agent)) as client:
+        return client.heal_all()
 
 
 def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Removed:

@@ -504,6 +504,7 @@ class DockerCluster(KafkaCluster):
         begin = time.monotonic()
         if self.zookeeper:
             self.zookeeper.close()
+        self.agent.close()
         self._project.remove()
         if self.security:
             self.security.remove()

@@ -7,6 +7,8 @@ from typing import Any
 
 import docker.errors
 
+from tests.unit.agent_stream import agent_stream
+
 PROJECT = "com.docker.compose.project"
 
 
@@ -21,7 +23,7 @@ class FakeObject:
     healed: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
     is_stuck: bool = False
-    asked: list[list[str]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     gone: bool = False
 
     @property
@@ -42,19 +44,19 @@ class FakeObject:
             raise docker.errors.APIError("in use", explanation="it is in use")
         self.gone = True
 
-    def exec_create(self, _: str, command: list[str]) -> dict[str, str]:
+    def exec_create(self, _: str, command: list[str], *, stdin: bool) -> dict[str, str]:
+        assert (command, stdin) == (["agent.py", "serve"], True)
         if self.status != "running":
             raise docker.errors.APIError("container is not running")
-        self.asked.append(command)
         return {"Id": "e"}
 
-    def exec_start(self, _: str, *, demux: bool) -> tuple[bytes, None]:
-        assert demux
-        answer = {"error": self.error} if self.error else {"healed": self.healed}
-        return json.dumps(answer).encode(), None
+    def exec_start(self, _: str, *, socket: bool) -> Any:
+        assert socket
+        return agent_stream(self._answer)
 
-    def exec_inspect(self, _: str) -> dict[str, Any]:
-        return {"Running": False, "ExitCode": 1 if self.error else 0}
+    def _answer(self, request: str) -> str:
+        self.asked.append(request)
+        return json.dumps({"error": self.error} if self.error else {"healed": self.healed})
 
 
 class FakeEngine:

@@ -1,7 +1,9 @@
 """The agent's client, against an engine that loses answers, or goes away."""
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,52 +12,91 @@ import requests
 from docker.models.containers import Container
 
 from harness.cluster.agent import Agent
+from harness.cluster.agent_channel import AgentChannel
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.logs import ClusterLogs
 from harness.core.cluster import Broker, Lease
 from harness.core.errors import ClusterBroken
+from tests.unit.agent_stream import agent_stream
 
 LEASE = Lease(fault_id="1", hold_s=1, limit_s=2)
 
 
+def agent_of(engine: object) -> Agent:
+    container = SimpleNamespace(id="c", name="agent", client=SimpleNamespace(api=engine))
+    return Agent(cast("Container", container))
+
+
+def engine_that(answers: Callable[[str], str | None]) -> Any:
+    return SimpleNamespace(
+        exec_create=lambda *_, **__: {"Id": "x"}, exec_start=lambda *_, **__: agent_stream(answers)
+    )
+
+
 class Engine:
-    """An engine that gives the answers it was told to, one an execution."""
+    """An engine whose agent gives the answers it was told to; None loses the connection."""
 
     def __init__(self, *answers: object, exit_code: int = 0) -> None:
         self.answers = list(answers)
         self.exit_code = exit_code
-        self.commands: list[list[str]] = []
+        self.asked: list[tuple[str, Any]] = []
+        self.connections = 0
 
-    def exec_create(self, _: str, command: list[str]) -> dict[str, str]:
-        self.commands.append(command)
+    def exec_create(self, _: str, command: list[str], **__: bool) -> dict[str, str]:
         return {"Id": "x"}
 
-    def exec_start(self, _: str, *, demux: bool) -> tuple[bytes | None, bytes | None]:
-        assert demux
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return (None if answer is None else json.dumps(answer).encode(), None)
+    def exec_start(self, _: str, **__: bool) -> Any:
+        self.connections += 1
+        if self.answers and isinstance(gone := self.answers[0], Exception):
+            raise gone
+        return agent_stream(self._answer)
 
     def exec_inspect(self, _: str) -> dict[str, Any]:
         return {"Running": False, "ExitCode": self.exit_code}
 
     def agent(self) -> Agent:
-        container = SimpleNamespace(id="c", name="agent", client=SimpleNamespace(api=self))
-        return Agent(cast("Container", container))
+        return agent_of(self)
+
+    def _answer(self, request: str) -> str | None:
+        verb, _, argument = request.partition(" ")
+        self.asked.append((verb, json.loads(argument)))
+        answer = self.answers.pop(0)
+        return None if answer is None else json.dumps(answer)
+
+
+def test_one_connection_serves_many_questions_from_many_threads() -> None:
+    engine = Engine(*[{"packets": number} for number in range(200)])
+    agent = engine.agent()
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: agent.ask("counters")["packets"], range(200)))
+
+    assert sorted(answers) == list(range(200))
+    assert engine.connections == 1
+
+
+def test_each_gets_its_own_answer_whichever_comes_first() -> None:
+    second_is_answered = threading.Event()
+
+    def answer(request: str) -> str:
+        if request == "slow {}":
+            assert second_is_answered.wait(20)
+        return json.dumps({"to": request})
+
+    agent = agent_of(engine_that(answer))
+
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(agent.ask, "slow")
+        assert agent.ask("quick") == {"to": "quick {}"}
+        second_is_answered.set()
+        assert slow.result(20) == {"to": "slow {}"}
 
 
 def test_an_answer_that_was_lost_is_asked_for_again() -> None:
     engine = Engine(None, {"packets": 12})
 
     assert engine.agent().ask("counters", lease=LEASE) == {"packets": 12}
-    assert len(engine.commands) == 2
-
-
-def test_an_answer_that_was_garbled_is_asked_for_again() -> None:
-    engine = Engine(ValueError("53 is not a valid stream"), {"packets": 12})
-
-    assert engine.agent().ask("counters", lease=LEASE) == {"packets": 12}
+    assert (len(engine.asked), engine.connections) == (2, 2)
 
 
 def test_what_is_asked_again_carries_the_number_of_the_first_request() -> None:
@@ -65,21 +106,53 @@ def test_what_is_asked_again_carries_the_number_of_the_first_request() -> None:
     agent.ask("cut_tail", lease=LEASE, container_pid=100)
     agent.ask("cut_tail", lease=LEASE, container_pid=100)
 
-    first, again, next_one = [json.loads(command[2]) for command in engine.commands]
+    first, again, next_one = [argument for _, argument in engine.asked]
     assert first == again
     assert first["lease"] == {"id": "1", "limit_s": 2}
     assert first["request"] != next_one["request"]
 
 
-def test_an_engine_that_never_answers_is_an_error() -> None:
-    with pytest.raises(ClusterBroken, match="could not counters"):
-        Engine(None, None, None).agent().ask("counters", lease=LEASE)
+def test_an_agent_that_loses_every_answer_is_an_error() -> None:
+    engine = Engine(None, None, None)
+
+    with pytest.raises(ClusterBroken, match="does not answer"):
+        engine.agent().ask("counters", lease=LEASE)
+    assert engine.connections == 3
+
+
+def test_who_waits_for_an_answer_hears_of_the_end() -> None:
+    is_asked, is_over = threading.Event(), threading.Event()
+
+    def answer(_: str) -> str:
+        is_asked.set()
+        assert is_over.wait(20)
+        return "{}"
+
+    channel = AgentChannel(engine_that(answer), "c")
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(channel.ask, "state", "{}", timeout_s=20)
+        assert is_asked.wait(20)
+        channel.close()
+        with pytest.raises(ConnectionError):
+            asking.result(20)
+        is_over.set()
+
+
+def test_an_answer_that_does_not_come_is_not_awaited_for_ever() -> None:
+    is_over = threading.Event()
+
+    def answer(_: str) -> None:
+        is_over.wait(20)
+
+    with pytest.raises(TimeoutError):
+        AgentChannel(engine_that(answer), "c").ask("state", "{}", timeout_s=0.05)
+    is_over.set()
 
 
 def test_the_agents_own_sentence_is_handed_on() -> None:
-    engine = Engine({"error": "There is no such container."}, exit_code=1)
+    engine = Engine({"error": "There is no such container."})
 
-    with pytest.raises(ClusterBroken, match="There is no such container"):
+    with pytest.raises(ClusterBroken, match="could not state: There is no such container"):
         engine.agent().ask("state", container_pid=100)
 
 
@@ -111,10 +184,20 @@ class StreamingEngine(Engine):
         super().__init__(exit_code=exit_code)
         self._output = Stream(*parts)
 
-    def exec_start(self, _: str, *, demux: bool, stream: bool = False) -> Any:
-        assert demux
-        assert stream
+    def exec_start(self, _: str, **how: bool) -> Any:
+        assert how == {"demux": True, "stream": True}
         return self._output
+
+
+class SilentEngine(Engine):
+    """An engine that loses what every command writes."""
+
+    runs = 0
+
+    def exec_start(self, _: str, **how: bool) -> Any:
+        assert how == {"demux": True}
+        self.runs += 1
+        return None, None
 
 
 def test_output_that_is_garbled_ends_there(caplog: pytest.LogCaptureFixture) -> None:
@@ -139,11 +222,11 @@ def test_a_program_that_fails_by_itself_is_an_error_however_it_ends() -> None:
 
 @pytest.mark.parametrize("exit_code", [1, 126])
 def test_an_answer_that_the_engine_could_not_hand_on_is_asked_for_again(exit_code: int) -> None:
-    engine = Engine(None, None, None, exit_code=exit_code)
+    engine = SilentEngine(exit_code=exit_code)
 
-    with pytest.raises(ClusterBroken, match=f"exit code {exit_code}"):
-        engine.agent().ask("counters", lease=LEASE)
-    assert len(engine.commands) == 3
+    with pytest.raises(ClusterBroken, match=f"date ended in {exit_code}"):
+        engine.agent().output(["date", "+%s"])
+    assert engine.runs == 3
 
 
 @pytest.mark.parametrize("told", [b"", b"179528", b"?\n"])
@@ -171,10 +254,9 @@ def test_a_verb_that_no_method_speaks_of_is_asked_at_a_node_under_the_lease() ->
 
     answer = cluster.ask_agent(Broker(2, "broker-2"), "fill_disk", share=0.9)
 
-    ((program, verb, text),) = engine.commands
-    given = json.loads(text)
+    ((verb, given),) = engine.asked
     assert answer == {"filled_bytes": 7}
-    assert (program, verb) == ("agent.py", "fill_disk")
+    assert verb == "fill_disk"
     assert (given["container_pid"], given["lease"]["id"], given["share"]) == (4711, "1", 0.9)
 
 

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fault_agent import AgentError
+from fault_agent import AgentError, attach, ends, network, tails, watch
+from fault_agent import probe as probing
 from fault_agent.arguments import call
 from fault_agent.leases import Action, Healed, Leases, lease_id
 from fault_agent.parallel import in_parallel
@@ -30,6 +31,7 @@ from fault_agent.processes import (
     tell_supervisor,
     wish_of,
 )
+from fault_agent.serve import serve
 
 Answer = dict[str, Any]
 
@@ -80,9 +82,7 @@ def _give_back(lease: object, container_pid: int, kind: str) -> None:
 
 def _undo(lease: object, wanted: Callable[[Action], bool]) -> Answer:
     """Take the wanted actions of a lease back now."""
-    from fault_agent.watch import undo
-
-    healed = Leases().take_back(lease_id(lease), wanted, undo)
+    healed = Leases().take_back(lease_id(lease), wanted, watch.undo)
     if errors := [entry.error for entry in healed if entry.error]:
         raise AgentError(" ".join(errors))
     return {"ended": len(healed), "notes": [entry.note for entry in healed if entry.note]}
@@ -158,8 +158,6 @@ def _reject_dying(lease: object, container_pid: int) -> None:
 
 def cut(lease: object, rules: tuple[object, ...]) -> Answer:
     """Cut containers off from peers."""
-    from fault_agent import network
-
     name = lease_id(lease)
     leases = Leases()
     known = leases.get(name)
@@ -183,8 +181,6 @@ def cut(lease: object, rules: tuple[object, ...]) -> Answer:
 
 def counters(lease: object) -> Answer:
     """Tell how many packets the rules of a lease have dropped so far."""
-    from fault_agent import network
-
     known = Leases().get(lease_id(lease))
     cuts = [action for action in known.actions if action.kind == "mend"] if known else []
     calls = [partial(network.dropped_packets, one.container_pid, one.chain)
@@ -199,10 +195,8 @@ def mend(lease: object) -> Answer:
 
 def probe(probes: tuple[object, ...], timeout_ms: int) -> Answer:
     """Ask listeners from inside containers."""
-    from fault_agent import probe
-
-    questions = [call(probe.Probe, question) for question in probes]
-    return {"answers": probe.probe(questions, timeout_s=timeout_ms / 1000)}
+    questions = [call(probing.Probe, question) for question in probes]
+    return {"answers": probing.probe(questions, timeout_s=timeout_ms / 1000)}
 
 
 def gc_storm(
@@ -213,8 +207,6 @@ def gc_storm(
     lease: object = None,
 ) -> Answer:
     """Begin a storm of collections in a JVM."""
-    from fault_agent import attach
-
     if duration_ms <= 0 or min(nodes, collecting_ms) < 0:
         raise AgentError(
             f"A storm cannot last {duration_ms} ms with {nodes} nodes and {collecting_ms} ms of "
@@ -236,8 +228,6 @@ def gc_stop(container_pid: int, lease: object) -> Answer:
 
 def mbeans(container_pid: int, names: tuple[str, ...]) -> Answer:
     """Read a JVM's MBeans."""
-    from fault_agent import attach
-
     if not names or any("\n" in name for name in names):
         raise AgentError("Name one MBean or more, each on one line.")
     target = _jvm(container_pid, "be asked")
@@ -279,8 +269,6 @@ def cut_tail(
     offset: int | None = None,
 ) -> Answer:
     """Cut what a dead broker had not flushed from the ends of its logs."""
-    from fault_agent import tails
-
     if (partition is not None and topic is None) or (offset is not None and partition is None):
         raise AgentError("A partition needs its topic, and an offset needs its partition.")
     _container(container_pid)
@@ -294,8 +282,6 @@ def cut_tail(
 
 def log_sizes(container_pid: int, log_dirs: tuple[str, ...]) -> Answer:
     """Tell the bytes of all segments of each log."""
-    from fault_agent import tails
-
     _container(container_pid)
     return {
         "logs": [
@@ -308,7 +294,6 @@ def log_sizes(container_pid: int, log_dirs: tuple[str, ...]) -> Answer:
 
 def log_ends(topics: tuple[str, ...], brokers: tuple[object, ...]) -> Answer:
     """Tell where the logs of some topics end, of several brokers at once."""
-    from fault_agent import ends
 
     def ends_of(node_id: int, container_pid: int, log_dirs: tuple[str, ...]) -> list[Answer]:
         try:
@@ -347,13 +332,11 @@ def leases() -> Answer:
 
 def heal(lease: object = None) -> Answer:
     """Take back one lease now, or all."""
-    from fault_agent.watch import heal_lease
-
     store = Leases()
     names = [lease_id(lease)] if lease is not None else [known.id for known in store.all()]
     done: list[Healed] = []
     for name in names:
-        done += heal_lease(store, name)
+        done += watch.heal_lease(store, name)
     failed = [asdict(entry) for entry in done if entry.error]
     answer: Answer = {"healed": [asdict(e) for e in done if not e.error], "failed": failed}
     if failed:
@@ -391,7 +374,7 @@ def perform(verb: str, text: str) -> Answer:
             return _once(_CHANGING[verb], json.loads(text))
         else:
             known = ", ".join((*_ASKING, *_CHANGING))
-            answer = {"error": f"There is no verb {verb!r}; there are watch, {known}."}
+            answer = {"error": f"There is no verb {verb!r}; there are watch, serve, {known}."}
     except json.JSONDecodeError as error:
         answer = {"error": f"The argument is no JSON: {error}."}
     except AgentError as error:
@@ -417,11 +400,14 @@ def _once(verb: Verb, document: object) -> Answer:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one verb, or the watch, and return the exit code."""
+    """Run one verb, all that are asked for on stdin, or the watch, and return the exit code."""
     if words and words[0] == "watch":
-        from fault_agent.watch import leave_on_signals, watch
-
-        watch(Leases(), leave_on_signals())
+        watch.watch(Leases(), watch.leave_on_signals())
+        return 0
+    if words and words[0] == "serve":
+        serve(
+            sys.stdin.buffer, sys.stdout.buffer, lambda verb, text: json.dumps(perform(verb, text))
+        )
         return 0
     answer = perform(words[0] if words else "", words[1] if len(words) > 1 else "{}")
     sys.stdout.write(json.dumps(answer) + "\n")

@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 
-from fault_agent import AgentError
+from fault_agent import AgentError, attach, network
 from fault_agent.leases import Action, Healed, Leases
 from fault_agent.processes import is_living, jvm_of, process, send, start_jvm
 
@@ -26,9 +26,7 @@ def undo(action: Action) -> str | None:
     if action.kind == "start":
         return _start(action)
     if action.kind == "mend":
-        from fault_agent.network import take_away
-
-        return take_away(action.container_pid, action.chain)
+        return network.take_away(action.container_pid, action.chain)
     target = process(action.pid)
     if target is None or target.start_ticks != action.start_ticks:
         return "the process is gone"
@@ -36,9 +34,7 @@ def undo(action: Action) -> str | None:
         send(target, "SIGCONT")
         return None
     if action.kind == "gc_stop":
-        from fault_agent.attach import STORM_JAR, load
-
-        load(target, STORM_JAR, "stop")
+        attach.load(target, attach.STORM_JAR, "stop")
         return None
     raise AgentError(f"Nobody knows how to undo {action.kind!r}.")
 
