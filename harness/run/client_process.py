@@ -202,6 +202,12 @@ class ClientProcess:
         self.was_asked_to_stop = True
         self._tell("stop")
 
+    def hurry(self) -> None:
+        """Have the client end as one that nobody listens to any more: without further waiting."""
+        assert self._process.stdin  # noqa: S101 (follows from PIPE)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+
     def await_end(self, *, timeout_s: float) -> bool:
         """Wait for the client to end; return whether it did."""
         try:
@@ -242,11 +248,25 @@ def _environment(runtime: ClientRuntime) -> dict[str, str]:
     return variables
 
 
-def stop_all(clients: Sequence[ClientProcess], *, timeout_s: float) -> list[str]:
-    """Stop clients together; return a sentence for each that had to be killed or had failed."""
+def stop_all(
+    clients: Sequence[ClientProcess], *, timeout_s: float, patience_s: float | None = None
+) -> list[str]:
+    """Stop clients together; return a sentence for each that had to be killed or had failed.
+
+    Args:
+        clients: those to be stopped.
+        timeout_s: after which each is killed.
+        patience_s: after which none is to wait any more for what it has under way, whose outcome
+            stays unknown; None: as long as it likes.
+    """
     failures = [failure for client in clients if (failure := client.failure())]
     for client in clients:
         client.ask_to_stop()
+    if patience_s is not None:
+        last_s = time.monotonic() + patience_s
+        for client in clients:
+            if not client.await_end(timeout_s=max(0.0, last_s - time.monotonic())):
+                client.hurry()
     for client in clients:
         if not client.await_end(timeout_s=timeout_s):
             client.kill()

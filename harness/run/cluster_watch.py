@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -89,6 +89,10 @@ class ClusterWatch:
     def view(self) -> View:
         """What was seen last."""
         return self._view
+
+    def partitions(self) -> Mapping[Partition, PartitionState]:
+        """Return what was seen last of each partition."""
+        return self._view.partitions
 
     @property
     def failures(self) -> list[str]:

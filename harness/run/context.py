@@ -129,10 +129,13 @@ class RunContext:
         self.note(failures)
         return bool(failures)
 
-    def stop_clients(self, role: str, *, limit_s: float) -> None:
-        """Let all clients of a role finish; those that do not are killed, and noted."""
+    def stop_clients(self, role: str, *, limit_s: float, patience_s: float | None = None) -> None:
+        """Let all clients of a role finish; those that do not are killed, and noted.
+
+        After `patience_s` none waits any more for what it has under way.
+        """
         chosen = [c for c in self.clients if c.spec.role == role and not c.was_killed]
-        self.note(stop_all(chosen, timeout_s=limit_s))
+        self.note(stop_all(chosen, timeout_s=limit_s, patience_s=patience_s))
 
     def abandon_clients(self) -> None:
         """End what still runs: after a normal run no client does."""

@@ -22,7 +22,8 @@ _VICTIM_S = 40.0
 _CHOOSE_EVERY_S = 0.03
 _LISTEN_EVERY_NS = 20_000_000
 _FULL_ISR_S = 90.0
-_GONE_FOR_GOOD_S = 5.0
+_IMPATIENT_S = 5.0
+_ENDED = "a broker has ended by itself."
 """An ISR that was waited for in vain is not waited for as long again."""
 ALONE = "alone"
 """The pattern of one fault: several of these may be in force beside each other."""
@@ -145,7 +146,9 @@ class Nemesis:
         listen: begins to listen for an event; only asked if steps wait for some.
         destroys_at_most: on so many brokers data may be destroyed before every ISR is full again;
             None for any number.
-        is_vain: tells, while nothing is in force, whether ISRs will never be full again.
+        is_vain: tells, while nothing is in force, whether ISRs will never be full again: nothing
+            more is begun then.
+        has_given_up: whether that is so.
     """
 
     injector: Injector
@@ -155,6 +158,7 @@ class Nemesis:
     listen: Callable[[Event], Awaited] = field(default=never_heard)
     destroys_at_most: int | None = None
     is_vain: Callable[[], bool] = lambda: False
+    has_given_up: bool = False
     _healing: dict[str, Future[Evidence]] = field(default_factory=dict)
     _injecting: list[Future[Active | None]] = field(default_factory=list)
     _destroyed: set[Broker] = field(default_factory=set)
@@ -182,7 +186,7 @@ class Nemesis:
                 now_ns = time.monotonic_ns()
                 next_ns = [self._due_ns(entry, now_ns) for entry in tuple(active)]
                 if waiting and len(active) < self.max_at_once:
-                    next_ns.append(waiting[0].begins_ns(now_ns))
+                    next_ns.append(now_ns if self.has_given_up else waiting[0].begins_ns(now_ns))
                     if now_ns >= next_ns[-1]:
                         # Its own effect may be what the next one waits for.
                         self._listen_for(waiting[1:2])
@@ -333,11 +337,14 @@ class Nemesis:
         if self.has_full_isr():
             return True
         if self.is_vain():
-            raise WaitTimeout("a broker has ended by itself.")
+            self.has_given_up = True
+            raise WaitTimeout(_ENDED)
         return False
 
     def _choose(self, waiting: "_Waiting", stop: threading.Event) -> tuple[Broker, ...]:
         fault_id, step = waiting.fault_id, waiting.step
+        if self.has_given_up:
+            raise KafkaChaosError(_ENDED)
         if waiting.opens or (step.after is None and self._nothing_is_held()):
             try:
                 wait_until(
@@ -345,7 +352,7 @@ class Nemesis:
                     what="full in-sync replicas after the fault before",
                 )  # fmt: skip
             except WaitTimeout as error:
-                self._patience_s = _GONE_FOR_GOOD_S
+                self._patience_s = _IMPATIENT_S
                 raise KafkaChaosError(f"The in-sync replicas were not full: {error}") from error
         # A stream of its own for each fault, so that one more draw here shifts nothing elsewhere.
         random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 KeepCluster = Literal["never", "failed", "always"]
 
 _STEADY_S = 60.0
+_NOBODY_ANSWERS_S = 10.0
 _CATCH_UP_S = 2.0
 _READERS_S = 600.0
 
@@ -150,7 +151,9 @@ class Runner:
                 context.await_working()
             context.report_counts()
             limit_s = self.run.contract.delivery_timeout_ms / 1000 + 20
-            context.stop_clients("producer", limit_s=limit_s)
+            # What only a broker could answer that has ended by itself is not answered any more.
+            patience_s = _NOBODY_ANSWERS_S if ended else None
+            context.stop_clients("producer", limit_s=limit_s, patience_s=patience_s)
             if any(client.is_running for client in context.clients):
                 if not ended:
                     context.catch_up()

@@ -4,7 +4,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -215,13 +215,17 @@ class ScenarioRun:
         works = (partial(nemesis.run, steps), *beside)
         with context.phase("faults"):
             end = time.monotonic() + self.scenario.duration_s
+            looking = ExitStack()
             if watch is not None:
                 watch.start()
+                looking.enter_context(context.cluster.watched(watch.partitions))
             threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
             for thread in threads:
                 thread.start()
             try:
-                while any(thread.is_alive() for thread in threads) or time.monotonic() < end:
+                while not nemesis.has_given_up and (
+                    any(thread.is_alive() for thread in threads) or time.monotonic() < end
+                ):
                     context.report_counts()
                     context.ended_early = context.note_failures()
                     if context.ended_early or context.stop.is_set() or ending.wait(_LOOK_S):
@@ -231,6 +235,7 @@ class ScenarioRun:
                 with context.phase("heal"):
                     for thread in threads:
                         thread.join()
+                    looking.close()
                     if watch is not None:
                         watch.stop()
                         context.note(watch.failures)

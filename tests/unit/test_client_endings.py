@@ -68,6 +68,16 @@ def test_who_asked_a_client_to_end_and_who_killed_it_is_written_down(context: Ru
     assert {record.role for record in records} == {"producer"}
 
 
+def test_who_waits_for_nothing_that_can_come_is_told_to_end(context: RunContext) -> None:
+    quick, waiting = context.start_clients([idle(1), idle(2, waits=True)])
+
+    context.stop_clients("producer", limit_s=60, patience_s=0.5)
+
+    assert [c.is_running for c in (quick, waiting)] == [False, False]
+    assert [c.was_killed for c in (quick, waiting)] == [False, False]
+    assert context.reasons == []
+
+
 def test_a_folder_without_endings_still_knows_its_clients(tmp_path: Path) -> None:
     run_dir = RunDir.create(tmp_path, scenario="short", seed=7)
     settings = json.dumps({"role": "producer", "timeout_s": 5})

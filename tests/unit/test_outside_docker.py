@@ -174,3 +174,17 @@ def test_a_log_ends_for_clients_where_it_is_committed(
 
     assert cluster.log_ends("orders") == {0: 42}
     assert cluster.log_ends("none") == {}
+
+
+def test_who_looks_all_the_time_is_believed_and_asked_no_more(cluster: OutsideCluster) -> None:
+    first, second = cluster.brokers
+    seen = {("orders", 0): PartitionState(leader=2, isr=(2,), replicas=(1, 2))}
+
+    with cluster.watched(lambda: seen):
+        leader, isr = cluster.leader_of("orders", 0), cluster.isr_of("orders", 0)
+        seen.clear()
+        # Nobody has looked at it yet: Kafka is asked.
+        unseen = cluster.leader_of("orders", 0)
+
+    assert (leader, isr) == (second, (second,))
+    assert unseen == cluster.leader_of("orders", 0) == first
