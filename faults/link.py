@@ -71,7 +71,7 @@ class Link:
         With `min_bytes` the probes, which are short, must on the contrary get through; a cut of
         the controller listener alone is not probed.
         """
-        pair = _pair(victims)
+        pair = ends_of(victims)
         cluster.cut(
             [pair], listener=self.listener, direction=self.direction, longer_than=self.min_bytes
         )
@@ -92,10 +92,15 @@ class Link:
 
     def heal(self, cluster: Links, victims: Sequence[Broker]) -> Evidence:
         """Mend; the link must carry packets again, if only to a process that refuses them."""
-        return mended(cluster, [_pair(victims)], probe_s=_PROBE_S)
+        return mended(cluster, [ends_of(victims)], probe_s=_PROBE_S)
 
 
-def _pair(victims: Sequence[Broker]) -> tuple[Broker, Broker]:
+def ends_of(victims: Sequence[Broker]) -> tuple[Broker, Broker]:
+    """Return the two ends of a link.
+
+    Raises:
+        UsageError: there are not two of them.
+    """
     if len(victims) != 2 or victims[0] == victims[1]:
         ids = [victim.node_id for victim in victims]
         raise UsageError(f"A link is between two nodes, not {ids}: use leader_and_follower.")

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from faults.events import LeaderElected as LeaderElected
     from faults.events import TransactionCoordinatorElected as TransactionCoordinatorElected
     from faults.events import TransactionPrepared as TransactionPrepared
+    from faults.fetch_stall import FetchStall as FetchStall
     from faults.gc_pause import GcPause as GcPause
     from faults.link import Link as Link
     from faults.own_command import OwnCommand as OwnCommand

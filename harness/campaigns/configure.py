@@ -206,6 +206,13 @@ def _fitting(mix: Mix, cluster: ClusterSpec, contract: Contract, workload: Workl
         faults = tuple(fault for fault in faults if not fault_traits(fault).cuts_links)
         if not faults:
             raise UsageError("A single node has no links to cut: raise --brokers.")
+    if cluster.security.endswith("ssl"):
+        faults = tuple(fault for fault in faults if not fault_traits(fault).reads_requests)
+        if not faults:
+            raise UsageError(
+                f"What requests carry cannot be read in TLS, as {_named(mix.faults)} must: "
+                "choose another --security, or another fault."
+            )
     if contract.replication_factor == 1 and any(fault_traits(f).hits_pairs for f in faults):
         raise UsageError("A link needs a leader and a follower: raise --replication-factor.")
     followers = contract.replication_factor - 1

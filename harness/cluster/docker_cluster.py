@@ -14,7 +14,7 @@ from harness.cluster.broker_socket import Address
 from harness.cluster.containers import ComposeProject, NodeContainer
 from harness.cluster.disks import Source, copy_metadata, copy_replicas, copy_transactions
 from harness.cluster.kafka_cluster import KafkaCluster
-from harness.cluster.links import client_rule, link_rules
+from harness.cluster.links import client_rule, fetch_rules, link_rules
 from harness.cluster.logs import ClusterLogs, shuts_down
 from harness.cluster.metadata import ReplicaEnd
 from harness.cluster.processes import PROCESSES, processes
@@ -354,12 +354,20 @@ class DockerCluster(KafkaCluster):
         longer_than: int = 0,
     ) -> None:
         """Drop packets between the two nodes of each pair, as `link_rules` says."""
-        links = []
-        for first, second in pairs:
-            ports = self.topology.ports_between(self.node(first), self.node(second), listener)
-            links.append((self._containers[first.node_id], self._containers[second.node_id], ports))
+        links = [self._link(*pair, listener) for pair in pairs]
         rules = link_rules(links, direction=direction, longer_than=longer_than)
         self.agent.ask("cut", lease=self.lease, rules=rules)
+
+    def stall_fetches(self, pairs: Sequence[tuple[Broker, Broker]]) -> None:
+        """Drop the fetch requests between the two brokers of each pair, as `fetch_rules` says."""
+        rules = fetch_rules(self._link(*pair, "replication") for pair in pairs)
+        self.agent.ask("cut", lease=self.lease, rules=rules)
+
+    def _link(
+        self, first: Broker, second: Broker, listener: Listener
+    ) -> tuple[NodeContainer, NodeContainer, tuple[int, ...] | None]:
+        ports = self.topology.ports_between(self.node(first), self.node(second), listener)
+        return self._containers[first.node_id], self._containers[second.node_id], ports
 
     def cut_clients(self, brokers: Sequence[Broker], *, direction: ClientDirection) -> None:
         """Drop packets between client listeners and everybody outside the cluster."""

@@ -14,6 +14,7 @@ from harness.core.errors import ClusterBroken
 Rule = dict[str, Any]
 """What one container's network drops, as the agent's verb `cut` is told (README of the agent)."""
 
+_FETCH = 1
 _API_VERSIONS = 18
 _CLIENT_SIDES: Mapping[ClientDirection, str] = {
     "both": "both", "to_broker": "in", "to_client": "out",
@@ -53,6 +54,30 @@ def link_rules(
             "longer_than": longer_than,
         }
         for (pid, ports), addresses in peers.items()
+    ]
+
+
+def fetch_rules(
+    links: Iterable[tuple[NodeContainer, NodeContainer, tuple[int, ...] | None]],
+) -> list[Rule]:
+    """Return what has to be dropped where, so that two nodes do not copy from each other.
+
+    Source: Kafka protocol guide, the header of a request and its API keys.
+
+    Args:
+        links: first and second node of each, and the ports where brokers fetch.
+    """
+    return [
+        {
+            "container_pid": at.pid,
+            "peers": list(away.addresses.values()),
+            "ports": ports,
+            "direction": "in",
+            "api_key": _FETCH,
+        }
+        for one, other, ports in links
+        if ports
+        for at, away in ((one, other), (other, one))
     ]
 
 

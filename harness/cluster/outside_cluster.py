@@ -139,7 +139,7 @@ class OutsideCluster(KafkaCluster):
 
     exit_statuses = process_of = is_shut_down_cleanly = _out_of_reach
     signal = start = hold_down = ask_agent = probe = _out_of_reach
-    cut = cut_clients = mend = dropped_packets = _out_of_reach
+    cut = cut_clients = stall_fetches = mend = dropped_packets = _out_of_reach
     cut_tail = log_sizes = collect_garbage = end_collections = gc_pauses_s = _out_of_reach
     host_clock_ns = replica_ends = jmx = _out_of_reach
 

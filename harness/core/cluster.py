@@ -381,6 +381,12 @@ class Links(Nodes, Protocol):
             longer_than: only IP packets of more bytes, as the packet filter sees them; 0 for all.
         """
 
+    def stall_fetches(self, pairs: Sequence[tuple[Broker, Broker]]) -> None:
+        """Drop the fetch requests that the two brokers of each pair send each other.
+
+        Where they are encrypted, nothing is dropped.
+        """
+
     def cut_clients(self, brokers: Sequence[Broker], *, direction: ClientDirection) -> None:
         """Drop packets between each broker's client listener and everybody outside the cluster."""
 

@@ -36,6 +36,8 @@ class FaultTraits:
     Attributes:
         hits_pairs: the fault needs exactly two victims, the ends of a link.
         cuts_links: the fault cuts links between nodes, so a cluster of one node cannot have it.
+        reads_requests: the fault tells requests by what they carry: where brokers talk TLS it
+            cannot.
         stops_process: the victims do not run while the fault is in force: they are dead or frozen.
         destroys_data: the fault may take data away that a broker had on its disk.
         damages_data: the fault may change bytes, on their way or on a disk.
@@ -48,6 +50,7 @@ class FaultTraits:
 
     hits_pairs: bool = False
     cuts_links: bool = False
+    reads_requests: bool = False
     stops_process: bool = False
     destroys_data: bool = False
     damages_data: bool = False

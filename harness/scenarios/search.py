@@ -3,6 +3,7 @@
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
+from faults.fetch_stall import FetchStall
 from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
@@ -63,6 +64,7 @@ def search() -> Scenario:
                 Partition(listener="replication"),
                 PowerLoss(),
                 Link(),
+                FetchStall(),
             ),
             targets=(
                 LeaderOf("orders", 0),

@@ -11,6 +11,7 @@ from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
 from faults.client_link import ClientLink
+from faults.fetch_stall import FetchStall
 from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.partition import Partition
@@ -257,6 +258,45 @@ def test_a_link_that_drops_long_packets_carries_short_ones(
     cluster.await_full_isr([READY], timeout_s=90)
 
 
+def test_brokers_that_cannot_fetch_from_each_other_hear_everything_else(
+    cluster: DockerCluster, victim: Broker, leased: Leased
+) -> None:
+    leader, follower = ends(cluster, victim)
+    (third,) = set(cluster.brokers) - {leader, follower}
+    there = leased()
+    fault = FetchStall()
+
+    with produced(cluster, READY, acks="1", size=20) as traffic:
+        injected = fault.inject(there, (leader, follower))
+        try:
+            assert injected.observed, injected.details
+            held, reached = log_bytes(follower, READY), max(traffic.acknowledged)
+            copied = log_bytes(third, READY)
+            wait_until(
+                lambda: max(traffic.acknowledged) >= reached + 100,
+                timeout_s=60,
+                what="a hundred records that the follower should have copied",
+            )
+            assert log_bytes(follower, READY) == held
+            # The negative control: who is not stalled copies from the same leader all the time.
+            wait_until(
+                lambda: log_bytes(third, READY) > copied, timeout_s=30, what="the third to copy"
+            )
+            # Requests of any other kind are answered, and the follower hears of its own exclusion.
+            await_connects(follower.container, f"broker-{leader.node_id}")
+            wait_until(
+                lambda: follower not in cluster.isr_of(READY, 0), timeout_s=120,
+                what="a follower that cannot fetch to leave the ISR",
+            )  # fmt: skip
+            assert cluster.leader_known_by(follower, READY, 0) == leader
+        finally:
+            healed = fault.heal(there, (leader, follower))
+
+    assert healed.observed
+    cluster.await_full_isr([READY], timeout_s=90)
+    assert log_bytes(follower, READY) > held
+
+
 @pytest.mark.parametrize("direction", ["both", "to_client", "to_broker"])
 def test_clients_that_are_cut_off_get_no_acknowledgement_and_brokers_notice_nothing(
     cluster: DockerCluster, victim: Broker, leased: Leased, direction: ClientDirection
@@ -478,7 +518,15 @@ class Harmless:
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "fault",
-    [BrokerStop(limit_s=3), ClientLink(), GcPause(), Link(), Link(min_bytes=200), Partition()],
+    [
+        BrokerStop(limit_s=3),
+        ClientLink(),
+        FetchStall(),
+        GcPause(),
+        Link(),
+        Link(min_bytes=200),
+        Partition(),
+    ],
     ids=str,
 )
 def test_a_fault_that_does_nothing_is_never_proven(

@@ -216,6 +216,12 @@ class FakeCluster:
             self.cuts |= {frozenset((a.node_id, b.node_id)) for a, b in pairs}
             self.passes_short = longer_than > 0
 
+    def stall_fetches(self, pairs: Sequence[tuple[Broker, Broker]]) -> None:
+        self.log.append(f"stall_fetches {[(a.node_id, b.node_id) for a, b in pairs]}")
+        if not self.ignores_damage:
+            self.cuts |= {frozenset((a.node_id, b.node_id)) for a, b in pairs}
+            self.passes_short = True
+
     def cut_clients(self, brokers: Sequence[Broker], *, direction: ClientDirection) -> None:
         self.log.append(f"cut_clients {[b.node_id for b in brokers]} {direction}")
         if not self.ignores_damage:

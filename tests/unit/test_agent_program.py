@@ -298,6 +298,18 @@ def test_a_cut_of_long_packets_names_the_first_length_that_is_dropped() -> None:
     assert all("-m length --length 201:65535" in line for line in drops)
 
 
+def test_a_cut_of_requests_names_their_kind_where_they_come_in() -> None:
+    cut = Cut(container_pid=1, peers=("10.0.0.2",), ports=(9092, 9093), direction="in", api_key=1)
+
+    drops = [line for line in drop_rules("c", cut, "x").splitlines() if line.endswith("DROP")]
+
+    assert [line.partition(" -m u32")[0] for line in drops] == [
+        "-A c -s 10.0.0.2 -p tcp --dport 9092",
+        "-A c -s 10.0.0.2 -p tcp --dport 9093",
+    ]
+    assert all("@4>>16=1 && " in line for line in drops)
+
+
 def test_a_cut_from_everybody_spares_the_container_itself_and_the_spared() -> None:
     cut = Cut(container_pid=1, peers=None, ports=(9094,), spared=("10.0.0.3",), direction="out")
 
@@ -316,7 +328,14 @@ def test_a_cut_from_everybody_spares_the_container_itself_and_the_spared() -> No
 
 @pytest.mark.parametrize(
     "odd",
-    [{"peers": None}, {"direction": "up"}, {"longer_than": -1}, {"spared": ("broker-1",)}],
+    [
+        {"peers": None},
+        {"direction": "up"},
+        {"longer_than": -1},
+        {"spared": ("broker-1",)},
+        {"api_key": 1, "direction": "in"},
+        {"api_key": 1, "ports": (9092,)},
+    ],
 )
 def test_a_cut_in_an_odd_way_is_refused(odd: dict[str, Any]) -> None:
     whole: dict[str, Any] = {"container_pid": 1, "peers": ("10.0.0.2",), "ports": None}

@@ -61,8 +61,9 @@ def test_the_traits_of_the_faults_are_these() -> None:
     def those(trait: str) -> set[str]:
         return {name for name in PLAIN if getattr(fault_traits(FAULTS[name]()), trait)}
 
-    assert those("hits_pairs") == {"link"}
-    assert those("cuts_links") == {"link", "partition"}
+    assert those("hits_pairs") == {"fetch_stall", "link"}
+    assert those("cuts_links") == {"fetch_stall", "link", "partition"}
+    assert those("reads_requests") == {"fetch_stall"}
     assert those("stops_process") == {"broker_kill", "broker_pause", "broker_stop", "power_loss"}
     assert those("destroys_data") == {"power_loss"}
     assert those("damages_data") == set()
@@ -112,6 +113,7 @@ def test_the_traits_are_journalled_with_the_decision(tmp_path: Path) -> None:
     assert decided["traits"] == {
         "hits_pairs": False,
         "cuts_links": False,
+        "reads_requests": False,
         "stops_process": True,
         "destroys_data": True,
         "damages_data": False,

@@ -14,6 +14,7 @@ from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
 from faults.client_link import ClientLink
 from faults.events import CoordinatorElected, TransactionCoordinatorElected
+from faults.fetch_stall import FetchStall
 from faults.gc_pause import GcPause
 from faults.link import Link
 from faults.own_command import OwnCommand
@@ -48,6 +49,7 @@ FAULT_LIST: list[Fault] = [
     BrokerPause(),
     BrokerStop(),
     ClientLink(),
+    FetchStall(),
     GcPause(),
     Link(),
     Link(min_bytes=200),
@@ -119,7 +121,10 @@ NO_WITNESS = {
     ("ClientLink", "heal", "dropped_packets"),
     ("Link", "heal", "dropped_packets"),
     ("Partition", "heal", "dropped_packets"),
-    # Its probes are short, and must pass.
+    # The probes of these two must pass.
+    ("FetchStall", "inject", "probe"),
+    ("FetchStall", "heal", "probe"),
+    ("FetchStall", "heal", "dropped_packets"),
     ("Link(min_bytes=200)", "inject", "probe"),
     ("Link(min_bytes=200)", "heal", "probe"),
     ("Link(min_bytes=200)", "heal", "dropped_packets"),
@@ -165,6 +170,7 @@ def test_the_witnesses_of_the_faults_are_these() -> None:
         "BrokerStop heal": {"process_of", "probe"},
         "ClientLink inject": {"dropped_packets", "probe_from_outside"},
         "ClientLink heal": {"probe_from_outside"},
+        "FetchStall inject": {"dropped_packets"},
         "GcPause inject": {"gc_pauses_s"},
         "Link inject": {"dropped_packets", "probe"},
         "Link heal": {"probe"},
@@ -203,12 +209,13 @@ def test_a_client_link_of_a_broker_that_is_ill_is_not_proven() -> None:
     assert not ClientLink().inject(Ill().leased(LEASE), ONE).observed
 
 
-def test_a_cut_of_long_packets_that_swallows_short_ones_too_is_not_proven() -> None:
+def test_a_cut_of_some_packets_that_swallows_the_others_too_is_not_proven() -> None:
     class Deaf(FakeCluster):
         def _answer(self, source: Broker, target: Broker) -> Answer:
             return Answer.UNREACHABLE
 
     assert not Link(min_bytes=200).inject(Deaf().leased(LEASE), TWO).observed
+    assert not FetchStall().inject(Deaf().leased(LEASE), TWO).observed
 
 
 @pytest.mark.parametrize("fault", FAULT_LIST, ids=lambda f: type(f).__name__)

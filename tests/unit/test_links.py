@@ -10,7 +10,7 @@ import pytest
 from docker.models.containers import Container
 
 from harness.cluster.containers import NodeContainer
-from harness.cluster.links import Rule, client_rule, knock, link_rules
+from harness.cluster.links import Rule, client_rule, fetch_rules, knock, link_rules
 from harness.cluster.topology import Node
 from harness.core.cluster import Answer, ClientDirection, Direction
 from harness.core.errors import ClusterBroken
@@ -46,6 +46,19 @@ def test_one_way_is_cut_where_packets_arrive(
         "direction": side,
         "longer_than": 200,
     }
+
+
+def test_fetch_requests_are_dropped_where_they_come_in_at_both_ends() -> None:
+    one, other = fetch_rules([(place(1), place(2), (9092,)), (place(1), place(3), ())])
+
+    assert one == {
+        "container_pid": 1,
+        "peers": ["10.0.0.2"],
+        "ports": (9092,),
+        "direction": "in",
+        "api_key": 1,
+    }
+    assert (other["container_pid"], other["peers"]) == (2, ["10.0.0.1"])
 
 
 def test_the_links_of_one_node_are_one_rule() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.broker_stop import BrokerStop
+from faults.fetch_stall import FetchStall
 from faults.link import Link
 from faults.partition import Partition
 from faults.patterns import (
@@ -35,7 +36,7 @@ from faults.targets import (
     TwoFollowers,
 )
 from harness.core.errors import UsageError
-from harness.core.fault import Fault, Target, describe
+from harness.core.fault import Fault, Target, describe, fault_traits
 from harness.core.pattern import PATTERNS, Alone, Deck, Pattern, fitting
 from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Mix
@@ -109,7 +110,7 @@ def test_only_who_takes_processes_away_blacks_out_and_only_a_link_divides() -> N
     assert not Blackout().fits(Partition(), cards)
     assert not Blackout().fits(PowerLoss(), cards)
     assert not LastInSync().fits(PowerLoss(), cards)
-    assert Divided().fits(Link(), cards)
+    assert all(Divided().fits(fault, cards) for fault in (Link(), FetchStall()))
     assert not Divided().fits(BrokerKill(), cards)
     assert not Divided().fits(Link(), deck())
 
@@ -248,7 +249,7 @@ def test_every_pattern_has_its_turn_however_few_faults_it_can_begin_with(seed: i
     begun = [
         step.pattern
         for step in schedule.steps(seed, 1200)
-        if step.after is None and (step.pattern != "divided" or isinstance(step.fault, Link))
+        if step.after is None and (step.pattern != "divided" or fault_traits(step.fault).hits_pairs)
     ]
 
     names = {describe(pattern)["name"] for pattern in schedule.patterns}

@@ -16,8 +16,8 @@ NAMES = """
     BrokerPause BrokerStop CaughtUp Chaos Claim ClientLink ClientSpec Cluster ClusterBroken
     ClusterMetadata ClusterSpec CommitsRest CommitsResume ConsumerGroup Contract Controller
     ControllerElected CoordinatorElected CoordinatorOf Deck Disks Divided EnvironmentBroken Event
-    Evidence Expectation Fault FaultTraits FollowerOf GarbageCollections GcPause GroupRebalances
-    HealFailed Healed HistoryUnreadable IsrDownTo IsrGrew IsrShrank KafkaChaosError Lab LastInSync
+    Evidence Expectation Fault FaultTraits FetchStall FollowerOf GarbageCollections GcPause
+    GroupRebalances HealFailed Healed HistoryUnreadable IsrDownTo IsrGrew IsrShrank KafkaChaosError Lab LastInSync
     LastRestarted LeaderAndFollower LeaderElected LeaderOf Link Links Majority Minority Mix Nodes
     OutOfSync OwnCommand Partition Pattern PowerLoss PreconditionUnmet Processes RandomBroker Read
     Recorder Recovering Relapse Report Returned RunResult Scenario Script SendPoll Sent Severity

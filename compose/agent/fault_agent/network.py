@@ -10,6 +10,8 @@ from fault_agent import AgentError
 
 FILTER_S = 20
 _LONGEST_BYTES = 65535
+_MOST_VERSION = 63
+"""No request of Kafka has so many versions; what looks like one by chance seldom passes."""
 _HOOKS = {"both": ("INPUT", "OUTPUT"), "in": ("INPUT",), "out": ("OUTPUT",)}
 _SIDES = {"INPUT": "-s", "OUTPUT": "-d"}
 _COUNTED = re.compile(r"\[(\d+):\d+\] -A (\S+) .*-j DROP")
@@ -27,6 +29,8 @@ class Cut:
         direction: "in" drops what comes from the peers, "out" what goes to them.
         longer_than: only IP packets of more bytes are dropped; 0 for all. The filter sees what the
             network stack hands over, which may be many segments merged into one packet.
+        api_key: only packets that begin a request of this kind are dropped, as Kafka numbers them,
+            on their way to one of the ports; None for all.
     """
 
     container_pid: int
@@ -35,13 +39,14 @@ class Cut:
     spared: tuple[str, ...] = ()
     direction: str = "both"
     longer_than: int = 0
+    api_key: int | None = None
 
     def __post_init__(self) -> None:
         """Reject what the packet filter would.
 
         Raises:
             AgentError: a peer is no IPv4 address, there is no peer or port, or a direction or a
-                length that cannot be.
+                length that cannot be; or requests that are not dropped where they come in.
         """
         for peer in (*(self.peers or ()), *self.spared):
             try:
@@ -52,6 +57,8 @@ class Cut:
             raise AgentError("A cut without peers or without ports would cut nothing.")
         if self.direction not in _HOOKS:
             raise AgentError(f"The direction {self.direction!r} is none of {', '.join(_HOOKS)}.")
+        if self.api_key is not None and (self.ports is None or self.direction != "in"):
+            raise AgentError("Requests are dropped where they come in, at a port.")
         if not 0 <= self.longer_than < _LONGEST_BYTES:
             raise AgentError(f"No packet is longer than {self.longer_than} bytes.")
 
@@ -80,21 +87,29 @@ def drop_rules(chain: str, cut: Cut, comment: str) -> str:
             if cut.ports is None:
                 matches.append(whom.strip())
             else:
-                ends = [f"--{end} {port}" for port in cut.ports for end in ("sport", "dport")]
+                sides_of_it = ("sport", "dport") if cut.api_key is None else ("dport",)
+                ends = [f"--{end} {port}" for port in cut.ports for end in sides_of_it]
                 matches += [f"{whom}-p tcp {end}" for end in ends]
+    request = "" if cut.api_key is None else f" -m u32 --u32 {_begins_request(cut.api_key)}"
     words = re.sub(r"[^\w.:-]", "-", comment)[:200]
     return "\n".join(
         [
             "*filter",
             f":{chain} - [0:0]",
             *(f"-A {chain} {match} -j RETURN" for match in passing),
-            *(f"-A {chain} {match}{length} -m comment --comment {words} -j DROP"
+            *(f"-A {chain} {match}{length}{request} -m comment --comment {words} -j DROP"
               for match in dict.fromkeys(matches)),
             *(f"-I {hook} 1 -j {chain}" for hook in cut.hooks),
             "COMMIT",
             "",
         ]
     )  # fmt: skip
+
+
+def _begins_request(api_key: int) -> str:
+    """Return what matches the first bytes of a request: its size, then its kind and version."""
+    payload = "0>>22&0x3C@12>>26&0x3C@"
+    return f'"{payload}4>>16={api_key} && {payload}4&0xFFFF=0:{_MOST_VERSION}"'
 
 
 def make_cut(chain: str, cut: Cut, comment: str) -> None:
