@@ -118,7 +118,9 @@ class _Connection:
             self._waiting.clear()
         for answer in waiting:
             answer.set_exception(ConnectionError("The agent's answers have ended."))
+        # Both faces of one descriptor.
         self._stream.close()
+        self._socket.close()
 
     def _hand_out(self, line: bytes) -> None:
         number, _, text = line.partition(b" ")

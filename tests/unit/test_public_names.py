@@ -12,19 +12,20 @@ from harness.core.registry import Registry
 from kafka_chaos.__main__ import main
 
 NAMES = """
-    After AllBrokers Alone Alternation Answer Blackout Broker BrokerAnswers BrokerKill BrokerOfId
-    BrokerPause BrokerStop CaughtUp Chaos Claim ClientLink ClientSpec Cluster ClusterBroken
-    ClusterMetadata ClusterSpec CommitsRest CommitsResume ConsumerGroup Contract Controller
-    ControllerElected CoordinatorElected CoordinatorOf Deck Disks Divided EnvironmentBroken Event
-    Evidence Expectation Fault FaultTraits FetchStall FollowerOf GarbageCollections GcPause
-    GroupRebalances HealFailed Healed HistoryUnreadable IsrDownTo IsrGrew IsrShrank KafkaChaosError Lab LastInSync
-    LastRestarted LeaderAndFollower LeaderElected LeaderOf Link Links Majority Minority Mix Nodes
-    OutOfSync OwnCommand Partition Pattern PowerLoss PreconditionUnmet Processes RandomBroker Read
-    Recorder Recovering Relapse Report Returned RunResult Scenario Script SendPoll Sent Severity
-    Step Successor Target TargetTraits TopicSpec TransactionCoordinatorElected
-    TransactionCoordinatorOf TransactionPrepared Transactional TwoFollowers UsageError Verdict
-    Versions View WaitTimeout Workload answers await_answers checker claim event fault launch
-    offences pattern run scenario target verify wait_until workload
+    After AllBrokers Alone Alternation Answer Blackout Broker BrokerAnswers BrokerKill
+    BrokerOfId BrokerPause BrokerStop CaughtUp Chaos Claim ClientLink ClientSpec Cluster
+    ClusterBroken ClusterMetadata ClusterSpec CommitsRest CommitsResume ConsumerGroup Contract
+    Controller ControllerElected CoordinatorElected CoordinatorOf Deck Disks Divided
+    EnvironmentBroken Event Evidence Expectation Fault FaultTraits FetchStall FollowerOf
+    GarbageCollections GcPause GroupRebalances HealFailed Healed HistoryUnreadable IsrDownTo
+    IsrGrew IsrShrank KafkaChaosError Lab LastInSync LastRestarted LeaderAndFollower
+    LeaderElected LeaderOf Link Links Majority Minority Mix Nodes OutOfSync OwnCommand Partition
+    Pattern PowerLoss PreconditionUnmet Processes RandomBroker Read Recorder Recovering Relapse
+    Report Returned RunResult Scenario Script SendPoll Sent Severity Step Successor Target
+    TargetTraits TopicSpec TransactionCoordinatorElected TransactionCoordinatorOf
+    TransactionPrepared Transactional TwoFollowers UsageError Verdict Versions View WaitTimeout
+    Workload answers await_answers checker claim event fault launch offences pattern run
+    scenario target verify wait_until workload
 """
 HEAVY = "pyspark docker confluent_kafka pyarrow numpy typer rich jinja2 yaml"
 
