@@ -49,6 +49,7 @@ def cluster(agent: Agent, registered: set[int], nodes: Sequence[Node] = NODES) -
     made.topology = Topology(project="kc", compose="", nodes=tuple(nodes), agent="kc-agent")
     made.agent = cast("Any", agent)
     made.zookeeper = None
+    made._seen = dict
     made.timing_s = {}
     made.admin = cast("Any", SimpleNamespace(create_topic=lambda _: None))
     state = SimpleNamespace(leader=4, isr=(1, 4), replicas=(1, 4))
