@@ -292,13 +292,16 @@ def test_a_cluster_that_does_not_recover_is_not_hit_again(tmp_path: Path, run: R
 
 
 def test_a_cluster_that_can_never_recover_is_not_waited_for(tmp_path: Path, run: Run) -> None:
-    steps = [_step(Recorded("a", []), 1), _step(Recorded("b", []), 500)]
+    # Neither what is planned for later, nor what would follow an event at once.
+    after = After(event=Healed(), within_s=0.1)
+    follows = replace(_step(Recorded("b", []), 1), after=after)
+    steps = [_step(Recorded("a", []), 1), follows, _step(Recorded("c", []), 500)]
     begin_ns = time.monotonic_ns()
 
     run(FakeCluster(), steps, has_full_isr=lambda: False, is_vain=lambda: True)
 
     failed = [line for line in _journal(tmp_path) if line["event"] == "failed"]
-    assert [line["id"] for line in failed] == ["1", "2"]
+    assert [line["id"] for line in failed] == ["1", "2", "3"]
     assert all("a broker has ended by itself" in line["error"] for line in failed)
     assert failed[-1]["time_ns"] - begin_ns < 4e9
 
