@@ -152,17 +152,20 @@ class Alternation:
 @pattern("divided")
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """Two followers of a partition cannot reach each other, and leader after leader is hit.
+    """Two followers of a partition cannot copy from each other, and leader after leader is hit.
 
     Whoever is elected next cannot be followed by the other one, which is still in sync. Nothing is
-    destroyed: what is lost then, Kafka has cut off.
+    destroyed: what is lost then, Kafka has cut off. Where there is a fault that swallows fetches
+    alone, a link is not cut: with ZooKeeper the controller may be behind it, and the other follower
+    would not hear of the election.
     """
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
-        """Return whether the fault cuts a link, and two followers are among the targets."""
+        """Return whether the fault parts two brokers, and two followers are among the targets."""
         traits = fault_traits(fault)
+        is_best = traits.reads_requests or not any(map(_stalls_fetches, deck.faults))
         has_followers = any(isinstance(target, TwoFollowers) for target in deck.targets)
-        return traits.hits_pairs and traits.cuts_links and has_followers
+        return traits.hits_pairs and traits.cuts_links and is_best and has_followers
 
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return the cut, which lasts longest, and both strokes."""
@@ -206,6 +209,11 @@ class Blackout:
             Step(at_s=0, fault=fault, target=AllBrokers(), hold_s=deck.hold_s_of("hold")),
             _following(leader.election(), deck.fault("next fault"), leader, deck),
         )
+
+
+def _stalls_fetches(fault: Fault) -> bool:
+    traits = fault_traits(fault)
+    return traits.hits_pairs and traits.reads_requests
 
 
 def _keeps_disks(traits: FaultTraits) -> bool:

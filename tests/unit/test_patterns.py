@@ -111,6 +111,8 @@ def test_only_who_takes_processes_away_blacks_out_and_only_a_link_divides() -> N
     assert not Blackout().fits(PowerLoss(), cards)
     assert not LastInSync().fits(PowerLoss(), cards)
     assert all(Divided().fits(fault, cards) for fault in (Link(), FetchStall()))
+    # A link may hide the election from a follower.
+    assert not Divided().fits(Link(), replace(cards, faults=(*FAULTS, FetchStall())))
     assert not Divided().fits(BrokerKill(), cards)
     assert not Divided().fits(Link(), deck())
 
