@@ -151,8 +151,8 @@ class Runner:
                 context.await_working()
             context.report_counts()
             limit_s = self.run.contract.delivery_timeout_ms / 1000 + 20
-            # What only a broker could answer that has ended by itself is not answered any more.
-            patience_s = _NOBODY_ANSWERS_S if ended else None
+            # What a cluster has not answered that had all its time to recover, it never answers.
+            patience_s = None if self._is_whole else _NOBODY_ANSWERS_S
             context.stop_clients("producer", limit_s=limit_s, patience_s=patience_s)
             if any(client.is_running for client in context.clients):
                 if not ended:
