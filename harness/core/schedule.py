@@ -176,8 +176,15 @@ _PLAIN_HOLD_S = (4.0, 8.0)
 
 
 def _length_s(steps: Sequence[Step]) -> float:
-    """Return how long the steps of a pattern last at most, but for their waits."""
-    return sum(step.hold_s + (step.after.delay_s if step.after else 0) for step in steps)
+    """Return how long the steps of a pattern last at most, but for their waits.
+
+    What follows an event comes when the step before it is over, at the latest.
+    """
+    ends_s: list[float] = []
+    for step in steps:
+        begin_s = ends_s[-1] + step.after.delay_s if step.after and ends_s else step.at_s
+        ends_s.append(begin_s + step.hold_s)
+    return max(ends_s)
 
 
 def _begun(

@@ -257,3 +257,14 @@ def test_every_pattern_has_its_turn_however_few_faults_it_can_begin_with(seed: i
     names = {describe(pattern)["name"] for pattern in schedule.patterns}
     assert set(begun[: len(names)]) == names
     assert set(begun[len(names) : 2 * len(names)]) == names
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stroke_behind_a_cut_takes_no_time_of_its_own(seed: int) -> None:
+    faults, targets = (FetchStall(), BrokerKill()), (TwoFollowers("orders"), LeaderOf("orders"))
+    mix = Mix(faults=faults, targets=targets, patterns=(Divided(),), hold_s=(8, 8))
+
+    cuts = [step for step in mix.steps(seed, 90) if isinstance(step.fault, FetchStall)]
+
+    # Seventeen seconds of a cut, and what is left of the last stroke.
+    assert len(cuts) == 4
