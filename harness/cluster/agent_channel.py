@@ -101,9 +101,8 @@ class _Connection:
     def _read(self) -> None:
         line = b""
         try:
-            for source, part in cast(
-                "Iterator[tuple[int, bytes]]", frames_iter_no_tty(self._stream)
-            ):
+            parts = cast("Iterator[tuple[int, bytes]]", frames_iter_no_tty(self._stream))
+            for source, part in parts:
                 if source != _STDOUT:
                     log.warning("the agent says: %s", part.decode(errors="replace").strip())
                     continue
@@ -112,6 +111,10 @@ class _Connection:
                     self._hand_out(complete)
         except (OSError, ValueError) as error:
             log.warning("the agent's answers ended: %s", error)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         with self._lock:
             self.has_ended = True
             waiting = list(self._waiting.values())
