@@ -208,8 +208,8 @@ class Agent:
         return out
 
     @retry(
-        # It was carried out, and the engine lost the answer: the agent says something however it
-        # ends, a refusal in a sentence, too.
+        # It was carried out, and the engine lost what it wrote: each writes something, however it
+        # ends.
         retry=retry_if_result(lambda ended: not ended[1] and (ended[0] == 0 or not ended[2])),
         stop=stop_after_attempt(3),
         before_sleep=before_sleep_log(log, logging.WARNING),

@@ -14,7 +14,7 @@ from harness.cluster.broker_socket import Address
 from harness.cluster.containers import ComposeProject, NodeContainer
 from harness.cluster.disks import Source, copy_metadata, copy_replicas, copy_transactions
 from harness.cluster.kafka_cluster import KafkaCluster
-from harness.cluster.links import client_rule, fetch_rules, link_rules
+from harness.cluster.links import NodeLink, client_rule, fetch_rules, link_rules
 from harness.cluster.logs import ClusterLogs, shuts_down
 from harness.cluster.metadata import ReplicaEnd
 from harness.cluster.processes import PROCESSES, processes
@@ -363,9 +363,7 @@ class DockerCluster(KafkaCluster):
         rules = fetch_rules(self._link(*pair, "replication") for pair in pairs)
         self.agent.ask("cut", lease=self.lease, rules=rules)
 
-    def _link(
-        self, first: Broker, second: Broker, listener: Listener
-    ) -> tuple[NodeContainer, NodeContainer, tuple[int, ...] | None]:
+    def _link(self, first: Broker, second: Broker, listener: Listener) -> NodeLink:
         ports = self.topology.ports_between(self.node(first), self.node(second), listener)
         return self._containers[first.node_id], self._containers[second.node_id], ports
 

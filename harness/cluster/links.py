@@ -14,6 +14,9 @@ from harness.core.errors import ClusterBroken
 Rule = dict[str, Any]
 """What one container's network drops, as the agent's verb `cut` is told (README of the agent)."""
 
+NodeLink = tuple[NodeContainer, NodeContainer, tuple[int, ...] | None]
+"""First and second node, and the ports that alone are meant; None for all traffic."""
+
 _FETCH = 1
 _API_VERSIONS = 18
 _CLIENT_SIDES: Mapping[ClientDirection, str] = {
@@ -22,7 +25,7 @@ _CLIENT_SIDES: Mapping[ClientDirection, str] = {
 
 
 def link_rules(
-    links: Iterable[tuple[NodeContainer, NodeContainer, tuple[int, ...] | None]],
+    links: Iterable[NodeLink],
     *,
     direction: Direction,
     longer_than: int,
@@ -58,7 +61,7 @@ def link_rules(
 
 
 def fetch_rules(
-    links: Iterable[tuple[NodeContainer, NodeContainer, tuple[int, ...] | None]],
+    links: Iterable[NodeLink],
 ) -> list[Rule]:
     """Return what has to be dropped where, so that two nodes do not copy from each other.
 

@@ -158,7 +158,7 @@ class Nemesis:
     listen: Callable[[Event], Awaited] = field(default=never_heard)
     destroys_at_most: int | None = None
     is_vain: Callable[[], bool] = lambda: False
-    has_given_up: bool = False
+    has_given_up: bool = field(default=False, init=False)
     _healing: dict[str, Future[Evidence]] = field(default_factory=dict)
     _injecting: list[Future[Active | None]] = field(default_factory=list)
     _destroyed: set[Broker] = field(default_factory=set)

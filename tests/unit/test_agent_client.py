@@ -99,6 +99,14 @@ def test_an_answer_that_was_lost_is_asked_for_again() -> None:
     assert (len(engine.asked), engine.connections) == (2, 2)
 
 
+def test_an_answer_that_was_garbled_is_asked_for_again() -> None:
+    answers = iter(["53 is no JSON", '{"packets": 12}'])
+
+    agent = agent_of(engine_that(lambda _: next(answers)))
+
+    assert agent.ask("counters", lease=LEASE) == {"packets": 12}
+
+
 def test_what_is_asked_again_carries_the_number_of_the_first_request() -> None:
     engine = Engine(None, {"logs": []}, {"logs": []})
     agent = engine.agent()

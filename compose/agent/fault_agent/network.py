@@ -87,8 +87,8 @@ def drop_rules(chain: str, cut: Cut, comment: str) -> str:
             if cut.ports is None:
                 matches.append(whom.strip())
             else:
-                sides_of_it = ("sport", "dport") if cut.api_key is None else ("dport",)
-                ends = [f"--{end} {port}" for port in cut.ports for end in sides_of_it]
+                where = ("sport", "dport") if cut.api_key is None else ("dport",)
+                ends = [f"--{end} {port}" for port in cut.ports for end in where]
                 matches += [f"{whom}-p tcp {end}" for end in ends]
     request = "" if cut.api_key is None else f" -m u32 --u32 {_begins_request(cut.api_key)}"
     words = re.sub(r"[^\w.:-]", "-", comment)[:200]
