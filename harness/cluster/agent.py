@@ -14,7 +14,6 @@ from tenacity import (
     before_sleep_log,
     retry,
     retry_if_exception_type,
-    retry_if_result,
     stop_after_attempt,
 )
 
@@ -182,50 +181,6 @@ class Agent:
                 f"{command[0]} ended in {exit_code} in {self.name}: "
                 f"{err.decode(errors='replace').strip()[-500:]}"
             )
-
-    def output(self, command: Sequence[str]) -> bytes:
-        """Return what a short program in the agent's container writes to stdout.
-
-        It is run again if the engine loses the answer, so it may change nothing.
-
-        Args:
-            command: program and arguments.
-
-        Raises:
-            ClusterBroken: the program failed, or the engine does not answer.
-        """
-        try:
-            exit_code, out, err = self._execute(list(command))
-        except ENGINE_ERRORS as error:
-            raise ClusterBroken(
-                f"The fault agent {self.name} does not answer ({error})."
-            ) from error
-        if exit_code != 0:
-            raise ClusterBroken(
-                f"{command[0]} ended in {exit_code} in {self.name}: "
-                f"{err.decode(errors='replace').strip()[-500:]}"
-            )
-        return out
-
-    @retry(
-        # It was carried out, and the engine lost what it wrote: each writes something, however it
-        # ends.
-        retry=retry_if_result(lambda ended: not ended[1] and (ended[0] == 0 or not ended[2])),
-        stop=stop_after_attempt(3),
-        before_sleep=before_sleep_log(log, logging.WARNING),
-        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
-    )
-    def _execute(self, command: list[str]) -> tuple[int, bytes, bytes]:
-        """Return exit code, stdout and stderr of a command in the agent's container."""
-        execution = self._engine.exec_create(self._container.id, command)["Id"]
-        try:
-            started = self._engine.exec_start(execution, demux=True)
-        except ValueError as error:
-            # A busy engine has been seen to garble the frames ("53 is not a valid stream").
-            log.warning("the engine garbled the answer to %s: %s", command[1], error)
-            started = (None, None)
-        out, err = cast("tuple[bytes | None, bytes | None]", started)
-        return self._exit_code(execution, command[1]), out or b"", err or b""
 
     def _exit_code(self, execution: str, what: str) -> int:
         """Return how a command ended."""

@@ -1,11 +1,10 @@
 """How the processes of a cluster's nodes ended, and what is left of them when a run ends.
 
 The supervisor of each container notes how every JVM ended, and how long the machine had run by
-then. The machine's uptime is asked for between two readings of our clock, which places every one of
+then. How long it has run is asked for between two readings of our clock, which places every one of
 those moments on it.
 """
 
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +20,6 @@ from harness.machine.engine import ENGINE_ERRORS
 PROCESSES = "processes.json"
 """Below `cluster/`: how the nodes' processes ended."""
 
-_UPTIME = re.compile(rb"(\d+\.\d+) \d+\.\d+\n")
 _NOTICED_S = 0.2
 """How long a supervisor takes to notice a death, and by how much uptimes are rounded, seconds."""
 
@@ -46,13 +44,11 @@ def processes(
         ClusterBroken: the fault agent does not tell how long its machine has run.
     """
     asked_ns = time.monotonic_ns()
-    uptime = _UPTIME.fullmatch(agent.output(["cat", "/proc/uptime"]))
+    up_ns = agent.ask("clock")["up_ns"]
     answered_ns = time.monotonic_ns()
-    if uptime is None:
-        raise ClusterBroken("The fault agent does not tell how long its machine has run.")
 
     def ended(entry: Mapping[str, float]) -> dict[str, int]:
-        ago_ns = round((float(uptime[1]) - float(entry["uptime_s"])) * 1e9)
+        ago_ns = up_ns - round(float(entry["uptime_s"]) * 1e9)
         return {
             "pid": int(entry["pid"]),
             "status": int(entry["status"]),

@@ -19,7 +19,6 @@ log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
 _REPLICAS_EVERY_S = 5.0
-_CLOCK_EVERY_S = 10.0
 _COUNT = "kafka.cluster:type=Partition,name=InSyncReplicasCount,topic={},partition=*"
 
 States = Callable[[], Mapping[Partition, PartitionState]]
@@ -28,9 +27,9 @@ States = Callable[[], Mapping[Partition, PartitionState]]
 class Sampler:
     """Writes samples.jsonl.
 
-    High watermarks every second, where each replica ends every five, the clock of the brokers'
-    machine every ten, and how many replicas a leader itself holds in sync, once its ISR is seen to
-    be too small.
+    High watermarks and the clock of the brokers' machine every second, where each replica ends
+    every five, and how many replicas a leader itself holds in sync, once its ISR is seen to be too
+    small.
 
     Attributes:
         watcher: starts and stops it.
@@ -48,14 +47,12 @@ class Sampler:
         self._min_isr = min_isr
         self._journal = journal
         self.watcher = Watcher("sampler", self._sample, every_s=_EVERY_S, at_end=self._note_clock)
-        self._next_clock_s = self._next_replicas_s = 0.0
+        self._next_replicas_s = 0.0
         # The states below min.insync.replicas that their leaders have confirmed.
         self._confirmed: dict[Partition, PartitionState] = {}
 
     def _sample(self) -> None:
-        if time.monotonic() >= self._next_clock_s:
-            self._next_clock_s = time.monotonic() + _CLOCK_EVERY_S
-            self._note_clock()
+        self._note_clock()
         states = self._states()
         self._note_high_watermarks(states)
         if states and time.monotonic() >= self._next_replicas_s:

@@ -105,10 +105,10 @@ def test_high_watermarks_are_written_with_when_they_were_asked_for(sample: Sampl
     assert kinds(lines, "isr-count") == []
 
 
-def test_the_clock_is_read_at_the_beginning_and_at_the_end(sample: Sample) -> None:
+def test_the_clock_is_read_with_every_sample_and_at_the_end(sample: Sample) -> None:
     clocks = kinds(sample(Cluster(), lambda: {}), "clock")
 
-    assert len(clocks) == 2
+    assert len(clocks) >= 4
     assert all(line["asked_ns"] <= line["answered_ns"] for line in clocks)
     assert {line["host_ns"] for line in clocks} == {1_700_000_000_000_000_000}
 

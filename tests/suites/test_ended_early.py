@@ -115,12 +115,12 @@ def test_leases_heal_what_a_killed_harness_left_broken_and_its_history_is_judged
         if path.name.isdigit() and str(killed_run).encode() in _command_line(path)
     ]
     wait_until(lambda: not leases(), timeout_s=180, what="the leases to end", interval_s=1)
-    healed = agent.output(["cat", "/run/kafka-chaos/healed.jsonl"]).splitlines()
+    healed = b"".join(agent.stream(["cat", "/run/kafka-chaos/healed.jsonl"])).splitlines()
     assert "mend" in {json.loads(line)["action"].split()[0] for line in healed}
     for broker in engine.containers.list(filters=labelled):
         if broker.id != its.id:
             network = f"--net=/proc/{broker.attrs['State']['Pid']}/ns/net"
-            rules = agent.output(["nsenter", network, "iptables-save"])
+            rules = b"".join(agent.stream(["nsenter", network, "iptables-save"]))
             assert b"KC-" not in rules, rules
     wait_until(
         lambda: not any(Path(f"/proc/{pid}").exists() for pid in clients),

@@ -487,6 +487,14 @@ def test_a_container_that_is_gone_has_no_process_and_that_is_no_error(proc: Path
     assert (answer["process"], answer["container"], answer["wish"]) == (None, False, None)
 
 
+def test_the_clocks_are_those_of_the_machine() -> None:
+    before_ns, answer, after_ns = time.time_ns(), program.perform("clock", "{}"), time.time_ns()
+
+    assert before_ns <= answer["wall_ns"] <= after_ns
+    uptime_s = float(Path("/proc/uptime").read_text().split()[0])
+    assert answer["up_ns"] / 1e9 == pytest.approx(uptime_s, abs=60)
+
+
 def test_a_file_is_read_from_an_offset(proc: Path) -> None:
     _add_process(proc, 7, 1, "supervisor")
     (proc / "7" / "root").mkdir()

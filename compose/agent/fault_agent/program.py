@@ -315,6 +315,14 @@ def _below(container_pid: int, folders: Sequence[str]) -> list[Path]:
     return [PROC / str(container_pid) / f"root{folder}" for folder in folders]
 
 
+def clock() -> Answer:
+    """Tell what the clocks of this machine show."""
+    return {
+        "wall_ns": time.clock_gettime_ns(time.CLOCK_REALTIME),
+        "up_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+    }
+
+
 def leases() -> Answer:
     """List the leases in force."""
     now_ns = time.monotonic_ns()
@@ -348,7 +356,7 @@ Verb = Callable[..., Answer]
 
 _ASKING: Mapping[str, Verb] = {
     verb.__name__: verb
-    for verb in (state, jvm, counters, probe, mbeans, read, log_sizes, log_ends, leases)
+    for verb in (state, jvm, counters, probe, mbeans, read, log_sizes, log_ends, clock, leases)
 }
 """Verbs that change nothing, so that their answers need not be kept."""
 _CHANGING: Mapping[str, Verb] = {
