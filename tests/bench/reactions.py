@@ -14,7 +14,7 @@ import math
 import re
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -76,6 +76,7 @@ class Reaction:
 def reactions(run_dir: RunDir) -> Iterator[Reaction]:
     """Yield each reaction of a run whose event stands in the metadata log."""
     timeline = read_timeline(run_dir.path)
+    told = list(_told(run_dir))
     for line in run_dir.lines("faults.jsonl"):
         after = line.get("after") or {}
         if line["event"] != "decided" or after.get("came_ns") is None:
@@ -83,7 +84,7 @@ def reactions(run_dir: RunDir) -> Iterator[Reaction]:
         change = _last_change(timeline, after["event"], after["came_ns"])
         if change is not None:
             place, state = change
-            published_ns = _published_ns(run_dir, timeline.clock, place, state)
+            published_ns = _published_ns(told, timeline.clock, place, state)
             begun_ns = line["time_ns"] - after["came_ns"] - int(after["delay_s"] * 1e9)
             yield Reaction(
                 event=after["event"],
@@ -103,32 +104,35 @@ def _last_change(
         for place, states in timeline.states.items()
         for old, new in pairwise(states)
         if new.after_ns <= came_ns
-        and waited_for.happens(
-            *(View(partitions={place: _state(state)}) for state in (old, new))
-        )
-    ]  # fmt: skip
+        and waited_for.happens(*(View(partitions={place: _state(each)}) for each in (old, new)))
+    ]
     return max(changes, key=lambda change: change[1].after_ns, default=None)
 
 
+def _told(run_dir: RunDir) -> Iterator[tuple[int, re.Match[str]]]:
+    """Yield what brokers told of leaders and ISRs, behind when, by their clock, milliseconds."""
+    for _, log in broker_logs(run_dir):
+        for line in log.read_text(errors="replace").splitlines():
+            if (said := _PUBLISHED.search(line)) and (at_ms := logged_ms(line)) is not None:
+                yield at_ms, said
+
+
 def _published_ns(
-    run_dir: RunDir,
+    told: Sequence[tuple[int, re.Match[str]]],
     clock: Clock,
     place: TopicPartition,
     state: partition_states.PartitionState,
 ) -> int | None:
     """Return when the first broker told of a partition's state at the earliest, on our clock."""
-    told = [
+    moments = [
         span_ns[0]
-        for _, log in broker_logs(run_dir)
-        for line in log.read_text(errors="replace").splitlines()
-        if (said := _PUBLISHED.search(line))
-        and "{}-{}".format(*place) in (said["led"], said["partition"])
+        for at_ms, said in told
+        if "{}-{}".format(*place) in (said["led"], said["partition"])
         and (said["epoch"] == str(state.leader_epoch) or _nodes(said["isr"]) == set(state.isr))
-        and (at_ms := logged_ms(line)) is not None
         and (span_ns := clock.span_ns(at_ms)) is not None
         and span_ns[1] >= state.after_ns
     ]
-    return min(told, default=None)
+    return min(moments, default=None)
 
 
 def _nodes(isr: str | None) -> set[int]:
@@ -164,15 +168,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _report(found: list[Reaction]) -> list[Goal]:
-    published = [each for each in found if each.published_s is not None]
+    published = [(each, each.published_s) for each in found if each.published_s is not None]
     spans = {
-        "published, from the append": [each.published_s or 0.0 for each in published],
+        "published, from the append": [published_s for _, published_s in published],
         "noticed, from the append": [each.noticed_s for each in found],
         "noticed, from the publication": [
-            each.noticed_s - (each.published_s or 0.0) for each in published
+            each.noticed_s - published_s for each, published_s in published
         ],
         "fault decided, from the publication": [
-            each.noticed_s + each.begun_s - (each.published_s or 0.0) for each in published
+            each.noticed_s + each.begun_s - published_s for each, published_s in published
         ],
     }
     goals = []
