@@ -108,34 +108,50 @@ class NightMatrix:
         """
         found, left_out = self.combinations()
         if not found:
-            raise UsageError(
-                "Nothing of this night can be run. " + " ".join(dict.fromkeys(left_out.values()))
-            )
+            raise UsageError("Nothing of this night can be run. " + " ".join(left_out))
 
-    def combinations(self) -> tuple[list[tuple[Flags, float]], dict[str, str]]:
-        """Return what is run, each with its weight, and why combinations are left out."""
+    def combinations(self) -> tuple[list[tuple[Flags, float]], dict[str, list[Flags]]]:
+        """Return what is run, each with its weight, and what is left out, by the reason."""
         found: list[tuple[Flags, float]] = []
-        left_out: dict[str, str] = {}
+        left_out: dict[str, list[Flags]] = {}
         for chosen in product(*self.choices.values()):
             flags = dict(zip(self.choices, (choice.value for choice in chosen), strict=True))
-            words = ", ".join(f"{name}={value}" for name, value in flags.items()) or "all of it"
-            if any(_fits(entry, {**self.common, **flags}) for entry in self.exclude):
-                left_out[words] = "It is excluded."
-                continue
-            try:
-                # A plan that cannot be made is known only by making it.
-                plan(self.make({**self.common, **flags}, "night"), 0)
-            except UsageError as error:
-                left_out[words] = str(error)
+            if why := self._why_not({**self.common, **flags}):
+                left_out.setdefault(why, []).append(flags)
             else:
                 found.append((flags, prod(choice.weight for choice in chosen)))
         return found, left_out
 
+    def _why_not(self, flags: Flags) -> str | None:
+        """Return why a combination is not run; None if it is."""
+        for entry in self.exclude:
+            if _fits(entry, flags):
+                return f"{_words(entry)} is excluded."
+        try:
+            # A plan that cannot be made is known only by making it.
+            plan(self.make(flags, "night"), 0)
+        except UsageError as error:
+            return str(error)
+        return None
+
+    def left_out_lines(self) -> list[str]:
+        """Return what is left out, a line for each reason, with what all that it meets share."""
+        of = prod(map(len, self.choices.values()))
+        lines = []
+        for why, left_out in self.combinations()[1].items():
+            shared = {
+                name: value for name, value in left_out[0].items()
+                if len(self.choices[name]) > 1 and all(flags[name] == value for flags in left_out)
+            }  # fmt: skip
+            where = f" ({_words(shared)})" if shared and _words(shared) not in why else ""
+            lines.append(f"left out: {len(left_out)} of {of} combinations{where}: {why}")
+        return lines
+
     def cells(self, before: Sequence[NightRun] = ()) -> Iterator[Cell[ScenarioResult]]:
         """Yield a control for each version, then combinations by their weights, without an end.
 
-        Of all combinations the next one is that which lags furthest behind its weight; six runs in
-        a row are on one cluster. Those that earlier nights did not come to are first, and those
+        Of all combinations the next one is that which lags furthest behind its weight; three runs
+        in a row are on one cluster. Those that earlier nights did not come to are first, and those
         whose runs reached what few others did weigh more.
 
         Args:
@@ -183,11 +199,10 @@ class NightMatrix:
             "workload": told.get("workload"),
             "seed": seed,
         }
-        words = ", ".join(f"{name}={value}" for name, value in told.items() if value is not None)
         return scenario_cell(
             scenario,
             settings=numbered(settings, again),
-            title=f"{scenario.name} {words} seed={seed}{which(again)}",
+            title=f"{scenario.name} {_words(told)} seed={seed}{which(again)}",
             seed=seed,
             shares_cluster=True,
             again=partial(self._cell, number, flags, told, seed),
@@ -232,6 +247,10 @@ def _furthest_behind(
 
 def _fits(entry: Flags, flags: Flags) -> bool:
     return all(_word(flags.get(name)) == _word(value) for name, value in entry.items())
+
+
+def _words(flags: Flags) -> str:
+    return ", ".join(f"{name}={value}" for name, value in flags.items() if value is not None)
 
 
 def _word(value: Any) -> str:  # noqa: ANN401 (any flag's)

@@ -117,6 +117,6 @@ def _night_of(file: Path, context: typer.Context, given: Flags, seed: int | None
         raise UsageError(f"{file} says what is run: leave out {', '.join(beside)}.")
     below = {name: value for name, value in given.items() if value is not None}
     night = read_night(file, below=below, seed=seed)
-    for combination, why in night.combinations()[1].items():
-        console.say(f"left out: {combination}: {why}")
+    for line in night.left_out_lines():
+        console.say(line)
     return night

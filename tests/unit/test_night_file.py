@@ -154,11 +154,18 @@ def test_a_run_is_repeated_from_the_settings_in_its_folder(
     assert ScenarioRun(again).plan_json(cell.seed) == cell.run.plan_json(cell.seed)
 
 
-def test_what_cannot_be_run_is_named(read: Callable[..., NightMatrix]) -> None:
-    _, left_out = read().combinations()
+def test_what_cannot_be_run_is_told_in_a_line_for_each_reason(
+    read: Callable[..., NightMatrix],
+) -> None:
+    excluded, impossible = read().left_out_lines()
 
-    assert "It is excluded." in left_out.values()
-    assert any("workload=transactional" in words and "acks=1" in words for words in left_out)
+    assert excluded == (
+        "left out: 4 of 16 combinations: workload=transactional, faults=partition is excluded."
+    )
+    assert impossible.startswith(
+        "left out: 2 of 16 combinations "
+        "(acks=1, workload=transactional, faults=broker_kill,gc_pause): Transactions need"
+    )
 
 
 def test_a_night_in_which_nothing_can_be_run_is_refused(
