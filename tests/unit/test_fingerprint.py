@@ -1,5 +1,6 @@
 """A fingerprint: what is the same of one finding in every run, and of no other finding."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,60 @@ def test_the_faults_behind_a_finding_are_those_of_its_cause_and_of_its_time(
     finding = Finding(anomaly="lost-write", kinds=frozenset({"explained"}))
 
     assert suspects(lost, finding, ORIGIN_NS) == found
+
+
+# -- findings of searches on real versions ---------------------------------------------------------
+
+
+def of_search(name: str, anomaly: str) -> set[str]:
+    """Return the fingerprints of an anomaly in a run of a search, whose report is kept here.
+
+    The files have the workload, the contract and the origin of a run, and of its report what is
+    read for fingerprints; of each kind of an anomaly three examples.
+    """
+    path = Path(__file__).with_name("findings") / f"{name}.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    found = fingerprints(
+        Report.read(kept["report"]), contract=Contract(**kept["contract"]),
+        workload=kept["workload"], origin_ns=kept["origin_ns"],
+    )  # fmt: skip
+    return {each.id for each in found if each.anomaly == anomaly}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "anomaly"),
+    [
+        pytest.param("kip101-first", "kip101-second", "lost-write", id="KIP-101, two seeds"),
+        pytest.param("kip279-first", "kip279-second", "epoch-disorder", id="KIP-279, two seeds"),
+        pytest.param(
+            "lead-kept-without-log-1.1.1", "lead-kept-without-log-2.0.1", "epoch-disorder",
+            id="a leader without its log, two versions",
+        ),
+    ],
+)  # fmt: skip
+def test_one_defect_of_kafka_has_one_fingerprint(one: str, other: str, anomaly: str) -> None:
+    assert of_search(one, anomaly) == of_search(other, anomaly) != set()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "anomaly"),
+    [
+        pytest.param(
+            "kip279-first", "lead-kept-without-log-1.1.1", "epoch-disorder",
+            id="KIP-279 and a leader without its log, one version",
+        ),
+        pytest.param("kip101-first", "kip966", "lost-write", id="KIP-101 and KIP-966"),
+        pytest.param("kip966", "kafka5600", "lost-write", id="KIP-966 of records and of commits"),
+    ],
+)  # fmt: skip
+def test_two_defects_of_kafka_have_two_fingerprints(one: str, other: str, anomaly: str) -> None:
+    first, second = of_search(one, anomaly), of_search(other, anomaly)
+
+    assert first
+    assert second
+    assert not first & second
+
+
+def test_a_commit_lost_by_the_coordinator_is_told_from_one_lost_with_its_disk() -> None:
+    """KAFKA-5600 and a loss of power, in one run of 0.11.0.0."""
+    assert len(of_search("kafka5600", "lost-commit")) == 2
